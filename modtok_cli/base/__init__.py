@@ -1,0 +1,1 @@
+"""What every room stands on: errors, whole-or-nothing files, progress, signatures."""

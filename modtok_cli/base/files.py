@@ -1,0 +1,140 @@
+"""Outputs that appear whole or not at all.
+
+A file or directory is written beside its final place, flushed to the disk, and renamed.
+A run that is killed leaves at most a `.NAME.partial-PID` entry, which the next run of
+the same output clears away.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from modtok_cli.base.errors import ModtokError
+
+_MARK = ".partial-"
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _sweep(final: Path) -> None:
+    """Clear what killed runs left behind of this very output."""
+    for left in final.parent.glob(f".{final.name}{_MARK}*"):
+        pid = left.name.rsplit("-", 1)[-1]
+        if not pid.isdigit() or int(pid) == os.getpid() or not _alive(int(pid)):
+            _remove(left)
+
+
+def fsync_directory(path: Path) -> None:
+    """Make renames within `path` durable."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _prepare(final: Path) -> Path:
+    try:
+        final.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _cannot_write(final, error) from error
+    _sweep(final)
+    return final.parent / f".{final.name}{_MARK}{os.getpid()}"
+
+
+def _cannot_write(final: Path, error: OSError) -> ModtokError:
+    return ModtokError(
+        f"cannot write: {error.strerror or error}",
+        where=str(final),
+        remedy="nothing was changed; free space or choose another place",
+    )
+
+
+@contextmanager
+def atomic_file(final: Path) -> Iterator[Path]:
+    """Yield a path to write to; on success it becomes `final`, on any failure it is gone.
+
+    Raises:
+        ModtokError: the file system refused (full, read-only, no permission).
+    """
+    final = Path(final)
+    beside = _prepare(final)
+    try:
+        yield beside
+        with open(beside, "rb") as handle:
+            os.fsync(handle.fileno())
+        beside.replace(final)
+        fsync_directory(final.parent)
+    except OSError as error:
+        _remove(beside)
+        raise _cannot_write(final, error) from error
+    except BaseException:
+        _remove(beside)
+        raise
+
+
+def write_bytes(final: Path, data: bytes) -> None:
+    """Write `data` to `final`, whole or not at all."""
+    with atomic_file(final) as beside:
+        beside.write_bytes(data)
+
+
+@contextmanager
+def atomic_directory(final: Path) -> Iterator[Path]:
+    """Yield an empty directory to fill; on success it takes the place of `final`.
+
+    An older directory of that name stays until the new one is complete and durable; then
+    the two change places and the older one is removed.
+
+    Raises:
+        ModtokError: the file system refused (full, read-only, no permission).
+    """
+    final = Path(final)
+    beside = _prepare(final)
+    old = final.parent / f".{final.name}{_MARK}old-{os.getpid()}"
+    try:
+        _remove(beside)
+        beside.mkdir()
+        yield beside
+        for path in sorted(beside.rglob("*")):
+            if path.is_file():
+                with open(path, "rb") as handle:
+                    os.fsync(handle.fileno())
+            else:
+                fsync_directory(path)
+        fsync_directory(beside)
+        if final.exists():
+            final.replace(old)
+        try:
+            beside.replace(final)
+        except BaseException:
+            if old.exists():
+                old.replace(final)
+            raise
+        fsync_directory(final.parent)
+        _remove(old)
+    except OSError as error:
+        _remove(beside)
+        raise _cannot_write(final, error) from error
+    except BaseException:
+        _remove(beside)
+        raise

@@ -1,0 +1,50 @@
+"""Is there memory for what comes? Asked beforehand, since the system kills without a word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from modtok_cli.base.errors import ModtokError
+
+_MEMINFO = Path("/proc/meminfo")
+_GROUPS = (
+    (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
+    (
+        Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+        Path("/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ),
+)
+
+
+def available() -> int | None:
+    """Bytes that can still be taken, by the kernel's word and the container's limit.
+
+    None where the system does not say (it is then not checked).
+    """
+    found: list[int] = []
+    try:
+        for line in _MEMINFO.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                found.append(int(line.split()[1]) * 1024)
+    except (OSError, ValueError, IndexError):
+        return None
+    for limit, used in _GROUPS:
+        try:
+            found.append(int(limit.read_text()) - int(used.read_text()))
+        except (OSError, ValueError):  # "max": no limit
+            continue
+    return min(found) if found else None
+
+
+def check_memory(need: int, work: str) -> None:
+    """Refuse work that will not fit.
+
+    Raises:
+        ModtokError: `need` bytes are more than `available()`; says both.
+    """
+    free = available()
+    if free is not None and need > free:
+        raise ModtokError(
+            f"{work} needs about {need / 2**30:.1f} GiB of memory, {free / 2**30:.1f} GiB are free",
+            remedy="count with fewer rare words, or use a larger machine",
+        )

@@ -1,0 +1,30 @@
+"""Signatures: a number that is printed can be traced to what made it.
+
+In the manner of sacreBLEU: `key:value` pairs joined by `|`, short enough to quote.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+from modtok_cli import __version__
+
+
+def digest(*parts: bytes, length: int = 12) -> str:
+    """Hexadecimal SHA-256 over length-prefixed `parts`, cut to `length` digits."""
+    hasher = hashlib.sha256()
+    for part in parts:
+        hasher.update(len(part).to_bytes(8, "little"))
+        hasher.update(part)
+    return hasher.hexdigest()[:length]
+
+
+def signature(metric: str, fields: Iterable[tuple[str, object]]) -> str:
+    """`metric|key:value|…|modtok:VERSION`; values must not hold `|`.
+
+    >>> signature("nsl", [("tok", "ab12")])[:11]
+    'nsl|tok:ab1'
+    """
+    body = "|".join(f"{key}:{value}" for key, value in fields)
+    return f"{metric}|{body}|modtok:{__version__}"
