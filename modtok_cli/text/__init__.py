@@ -1,0 +1,1 @@
+"""Text in: readers, languages, pre-tokens, word counts. Knows nothing of vocabularies."""

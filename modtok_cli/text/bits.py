@@ -1,0 +1,140 @@
+"""Machine operations that numba does not offer by name: unaligned loads, bits, vectors."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.extending import intrinsic
+
+LANES = 32
+"""Bytes that `copy_until` and `utf8_faults` take at once."""
+
+
+def _load64(typing: Any, data: Any, at: Any) -> Any:
+    """The eight bytes `data[at:at + 8]` of a uint8 array as one little-endian uint64.
+
+    No bounds check: the caller sees to it that they are there.
+    """
+    signature = types.uint64(data, types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        eight = ir.IntType(64)
+        place = builder.bitcast(builder.gep(array.data, [arguments[1]]), eight.as_pointer())
+        return builder.load(place, align=1)
+
+    return signature, generate
+
+
+def _trailing_zeros(typing: Any, value: Any) -> Any:
+    """Number of zero bits below the lowest one of a uint64 that is not 0."""
+    signature = types.int64(types.uint64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return signature, generate
+
+
+def _prefetch(typing: Any, data: Any, at: Any) -> Any:
+    """Ask for the cache line of data[at], an array, ahead of its use."""
+    signature = types.void(data, types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        byte, word = ir.IntType(8), ir.IntType(32)
+        place = builder.bitcast(builder.gep(array.data, [arguments[1]]), byte.as_pointer())
+        kind = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), word, word, word])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [byte.as_pointer()], kind)
+        # For writing, kept in all caches, of the data (not the instruction) kind.
+        builder.call(function, [place, word(1), word(3), word(1)])
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def _copy_until(typing: Any, data: Any, at: Any, out: Any, to: Any) -> Any:
+    """Copy data[at:at + 32] to out[to:to + 32]; say where JSON strings end or have escapes.
+
+    Bit i of the uint32 is set if byte i is a quote, a backslash or a control character. Both
+    are uint8 arrays, without a bounds check: the caller sees to it that there is room.
+    """
+    signature = types.uint32(data, types.int64, out, types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        arrays = [
+            context.make_array(signature.args[i])(context, builder, arguments[i]) for i in (0, 2)
+        ]
+        vector = ir.VectorType(ir.IntType(8), LANES)
+        source, target = (
+            builder.bitcast(builder.gep(array.data, [arguments[i]]), vector.as_pointer())
+            for array, i in zip(arrays, (1, 3), strict=True)
+        )
+        loaded = builder.load(source, align=1)
+        builder.store(loaded, target, align=1)
+        quote, backslash, space = (ir.Constant(vector, [byte] * LANES) for byte in b'"\\ ')
+        found = builder.or_(
+            builder.or_(
+                builder.icmp_unsigned("==", loaded, quote),
+                builder.icmp_unsigned("==", loaded, backslash),
+            ),
+            builder.icmp_unsigned("<", loaded, space),
+        )
+        return builder.bitcast(found, ir.IntType(LANES))
+
+    return signature, generate
+
+
+def _utf8_faults(typing: Any, data: Any, at: Any) -> Any:
+    """Bytes of data[at:at + 32] that cannot follow the three before them, as bits of a uint32.
+
+    By the table of well-formed sequences of the Unicode standard (3.9, table 3-7): as many
+    continuation bytes after each lead byte as it asks for and nowhere else, no lead byte of
+    an overlong form or beyond U+10FFFF, and after E0, ED, F0 and F4 only half of the
+    continuation bytes. What the last three of the 32 ask for is left to the next call.
+    `data` is a uint8 array, read from `at - 3` on without a bounds check.
+    """
+    signature = types.uint32(data, types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        vector = ir.VectorType(ir.IntType(8), LANES)
+
+        def before(distance: int) -> Any:
+            first = builder.sub(arguments[1], ir.Constant(ir.IntType(64), distance))
+            place = builder.bitcast(builder.gep(array.data, [first]), vector.as_pointer())
+            return builder.load(place, align=1)
+
+        def test(left: Any, relation: str, byte: int) -> Any:
+            return builder.icmp_unsigned(relation, left, ir.Constant(vector, [byte] * LANES))
+
+        byte, one, two, three = (before(distance) for distance in range(4))
+        high, low = (ir.Constant(vector, [value] * LANES) for value in (0xC0, 0x80))
+        follows = builder.icmp_unsigned("==", builder.and_(byte, high), low)
+        due = reduce(
+            builder.or_, [test(one, ">=", 0xC0), test(two, ">=", 0xE0), test(three, ">=", 0xF0)]
+        )
+        faults = [
+            builder.xor(follows, due),
+            test(byte, "==", 0xC0),
+            test(byte, "==", 0xC1),
+            test(byte, ">=", 0xF5),
+            builder.and_(test(one, "==", 0xE0), test(byte, "<", 0xA0)),
+            builder.and_(test(one, "==", 0xED), test(byte, ">=", 0xA0)),
+            builder.and_(test(one, "==", 0xF0), test(byte, "<", 0x90)),
+            builder.and_(test(one, "==", 0xF4), test(byte, ">=", 0x90)),
+        ]
+        return builder.bitcast(reduce(builder.or_, faults), ir.IntType(LANES))
+
+    return signature, generate
+
+
+# Within a kernel they are called without the typing context: nothing to check a call against.
+load64: Any = intrinsic(_load64)
+trailing_zeros: Any = intrinsic(_trailing_zeros)
+prefetch: Any = intrinsic(_prefetch)
+copy_until: Any = intrinsic(_copy_until)
+utf8_faults: Any = intrinsic(_utf8_faults)

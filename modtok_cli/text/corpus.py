@@ -1,0 +1,212 @@
+"""A corpus to word counts: any number of texts and tables, several languages at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.text.counter import WordCounter
+from modtok_cli.text.counts import CorpusSize, WordCounts, merge_counts
+from modtok_cli.text.parallel import read_each
+from modtok_cli.text.pretokens import BPE
+from modtok_cli.text.readers import read_spans
+from modtok_cli.text.streams import Advance
+from modtok_cli.text.table_files import (
+    SUFFIX,
+    Header,
+    is_table,
+    load_counts,
+    read_header,
+    save_counts,
+    sources_of,
+)
+from modtok_cli.text.table_tsv import read_tsv
+from modtok_cli.text.workspace import files_in, language_files
+
+
+def count_corpus(
+    paths: Iterable[Path | str],
+    *,
+    scheme: str = BPE,
+    errors: str = "strict",
+    progress: Progress = SILENT,
+    threads: int = 1,
+) -> WordCounts:
+    """Word counts of texts and saved tables together, in any number and order.
+
+    A path is a text file, a `.counts` or `.tsv` table, a directory of those, or "-". The
+    result depends neither on the order of the files nor on `threads`, which share them.
+    `errors` is that of `readers.read_documents`; progress is in bytes of the files.
+
+    Raises:
+        ModtokError: a file is missing, damaged or empty; names it, with the line.
+        UsageError: a table was cut by another scheme.
+    """
+    given = list(paths)
+    files = [file for path in given for file in files_in(path)]
+    name = Path(given[0]).name if len(given) == 1 else f"{len(given)} files"
+    # One thread takes all files into one table; more take a file each and merge.
+    shares = [[file] for file in files] if threads > 1 else [files]
+    tables = read_each(
+        lambda share, advance: count_files(share, scheme, errors, progress, advance),
+        shares,
+        files=files,
+        label=f"counting {name}",
+        threads=threads,
+        progress=progress,
+    )
+    return merge_counts(tables)
+
+
+def count_languages(
+    files: Mapping[str, Sequence[Path]],
+    *,
+    scheme: str = BPE,
+    errors: str = "strict",
+    progress: Progress = SILENT,
+    threads: int | None = None,
+) -> dict[str, WordCounts]:
+    """Word counts of each language, several at a time (`threads`: default one a core).
+
+    Raises:
+        ModtokError: as `count_corpus`; with several faults, that of the first language.
+    """
+    languages = sorted(files)
+    tables = read_each(
+        lambda name, advance: count_files(files[name], scheme, errors, progress, advance),
+        languages,
+        files=[file for language in languages for file in files[language]],
+        label="counting words",
+        threads=threads,
+        progress=progress,
+    )
+    return dict(zip(languages, tables, strict=True))
+
+
+def count_files(
+    files: Sequence[Path | str],
+    scheme: str,
+    errors: str,
+    progress: Progress,
+    advance: Advance | None,
+) -> WordCounts:
+    """Count files, texts and tables, one after the other."""
+    counter = WordCounter(scheme)
+    tables: list[WordCounts] = []
+    for file in files:
+        if not is_table(file):
+            for spans in read_spans(file, errors, progress=progress, advance=advance):
+                counter.add_spans(spans.data, spans.starts, spans.stops)
+        elif Path(file).suffix == SUFFIX:
+            table = load_counts(Path(file))
+            if table.scheme != scheme:
+                raise UsageError(
+                    f"counted with pre-tokenizer '{table.scheme}', wanted is '{scheme}'",
+                    where=str(file),
+                    remedy="count the text again",
+                )
+            tables.append(table)
+            if advance:
+                advance(Path(file).stat().st_size)
+        else:
+            tables.append(
+                read_tsv(file, scheme=scheme, errors=errors, progress=progress, advance=advance)
+            )
+    if counter.documents or not tables:
+        tables.append(counter.result())
+    return merge_counts(tables)
+
+
+def write_counts(
+    languages: Sequence[str] | None = None,
+    *,
+    data: Path = Path("data"),
+    output: Path = Path("counts"),
+    scheme: str = BPE,
+    errors: str = "strict",
+    threads: int | None = None,
+    force: bool = False,
+    progress: Progress = SILENT,
+) -> list[dict[str, object]]:
+    """Count each language of `data` into `output/<lang>.counts`; a row for each.
+
+    A language whose table was made from the very same files (name, size and time) is left
+    as it is and said to be, unless `force`. Each table appears whole, as soon as it is
+    done, so a run that was stopped goes on where it was.
+
+    Raises:
+        ModtokError: as `count_corpus` and `workspace.language_files`.
+    """
+    files = language_files(data, languages)
+    for language, paths in files.items():
+        place = output / f"{language}{SUFFIX}"
+        if any(path.resolve() == place.resolve() for path in paths):
+            raise UsageError(
+                "would be written over its own input", where=str(place), remedy="pass --output"
+            )
+    rows: dict[str, dict[str, object]] = {}
+    waiting = []
+    for language, paths in files.items():
+        place = output / f"{language}{SUFFIX}"
+        found = None if force else _finished(place, paths, scheme, errors)
+        if found:
+            rows[language] = _row(language, found.size, found.words, found.unique, place, True)
+        else:
+            waiting.append(language)
+    if rows:
+        done = ", ".join(sorted(rows))
+        progress.note(f"{output}: counted already and unchanged: {done} (--force counts again)")
+
+    def count(language: str, advance: Advance) -> None:
+        paths, place = files[language], output / f"{language}{SUFFIX}"
+        sources = sources_of(paths)  # before reading: a file that changes meanwhile is counted anew
+        table = count_files(paths, scheme, errors, progress, advance)
+        if not len(table):
+            raise ModtokError(
+                f"language '{language}' has no text",
+                where=", ".join(map(str, paths)),
+                remedy="put text there, or leave the language out",
+            )
+        save_counts(table, place, language, sources, errors)
+        rows[language] = _row(
+            language, table.size, table.occurrences, len(table), place, unchanged=False
+        )
+
+    read_each(
+        count,
+        waiting,
+        files=[file for language in waiting for file in files[language]],
+        label="counting words",
+        threads=threads,
+        progress=progress,
+    )
+    return [rows[language] for language in sorted(rows)]
+
+
+def _row(
+    language: str, size: CorpusSize, words: int, unique: int, place: Path, unchanged: bool
+) -> dict[str, object]:
+    return {
+        "language": language,
+        "documents": size.documents,
+        "characters": size.characters,
+        "bytes": size.bytes,
+        "words": words,
+        "unique": unique,
+        "path": str(place),
+        "unchanged": unchanged,
+    }
+
+
+def _finished(place: Path, paths: Sequence[Path], scheme: str, errors: str) -> Header | None:
+    """The header of the table at `place` if it was counted from these files, this way."""
+    if not place.exists():
+        return None
+    try:
+        header = read_header(place)
+    except ModtokError:
+        return None  # damaged, or of an older format: made anew
+    same = (header.scheme, header.errors, header.sources) == (scheme, errors, sources_of(paths))
+    return header if same else None

@@ -1,0 +1,355 @@
+"""Kernels of the word counter: an open-addressing table of words, and its sorted listing.
+
+A slot is four 64-bit numbers, half a cache line: two of key, the word's length in bytes
+(0: free), its count. Words of up to 16 bytes, nearly all of them, are their own key, padded
+with zeros, so a look-up touches nothing but the slot. For longer ones the key is a hash and
+the place of the word's bytes in the arena, which are compared too: no collision ever counts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit, types
+
+from modtok_cli.text.bits import load64, prefetch
+from modtok_cli.text.counts_kernel import compare
+from modtok_cli.text.cut_kernel import next_block
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+Positions = npt.NDArray[np.int32]
+Slots = npt.NDArray[np.uint64]
+
+PADDING = 16
+"""Bytes that must follow the text in a buffer, since words are loaded 16 bytes at a time."""
+
+SHORT = 16
+MASKS = np.array([(1 << (8 * n)) - 1 for n in range(9)], dtype=np.uint64)
+
+# Odd multipliers with well-mixed bits (of the golden ratio and of square roots of primes).
+_MIX_A = np.uint64(0x9E3779B97F4A7C15)
+_MIX_B = np.uint64(0x6A09E667F3BCC909)
+_MIX_C = np.uint64(0xBB67AE8584CAA73B)
+_ZERO = np.uint64(0)
+_ONE = np.uint64(1)
+_TWO = np.uint64(2)
+_THREE = np.uint64(3)
+_FOUR = np.uint64(4)
+
+# Indices of the numbers that a call of `count_block_run` takes up and leaves behind.
+DOCUMENT, POSITION, WORDS, ARENA, NEED = range(5)
+
+
+@njit(cache=True, nogil=True)
+def _slot_hash(first: Any, second: Any, length: Any) -> Any:
+    mixed = first * _MIX_A + (second ^ np.uint64(length)) * _MIX_B
+    mixed ^= mixed >> np.uint64(31)
+    return mixed * _MIX_C
+
+
+@njit(cache=True, nogil=True)
+def _long_hash(data: Bytes, start: int, stop: int, masks: Slots) -> Any:
+    mixed: Any = _MIX_C
+    while start + 8 <= stop:
+        mixed = (mixed ^ load64(data, start)) * _MIX_A
+        mixed ^= mixed >> np.uint64(29)
+        start += 8
+    mixed = (mixed ^ (load64(data, start) & masks[stop - start])) * _MIX_B
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+@njit(cache=True, nogil=True)
+def _same(a: Bytes, a_start: int, b: Bytes, b_start: int, size: int, masks: Slots) -> Any:
+    """Whether `size` bytes of a and b are equal; both can be read for 8 bytes beyond."""
+    done = 0
+    while done + 8 <= size:
+        if load64(a, a_start + done) != load64(b, b_start + done):
+            return False
+        done += 8
+    differ = load64(a, a_start + done) ^ load64(b, b_start + done)
+    return (differ & masks[size - done]) == _ZERO
+
+
+_READ_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+_BYTES = types.uint8[::1]
+_INTS = types.int64[::1]
+_SLOTS = types.uint64[::1]
+
+
+@njit(
+    types.void(
+        _READ_BYTES,
+        _INTS,
+        _INTS,
+        _INTS,
+        _READ_BYTES,
+        _SLOTS,
+        _BYTES,
+        _INTS,
+        _SLOTS,
+        _BYTES,
+        types.int32[::1],
+        _SLOTS,
+    ),
+    cache=True,
+    nogil=True,
+)
+def count_documents_into(
+    data: Bytes,
+    starts: Ints,
+    stops: Ints,
+    weights: Ints,
+    table: Bytes,
+    slots: Slots,
+    arena: Bytes,
+    state: Ints,
+    masks: Slots,
+    classes: Bytes,
+    ends: Positions,
+    places: Slots,
+) -> None:
+    """Add weights[d] to each word of data[starts[d]:stops[d]], for every document d.
+
+    Stops before a block for which the table or the arena might lack room, with the number
+    of bytes the arena needs in state[NEED] (0 when all is done); the caller makes room and
+    calls again. `data` goes on for `PADDING` bytes after the last document.
+
+    Shapes: data (B,) uint8; starts, stops, weights (D,) int64; slots (4 * 2^n,) uint64;
+    state (5,) int64; classes, ends and places are scratch of `cut_kernel.BLOCK` + 2.
+    """
+    capacity = len(slots) // 4
+    limit = capacity * 5 // 8
+    wrap = np.uint64(len(slots) - 1)
+    bits = 0
+    while (1 << bits) < capacity:
+        bits += 1
+    shift = np.uint64(64 - bits)
+    used = state[WORDS]
+    arena_used = state[ARENA]
+    document = state[DOCUMENT]
+    position = state[POSITION]
+    state[NEED] = 0
+    while document < len(starts):
+        stop = stops[document]
+        if position < starts[document]:
+            position = starts[document]
+        weight = np.uint64(weights[document])
+        while position < stop:
+            words = next_block(data, position, stop, table, classes, ends)
+            length = ends[words - 1]
+            if used + words > limit or arena_used + length + PADDING > len(arena):
+                state[NEED] = arena_used + length + PADDING
+                state[WORDS] = used
+                state[ARENA] = arena_used
+                state[DOCUMENT] = document
+                state[POSITION] = position
+                return
+            # First all places, so that the table's cache lines are on their way when needed.
+            begin = position
+            for word in range(words):
+                end = position + ends[word]
+                size = end - begin
+                if size <= SHORT:
+                    first = load64(data, begin) & masks[min(size, 8)]
+                    second = load64(data, begin + 8) & masks[max(size - 8, 0)]
+                else:
+                    first = _long_hash(data, begin, end, masks)
+                    second = _ZERO
+                place = (_slot_hash(first, second, size) >> shift) * _FOUR
+                places[word] = place
+                prefetch(slots, np.int64(place))
+                begin = end
+            begin = position
+            for word in range(words):
+                end = position + ends[word]
+                size = end - begin
+                if size <= SHORT:
+                    first = load64(data, begin) & masks[min(size, 8)]
+                    second = load64(data, begin + 8) & masks[max(size - 8, 0)]
+                    place = places[word]
+                    while True:
+                        # One test, nearly always true, in place of three.
+                        unlike = slots[place] ^ first
+                        unlike |= slots[place + _ONE] ^ second
+                        unlike |= slots[place + _TWO] ^ np.uint64(size)
+                        if unlike == _ZERO:
+                            break
+                        if slots[place + _TWO] == _ZERO:
+                            slots[place] = first
+                            slots[place + _ONE] = second
+                            slots[place + _TWO] = np.uint64(size)
+                            used += 1
+                            break
+                        place = (place + _FOUR) & wrap
+                else:
+                    first = _long_hash(data, begin, end, masks)
+                    place = places[word]
+                    while True:
+                        if slots[place + _TWO] == np.uint64(size) and slots[place] == first:
+                            kept: Any = np.int64(slots[place + _ONE])
+                            if _same(arena, kept, data, begin, size, masks):
+                                break
+                        elif slots[place + _TWO] == _ZERO:
+                            slots[place] = first
+                            slots[place + _ONE] = np.uint64(arena_used)
+                            slots[place + _TWO] = np.uint64(size)
+                            for i in range(size):
+                                arena[arena_used + i] = data[begin + i]
+                            arena_used += size
+                            used += 1
+                            break
+                        place = (place + _FOUR) & wrap
+                slots[place + _THREE] += weight
+                begin = end
+            position += length
+        document += 1
+        position = 0
+    state[WORDS] = used
+    state[ARENA] = arena_used
+    state[DOCUMENT] = document
+    state[POSITION] = 0
+
+
+@njit(types.void(_SLOTS, _SLOTS), cache=True, nogil=True)
+def move_slots(old: Slots, new: Slots) -> None:
+    """Put every filled slot of `old` in its place in `new`, which is empty and larger."""
+    capacity = len(new) // 4
+    wrap = np.uint64(len(new) - 1)
+    bits = 0
+    while (1 << bits) < capacity:
+        bits += 1
+    shift = np.uint64(64 - bits)
+    for source in range(0, len(old), 4):
+        size = old[source + 2]
+        if size != 0:
+            # A long word went into the hash without its place in the arena.
+            second = old[source + 1] if size <= np.uint64(SHORT) else _ZERO
+            hashed = _slot_hash(old[source], second, size)
+            place = (hashed >> shift) * _FOUR
+            while new[place + _TWO] != 0:
+                place = (place + _FOUR) & wrap
+            for i in range(4):
+                new[place + np.uint64(i)] = old[source + i]
+
+
+@njit(types.void(_SLOTS, _BYTES, _BYTES, _INTS, _INTS, _SLOTS), cache=True, nogil=True)
+def list_words(
+    slots: Slots, arena: Bytes, data: Bytes, offsets: Ints, counts: Ints, prefixes: Slots
+) -> None:
+    """Copy the words out of the table in slot order, with their first eight bytes as a number.
+
+    data needs room for all words and `PADDING` more; offsets (W + 1,), counts, prefixes (W,).
+    """
+    word = 0
+    filled = 0
+    offsets[0] = 0
+    for place in range(0, len(slots), 4):
+        size: Any = np.int64(slots[place + 2])
+        if size == 0:
+            continue
+        if size <= SHORT:
+            for i in range(size):
+                half = slots[place + (i >> 3)]
+                data[filled + i] = np.uint8(half >> np.uint64(8 * (i & 7)))
+        else:
+            kept = np.int64(slots[place + 1])
+            for i in range(size):
+                data[filled + i] = arena[kept + i]
+        prefix = _ZERO
+        for i in range(8):
+            byte = np.uint64(data[filled + i]) if i < size else _ZERO
+            prefix = (prefix << np.uint64(8)) | byte
+        prefixes[word] = prefix
+        counts[word] = np.int64(slots[place + 3])
+        filled += size
+        word += 1
+        offsets[word] = filled
+
+
+@njit(cache=True, nogil=True)
+def _sink(order: Ints, low: int, root: int, size: int, data: Bytes, offsets: Ints) -> None:
+    """Heap step of `sort_ties` on order[low:low + size]."""
+    moved = order[low + root]
+    while True:
+        child = 2 * root + 1
+        if child >= size:
+            break
+        if child + 1 < size:
+            a, b = order[low + child], order[low + child + 1]
+            if compare(data, offsets[a], offsets[a + 1], data, offsets[b], offsets[b + 1]) < 0:
+                child += 1
+        a = order[low + child]
+        if compare(data, offsets[moved], offsets[moved + 1], data, offsets[a], offsets[a + 1]) >= 0:
+            break
+        order[low + root] = a
+        root = child
+    order[low + root] = moved
+
+
+@njit(types.void(_BYTES, _INTS, _INTS, _SLOTS, _INTS, _BYTES, _INTS, _INTS), cache=True, nogil=True)
+def copy_in_order(
+    data: Bytes,
+    offsets: Ints,
+    counts: Ints,
+    prefixes: Slots,
+    order: Ints,
+    sorted_data: Bytes,
+    sorted_offsets: Ints,
+    sorted_counts: Ints,
+) -> None:
+    """Finish `order` (by prefixes) among equal prefixes, then copy the words out in it."""
+    words = len(order)
+    low = 0
+    while low < words:
+        high = low + 1
+        while high < words and prefixes[order[high]] == prefixes[order[low]]:
+            high += 1
+        # Heap sort: no recursion, and never slow, however many words share a beginning.
+        size = high - low
+        for root in range(size // 2 - 1, -1, -1):
+            _sink(order, low, root, size, data, offsets)
+        for last in range(size - 1, 0, -1):
+            order[low], order[low + last] = order[low + last], order[low]
+            _sink(order, low, 0, last, data, offsets)
+        low = high
+    filled = 0
+    sorted_offsets[0] = 0
+    for i in range(words):
+        word = order[i]
+        for at in range(offsets[word], offsets[word + 1]):
+            sorted_data[filled] = data[at]
+            filled += 1
+        sorted_counts[i] = counts[word]
+        sorted_offsets[i + 1] = filled
+
+
+@njit(
+    types.int64(_READ_BYTES, _READ_BYTES, _BYTES, types.int32[::1], _INTS), cache=True, nogil=True
+)
+def cut_all(data: Bytes, table: Bytes, classes: Bytes, block_ends: Positions, ends: Ints) -> int:
+    """Ends of all words of one text; ends (≥ number of words,) int64. Gives their number."""
+    total = 0
+    position = 0
+    while position < len(data):
+        words = next_block(data, position, len(data), table, classes, block_ends)
+        for word in range(words):
+            ends[total] = position + block_ends[word]
+            total += 1
+        position = ends[total - 1]
+    return total
+
+
+@njit(
+    types.void(_READ_BYTES, _INTS, _INTS, _SLOTS, _SLOTS),
+    cache=True,
+    nogil=True,
+)
+def hash_documents(data: Bytes, starts: Ints, stops: Ints, masks: Slots, hashes: Slots) -> None:
+    """A 64-bit hash of each data[starts[d]:stops[d]] into hashes (D,) uint64."""
+    for document in range(len(starts)):
+        start, stop = starts[document], stops[document]
+        mixed = _long_hash(data, start, stop, masks)
+        hashes[document] = _slot_hash(mixed, _ZERO, stop - start)

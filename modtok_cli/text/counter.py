@@ -1,0 +1,160 @@
+"""Count the words of any amount of text, in memory bounded by its unique words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.text.count_kernel import (
+    DOCUMENT,
+    MASKS,
+    NEED,
+    PADDING,
+    POSITION,
+    WORDS,
+    copy_in_order,
+    count_documents_into,
+    cut_all,
+    list_words,
+    move_slots,
+)
+from modtok_cli.text.counts import Bytes, Ints, WordCounts, size_of
+from modtok_cli.text.cut_kernel import BLOCK
+from modtok_cli.text.pretokens import BPE, PATTERNS, cut_table
+
+_FIRST_SLOTS = 1 << 17
+_FIRST_ARENA = 1 << 20
+
+
+class WordCounter:
+    """A table of words that grows as text is added; `result()` gives it sorted.
+
+    One per thread: adding releases the interpreter lock while it counts.
+
+    >>> counter = WordCounter()
+    >>> counter.add_documents([b"a b", b"a"])
+    >>> list(counter.result().pairs())
+    [(b' b', 1), (b'a', 2)]
+    """
+
+    def __init__(self, scheme: str = BPE) -> None:
+        if scheme not in PATTERNS:
+            raise UsageError(f"no pre-tokenizer '{scheme}'; there are: {', '.join(PATTERNS)}")
+        self.scheme = scheme
+        self.documents = 0
+        self._table = cut_table(scheme)
+        self._slots = np.zeros(4 * _FIRST_SLOTS, dtype=np.uint64)
+        self._arena = np.empty(_FIRST_ARENA, dtype=np.uint8)
+        self._state = np.zeros(5, dtype=np.int64)
+        self._classes, self._ends = _scratch()
+        self._places = np.empty(BLOCK + 2, dtype=np.uint64)
+
+    def add_documents(self, documents: Sequence[bytes], weights: Ints | None = None) -> None:
+        """Count the words of each document (UTF-8); no word reaches from one into the next.
+
+        Document d counts weights[d] times, once if there are no weights; weights (D,) int64.
+        """
+        stops = np.cumsum([len(document) for document in documents], dtype=np.int64)
+        starts = np.concatenate([np.zeros(1, dtype=np.int64), stops[:-1]])
+        data = np.frombuffer(b"".join([*documents, bytes(PADDING)]), dtype=np.uint8)
+        self.add_spans(data, starts[: len(stops)], stops, weights)
+
+    def add_spans(
+        self,
+        data: Bytes,
+        starts: Ints,
+        stops: Ints,
+        weights: Ints | None = None,
+    ) -> None:
+        """Count the documents data[starts[d]:stops[d]], each weights[d] (default 1) times.
+
+        data (B,) uint8 goes on for at least 16 bytes after the last document;
+        starts, stops, weights (D,) int64.
+        """
+        if len(stops) and int(stops.max()) + PADDING > len(data):
+            raise ValueError(f"the buffer must go on for {PADDING} bytes after its text")
+        if weights is None:
+            weights = np.ones(len(starts), dtype=np.int64)
+        state = self._state
+        state[DOCUMENT] = state[POSITION] = 0
+        while True:
+            count_documents_into(
+                data,
+                starts,
+                stops,
+                weights,
+                self._table,
+                self._slots,
+                self._arena,
+                state,
+                MASKS,
+                self._classes,
+                self._ends,
+                self._places,
+            )
+            if state[NEED] == 0:
+                break
+            self._grow(int(state[NEED]))
+        self.documents += len(starts)
+
+    def _grow(self, need: int) -> None:
+        """Make room for another block: a larger arena if that was full, else more slots."""
+        if need > len(self._arena):
+            arena = np.empty(max(need, 2 * len(self._arena)), dtype=np.uint8)
+            arena[: len(self._arena)] = self._arena
+            self._arena = arena
+        else:
+            slots = np.zeros(2 * len(self._slots), dtype=np.uint64)
+            move_slots(self._slots, slots)
+            self._slots = slots
+
+    def result(self) -> WordCounts:
+        """The counts so far, words in ascending byte order."""
+        words = int(self._state[WORDS])
+        room = int(self._slots[2::4].sum())
+        data = np.empty(room + PADDING, dtype=np.uint8)
+        offsets = np.empty(words + 1, dtype=np.int64)
+        counts = np.empty(words, dtype=np.int64)
+        prefixes = np.empty(words, dtype=np.uint64)
+        list_words(self._slots, self._arena, data, offsets, counts, prefixes)
+        order = np.argsort(prefixes).astype(np.int64)
+        sorted_data = np.empty(room, dtype=np.uint8)
+        sorted_offsets, sorted_counts = np.empty_like(offsets), np.empty_like(counts)
+        copy_in_order(
+            data, offsets, counts, prefixes, order, sorted_data, sorted_offsets, sorted_counts
+        )
+        size = size_of(sorted_data, sorted_offsets, sorted_counts, self.documents)
+        return WordCounts(sorted_data, sorted_offsets, sorted_counts, self.scheme, size)
+
+
+def count_documents(batches: Iterable[Sequence[bytes]], scheme: str = BPE) -> WordCounts:
+    """Word counts of documents (UTF-8 bytes) that come in batches of about a megabyte.
+
+    Raises:
+        UsageError: no such pre-tokenizer.
+    """
+    counter = WordCounter(scheme)
+    for batch in batches:
+        counter.add_documents(batch)
+    return counter.result()
+
+
+def split_words(text: bytes, scheme: str = BPE) -> list[bytes]:
+    """The words of `text` (UTF-8) in order; joined they are `text` again.
+
+    >>> split_words(b"two  words!")
+    [b'two', b'  ', b'words', b'!']
+    """
+    if scheme not in PATTERNS:
+        raise UsageError(f"no pre-tokenizer '{scheme}'; there are: {', '.join(PATTERNS)}")
+    data = np.frombuffer(text, dtype=np.uint8)
+    ends = np.empty(len(data), dtype=np.int64)
+    cuts = ends[: cut_all(data, cut_table(scheme), *_scratch(), ends)].tolist()
+    return [text[start:stop] for start, stop in zip([0, *cuts], cuts, strict=False)]
+
+
+def _scratch() -> tuple[Bytes, npt.NDArray[np.int32]]:
+    return np.empty(BLOCK + 2, dtype=np.uint8), np.empty(BLOCK + 2, dtype=np.int32)

@@ -1,0 +1,155 @@
+"""Word counts: the common currency of all learning and nearly all measuring.
+
+No pre-token crosses a word boundary, so a corpus is a table (word → count). The table is
+kept as flat arrays, words in ascending byte order, so that equal corpora give equal bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.signature import digest
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class CorpusSize:
+    """What was read: documents, characters (code points) and bytes (UTF-8) of text."""
+
+    documents: int = 0
+    characters: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: CorpusSize) -> CorpusSize:
+        return CorpusSize(
+            self.documents + other.documents,
+            self.characters + other.characters,
+            self.bytes + other.bytes,
+        )
+
+
+@dataclass(frozen=True)
+class WordCounts:
+    """Unique words of a text and how often each occurs.
+
+    Word i is `data[offsets[i]:offsets[i + 1]]` (UTF-8, a pre-token with its leading space)
+    and occurs `counts[i]` times. Words ascend in byte order, each once, every count > 0.
+
+    Shapes: data (B,) uint8; offsets (W + 1,) int64; counts (W,) int64.
+    `scheme` names the pre-tokenizer that cut the words (see `text.pretokens`).
+    """
+
+    data: Bytes
+    offsets: Ints
+    counts: Ints
+    scheme: str
+    size: CorpusSize = field(default_factory=CorpusSize)
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @classmethod
+    def from_pairs(
+        cls,
+        pairs: Iterable[tuple[bytes, int]],
+        scheme: str = "bpe",
+        size: CorpusSize | None = None,
+    ) -> WordCounts:
+        """A table of (word, count) pairs in any order; counts of a repeated word add up.
+
+        Words are taken as they are: cutting them is the caller's business. Without `size`,
+        characters and bytes are those of the words, which cover the text they came from;
+        documents are then 0, unknown.
+
+        Raises:
+            ValueError: an empty word, or a count below 1.
+
+        >>> table = WordCounts.from_pairs([(b" b", 2), (b"a", 1), (b" b", 3)])
+        >>> list(table.pairs()), table.size.bytes
+        ([(b' b', 5), (b'a', 1)], 11)
+        """
+        total: dict[bytes, int] = {}
+        for word, count in pairs:
+            if not word or count < 1:
+                raise ValueError(f"a word needs bytes and a count of at least 1: {word!r}, {count}")
+            total[word] = total.get(word, 0) + count
+        words = sorted(total)
+        offsets = np.zeros(len(words) + 1, dtype=np.int64)
+        np.cumsum([len(word) for word in words], out=offsets[1:])
+        data = np.frombuffer(b"".join(words), dtype=np.uint8).copy()
+        counts = np.array([total[word] for word in words], dtype=np.int64)
+        return cls(data, offsets, counts, scheme, size or size_of(data, offsets, counts))
+
+    def words(self) -> list[bytes]:
+        """The words, ascending."""
+        data, cuts = self.data.tobytes(), self.offsets.tolist()
+        return [data[start:stop] for start, stop in pairwise(cuts)]
+
+    def pairs(self) -> Iterator[tuple[bytes, int]]:
+        """(word, count), words ascending."""
+        return zip(self.words(), self.counts.tolist(), strict=True)
+
+    @property
+    def occurrences(self) -> int:
+        """Number of words of the text, repeated ones included."""
+        return int(self.counts.sum())
+
+    def fingerprint(self) -> str:
+        """Hash of scheme, words and counts: equal for equal text, however it was read.
+
+        The number of documents is not in it: where a text was cut into documents between
+        words, the same words come out, and so does everything learned from them.
+        """
+        return digest(
+            self.scheme.encode(),
+            self.data.tobytes(),
+            self.offsets.astype("<i8").tobytes(),
+            self.counts.astype("<i8").tobytes(),
+        )
+
+
+def size_of(data: Bytes, offsets: Ints, counts: Ints, documents: int = 0) -> CorpusSize:
+    """Size of the text that the words cover: lengths of words times their counts."""
+    lengths = np.diff(offsets)
+    # A code point is one byte that is no continuation byte (10xxxxxx).
+    starts = np.zeros(len(data) + 1, dtype=np.int64)
+    np.cumsum((data & 0xC0) != 0x80, out=starts[1:])
+    characters = starts[offsets[1:]] - starts[offsets[:-1]]
+    return CorpusSize(documents, int(characters @ counts), int(lengths @ counts))
+
+
+def merge_counts(tables: Sequence[WordCounts]) -> WordCounts:
+    """The table of all the texts together: count(a + b) = count(a) + count(b), exactly.
+
+    Any order of `tables` gives the same bytes. No table gives the empty one of `bpe`.
+
+    Raises:
+        UsageError: the tables were cut by different pre-tokenizers.
+    """
+    if not tables:
+        return WordCounts.from_pairs([])
+    schemes = sorted({table.scheme for table in tables})
+    if len(schemes) > 1:
+        raise UsageError(
+            f"count tables of different pre-tokenizers ({', '.join(schemes)}) do not add up",
+            remedy="count the text again with one of them",
+        )
+    from modtok_cli.text.counts_kernel import merge_two
+
+    # Smallest first and in pairs: every word is copied about log2(number of tables) times.
+    queue = sorted(tables, key=len)
+    while len(queue) > 1:
+        joined = []
+        for a, b in zip(queue[::2], queue[1::2], strict=False):
+            merged = merge_two(a.data, a.offsets, a.counts, b.data, b.offsets, b.counts)
+            joined.append(WordCounts(*merged, a.scheme, a.size + b.size))
+        queue = joined + (queue[-1:] if len(queue) % 2 else [])
+    return queue[0]

@@ -1,0 +1,165 @@
+"""Languages by their codes: `fra_Latn`, `fra`, `fre` and `fr-FR` are all `fr`.
+
+A language is named by its ISO 639-1 code where it has one, else by its ISO 639-3 code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path, PurePath
+
+from modtok_cli.base.errors import UsageError
+
+# ISO 639-1 code, its ISO 639-3 code, and where there is one its older 639-2/B code. Members
+# of a macrolanguage that corpora name instead of it (Swahili as swh, Nepali as npi, Latvian
+# as lvs, Estonian as ekk, Persian as pes, ...) follow a colon.
+_CODES = """
+aa aar; ab abk; ae ave; af afr; ak aka :fat; am amh; an arg; ar ara :arb; as asm; av ava
+ay aym :ayr; az aze :azj; ba bak; be bel; bg bul; bi bis; bm bam; bn ben; bo bod tib; br bre
+bs bos; ca cat; ce che; ch cha; co cos; cr cre; cs ces cze; cu chu; cv chv; cy cym wel; da dan
+de deu ger; dv div; dz dzo; ee ewe; el ell gre; en eng; eo epo; es spa; et est :ekk; eu eus baq
+fa fas per :pes; ff ful :fuv; fi fin; fj fij; fo fao; fr fra fre; fy fry; ga gle; gd gla; gl glg
+gn grn :gug; gu guj; gv glv; ha hau; he heb; hi hin; ho hmo; hr hrv; ht hat; hu hun; hy hye arm
+hz her; ia ina; id ind; ie ile; ig ibo; ii iii; ik ipk; io ido; is isl ice; it ita; iu iku :ike
+ja jpn; jv jav; ka kat geo; kg kon; ki kik; kj kua; kk kaz; kl kal; km khm; kn kan; ko kor
+kr kau :knc; ks kas; ku kur :kmr; kv kom :kpv; kw cor; ky kir; la lat; lb ltz; lg lug; li lim
+ln lin; lo lao; lt lit; lu lub; lv lav :lvs; mg mlg :plt; mh mah; mi mri mao; mk mkd mac; ml mal
+mn mon :khk; mr mar; ms msa may :zsm; mt mlt; my mya bur; na nau; nb nob; nd nde; ne nep :npi
+ng ndo; nl nld dut; nn nno; no nor; nr nbl; nv nav; ny nya; oc oci; oj oji; om orm :gaz
+or ori :ory; os oss; pa pan; pi pli; pl pol; ps pus :pbt; pt por; qu que :quy; rm roh; rn run
+ro ron rum; ru rus; rw kin; sa san; sc srd; sd snd; se sme; sg sag; sh hbs; si sin; sk slk slo
+sl slv; sm smo; sn sna; so som; sq sqi alb :als; sr srp; ss ssw; st sot; su sun; sv swe; sw swa :swh
+ta tam; te tel; tg tgk; th tha; ti tir; tk tuk; tl tgl; tn tsn; to ton; tr tur; ts tso; tt tat
+tw twi; ty tah; ug uig; uk ukr; ur urd; uz uzb :uzn; ve ven; vi vie; vo vol; wa wln; wo wol; xh xho
+yi yid :ydd; yo yor; za zha; zh zho chi :cmn; zu zul
+"""
+# Languages without a two-letter code that parallel corpora often hold; other three-letter
+# codes are taken from a user's list as they are, but not out of file names.
+_THREE_LETTERS = """
+ace acm aeb ajp apc ars ary arz ast awa ban bar bem bho bjn bug cbk ceb cjk ckb crh dsb dyu ext
+fil fon frp frr fur gom gsw hil hne hsb ilo kab kac kam kbp kea kmb lad lij lld lmo ltg lua luo
+lus lzh mag mai mhr min mni mos mwl myv nah nap nds new nso nus pag pam pap pcd pms prs quc rue
+sah sat scn sco shn szl taq tcy tpi tum tyv tzm udm umb vec vls vro wae war wuu xmf yue zgh zza
+"""
+# Withdrawn codes that are still met.
+_WITHDRAWN = {"iw": "he", "in": "id", "ji": "yi", "jw": "jv", "mo": "ro", "scr": "hr", "scc": "sr"}
+
+# en, fra, fra_Latn, fr-FR, zh-Hant-TW, es-419
+_SHAPE = re.compile(r"([A-Za-z]{2,3})(?:[_-][A-Za-z]{4})?(?:[_-](?:[A-Za-z]{2}|[0-9]{3}))?")
+# Two or three letters that are words of file names before they are languages.
+_NOT_IN_NAMES = frozenset(
+    {"dev", "src", "ref", "trg", "tgt", "out", "raw", "all", "new", "old", "ext"}
+)
+
+
+@cache
+def _table() -> dict[str, str]:
+    table = {code: code for code in _THREE_LETTERS.split()} | _WITHDRAWN
+    for entry in _CODES.replace("\n", ";").split(";"):
+        if entry.strip():
+            short, *longer = entry.split()
+            table[short] = short
+            for code in longer:
+                table[code.lstrip(":")] = short
+    return table
+
+
+def normalize(code: str) -> str:
+    """The short code of a language; script and region are dropped.
+
+    ISO 639-3 codes without a two-letter one stay; so does what looks like no code at all.
+
+    >>> [normalize(code) for code in ("fra_Latn", "fre", "pt-BR", "zho_Hant", "ceb")]
+    ['fr', 'fr', 'pt', 'zh', 'ceb']
+    """
+    match = _SHAPE.fullmatch(code)
+    if not match:
+        return code
+    base = match[1].lower()
+    return _table().get(base, base)
+
+
+def is_language(code: str) -> bool:
+    """Whether `code` is a known code, or has the shape of a three-letter one.
+
+    >>> [is_language(code) for code in ("fi", "fra_Latn", "ceb", "xx", "part")]
+    [True, True, True, False, False]
+    """
+    match = _SHAPE.fullmatch(code)
+    return match is not None and (len(match[1]) == 3 or match[1].lower() in _table())
+
+
+def language_of_path(path: str | Path) -> str | None:
+    """The language a file is named after, or its nearest directory; None if none is.
+
+    >>> [language_of_path(p) for p in ("fr.txt", "fra_Latn.devtest", "data/fi/part-0.jsonl.zst")]
+    ['fr', 'fr', 'fi']
+    >>> language_of_path("newstest2019-ref.swa.txt"), language_of_path("flores.txt")
+    ('sw', None)
+    """
+    parts = PurePath(path).parts
+    if not parts:
+        return None
+    found = _language_of_name(parts[-1])
+    if found:
+        return found
+    for directory in reversed(parts[:-1]):
+        # A directory counts only if all of its name is a code: "data" and "tmp" are not one.
+        if _known(directory):
+            return normalize(directory)
+    return None
+
+
+def _language_of_name(name: str) -> str | None:
+    fields = name.split(".")
+    # The first field as a whole, then the others, the last (a suffix) never.
+    for number, part in enumerate(fields[:-1] if len(fields) > 1 else fields):
+        if _known(part) and (number > 0 or part.lower() not in _NOT_IN_NAMES):
+            return normalize(part)
+    # fr_train.txt, part-of.fr-000.jsonl, corpus-fra_Latn-01.txt: a code between separators
+    first = re.split(r"[_-]", fields[0])[0]
+    return normalize(first) if _known(first) else None
+
+
+def _known(code: str) -> bool:
+    """A code of the table, or a three-letter one with its script (`ceb_Latn`, or bare `ceb`)."""
+    match = _SHAPE.fullmatch(code)
+    if not match or match[1].lower() in _NOT_IN_NAMES:
+        return False
+    return match[1].lower() in _table() or "_" in code
+
+
+def parse_languages(text: str) -> list[str]:
+    """The languages of a list such as "en,fi,fra_Latn", in its order.
+
+    Raises:
+        UsageError: an empty list, a name that is no code, or a language given twice.
+    """
+    names = [name.strip() for name in text.split(",")]
+    if names and not names[-1]:
+        names.pop()
+    if not names:
+        raise UsageError("no language given", remedy="give codes such as en,fi,fr")
+    languages: list[str] = []
+    for name in names:
+        if not is_language(name):
+            raise UsageError(
+                f"'{name}' is not a language code",
+                remedy="use ISO 639 codes separated by commas, such as en,fi,fr or fra_Latn",
+            )
+        language = normalize(name)
+        if language in languages:
+            again = f" (as '{name}')" if name != language else ""
+            raise UsageError(f"language {language} is given twice{again}", remedy="give it once")
+        languages.append(language)
+    return languages
+
+
+def suggest(name: str, known: Sequence[str]) -> str:
+    """`; did you mean 'fr'?` as a clause for an error, or nothing."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(normalize(name), known, n=1, cutoff=0.5)
+    return f"did you mean '{close[0]}'? " if close else ""

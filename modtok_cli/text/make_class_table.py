@@ -1,0 +1,66 @@
+r"""Make `pretoken_classes.txt`: ask the engine of `tokenizers` which code points it holds for what.
+
+    python -m modtok_cli.text.make_class_table
+
+Run it when the library moves to a newer Unicode (a test compares the two).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.base.files import write_bytes
+from modtok_cli.text.pretokens import CLASS_FILE, CODE_POINTS, LETTER, MARK, NUMBER, SPACE
+
+_CLASSES = {LETTER: r"\p{L}", NUMBER: r"\p{N}", SPACE: r"\s", MARK: r"\p{M}"}
+_SURROGATES = range(0xD800, 0xE000)
+
+
+def ask_engine() -> npt.NDArray[np.uint8]:
+    """Class of every code point by the installed `tokenizers`; shape (0x110000,) uint8."""
+    from tokenizers import Regex, pre_tokenizers
+
+    points = np.array([c for c in range(CODE_POINTS) if c not in _SURROGATES])
+    text = "".join(map(chr, points))
+    table = np.zeros(CODE_POINTS, dtype=np.uint8)
+    for kind, pattern in _CLASSES.items():
+        # Matches are removed, so whatever no remaining piece covers is in the class.
+        inside = np.ones(len(points), dtype=bool)
+        splitter = pre_tokenizers.Split(Regex(pattern + "+"), "removed")
+        for _, (start, stop) in splitter.pre_tokenize_str(text):
+            inside[start:stop] = False
+        table[points[inside]] = kind
+    return table
+
+
+def render(table: npt.NDArray[np.uint8], library: str) -> str:
+    """The table as text: a line `FIRST LAST CLASS` (hexadecimal, inclusive) for each run."""
+    cuts = np.flatnonzero(np.diff(table)) + 1
+    starts = [0, *cuts.tolist()]
+    stops = [*cuts.tolist(), len(table)]
+    lines = [
+        "# Classes of code points (1 letter, 2 number, 3 white space, 4 mark; all else is 0)",
+        f"# as the regular-expression engine of tokenizers {library} has them.",
+        "# Made by: python -m modtok_cli.text.make_class_table",
+    ]
+    lines += [
+        f"{start:04X} {stop - 1:04X} {table[start]}"
+        for start, stop in zip(starts, stops, strict=True)
+        if table[start]
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Write the file beside this module."""
+    import tokenizers
+
+    content = render(ask_engine(), tokenizers.__version__)
+    write_bytes(Path(__file__).with_name(CLASS_FILE), content.encode("ascii"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""What a corpus is made of, language by language."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.text.corpus import count_files
+from modtok_cli.text.count_kernel import MASKS, hash_documents
+from modtok_cli.text.counter import WordCounter
+from modtok_cli.text.counts import WordCounts, merge_counts
+from modtok_cli.text.parallel import read_each
+from modtok_cli.text.pretokens import BPE
+from modtok_cli.text.readers import Spans, read_spans
+from modtok_cli.text.streams import Advance
+from modtok_cli.text.table_files import is_table
+
+Hashes = npt.NDArray[np.uint64]
+
+Counted = Callable[[str, WordCounts], None]
+
+SAMPLE_CHARACTERS = 200
+
+
+@dataclass(frozen=True)
+class LanguageStats:
+    """Size of a language's text.
+
+    `words` counts pre-tokens, `unique_words` different ones. `duplicates` is the number of
+    documents that equal an earlier one, None where only a count table is left of the text.
+    """
+
+    language: str
+    documents: int
+    characters: int
+    bytes: int
+    words: int
+    unique_words: int
+    duplicates: int | None
+    samples: tuple[str, ...] = ()
+
+
+def language_stats(
+    language: str,
+    files: Sequence[Path | str],
+    scheme: str,
+    errors: str,
+    samples: int,
+    progress: Progress,
+    advance: Advance | None,
+    counted: Counted | None = None,
+) -> LanguageStats:
+    """Count the files of one language; `samples` documents are picked by their hash."""
+    counter = WordCounter(scheme)
+    tables = []
+    hashes: list[Hashes] = []
+    picked: list[tuple[int, str]] = []
+    for file in files:
+        if is_table(file):
+            tables.append(count_files([file], scheme, errors, progress, advance))
+            continue
+        for spans in read_spans(file, errors, progress=progress, advance=advance):
+            counter.add_spans(spans.data, spans.starts, spans.stops)
+            filled = spans.stops > spans.starts
+            of_batch = np.empty(len(spans.starts), dtype=np.uint64)
+            hash_documents(spans.data, spans.starts, spans.stops, MASKS, of_batch)
+            hashes.append(of_batch[filled])
+            if samples:
+                # The smallest hashes of all: an even sample, whatever the order of the text.
+                picked = heapq.nsmallest(samples, {*picked, *_smallest(spans, of_batch, samples)})
+    every = np.concatenate([np.zeros(0, dtype=np.uint64), *hashes])
+    table = merge_counts([counter.result(), *tables])
+    if counted:
+        counted(language, table)
+    return LanguageStats(
+        language,
+        table.size.documents,
+        table.size.characters,
+        table.size.bytes,
+        table.occurrences,
+        len(table),
+        None if tables else len(every) - len(np.unique(every)),
+        tuple(text for _, text in picked),
+    )
+
+
+def _smallest(spans: Spans, hashes: Hashes, samples: int) -> list[tuple[int, str]]:
+    found = []
+    for document in np.argsort(hashes, kind="stable")[: 2 * samples]:
+        start, stop = int(spans.starts[document]), int(spans.stops[document])
+        # A code point has four bytes at most; what is cut off in the middle is not shown.
+        raw = spans.data[start : min(stop, start + 4 * SAMPLE_CHARACTERS)].tobytes()
+        if raw:
+            found.append((int(hashes[document]), raw.decode(errors="ignore")[:SAMPLE_CHARACTERS]))
+    return found
+
+
+def corpus_stats(
+    files: Mapping[str, Sequence[Path | str]],
+    *,
+    scheme: str = BPE,
+    errors: str = "strict",
+    samples: int = 0,
+    threads: int | None = None,
+    progress: Progress = SILENT,
+    counted: Counted | None = None,
+) -> list[LanguageStats]:
+    """Documents, characters, bytes, words and duplicates of each language; sorted by language.
+
+    `files` is what `workspace.language_files` or `workspace.by_language` gives; `samples`
+    asks for that many documents of each, cut to 200 characters. Duplicates are found by a
+    64-bit hash of the document, empty ones left aside. `counted` is handed the word counts
+    of each language, from any thread.
+
+    Raises:
+        ModtokError: a file is missing, damaged or empty.
+    """
+    return read_each(
+        lambda language, advance: language_stats(
+            language, files[language], scheme, errors, samples, progress, advance, counted
+        ),
+        sorted(files),
+        files=[file for paths in files.values() for file in paths],
+        label="reading",
+        threads=threads,
+        progress=progress,
+    )

@@ -1,0 +1,157 @@
+"""Bytes in: files, pipes and standard input, decompressed as they come, in bounded memory."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import zstandard
+
+from modtok_cli.base.errors import ModtokError
+
+STDIN = "-"
+CHUNK = 1 << 20
+"""Bytes of text that are handed on at once, about."""
+
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+GZIP_MAGIC = b"\x1f\x8b"
+
+_READ = 1 << 18
+# A zstd block of four bytes may stand for 128 KiB; fed this little at a time, the most
+# hostile file gives 64 MiB at once, and a normal one loses nothing.
+_ZSTD_SLICE = 1 << 11
+_ZSTD_WINDOW = 1 << 31  # `zstd --long=31` files open too
+
+Advance = Callable[[float], None]
+
+
+class Broken(Exception):
+    """Compressed data that ends early or is damaged; the reader adds the line."""
+
+
+def display(path: str | Path) -> str:
+    """The name of an input as errors give it."""
+    return "<stdin>" if str(path) == STDIN else str(path)
+
+
+def read_chunks(path: str | Path, advance: Advance | None = None) -> Iterator[bytes]:
+    """The content of a file (or "-": standard input) in pieces of about a megabyte.
+
+    `.zst` and `.gz` are decompressed, pipes and standard input by their first bytes.
+    `advance` is told of the compressed bytes as they are read.
+
+    Raises:
+        ModtokError: no such file, or it cannot be read.
+        Broken: compressed data that is damaged or ends early. All that came before it has
+            been handed on by then.
+    """
+    pieces = _raw(path, advance)
+    first = next(pieces, b"")
+    suffix = "" if is_pipe(path) else Path(path).suffix
+    if suffix == ".zst" or (not suffix and first.startswith(ZSTD_MAGIC)):
+        return _gather(_zstd(first, pieces))
+    if suffix == ".gz" or (not suffix and first.startswith(GZIP_MAGIC)):
+        return _gather(_gzip(first, pieces))
+    return _gather(_chain(first, pieces))
+
+
+def is_pipe(path: str | Path) -> bool:
+    """Whether `path` is "-" or a pipe or device, whose name says nothing of its format."""
+    if str(path) == STDIN:
+        return True
+    path = Path(path)
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _raw(path: str | Path, advance: Advance | None) -> Iterator[bytes]:
+    if str(path) == STDIN:
+        yield from _pieces(sys.stdin.buffer, advance)
+        return
+    try:
+        with open(path, "rb", buffering=0) as handle:
+            yield from _pieces(handle, advance)
+    except FileNotFoundError as error:
+        raise ModtokError(
+            "no such file", where=str(path), remedy="check the name, or give - to read a pipe"
+        ) from error
+    except OSError as error:
+        raise ModtokError(
+            f"cannot read: {error.strerror or error}",
+            where=str(path),
+            remedy="check its permissions and that it is a file",
+        ) from error
+
+
+def _pieces(handle: BinaryIO, advance: Advance | None) -> Iterator[bytes]:
+    while piece := handle.read(_READ):
+        if advance:
+            advance(len(piece))
+        yield piece
+
+
+def _chain(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from pieces
+
+
+def _gather(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Join small pieces to chunks; on damage hand on what there is before it is told of."""
+    held: list[bytes] = []
+    size = 0
+    try:
+        for piece in pieces:
+            held.append(piece)
+            size += len(piece)
+            if size >= CHUNK:
+                yield b"".join(held)
+                held, size = [], 0
+    except Broken:
+        if size:
+            yield b"".join(held)
+        raise
+    if size:
+        yield b"".join(held)
+
+
+def _zstd(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
+    frame = None  # a file may hold several frames, one after the other
+    for piece in _chain(first, pieces):
+        for at in range(0, len(piece), _ZSTD_SLICE):
+            rest = piece[at : at + _ZSTD_SLICE]
+            while rest:
+                if frame is None:
+                    frame = decompressor.decompressobj()
+                try:
+                    yield frame.decompress(rest)
+                except zstandard.ZstdError as error:
+                    raise Broken(f"damaged zstd data ({error})") from error
+                rest = frame.unused_data if frame.eof else b""
+                if frame.eof:
+                    frame = None
+    if frame is not None:
+        raise Broken("zstd data ends in the middle of a frame: the file is truncated")
+
+
+def _gzip(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    member = None
+    for piece in _chain(first, pieces):
+        rest = piece
+        while rest:
+            if member is None:
+                rest = rest.lstrip(b"\0")  # padding between members is allowed
+                if not rest:
+                    break
+                member = zlib.decompressobj(wbits=31)
+            try:
+                yield member.decompress(rest, CHUNK)
+            except zlib.error as error:
+                raise Broken(f"damaged gzip data ({error})") from error
+            rest = member.unused_data if member.eof else member.unconsumed_tail
+            if member.eof:
+                member = None
+    if member is not None:
+        raise Broken("gzip data ends in the middle: the file is truncated")

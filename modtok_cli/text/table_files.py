@@ -1,0 +1,229 @@
+"""Count tables on disk: `<lang>.counts`, a safetensors file of three arrays.
+
+The arrays are those of `WordCounts`. All else (format version, scheme and pattern,
+language, sizes, the files counted) is one JSON object under the metadata key "modtok": one
+key, because the library does not keep an order among several, and equal tables are to be
+equal files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.files import write_bytes
+from modtok_cli.text.counts import CorpusSize, WordCounts
+from modtok_cli.text.pretokens import PATTERNS
+
+SUFFIX = ".counts"
+FORMAT = "modtok word counts"
+VERSION = 1
+_ARRAYS = {"data": np.uint8, "offsets": np.int64, "counts": np.int64}
+_REMEDY = "count the text again with `modtok corpus count --force`"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file that was counted: its name, size in bytes and time of change (ns)."""
+
+    name: str
+    bytes: int
+    modified: int
+
+
+def sources_of(paths: Sequence[Path]) -> tuple[Source, ...]:
+    """The files as they are now, by name."""
+    found = []
+    for path in sorted(paths):
+        status = path.stat()
+        found.append(Source(path.name, status.st_size, status.st_mtime_ns))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a count table says of itself."""
+
+    language: str
+    scheme: str
+    pattern: str
+    size: CorpusSize
+    words: int
+    unique: int
+    fingerprint: str
+    sources: tuple[Source, ...] = ()
+    errors: str = "strict"
+
+
+def is_table(path: str | Path) -> bool:
+    """Whether the name is that of a count table: `.counts`, `.tsv`, `.tsv.zst`, `.tsv.gz`."""
+    path = Path(path)
+    stem = path.with_suffix("") if path.suffix in (".zst", ".gz") else path
+    return path.suffix == SUFFIX or stem.suffix == ".tsv"
+
+
+def save_counts(
+    table: WordCounts,
+    path: Path,
+    language: str,
+    sources: Sequence[Source] = (),
+    errors: str = "strict",
+) -> None:
+    """Write a table, whole or not at all; equal tables give equal files.
+
+    `sources` and `errors` are what it was counted from and how; a recount compares them.
+    """
+    from safetensors.numpy import save
+
+    header = Header(
+        language,
+        table.scheme,
+        PATTERNS[table.scheme],
+        table.size,
+        table.occurrences,
+        len(table),
+        table.fingerprint(),
+        tuple(sources),
+        errors,
+    )
+    content = {"format": FORMAT, "version": VERSION, **asdict(header)}
+    arrays = {name: np.ascontiguousarray(getattr(table, name)) for name in _ARRAYS}
+    metadata = {"modtok": json.dumps(content, sort_keys=True)}
+    # `save_file` of the library would make a file that only its owner can read.
+    write_bytes(path, save(arrays, metadata=metadata))
+
+
+def read_header(path: Path) -> Header:
+    """What the table at `path` says of itself, without reading its words.
+
+    Raises:
+        ModtokError: no such file, or not a count table of this version.
+    """
+    header, _ = _open(path, ())
+    return header
+
+
+def load_counts(path: Path) -> WordCounts:
+    """A saved table, held to every promise of `WordCounts`.
+
+    Raises:
+        ModtokError: no such file, damaged, or cut by another pattern; names the field.
+    """
+    header, arrays = _open(path, tuple(_ARRAYS))
+    table = WordCounts(**arrays, scheme=header.scheme, size=header.size)
+    check_counts(table, str(path))
+    for field, says, has in (
+        ("unique", header.unique, len(table)),
+        ("words", header.words, table.occurrences),
+    ):
+        if says != has:
+            raise damaged(path, f"field '{field}' says {says}, there are {has}")
+    if table.fingerprint() != header.fingerprint:
+        raise damaged(path, "field 'fingerprint' does not fit the words and counts")
+    return table
+
+
+def damaged(path: Path | str, what: str) -> ModtokError:
+    """The error for a table that cannot be what was saved."""
+    return ModtokError(f"damaged count table: {what}", where=str(path), remedy=_REMEDY)
+
+
+def _open(path: Path, names: tuple[str, ...]) -> tuple[Header, dict[str, Any]]:
+    from safetensors import SafetensorError, safe_open
+
+    if not path.exists():
+        raise ModtokError("no such file", where=str(path), remedy="check the name")
+    arrays: dict[str, Any] = {}
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            if "modtok" not in metadata:
+                raise ModtokError("not a count table of modtok", where=str(path), remedy=_REMEDY)
+            header = _header(path, metadata["modtok"])
+            for name in names:
+                if name not in file.keys():  # noqa: SIM118 (the file is no dict)
+                    raise damaged(path, f"field '{name}' is missing")
+                array = file.get_tensor(name)
+                if array.dtype != _ARRAYS[name] or array.ndim != 1:
+                    raise damaged(path, f"field '{name}' is {array.dtype} of {array.shape}")
+                # An own, writable copy: kernels are compiled for such arrays.
+                arrays[name] = np.array(array)
+    except SafetensorError as error:
+        raise damaged(path, f"header ({error})") from error
+    except OSError as error:
+        raise ModtokError(f"cannot read: {error.strerror or error}", where=str(path)) from error
+    return header, arrays
+
+
+def _header(path: Path, text: str) -> Header:
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise damaged(path, "field 'modtok' is not JSON") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise damaged(path, "field 'format' is not that of word counts")
+    if content.get("version") != VERSION:
+        raise ModtokError(
+            f"count table of format version {content.get('version')}, this modtok reads {VERSION}",
+            where=str(path),
+            remedy=_REMEDY,
+        )
+    field = ""
+    try:
+        kinds: dict[str, type] = dict.fromkeys(("language", "scheme", "pattern"), str)
+        kinds |= {"fingerprint": str, "words": int, "unique": int}
+        values: dict[str, Any] = {"errors": str(content.get("errors", "strict"))}
+        for field, kind in kinds.items():
+            values[field] = content[field]
+            if type(values[field]) is not kind:
+                raise TypeError
+        field = "size"
+        values["size"] = CorpusSize(**{key: int(n) for key, n in content["size"].items()})
+        field = "sources"
+        values["sources"] = tuple(Source(**source) for source in content["sources"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise damaged(path, f"field '{field}' is missing or not what it should be") from error
+    header = Header(**values)
+    if PATTERNS.get(header.scheme) != header.pattern:
+        raise ModtokError(
+            f"words were cut by another pattern of scheme '{header.scheme}' than this modtok's",
+            where=str(path),
+            remedy=_REMEDY,
+        )
+    return header
+
+
+def check_counts(table: WordCounts, where: str) -> None:
+    """Hold a table from outside to every promise of `WordCounts`.
+
+    Raises:
+        ModtokError: a promise is broken; names `where` and the field.
+    """
+    from modtok_cli.text.counts_kernel import first_disorder
+
+    words = len(table.counts)
+    offsets, data = table.offsets, table.data
+    if len(offsets) != words + 1:
+        raise damaged(where, f"field 'offsets' has {len(offsets)} entries, not {words + 1}")
+    if offsets[0] != 0 or offsets[-1] != len(data):
+        raise damaged(where, "field 'offsets' does not run from 0 to the length of 'data'")
+    if words and int(np.diff(offsets).min()) < 1:
+        raise damaged(where, "field 'offsets' does not ascend")
+    if words and int(table.counts.min()) < 1:
+        raise damaged(where, f"field 'counts' holds {int(table.counts.min())}, less than 1")
+    try:
+        data.tobytes().decode()
+        split = bool(((data[offsets[:-1]] & 0xC0) == 0x80).any())
+    except UnicodeDecodeError:
+        split = True
+    if split:
+        raise damaged(where, "field 'data' has words that are not UTF-8")
+    word = first_disorder(data, offsets)
+    if word >= 0:
+        raise damaged(where, f"field 'data': word {word} does not sort after the one before it")

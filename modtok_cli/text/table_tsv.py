@@ -1,0 +1,106 @@
+r"""Word counts as text: a line `word<TAB>count`, for lists that come from elsewhere.
+
+A word is taken with its spaces (" the" and "the" are two). Tab, newline, carriage return
+and backslash inside a word are written `\t`, `\n`, `\r` and `\\`; any other backslash
+stands for itself. A line that is more than one word of the pre-tokenizer is cut by it, and
+each piece gets the line's count.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import zstandard
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.files import atomic_file
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.text.counts import WordCounts, size_of
+from modtok_cli.text.pretokens import BPE
+from modtok_cli.text.readers import read_line_batches
+from modtok_cli.text.streams import Advance, display
+
+_ESCAPES = {b"\t": rb"\t", b"\n": rb"\n", b"\r": rb"\r", b"\\": rb"\\"}
+_PLAIN = {escape: plain for plain, escape in _ESCAPES.items()}
+_ESCAPE = re.compile(rb"[\t\n\r\\]")
+_UNESCAPE = re.compile(rb"\\[tnr\\]")
+_LARGEST = 1 << 53
+"""Counts above this add up to more than 64 bits hold all too easily; no corpus has them."""
+
+
+def read_tsv(
+    path: str | Path,
+    *,
+    scheme: str = BPE,
+    errors: str = "strict",
+    progress: Progress = SILENT,
+    advance: Advance | None = None,
+) -> WordCounts:
+    """The table in a `.tsv` file (or .zst, .gz). Lines of one word add up.
+
+    Documents are 0, unknown; characters and bytes are those of the words.
+
+    Raises:
+        ModtokError: a line without a tab or with a count below 1, as `file:line`.
+    """
+    from modtok_cli.text.counter import WordCounter
+
+    counter = WordCounter(scheme)
+    for documents in read_line_batches(path, errors, progress=progress, advance=advance):
+        words, weights = [], []
+        for document in documents:
+            if document.text:
+                word, count = _line(document.text, f"{display(path)}:{document.line}")
+                words.append(word)
+                weights.append(count)
+        counter.add_documents(words, np.array(weights, dtype=np.int64))
+    table = counter.result()
+    size = size_of(table.data, table.offsets, table.counts)
+    return WordCounts(table.data, table.offsets, table.counts, scheme, size)
+
+
+def _line(line: bytes, where: str) -> tuple[bytes, int]:
+    word, tab, number = line.removesuffix(b"\r").rpartition(b"\t")
+    remedy = "a line is a word, a tab and a count of at least 1"
+    if not tab:
+        raise ModtokError("no tab in this line", where=where, remedy=remedy)
+    if not word:
+        raise ModtokError("no word before the tab", where=where, remedy=remedy)
+    if not re.fullmatch(rb"[0-9]{1,16}", number) or not 1 <= int(number) <= _LARGEST:
+        shown = number[:20].decode(errors="replace")
+        raise ModtokError(f"'{shown}' is no count", where=where, remedy=remedy)
+    return _UNESCAPE.sub(lambda found: _PLAIN[found[0]], word), int(number)
+
+
+def write_tsv(table: WordCounts, path: Path) -> None:
+    """Write a table that `read_tsv` reads back; `.zst` and `.gz` are compressed."""
+    with atomic_file(path) as beside:
+        if path.suffix == ".zst":
+            with open(beside, "wb") as file, zstandard.ZstdCompressor().stream_writer(file) as out:
+                for chunk in _chunks(table):
+                    out.write(chunk)
+        elif path.suffix == ".gz":
+            # Without name and time, so that equal tables are equal files.
+            with (
+                open(beside, "wb") as file,
+                gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as out,
+            ):
+                for chunk in _chunks(table):
+                    out.write(chunk)
+        else:
+            with open(beside, "wb") as file:
+                file.writelines(_chunks(table))
+
+
+def _chunks(table: WordCounts) -> Iterator[bytes]:
+    lines: list[bytes] = []
+    for word, count in table.pairs():
+        lines.append(b"%b\t%d\n" % (_ESCAPE.sub(lambda found: _ESCAPES[found[0]], word), count))
+        if len(lines) == 10_000:
+            yield b"".join(lines)
+            lines = []
+    yield b"".join(lines)

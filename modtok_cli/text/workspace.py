@@ -1,0 +1,137 @@
+"""Which files of a workspace hold which language: `data/<lang>*` by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.text.languages import is_language, language_of_path, normalize, suggest
+from modtok_cli.text.readers import is_text, text_files
+from modtok_cli.text.streams import is_pipe
+from modtok_cli.text.table_files import SUFFIX, is_table, read_header
+
+_LAYOUT = "put each language there as <lang>.txt, <lang>.jsonl.zst, <lang>.counts or <lang>/"
+
+
+def language_files(data: Path, languages: Sequence[str] | None = None) -> dict[str, list[Path]]:
+    """The files of each language in the directory `data`: language → files, both sorted.
+
+    An entry belongs to the language it is named after (`fr.jsonl.zst`, `fra_Latn.devtest`,
+    `fr.counts`, `fr.tsv`, all text in `fr/`). Without `languages`, all that are there.
+
+    Raises:
+        ModtokError: no such directory; nothing in it; a language without text.
+        UsageError: a name that is no language, or a language that is not there.
+    """
+    if not data.is_dir():
+        raise ModtokError("no such directory", where=str(data), remedy=_LAYOUT)
+    wanted = None if languages is None else [_checked(name) for name in languages]
+    entries: dict[str, list[Path]] = {}
+    for entry in sorted(data.iterdir()):
+        if entry.name.startswith(".") or not (entry.is_dir() or is_text(entry) or is_table(entry)):
+            continue
+        language = language_of_path(entry.name)
+        if language is None and wanted:
+            # A rare code is believed only when it is asked for: "abc.txt" may be anything.
+            first = normalize(entry.name.split(".")[0])
+            language = first if first in wanted else None
+        if language is not None:
+            entries.setdefault(language, []).append(entry)
+    there = ", ".join(sorted(entries))
+    if not entries and not wanted:
+        raise ModtokError("no language in this directory", where=str(data), remedy=_LAYOUT)
+    for language in wanted or ():
+        if language not in entries:
+            has = f"there are {there}" if there else _LAYOUT
+            raise UsageError(
+                f"no text of language '{language}'",
+                where=str(data),
+                remedy=suggest(language, sorted(entries)) + has,
+            )
+    return {
+        language: _files_of(language, entries[language])
+        for language in sorted(entries if wanted is None else set(wanted))
+    }
+
+
+def _checked(name: str) -> str:
+    if not is_language(name):
+        raise UsageError(
+            f"'{name}' is not a language code", remedy="use ISO 639 codes such as en,fi,fr"
+        )
+    return normalize(name)
+
+
+def _files_of(language: str, entries: list[Path]) -> list[Path]:
+    found: list[Path] = []
+    for entry in entries:
+        found += _files_below(entry) if entry.is_dir() else [entry]
+    if not any(file.stat().st_size for file in found):
+        raise ModtokError(
+            f"language '{language}' has no text",
+            where=", ".join(str(entry) for entry in entries),
+            remedy="put text there, or leave the language out",
+        )
+    return without_covered_tables(found)
+
+
+def _files_below(directory: Path) -> list[Path]:
+    return sorted(
+        file
+        for file in directory.rglob("*")
+        if (is_text(file) or is_table(file))
+        and file.is_file()
+        and not any(part.startswith(".") for part in file.relative_to(directory).parts)
+    )
+
+
+def files_in(source: Path | str) -> list[Path | str]:
+    """The texts and count tables of one argument: a file, all in a directory, or "-".
+
+    Raises:
+        ModtokError: no such file, or nothing in it that holds text.
+    """
+    if is_pipe(source):
+        return [source]
+    path = Path(source)
+    if path.is_dir():
+        found = _files_below(path)
+        if found:
+            return list(without_covered_tables(found))
+    elif is_table(path) and path.exists():
+        return [path]
+    return text_files(path)
+
+
+def without_covered_tables(files: Sequence[Path]) -> list[Path]:
+    """`files` without the count tables made from others among them: no text counts twice."""
+    texts = {file.name for file in files if is_text(file)}
+    return [
+        file
+        for file in files
+        if file.suffix != SUFFIX or not (names := _source_names(file)) or not names <= texts
+    ]
+
+
+def _source_names(table: Path) -> set[str]:
+    return {source.name for source in read_header(table).sources}
+
+
+def by_language(paths: Iterable[Path | str], language: str | None = None) -> dict[str, list[Path]]:
+    """Files given by name, by the language each is named after, or all as `language`.
+
+    Raises:
+        UsageError: a file whose name tells no language.
+    """
+    found: dict[str, list[Path]] = {}
+    for path in paths:
+        name = normalize(language) if language else language_of_path(path)
+        if name is None:
+            raise UsageError(
+                "the name tells no language",
+                where=str(path),
+                remedy="name the file after it (fr.txt) or pass --lang",
+            )
+        found.setdefault(name, []).append(Path(path))
+    return {name: sorted(found[name]) for name in sorted(found)}

@@ -1,0 +1,286 @@
+"""Counting a corpus: same table whatever the order, format, threads, file or pipe."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import random
+import subprocess
+import sys
+import threading
+from itertools import chain
+from pathlib import Path
+
+import orjson
+import pytest
+import zstandard
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Silent
+from modtok_cli.text.corpus import count_corpus, count_languages, write_counts
+from modtok_cli.text.counter import count_documents, split_words
+from modtok_cli.text.counts import CorpusSize, merge_counts
+from modtok_cli.text.stats import corpus_stats
+from modtok_cli.text.table_files import load_counts, save_counts
+from modtok_cli.text.table_tsv import write_tsv
+
+SHARED = Path(__file__).parents[3] / "shared"
+
+PARTS = [[f"le mot {n} naïve  est là" for n in range(20 * k)] for k in (1, 2, 3)]
+
+
+def _encoded(documents):
+    return [document.encode() for document in documents]
+
+
+@pytest.fixture
+def files(tmp_path):
+    """The same three parts as text, packed JSON, and a count table."""
+    text, packed, table = tmp_path / "fr.txt", tmp_path / "fr.jsonl.zst", tmp_path / "fr.counts"
+    text.write_text("\n".join(PARTS[0]))
+    packed.write_bytes(
+        zstandard.compress(b"\n".join(orjson.dumps({"text": each}) for each in PARTS[1]))
+    )
+    save_counts(count_documents([_encoded(PARTS[2])]), table, "fr")
+    return [text, packed, table]
+
+
+WHOLE = count_documents([_encoded(part) for part in PARTS])
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_same_table_whatever_order_and_threads(files, threads):
+    for seed in range(4):
+        random.Random(seed).shuffle(files)
+        table = count_corpus(files, threads=threads)
+        assert table.fingerprint() == WHOLE.fingerprint()
+        assert table.size == WHOLE.size == CorpusSize(120, WHOLE.size.characters, WHOLE.size.bytes)
+
+
+def test_directory_and_standard_input_count_alike(files, tmp_path, monkeypatch):
+    assert count_corpus([tmp_path]).fingerprint() == WHOLE.fingerprint()
+
+    class Stdin:
+        buffer = io.BytesIO(gzip.compress("\n".join(chain(*PARTS)).encode()))
+
+    monkeypatch.setattr("sys.stdin", Stdin)
+    assert count_corpus(["-"]).fingerprint() == WHOLE.fingerprint()
+
+
+def test_tsv_counts_with_text(files, tmp_path):
+    (tmp_path / "more").mkdir()
+    table = tmp_path / "more" / "fr.tsv.zst"
+    write_tsv(WHOLE, table)
+    twice = count_corpus([*files, table])
+    assert list(twice.pairs()) == [(word, 2 * n) for word, n in WHOLE.pairs()]
+
+
+def test_bytes_do_not_depend_on_the_hash_seed(files, tmp_path):
+    program = (
+        "import sys; from pathlib import Path\n"
+        "from modtok_cli.text.corpus import write_counts\n"
+        "write_counts(data=Path(sys.argv[1]), output=Path(sys.argv[2]), threads=int(sys.argv[3]))"
+    )
+    made = []
+    for seed in "12":
+        output = tmp_path / f"out{seed}"
+        command = [sys.executable, "-c", program, tmp_path, output, seed]
+        subprocess.run(command, check=True, env={"PYTHONHASHSEED": seed})
+        made.append((output / "fr.counts").read_bytes())
+    assert made[0] == made[1]
+    assert list(load_counts(output / "fr.counts").pairs()) == list(WHOLE.pairs())
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_languages(tmp_path, threads):
+    files = {}
+    for language, part in zip(("sv", "fi", "el"), PARTS, strict=True):
+        files[language] = [tmp_path / f"{language}.txt"]
+        files[language][0].write_text("\n".join(part))
+    counted = count_languages(files, threads=threads)
+    assert list(counted) == ["el", "fi", "sv"]
+    assert counted["sv"].fingerprint() == count_documents([_encoded(PARTS[0])]).fingerprint()
+    merged = merge_counts(list(counted.values()))
+    assert merged.fingerprint() == WHOLE.fingerprint()
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_first_failure_in_order_is_raised_and_threads_end(tmp_path, threads):
+    files = {}
+    for language in ("da", "de", "en", "es"):
+        files[language] = [tmp_path / f"{language}.txt"]
+        files[language][0].write_bytes(b"text\n" * 10 if language == "da" else b"text\n\xff")
+    before = threading.active_count()
+    for _ in range(5):
+        with pytest.raises(ModtokError, match=r"de\.txt:2: not UTF-8"):
+            count_languages(files, threads=threads)
+    assert threading.active_count() == before
+
+
+def test_errors_are_handed_on(tmp_path):
+    path = tmp_path / "fr.txt"
+    path.write_bytes(b"good\nb\xffd\n")
+    with pytest.raises(ModtokError, match=r"fr\.txt:2"):
+        count_corpus([path])
+    progress = Silent()
+    assert count_corpus([path], errors="skip", progress=progress).words() == [b"good"]
+    assert len(progress.warnings) == 1
+    replaced = count_corpus([path], errors="replace")
+    assert "b\ufffdd".encode() == b"".join(split_words("b\ufffdd".encode()))
+    assert sorted(replaced.words()) == sorted([b"good", *split_words("b\ufffdd".encode())])
+
+
+def test_progress_comes_to_its_total(files):
+    class Task:
+        def advance(self, amount=1):
+            seen.append(amount)
+
+    class Watching(Silent):
+        def task(self, label, total, unit):
+            from contextlib import nullcontext
+
+            assert unit == "B"
+            totals.append(total)
+            return nullcontext(Task())
+
+    seen: list[float] = []
+    totals: list[float] = []
+    count_corpus(files, progress=Watching())
+    assert sum(seen) == totals[0] == sum(path.stat().st_size for path in files)
+
+
+# write_counts
+
+
+@pytest.fixture
+def data(tmp_path):
+    directory = tmp_path / "data"
+    directory.mkdir()
+    for language, part in zip(("fr", "fi"), PARTS, strict=False):
+        (directory / f"{language}.txt").write_text("\n".join(part))
+    return directory
+
+
+def _write(data, **options):
+    progress = Silent()
+    notes: list[str] = []
+    progress.note = notes.append
+    rows = write_counts(data=data, output=data.parent / "counts", progress=progress, **options)
+    return {row["language"]: row for row in rows}, notes
+
+
+def test_write_counts_is_resumable(data):
+    rows, notes = _write(data)
+    assert not notes
+    assert list(rows) == ["fi", "fr"]
+    table = load_counts(Path(rows["fr"]["path"]))
+    assert table.fingerprint() == count_documents([_encoded(PARTS[0])]).fingerprint()
+    assert (rows["fr"]["documents"], rows["fr"]["unique"]) == (20, len(table))
+    assert rows["fr"]["words"] == table.occurrences
+
+    stamp = Path(rows["fr"]["path"]).stat().st_mtime_ns
+    again, notes = _write(data)
+    assert "unchanged: fi, fr" in notes[0]
+    assert {**rows["fr"], "unchanged": True} == again["fr"]
+    assert Path(rows["fr"]["path"]).stat().st_mtime_ns == stamp
+
+    with open(data / "fi.txt", "a") as file:
+        file.write("\nmore")
+    third, notes = _write(data)
+    assert "unchanged: fr" in notes[0]
+    assert not third["fi"]["unchanged"]
+    assert third["fi"]["documents"] == rows["fi"]["documents"] + 1
+
+    forced, notes = _write(data, force=True)
+    assert not notes
+    assert not forced["fr"]["unchanged"]
+    other, _ = _write(data, errors="replace")
+    assert not other["fr"]["unchanged"]
+
+
+def test_write_counts_mends_a_damaged_table(data):
+    rows, _ = _write(data)
+    path = Path(rows["fr"]["path"])
+    whole = path.read_bytes()
+    path.write_bytes(whole[:50])
+    rows, _ = _write(data)
+    assert (rows["fr"]["unchanged"], rows["fi"]["unchanged"]) == (False, True)
+    assert path.read_bytes() == whole
+
+
+def test_what_is_finished_stays_when_another_fails(data):
+    (data / "sv.txt").write_bytes(b"\xff")
+    with pytest.raises(ModtokError, match=r"sv\.txt:1"):
+        _write(data, threads=1)
+    assert sorted(path.name for path in (data.parent / "counts").iterdir()) == [
+        "fi.counts",
+        "fr.counts",
+    ]
+    (data / "sv.txt").write_bytes(b"ord")
+    rows, _ = _write(data)
+    assert [row["unchanged"] for row in rows.values()] == [True, True, False]
+
+
+def test_write_counts_refuses(data):
+    (data / "sv.txt").write_text("\n\n")
+    with pytest.raises(ModtokError, match="language 'sv' has no text"):
+        _write(data, languages=["sv"])
+    save_counts(WHOLE, data / "de.counts", "de")
+    with pytest.raises(UsageError, match="over its own input"):
+        write_counts(["de"], data=data, output=data)
+    rows = write_counts(["fr"], data=data, output=data)
+    assert write_counts(["fr"], data=data, output=data)[0]["unchanged"]
+    assert rows[0]["documents"] == 20
+
+
+# corpus_stats
+
+
+def test_stats(data):
+    (data / "fr.txt").write_text("un deux\nnaïve\n\nun deux\n\nun deux\n")
+    found = {row.language: row for row in corpus_stats(_files(data), samples=3)}
+    french = found["fr"]
+    assert (french.documents, french.duplicates) == (6, 2)
+    assert (french.words, french.unique_words) == (7, 3)
+    assert (french.characters, french.bytes) == (26, 27)
+    assert set(french.samples) == {"un deux", "naïve"}
+    assert found["fi"].duplicates == 0
+    assert len(found["fi"].samples) == 3
+    assert set(found["fi"].samples) < set(PARTS[1])
+
+
+def test_stats_samples_do_not_depend_on_order_and_are_short(data):
+    before = corpus_stats(_files(data), samples=4)
+    lines = (data / "fi.txt").read_text().splitlines()
+    (data / "fi.txt").write_text("\n".join(reversed(lines)))
+    assert corpus_stats(_files(data), samples=4) == before
+    (data / "fi.txt").write_text("ä" * 1000)
+    assert corpus_stats(_files(data), samples=4)[0].samples == ("ä" * 200,)
+
+
+def test_stats_of_a_table(data):
+    save_counts(WHOLE, data / "sv.counts", "sv")
+    row = corpus_stats({"sv": [data / "sv.counts"]})[0]
+    assert (row.documents, row.duplicates) == (120, None)
+    assert row.words == WHOLE.occurrences
+
+
+def _files(data):
+    return {"fi": [data / "fi.txt"], "fr": [data / "fr.txt"]}
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="no real text: ../shared is not there")
+@pytest.mark.parametrize("language", ["ne", "el", "te"])
+def test_real_text_against_the_engine(language):
+    from test_pretokens import engine_words
+
+    path = SHARED / "data" / "ntrex" / f"{language}.txt"
+    lines = path.read_bytes().split(b"\n")[:300]
+    expected: dict[bytes, int] = {}
+    for line in lines:
+        for word in engine_words(line.decode()):
+            expected[word] = expected.get(word, 0) + 1
+    assert list(count_documents([lines]).pairs()) == sorted(expected.items())
+    whole = count_corpus([path])
+    assert whole.size.bytes == path.stat().st_size - whole.size.documents
+    assert whole.size.documents == 1997

@@ -1,0 +1,249 @@
+"""Count tables: pairs, merging, fingerprints; on disk, damaged, and as TSV."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import load_file, save_file
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.text.counter import count_documents
+from modtok_cli.text.counts import CorpusSize, WordCounts, merge_counts
+from modtok_cli.text.table_files import (
+    Source,
+    check_counts,
+    is_table,
+    load_counts,
+    read_header,
+    save_counts,
+)
+from modtok_cli.text.table_tsv import read_tsv, write_tsv
+
+PAIRS = st.lists(
+    st.tuples(st.text(min_size=1, max_size=4).map(str.encode), st.integers(1, 1 << 50)), max_size=12
+)
+
+
+@given(PAIRS)
+def test_pairs_there_and_back(pairs):
+    total = Counter()
+    for word, count in pairs:
+        total[word] += count
+    table = WordCounts.from_pairs(pairs)
+    check_counts(table, "here")
+    assert list(table.pairs()) == sorted(total.items())
+    assert table.words() == sorted(total)
+    assert table.occurrences == sum(total.values())
+    assert table.size.bytes == sum(len(word) * n for word, n in total.items())
+    assert table.size.characters == sum(len(word.decode()) * n for word, n in total.items())
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(PAIRS, max_size=6), st.randoms())
+def test_merge_adds_exactly_in_any_order(tables, shuffler):
+    total = Counter()
+    for pairs in tables:
+        for word, count in pairs:
+            total[word] += count
+    made = [WordCounts.from_pairs(pairs, size=CorpusSize(1, 2, 3)) for pairs in tables]
+    merged = merge_counts(made)
+    shuffler.shuffle(made)
+    again = merge_counts(made)
+    assert list(merged.pairs()) == sorted(total.items())
+    assert merged.fingerprint() == again.fingerprint()
+    assert merged.size == again.size == CorpusSize(len(tables), 2 * len(tables), 3 * len(tables))
+
+
+def test_from_pairs_refuses_what_no_table_holds():
+    for pair in [(b"", 1), (b"a", 0), (b"a", -1)]:
+        with pytest.raises(ValueError, match="at least 1"):
+            WordCounts.from_pairs([pair])
+
+
+def test_merge_refuses_two_schemes():
+    a = WordCounts.from_pairs([(b"a", 1)])
+    with pytest.raises(UsageError, match="bpe, other"):
+        merge_counts([a, WordCounts.from_pairs([(b"a", 1)], "other")])
+
+
+def test_fingerprint_tells_words_counts_and_schemes_apart():
+    tables = [
+        WordCounts.from_pairs(pairs, scheme)
+        for pairs in ([], [(b"a", 1)], [(b"a", 2)], [(b"ab", 1)], [(b"a", 1), (b"b", 1)])
+        for scheme in ("bpe", "other")
+    ]
+    assert len({table.fingerprint() for table in tables}) == len(tables)
+
+
+TABLE = count_documents([["naïve words, naïve words\n".encode(), b"a\0b"]])
+SOURCES = (Source("fr.txt", 5, 7),)
+
+
+def test_save_and_load(tmp_path):
+    path = tmp_path / "fr.counts"
+    save_counts(TABLE, path, "fr", SOURCES, "skip")
+    loaded = load_counts(path)
+    assert list(loaded.pairs()) == list(TABLE.pairs())
+    assert (loaded.scheme, loaded.size) == (TABLE.scheme, TABLE.size)
+    assert loaded.data.flags.writeable  # what the kernels of other rooms are compiled for
+    header = read_header(path)
+    assert (header.language, header.sources, header.errors) == ("fr", SOURCES, "skip")
+    assert (header.words, header.unique) == (TABLE.occurrences, len(TABLE))
+
+
+def test_equal_tables_are_equal_files_in_any_process(tmp_path):
+    save_counts(TABLE, tmp_path / "a.counts", "fr", SOURCES)
+    program = (
+        "import sys; from pathlib import Path\n"
+        "from modtok_cli.text.table_files import *\n"
+        "source, target = map(Path, sys.argv[1:])\n"
+        "save_counts(load_counts(source), target, 'fr', (Source('fr.txt', 5, 7),))"
+    )
+    for seed in "01":
+        target = tmp_path / f"{seed}.counts"
+        subprocess.run(
+            [sys.executable, "-c", program, tmp_path / "a.counts", target],
+            check=True,
+            env={"PYTHONHASHSEED": seed},
+        )
+        assert target.read_bytes() == (tmp_path / "a.counts").read_bytes()
+
+
+def test_empty_table_is_saved_too(tmp_path):
+    save_counts(WordCounts.from_pairs([]), tmp_path / "x.counts", "fr")
+    assert len(load_counts(tmp_path / "x.counts")) == 0
+
+
+def _edit(path, change_metadata=None, **change_arrays):
+    """Write the table again with some of it changed, as a hand or a fault might."""
+    from safetensors import safe_open
+
+    with safe_open(path, "numpy") as file:
+        content = json.loads(file.metadata()["modtok"])
+    arrays = load_file(path)
+    for name, value in change_arrays.items():
+        if value is None:
+            del arrays[name]
+        else:
+            arrays[name] = value(arrays[name].copy())
+    if change_metadata:
+        change_metadata(content)
+    save_file(arrays, path, {"modtok": json.dumps(content)})
+
+
+def _set(index, value):
+    def change(array):
+        array[index] = value
+        return array
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("arrays", "metadata", "expected"),
+    [
+        ({"counts": _set(0, 0)}, None, "'counts' holds 0"),
+        ({"counts": _set(0, 5)}, None, "'words' says"),
+        ({"counts": lambda a: a[:-1]}, None, "'offsets' has"),
+        ({"counts": lambda a: a.astype(np.int32)}, None, "'counts' is int32"),
+        ({"counts": None}, None, "'counts' is missing"),
+        ({"offsets": _set(0, 1)}, None, "'offsets' does not run"),
+        ({"offsets": _set(1, 4)}, None, "'offsets' does not ascend"),
+        ({"data": _set(0, 255)}, None, "not UTF-8"),
+        ({"data": _set(0, 11)}, None, "'data': word 1 does not sort after"),
+        ({"data": _set(-1, 97)}, None, "'fingerprint' does not fit"),
+        ({}, lambda m: m.update(unique=99), "'unique' says 99"),
+        ({}, lambda m: m.update(version=9), "format version 9"),
+        ({}, lambda m: m.update(format="x"), "'format'"),
+        ({}, lambda m: m.pop("scheme"), "'scheme' is missing"),
+        ({}, lambda m: m.update(size={"documents": "x"}), "'size'"),
+        ({}, lambda m: m.update(sources=[{"nam": 1}]), "'sources'"),
+        ({}, lambda m: m.update(pattern="x"), "another pattern"),
+    ],
+)
+def test_damage_is_named(tmp_path, arrays, metadata, expected):
+    path = tmp_path / "fr.counts"
+    save_counts(TABLE, path, "fr")
+    _edit(path, metadata, **arrays)
+    with pytest.raises(ModtokError) as caught:
+        load_counts(path)
+    message = str(caught.value)
+    assert message.startswith(str(path))
+    assert expected in message
+    assert "modtok corpus count" in message
+    assert "\n" not in message
+
+
+def test_truncated_and_foreign_files_are_named(tmp_path):
+    path = tmp_path / "fr.counts"
+    save_counts(TABLE, path, "fr")
+    whole = path.read_bytes()
+    for content in (b"", whole[:5], whole[:100], whole[:-1], b"word\t3\n" * 10):
+        path.write_bytes(content)
+        with pytest.raises(ModtokError, match=r"fr\.counts: damaged count table: header"):
+            load_counts(path)
+    save_file({"x": np.zeros(1)}, path)
+    with pytest.raises(ModtokError, match="not a count table"):
+        load_counts(path)
+    with pytest.raises(ModtokError, match="no such file"):
+        load_counts(tmp_path / "no.counts")
+
+
+@pytest.mark.parametrize("suffix", ["", ".zst", ".gz"])
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.text(max_size=20).map(str.encode), max_size=5))
+def test_tsv_there_and_back(tmp_path_factory, suffix, documents):
+    path = tmp_path_factory.mktemp("tsv") / f"fr.tsv{suffix}"
+    table = count_documents([documents])
+    write_tsv(table, path)
+    again = read_tsv(path)
+    assert list(again.pairs()) == list(table.pairs())
+    assert (again.size.characters, again.size.bytes) == (table.size.characters, table.size.bytes)
+    assert is_table(path)
+
+
+def test_tsv_from_elsewhere(tmp_path):
+    path = tmp_path / "fr.tsv"
+    path.write_bytes(rb"the" + b"\t5\n the\t2\r\n\nthe\t1\nice cream\t3\nC:\\x\\\\y\t1")
+    assert dict(read_tsv(path).pairs()) == {
+        b"the": 6, b" the": 2, b"ice": 3, b" cream": 3, b"C": 1, b":\\": 1, b"x": 1, b"\\": 1,
+        b"y": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (b"word", "no tab"),
+        (b"\t3", "no word"),
+        (b"a\t", "'' is no count"),
+        (b"a\t0", "'0' is no count"),
+        (b"a\t-3", "'-3' is no count"),
+        (b"a\t1.5", "'1.5' is no count"),
+        (b"a\t99999999999999999999", "is no count"),
+        (b"\xff\t3", "not UTF-8"),
+    ],
+)
+def test_tsv_errors_have_the_line(tmp_path, line, expected):
+    path = tmp_path / "fr.tsv.gz"
+    path.write_bytes(gzip.compress(b"good\t1\n" + line + b"\n"))
+    with pytest.raises(ModtokError) as caught:
+        read_tsv(path)
+    assert str(caught.value).startswith(f"{path}:2: ")
+    assert expected in str(caught.value)
+
+
+def test_tsv_truncated(tmp_path):
+    path = tmp_path / "fr.tsv.zst"
+    path.write_bytes(zstandard.compress(b"word\t1\n" * 1000)[:-3])
+    with pytest.raises(ModtokError, match="truncated"):
+        read_tsv(path)

@@ -1,0 +1,98 @@
+"""Language codes as corpora write them, and the languages of file names."""
+
+from __future__ import annotations
+
+import doctest
+
+import pytest
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.text import languages
+from modtok_cli.text.languages import (
+    is_language,
+    language_of_path,
+    normalize,
+    parse_languages,
+    suggest,
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("fr", "fr"), ("fra", "fr"), ("fre", "fr"), ("FRA", "fr"), ("fra_Latn", "fr"),
+        ("fr-FR", "fr"), ("fr_CA", "fr"), ("pt-BR", "pt"), ("es-419", "es"), ("zh-Hant-TW", "zh"),
+        ("zho_Hans", "zh"), ("deu", "de"), ("ger", "de"), ("ell_Grek", "el"), ("gre", "el"),
+        ("swa", "sw"), ("swh_Latn", "sw"), ("npi_Deva", "ne"), ("nep", "ne"), ("lvs", "lv"),
+        ("ekk", "et"), ("est", "et"), ("pes", "fa"), ("arb_Arab", "ar"), ("iw", "he"),
+        ("slo", "sk"),
+        ("slv", "sl"), ("rum", "ro"), ("scr", "hr"), ("nob", "nb"), ("nno", "nn"), ("nor", "no"),
+        ("ceb", "ceb"), ("ceb_Latn", "ceb"), ("xyz", "xyz"), ("no such code", "no such code"),
+    ],
+)  # fmt: skip
+def test_normalize(code, expected):
+    assert normalize(code) == expected
+    assert normalize(expected) == expected
+
+
+def test_the_table_holds_every_two_letter_code_once():
+    table = languages._table()
+    short = {code for code in table.values() if len(code) == 2}
+    assert len(short) == 184
+    # Every two-letter language has its three-letter code, and no code names two.
+    assert all(any(table[c] == s and len(c) == 3 for c in table) for s in short)
+    entries = languages._CODES.replace("\n", ";").replace(";", " ").split()
+    assert len(entries) == len(set(entries))
+
+
+def test_languages_of_the_test_corpus():
+    codes = "bg cs da de el en es et fi fr hr hu it lt lv ne nl pl pt ro si sk sl so sv sw te"
+    assert all(is_language(code) and normalize(code) == code for code in codes.split())
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("fr.txt", "fr"), ("fra_Latn.devtest", "fr"), ("/a/b/fi.jsonl.zst", "fi"),
+        ("data/fr/part-0.jsonl.zst", "fr"), ("data/fra_Latn/2024/x.txt", "fr"),
+        ("newstest2019-ref.swa.txt", "sw"), ("newstest2019-src.eng.txt", "en"),
+        ("fr_train.txt", "fr"), ("fr-00.jsonl", "fr"), ("zh-Hant.txt", "zh"), ("pt-br.txt", "pt"),
+        ("ceb.txt", "ceb"), ("ceb_Latn.txt", "ceb"), ("fr.counts", "fr"), ("fr.tsv.gz", "fr"),
+        ("flores.txt", None), ("a.txt", None), ("part.jsonl", None), ("text.txt", None),
+        ("all.txt", None), ("new.txt", None), ("tmp/data.txt", None), ("out.txt", None),
+        ("-", None), ("", None), ("corpus.jsonl.zst", None), ("readme.fr.txt", "fr"),
+    ],
+)  # fmt: skip
+def test_language_of_path(path, expected):
+    assert language_of_path(path) == expected
+
+
+def test_parse_languages():
+    assert parse_languages("en,fi,fra_Latn") == ["en", "fi", "fr"]
+    assert parse_languages(" sv , en,") == ["sv", "en"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "no language"),
+        (" , ", "'' is not"),
+        ("en,french", "'french' is not a language code"),
+        ("en,xx", "'xx' is not"),
+        ("en,fi,en", "language en is given twice"),
+        ("fr,fra_Latn", "fr is given twice (as 'fra_Latn')"),
+    ],
+)
+def test_parse_languages_refuses(text, expected):
+    with pytest.raises(UsageError) as caught:
+        parse_languages(text)
+    assert expected in str(caught.value)
+
+
+def test_suggest():
+    assert suggest("fii", ["fi", "fr", "sv"]) == "did you mean 'fi'? "
+    assert suggest("zz", ["fi", "fr"]) == ""
+
+
+def test_examples_in_the_docs():
+    assert doctest.testmod(languages).failed == 0

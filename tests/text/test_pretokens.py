@@ -1,0 +1,128 @@
+"""Words are exactly the matches of the pattern, as the engine of `tokenizers` finds them."""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from modtok_cli.text.counter import split_words
+from modtok_cli.text.cut_kernel import BLOCK
+from modtok_cli.text.make_class_table import ask_engine, render
+from modtok_cli.text.pretoken_kernel import word_end
+from modtok_cli.text.pretokens import BPE, CLASS_FILE, PATTERNS, class_table
+
+
+@cache
+def _splitter():
+    from tokenizers import Regex, pre_tokenizers
+
+    return pre_tokenizers.Split(Regex(PATTERNS[BPE]), "isolated")
+
+
+def engine_words(text: str) -> list[bytes]:
+    # Offsets, not the pieces: the library would hide a gap between matches otherwise.
+    found = [span for _, span in _splitter().pre_tokenize_str(text)]
+    assert [start for start, _ in found] == [0, *(stop for _, stop in found)][: len(found)]
+    return [text[start:stop].encode() for start, stop in found]
+
+
+def walked_words(text: bytes) -> list[bytes]:
+    data, table = np.frombuffer(text, dtype=np.uint8).copy(), class_table()
+    words, at = [], 0
+    while at < len(data):
+        end = word_end(data, at, len(data), table)
+        words.append(text[at:end])
+        at = end
+    return words
+
+
+def check(text: str) -> None:
+    expected = engine_words(text)
+    assert split_words(text.encode()) == expected
+    assert walked_words(text.encode()) == expected
+
+
+NASTY = [
+    " ", "  ", "\t", "\n", "\r", "\x00", "\x0b", "\x1c", "\x1f", "\x85", "\xa0", "\u1680", "\u2028",
+    "\u202f", "\u3000", "\u200b", "\u200d", "\ufeff", "\ufffd", "\ufffe", "\u0301", "\u0903",
+    "\u20dd", "\ufe0f", "\U000e0100", "a", "Z", "é", "ß", "ǅ", "ª", "क", "ि", "漢", "𝒳", "1", "٣",
+    "²", "Ⅷ", "৴", "_", "!", "'", "-", "€", "▁", "👍", "\U0001f3fd", "\u0378", "\U000e0080",
+    "\ue000", "\U0010ffff", "@", "[", "`", "{", "/", ":", "\x7f", "\x80",
+]  # fmt: skip
+
+
+@st.composite
+def any_category(draw) -> str:
+    """A code point of a category drawn first, so that rare categories come up too."""
+    category = draw(st.sampled_from(CATEGORIES))
+    return draw(st.characters(categories=[category]))
+
+
+CATEGORIES = sorted({unicodedata.category(chr(c)) for c in range(0x110000)} - {"Cs"})
+PIECES = st.one_of(st.sampled_from(NASTY), any_category())
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(PIECES, min_size=1, max_size=30).map("".join))
+@example("a  b")
+@example(" a\tb \n c")
+@example("!\u0301a \u0301! 1\u0301\u0301a")
+@example("x\x85 y\x1c z\u200dw")
+@example("\u0378\u0301\u0378 \U000e0080")
+@example(" ")
+@example(" \u3000 a")
+def test_words_are_the_pattern_matches(text):
+    check(text)
+
+
+def test_every_pair_of_nasty_characters():
+    # As one text: every pair stands between letters, where it can change what follows.
+    check("".join(f"a{x}{y}" for x in NASTY for y in NASTY))
+    check("".join(f"!{x}{y} " for x in NASTY for y in NASTY))
+
+
+@pytest.mark.parametrize("shift", range(-5, 6))
+@pytest.mark.parametrize("piece", ["a", " b", "é", "ह", "👍", "  ", "\u3000", "!\u0301"])
+def test_words_across_the_edge_of_a_block(piece, shift):
+    # "x " fills a block up to its edge, give or take; then the piece lies across it.
+    text = "x" * (BLOCK + shift - 10) + " y" * 5 + piece * 20
+    check(text)
+    check("x y" + piece * (BLOCK // len(piece.encode()) + shift))
+
+
+def test_a_word_longer_than_many_blocks():
+    long = "é" * (3 * BLOCK)
+    assert split_words(f"a {long} b".encode()) == [b"a", f" {long}".encode(), b" b"]
+
+
+@given(st.binary(max_size=40))
+@settings(max_examples=200, deadline=None)
+def test_bytes_that_are_no_utf8_are_neither_lost_nor_read_beyond(data):
+    assert b"".join(split_words(data)) == data
+    assert b"".join(walked_words(data)) == data
+
+
+def test_class_table_is_the_engines():
+    """Fails when `tokenizers` moves to another Unicode: see what changed, then make it anew."""
+    asked, ours = ask_engine(), class_table()
+    differ = np.flatnonzero(asked != ours)
+    shown = ", ".join(f"U+{c:04X} is {asked[c]}, not {ours[c]}" for c in differ[:5])
+    assert not len(differ), (
+        f"{len(differ)} code points have another class in the installed tokenizers ({shown}): "
+        f"run `python -m modtok_cli.text.make_class_table` and look at the change of {CLASS_FILE}"
+    )
+
+
+def test_class_table_reads_what_is_rendered():
+    table = class_table()
+    lines = [line.split() for line in render(table, "x").splitlines() if line[0] != "#"]
+    again = np.zeros_like(table)
+    for first, last, kind in lines:
+        again[int(first, 16) : int(last, 16) + 1] = int(kind)
+    assert (again == table).all()
+    assert len(lines) > 1000

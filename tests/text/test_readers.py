@@ -1,0 +1,310 @@
+"""Every format of text, and everything that can be wrong with it."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import threading
+import tracemalloc
+
+import orjson
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Silent
+from modtok_cli.text import streams
+from modtok_cli.text.readers import Document, read_batches, read_documents, read_spans, text_files
+
+TEXTS = ["un", "deux  mots", "", "tab\there", "cr\r", "\x85\u2028 not a line end", "नमस्ते\0 👍"]
+LINES = "".join(f"{text}\n" for text in TEXTS).encode()
+JSON = b"".join(orjson.dumps({"text": text, "lang": "fra_Latn"}) + b"\n" for text in TEXTS)
+# With a checksum, as the zstd program writes it: without one, damage may go unseen.
+PACK = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".zst": zstandard.ZstdCompressor(write_checksum=True).compress,
+}
+
+
+def texts(path, errors="strict", **options) -> list[bytes]:
+    """By all ways of reading, which must agree."""
+    documents = list(read_documents(path, errors, **options))
+    spans = [
+        spans.data[start:stop].tobytes()
+        for spans in read_spans(path, errors)
+        for start, stop in zip(spans.starts, spans.stops, strict=True)
+    ]
+    assert spans == [document.text for document in documents]
+    return spans
+
+
+def failure(path, errors="strict") -> str:
+    """The one line that every way of reading fails with."""
+    messages = set()
+    for read in (read_documents, read_spans):
+        with pytest.raises(ModtokError) as caught:
+            list(read(path, errors))
+        messages.add(str(caught.value))
+    assert len(messages) == 1
+    message = messages.pop()
+    assert "\n" not in message
+    assert message.startswith(str(path))
+    return message[len(str(path)) :]
+
+
+@pytest.mark.parametrize("packing", PACK)
+@pytest.mark.parametrize(("suffix", "content"), [(".txt", LINES), (".jsonl", JSON)])
+def test_formats(tmp_path, suffix, content, packing):
+    path = tmp_path / f"fr{suffix}{packing}"
+    path.write_bytes(PACK[packing](content))
+    assert texts(path) == [text.encode() for text in TEXTS]
+    language = "fr" if suffix == ".jsonl" else None
+    expected = [Document(text.encode(), language, n) for n, text in enumerate(TEXTS, 1)]
+    assert list(read_documents(path)) == expected
+
+
+@pytest.mark.parametrize("packing", PACK)
+@pytest.mark.parametrize("content", [LINES, JSON])
+def test_standard_input_is_recognized(monkeypatch, content, packing):
+    class Stdin:
+        buffer = io.BytesIO(PACK[packing](content))
+
+    monkeypatch.setattr("sys.stdin", Stdin)
+    assert [d.text for d in read_documents("-")] == [text.encode() for text in TEXTS]
+
+
+def test_named_pipe(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_bytes, args=(zstandard.compress(JSON),))
+    writer.start()
+    assert [d.text for d in read_documents(path)] == [text.encode() for text in TEXTS]
+    writer.join()
+
+
+def test_last_line_without_an_end(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"one\n\ntwo")
+    assert texts(path) == [b"one", b"", b"two"]
+    path.write_bytes(b"one\n\n")
+    assert texts(path) == [b"one", b""]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.text(st.characters(blacklist_characters="\n", codec="utf-8")), min_size=1))
+def test_any_text_survives_in_both_formats(tmp_path_factory, documents):
+    directory = tmp_path_factory.mktemp("any")
+    encoded = [document.encode() for document in documents]
+    (directory / "a.txt").write_bytes(b"".join(document + b"\n" for document in encoded))
+    assert texts(directory / "a.txt") == encoded
+    (directory / "a.jsonl").write_bytes(
+        b"\r\n".join(orjson.dumps({"text": text}) for text in documents)
+    )
+    assert texts(directory / "a.jsonl") == encoded
+
+
+def test_batches_and_lines_over_many_chunks(tmp_path, monkeypatch):
+    monkeypatch.setattr(streams, "CHUNK", 100)
+    monkeypatch.setattr(streams, "_READ", 64)
+    lines = [b"x" * (n % 300) for n in range(1000)]
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(gzip.compress(b"\n".join(lines)))
+    documents = list(read_documents(path))
+    assert [d.text for d in documents] == lines
+    assert [d.line for d in documents] == list(range(1, 1001))
+    assert len(list(read_batches(path))) > 100
+
+
+def test_directory_is_read_sorted_and_hidden_files_are_not(tmp_path):
+    (tmp_path / "b").mkdir()
+    for name in ("b/2.txt", "b/1.jsonl", "a.txt", "c.devtest"):
+        content = orjson.dumps({"text": name}) if "json" in name else name.encode()
+        (tmp_path / name).write_bytes(content + b"\n")
+    (tmp_path / ".hidden.txt").write_text("no\n")
+    (tmp_path / "README.md").write_text("no\n")
+    (tmp_path / "empty.txt").touch()
+    assert texts(tmp_path) == [b"a.txt", b"b/1.jsonl", b"b/2.txt", b"c.devtest"]
+
+
+def test_several_frames_and_members(tmp_path):
+    for suffix, pack in (("gz", gzip.compress), ("zst", zstandard.compress)):
+        path = tmp_path / f"a.txt.{suffix}"
+        padding = b"\0" * 10 if suffix == "gz" else b""
+        path.write_bytes(pack(b"one\ntw") + pack(b"o\n") + pack(b"three") + padding)
+        assert texts(path) == [b"one", b"two", b"three"]
+    skippable = b"\x50\x2a\x4d\x18\x03\x00\x00\x00abc"
+    path.write_bytes(zstandard.compress(b"one\n") + skippable + zstandard.compress(b"two"))
+    assert texts(path) == [b"one", b"two"]
+
+
+def test_progress_is_told_all_compressed_bytes(tmp_path):
+    path = tmp_path / "a.txt.zst"
+    path.write_bytes(zstandard.compress(os.urandom(1 << 20).hex().encode()))
+    told: list[float] = []
+    list(read_documents(path, advance=told.append))
+    assert sum(told) == path.stat().st_size
+    assert len(told) > 1
+
+
+def test_a_line_of_50_megabytes(tmp_path):
+    path = tmp_path / "a.txt.zst"
+    line = b"mot " * 12_500_000
+    path.write_bytes(zstandard.compress(line + b"\nnext\n"))
+    spans = list(read_spans(path))
+    lengths = [int(b - a) for s in spans for a, b in zip(s.starts, s.stops, strict=True)]
+    assert lengths == [50_000_000, 4]
+
+
+def test_a_file_that_unpacks_to_far_more_is_streamed(tmp_path):
+    path = tmp_path / "a.txt.zst"
+    packer = zstandard.ZstdCompressor(level=19).compressobj()
+    parts = [packer.compress(b"a" * 99 + b"\n") for _ in range(2_000_000)]
+    path.write_bytes(b"".join(parts) + packer.flush())
+    assert path.stat().st_size < 30_000
+    tracemalloc.start()
+    total = sum(len(spans.starts) for spans in read_spans(path))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert total == 2_000_000
+    assert peak < 190_000_000  # 200 MB of text went through
+
+
+# What is wrong with the file, or the name
+
+
+def test_no_such_file(tmp_path):
+    assert "no such file" in failure(tmp_path / "no.txt")
+
+
+def test_unknown_suffix(tmp_path):
+    path = tmp_path / "a.docx"
+    path.write_text("x")
+    message = failure(path)
+    assert ".txt" in message
+    assert "-" in message
+    with pytest.raises(ModtokError, match="no text in this directory"):
+        text_files(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.txt.zst", "a.txt.gz"])
+def test_empty_file(tmp_path, name):
+    path = tmp_path / name
+    path.touch()
+    assert "holds no text" in failure(path)
+
+
+@pytest.mark.parametrize("suffix", ["zst", "gz"])
+@pytest.mark.parametrize("cut", [-1, -200, 20])
+def test_truncated(tmp_path, suffix, cut):
+    path = tmp_path / f"a.txt.{suffix}"
+    lines = b"".join(os.urandom(500).hex().encode() + b"\n" for _ in range(5000))
+    path.write_bytes(PACK[f".{suffix}"](lines)[:cut])
+    got: list[bytes] = []
+    with pytest.raises(ModtokError, match="truncated") as caught:
+        got.extend(document.text for document in read_documents(path))
+    assert got == lines.split(b"\n")[: len(got)]  # nothing before the damage is lost
+    assert str(caught.value).startswith(f"{path}:{len(got) + 1}: ")
+    assert len(got) > 4900 or cut == 20
+
+
+@pytest.mark.parametrize("suffix", ["zst", "gz"])
+def test_damaged_or_not_compressed(tmp_path, suffix):
+    path = tmp_path / f"a.txt.{suffix}"
+    packed = bytearray(PACK[f".{suffix}"](os.urandom(5000).hex().encode()))
+    packed[2000:2100] = bytes(100)
+    for content in (bytes(packed), b"plain text\n", PACK[f".{suffix}"](b"x\n") + b"rubbish" * 9):
+        path.write_bytes(content)
+        assert "damaged" in failure(path)
+
+
+BROKEN = b"good\nbad \xff\xc3 here\n\xed\xa0\x80\ncut \xe0\xa4\nlast\n"
+
+
+@pytest.mark.parametrize("packing", PACK)
+def test_invalid_utf8(tmp_path, packing):
+    path = tmp_path / f"a.txt{packing}"
+    path.write_bytes(PACK[packing](BROKEN))
+    message = failure(path)
+    assert message.startswith(":2: not UTF-8 (byte 0xff at column 5)")
+    assert "--errors replace" in message
+    progress = Silent()
+    replaced = texts(path, "replace", progress=progress)
+    assert replaced == BROKEN.decode(errors="replace").encode().split(b"\n")[:-1]
+    assert progress.warnings == [
+        f"{path}:2: not UTF-8; 3 documents read with U+FFFD for what is wrong"
+    ]
+    progress = Silent()
+    assert texts(path, "skip", progress=progress) == [b"good", b"last"]
+    assert progress.warnings == [f"{path}:2: not UTF-8; 3 documents skipped"]
+    assert [d.line for d in read_documents(path, "skip")] == [1, 5]
+
+
+@pytest.mark.parametrize(
+    ("line", "what", "replaced"),
+    [
+        (b'{"text": "a \xff b"}', "not UTF-8", "a \ufffd b"),
+        (rb'{"text": "a \ud800 b"}', "half a surrogate pair", "a \ufffd b"),
+        (rb'{"text": "\udc00\ud83d\udc4d"}', "half a surrogate pair", "\ufffd👍"),
+    ],
+)
+def test_wrong_characters_in_json(tmp_path, line, what, replaced):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"text": "good"}\n' + line + b"\n")
+    message = failure(path)
+    assert message.startswith(":2: ")
+    assert what in message
+    assert texts(path, "replace") == [b"good", replaced.encode()]
+    progress = Silent()
+    assert texts(path, "skip", progress=progress) == [b"good"]
+    assert "1 document skipped" in progress.warnings[0]
+
+
+@pytest.mark.parametrize("errors", ["strict", "replace", "skip"])
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        (b'{"text": "a"', "not JSON"),
+        (b'{"text": "a"} x', "not JSON"),
+        (b"plain", "not JSON"),
+        (b"[1]", "not a JSON object"),
+        (b'"text"', "not a JSON object"),
+        (b'{"txt": "a"}', "no field 'text'"),
+        (b'{"text": null}', "field 'text' is null"),
+        (b'{"text": 3}', "field 'text' is int"),
+        (b'{"text": ["a"]}', "field 'text' is list"),
+        (b"[" * 100_000, "JSON nested too deeply"),
+        (b'{"text": "a", "score": NaN}', "not JSON"),
+        (b'{"text": "a", "score": 1e999}', "not JSON"),
+    ],
+)
+def test_wrong_json(tmp_path, line, what, errors):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"text": "good"}\n\n' + line + b"\n")
+    message = failure(path, errors)
+    assert message.startswith(":3: ")
+    assert what in message
+
+
+def test_language_field(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"text": "a"}\n{"text": "b", "lang": "swa"}\n{"text": "c", "lang": null}')
+    assert [d.language for d in read_documents(path)] == [None, "sw", None]
+    path.write_bytes(b'{"text": "a", "lang": 3}')
+    with pytest.raises(ModtokError, match=r"a\.jsonl:1: field 'lang'"):
+        list(read_documents(path))
+
+
+def test_byte_order_mark_before_json(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"text": "a"}\n{"text": "b"}\n')
+    assert texts(path) == [b"a", b"b"]
+
+
+def test_unknown_way_with_errors(tmp_path):
+    (tmp_path / "a.txt").write_text("x")
+    with pytest.raises(UsageError, match="strict, replace, skip"):
+        list(read_documents(tmp_path / "a.txt", "ignore"))

@@ -1,0 +1,104 @@
+"""Which file is whose: the layout of `data/`."""
+
+from __future__ import annotations
+
+import pytest
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.table_files import save_counts, sources_of
+from modtok_cli.text.workspace import by_language, files_in, language_files
+
+
+@pytest.fixture
+def data(tmp_path):
+    for name in (
+        "fr.txt", "fra_Latn.devtest", "fr.tsv", "fi.jsonl.zst", "sv/part-1.jsonl", "sv/part-0.txt",
+        "sv/notes.md", "sv/.part.txt", "flores.txt", "README.md", ".fr.txt", "abq.txt",
+    ):  # fmt: skip
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("x\n")
+    return tmp_path
+
+
+def _names(data, found):
+    return {
+        language: [str(path.relative_to(data)) for path in paths]
+        for language, paths in found.items()
+    }
+
+
+def test_all_languages(data):
+    assert _names(data, language_files(data)) == {
+        "fi": ["fi.jsonl.zst"],
+        "fr": ["fr.tsv", "fr.txt", "fra_Latn.devtest"],
+        "sv": ["sv/part-0.txt", "sv/part-1.jsonl"],
+    }
+    assert list(language_files(data)) == ["fi", "fr", "sv"]
+
+
+def test_some_languages_by_any_code(data):
+    assert list(language_files(data, ["swe", "fi"])) == ["fi", "sv"]
+    assert _names(data, language_files(data, ["abq"])) == {"abq": ["abq.txt"]}
+
+
+def test_unknown_language_names_those_there(data):
+    with pytest.raises(UsageError) as caught:
+        language_files(data, ["fi", "nl"])
+    assert "no text of language 'nl'" in str(caught.value)
+    assert "there are fi, fr, sv" in str(caught.value)
+    with pytest.raises(UsageError, match=r"did you mean 'fi'\? there are fi, fr, sv"):
+        language_files(data, ["fil"])
+    with pytest.raises(UsageError, match="'french' is not a language code"):
+        language_files(data, ["french"])
+
+
+def test_no_directory_and_an_empty_one(tmp_path):
+    with pytest.raises(ModtokError, match="data: no such directory; put"):
+        language_files(tmp_path / "data")
+    with pytest.raises(ModtokError, match="no language in this directory"):
+        language_files(tmp_path)
+    with pytest.raises(UsageError, match="no text of language 'fr'"):
+        language_files(tmp_path, ["fr"])
+
+
+def test_language_without_text_is_named(data):
+    (data / "nl").mkdir()
+    (data / "el.txt").touch()
+    for language in ("nl", "el"):
+        with pytest.raises(ModtokError, match=f"language '{language}' has no text"):
+            language_files(data, [language])
+
+
+def test_table_beside_its_own_text_is_not_counted_twice(data):
+    table = WordCounts.from_pairs([(b"x", 1)])
+    texts = language_files(data, ["fi"])["fi"]
+    save_counts(table, data / "fi.counts", "fi", sources_of(texts))
+    assert _names(data, language_files(data, ["fi"])) == {"fi": ["fi.jsonl.zst"]}
+    # One that was made of other text is more text.
+    save_counts(table, data / "fi_more.counts", "fi")
+    expected = {"fi": ["fi.jsonl.zst", "fi_more.counts"]}
+    assert _names(data, language_files(data, ["fi"])) == expected
+    (data / "fi.jsonl.zst").unlink()
+    expected = {"fi": ["fi.counts", "fi_more.counts"]}
+    assert _names(data, language_files(data, ["fi"])) == expected
+
+
+def test_files_in(data):
+    assert files_in("-") == ["-"]
+    assert files_in(data / "fr.tsv") == [data / "fr.tsv"]
+    assert files_in(data / "sv") == [data / "sv/part-0.txt", data / "sv/part-1.jsonl"]
+    with pytest.raises(ModtokError, match="no such file"):
+        files_in(data / "no.counts")
+    with pytest.raises(ModtokError, match="does not say how"):
+        files_in(data / "README.md")
+
+
+def test_by_language(data):
+    paths = [data / "sv/part-0.txt", data / "fr.txt", data / "fra_Latn.devtest"]
+    found = by_language(paths)
+    assert _names(data, found) == {"fr": ["fr.txt", "fra_Latn.devtest"], "sv": ["sv/part-0.txt"]}
+    assert list(by_language([data / "flores.txt"], "eng")) == ["en"]
+    with pytest.raises(UsageError, match=r"flores\.txt: the name tells no language"):
+        by_language([data / "flores.txt"])
