@@ -1,0 +1,1 @@
+"""From crawls to training text: pages in, one corpus per language out."""

@@ -1,0 +1,203 @@
+"""`modtok corpus count` by an executor: a table for every shard, merged by a tree.
+
+Counting hundreds of gigabytes in one process works but takes hours; here every file is a
+task, and its table is a file. Tables are then merged `FAN` at a time, stage after stage,
+until a language has one. Tables add up exactly, so the result is that of one process, byte
+for byte. A task holds `FAN` tables, the last one all of a language's unique words.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+from datatrove.pipeline.base import PipelineStep
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import write_bytes
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.corpus.executors import Stage, check_executor, run_stages
+from modtok_cli.corpus.plan import read_json
+from modtok_cli.text.counts import merge_counts
+from modtok_cli.text.pretokens import BPE
+from modtok_cli.text.table_files import SUFFIX, load_counts, read_header, save_counts, sources_of
+from modtok_cli.text.workspace import language_files
+
+FAN = 8
+_PLAN = "plan.json"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One merge or count: which files become which table; `last` is the table of a language."""
+
+    language: str
+    inputs: tuple[str, ...]
+    output: str
+    last: bool
+
+
+def jobs_of(files: Mapping[str, Sequence[Path]], work: Path, output: Path) -> list[list[Job]]:
+    """The jobs of each stage: counting, then merging by `FAN` until one table is left.
+
+    >>> files = {"fi": [Path(f"{n}.txt") for n in range(9)]}
+    >>> [len(stage) for stage in jobs_of(files, Path("w"), Path("o"))]
+    [9, 2, 1]
+    """
+    stages: list[list[Job]] = []
+    level = {language: [str(path) for path in paths] for language, paths in files.items()}
+    while not stages or any(level.values()):
+        jobs: list[Job] = []
+        further: dict[str, list[str]] = {}
+        fan = 1 if not stages else FAN
+        for language, names in level.items():
+            groups = [tuple(names[at : at + fan]) for at in range(0, len(names), fan)]
+            for number, group in enumerate(groups):
+                last = len(groups) == 1
+                place = work / language / f"{len(stages)}-{number:05d}{SUFFIX}"
+                final = output / f"{language}{SUFFIX}"
+                jobs.append(Job(language, group, str(final if last else place), last))
+            further[language] = [job.output for job in jobs if job.language == language]
+        stages.append(jobs)
+        level = {language: names for language, names in further.items() if len(names) > 1}
+    return stages
+
+
+class CountOrMerge(PipelineStep):
+    """Do the job of a stage that has the number of the task."""
+
+    type = "modtok"
+    name = "count"
+
+    def __init__(self, work: Path, stage: int) -> None:
+        super().__init__()
+        self.work = str(work)
+        self.stage = stage
+
+    def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Any:
+        """Nothing: the table is on the disk."""
+        from modtok_cli.text.corpus import count_files
+
+        plan = read_json(Path(self.work) / _PLAN)
+        job = Job(**plan["stages"][self.stage][rank])
+        with self.track_time():
+            if self.stage == 0:
+                table = count_files(
+                    [Path(path) for path in job.inputs],
+                    plan["scheme"],
+                    plan["errors"],
+                    SILENT,
+                    None,
+                )
+            else:
+                table = merge_counts([load_counts(Path(path)) for path in job.inputs])
+            if job.last and not len(table):
+                raise ModtokError(f"language '{job.language}' has no text")
+            sources = sources_of([Path(path) for path in plan["files"][job.language]])
+            save_counts(
+                table,
+                Path(job.output),
+                job.language,
+                sources if job.last else (),
+                plan["errors"] if job.last else "strict",
+            )
+        yield from ()
+
+
+def count_shards(
+    languages: Sequence[str] | None = None,
+    *,
+    data: Path = Path("data"),
+    output: Path = Path("counts"),
+    scheme: str = BPE,
+    errors: str = "strict",
+    executor: str = "local",
+    executor_options: Mapping[str, str] | None = None,
+    workers: int | None = None,
+    force: bool = False,
+    progress: Progress = SILENT,
+) -> list[dict[str, object]] | None:
+    """`text.corpus.write_counts` by an executor, a task for each file; the same tables.
+
+    Interrupted, the same call goes on. None if the tasks were submitted and run elsewhere.
+
+    Raises:
+        UsageError: the tables are there already; or another count is unfinished.
+        ModtokError: a file is missing or damaged, or a task failed.
+    """
+    options = check_executor(executor, executor_options or {})
+    files = {
+        language: [path.absolute() for path in paths]
+        for language, paths in language_files(data, languages).items()
+    }
+    output = output.absolute()
+    work = output / ".corpus-count"
+    stages = jobs_of(files, work, output)
+    plan = orjson.loads(
+        orjson.dumps(
+            {
+                "scheme": scheme,
+                "errors": errors,
+                "files": {name: list(map(str, paths)) for name, paths in files.items()},
+                "stamps": {name: list(map(asdict, sources_of(p))) for name, p in files.items()},
+                "stages": [[asdict(job) for job in stage] for stage in stages],
+            }
+        )
+    )
+    places = {language: output / f"{language}{SUFFIX}" for language in files}
+    same = (work / _PLAN).is_file() and read_json(work / _PLAN) == plan
+    current = all(_is_current(places[name], files[name], scheme, errors) for name in files)
+    if current and (same or not force):
+        shutil.rmtree(work, ignore_errors=True)
+        if not same:  # else a cluster has done what was asked for
+            progress.warn(f"{output.name}: counted already, from these files (--force repeats it)")
+        return [_row(name, place) for name, place in places.items()]
+    if same:
+        progress.note(f"going on with the count in {output}")
+    elif work.exists():
+        if not force:
+            raise UsageError(
+                "an unfinished count of other files is there",
+                where=str(work),
+                remedy="call it as before to go on, or --force to begin anew",
+            )
+        shutil.rmtree(work)
+    write_bytes(work / _PLAN, orjson.dumps(plan))
+    pipelines = [
+        Stage(f"{number}-{'merge' if number else 'count'}", [CountOrMerge(work, number)], len(jobs))
+        for number, jobs in enumerate(stages)
+    ]
+    with progress.task("counting words", None, "files"):
+        if not run_stages(pipelines, work / "logs", executor, workers, options):
+            progress.note("submitted; the same call tells the result once the jobs are done")
+            return None
+    shutil.rmtree(work)
+    return [_row(name, place) for name, place in places.items()]
+
+
+def _is_current(place: Path, paths: Sequence[Path], scheme: str, errors: str) -> bool:
+    if not place.exists():
+        return False
+    try:
+        header = read_header(place)
+    except ModtokError:
+        return False
+    return (header.scheme, header.errors, header.sources) == (scheme, errors, sources_of(paths))
+
+
+def _row(language: str, place: Path) -> dict[str, object]:
+    header = read_header(place)
+    return {
+        "language": language,
+        "documents": header.size.documents,
+        "characters": header.size.characters,
+        "bytes": header.size.bytes,
+        "words": header.words,
+        "unique": header.unique,
+        "path": str(place),
+        "unchanged": False,
+    }

@@ -1,0 +1,154 @@
+"""Paragraphs that occur again: found by 64-bit hashes, over any number of shards, in bounds.
+
+Order decides: the first occurrence in (shard, place in shard) stays, all later ones go.
+A shard is hashed in runs of at most `RUN` paragraphs; for each the sorted, distinct hashes
+are kept. A range of the hash values is then compared over all runs at once, as many values
+at a time as fit the memory, and each run learns which of its hashes an earlier run has.
+
+Cost of a billion paragraphs: 8 GB of disk for the hashes (one `uint64` for every distinct
+paragraph of a run) and 8 bytes for each that an earlier run has; memory of a task bounded by
+`MEMORY` while comparing, and by about 90 bytes × `RUN` while writing, however many there are.
+Two different paragraphs are taken for one with probability n² / 2⁶⁵: for a billion (10⁹)
+distinct ones 0.03 paragraphs are lost on average.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.files import write_bytes
+
+Hashes = npt.NDArray[np.uint64]
+
+RUN = 2_000_000
+MEMORY = 512 << 20
+_BYTES_EACH = 40  # a hash, its run, the order of sorting, and copies of them
+_TYPE = np.dtype("<u8")
+
+
+def paragraph_hash(paragraph: str) -> int:
+    """64 bits of BLAKE2b over the paragraph in lower case, white space as single blanks.
+
+    >>> paragraph_hash("One  Two") == paragraph_hash("one two") != paragraph_hash("one two.")
+    True
+    """
+    key = " ".join(paragraph.lower().split()).encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(key, digest_size=8).digest(), "little")
+
+
+def save_hashes(path: Path, hashes: Iterable[int] | Hashes) -> int:
+    """Write hashes sorted, each once, whole or not at all; how many."""
+    array = hashes if isinstance(hashes, np.ndarray) else np.fromiter(hashes, dtype=_TYPE)
+    distinct = np.unique(array.astype(_TYPE, copy=False))
+    write_bytes(path, distinct.tobytes())
+    return len(distinct)
+
+
+def load_hashes(path: Path) -> Hashes:
+    """Hashes as `save_hashes` wrote them, mapped into memory.
+
+    Raises:
+        ModtokError: the file is not that long.
+    """
+    size = path.stat().st_size
+    if size % 8:
+        raise ModtokError("damaged file of hashes", where=str(path), remedy="build with --force")
+    if not size:
+        return np.zeros(0, dtype=np.uint64)
+    return np.memmap(path, dtype=_TYPE, mode="r")
+
+
+def save_pieces(path: Path, found: Mapping[str, Sequence[Hashes]]) -> None:
+    """Write the hashes found for each run into one file, with an index beside it."""
+    index: dict[str, tuple[int, int]] = {}
+    data: list[bytes] = []
+    end = 0
+    for run, pieces in found.items():
+        size = sum(map(len, pieces))
+        if size:
+            index[run] = (end, end + size)
+            data += [piece.astype(_TYPE).tobytes() for piece in pieces]
+            end += size
+    write_bytes(path, b"".join(data))
+    write_bytes(path.with_suffix(".json"), orjson.dumps(index))
+
+
+def load_piece(path: Path, run: str) -> Hashes:
+    """The hashes of one run out of a file of `save_pieces`."""
+    start, stop = orjson.loads(path.with_suffix(".json").read_bytes()).get(run, (0, 0))
+    return load_hashes(path)[start:stop]
+
+
+def split(total: int, parts: int) -> list[tuple[int, int]]:
+    """`parts` ranges [low, high) that cover 0 … total, as even as can be."""
+    cuts = [total * part // parts for part in range(parts + 1)]
+    return list(pairwise(cuts))
+
+
+def repeated(
+    runs: Sequence[Hashes], low: int, high: int, memory: int = MEMORY
+) -> list[list[Hashes]]:
+    """Of each run the hashes in [low, high) that an earlier run has as well.
+
+    `runs` hold sorted, distinct hashes. A run's answer comes in pieces, ascending.
+    `memory` bounds what is compared at once, in bytes, as far as hash values spread evenly.
+    """
+    total = sum(int(_stop(run, high) - _start(run, low)) for run in runs)
+    steps = max(1, -(-total * _BYTES_EACH // memory))
+    found: list[list[Hashes]] = [[] for _ in runs]
+    for first, last in split(high - low, steps):
+        pieces = [run[_start(run, low + first) : _stop(run, low + last)] for run in runs]
+        lengths = [len(piece) for piece in pieces]
+        if sum(map(bool, lengths)) < 2:
+            continue
+        joined = np.concatenate(pieces)
+        # Stable, so that of equal hashes the one of the earliest run comes first; the input
+        # is a few sorted runs, which this sort takes advantage of.
+        order = np.argsort(joined, kind="stable")
+        ascending = joined[order]
+        again = np.zeros(len(joined), dtype=np.bool_)
+        again[order[1:]] = ascending[1:] == ascending[:-1]
+        end = 0
+        for number, (piece, length) in enumerate(zip(pieces, lengths, strict=True)):
+            hit = again[end : end + length]
+            end += length
+            if hit.any():
+                found[number].append(np.asarray(piece[hit], dtype=np.uint64))
+    return found
+
+
+def _start(run: Hashes, low: int) -> int:
+    return int(np.searchsorted(run, np.uint64(low))) if low else 0
+
+
+def _stop(run: Hashes, high: int) -> int:
+    return len(run) if high >= 1 << 64 else int(np.searchsorted(run, np.uint64(high)))
+
+
+class Seen:
+    """What one run must not repeat: the hashes earlier runs have, and its own so far."""
+
+    def __init__(self, elsewhere: Hashes) -> None:
+        self._elsewhere = elsewhere
+        self._here: set[int] = set()
+
+    def again(self, hashes: Sequence[int]) -> list[bool]:
+        """For each hash whether it occurred before; from now on all of them did."""
+        array = np.array(hashes, dtype=np.uint64)
+        places = np.searchsorted(self._elsewhere, array)
+        known = np.zeros(len(array), dtype=np.bool_)
+        inside = places < len(self._elsewhere)
+        known[inside] = self._elsewhere[places[inside]] == array[inside]
+        answers = []
+        for one, before in zip(hashes, known.tolist(), strict=True):
+            answers.append(before or one in self._here)
+            self._here.add(one)
+        return answers

@@ -1,0 +1,178 @@
+"""Deduplication as blocks of datatrove: hash every shard, compare ranges, write what is left.
+
+Three pipelines, each after the one before: `HashParagraphs` (a task a shard),
+`FindRepeated` (a task a range of hash values), `WriteCorpus` (a task a shard).
+Pages below the quality cut are left out before the hashing: a paragraph is never lost to a
+page that is not kept itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from modtok_cli.corpus.blocks import Documents, Step
+from modtok_cli.corpus.dedup import (
+    RUN,
+    Hashes,
+    Seen,
+    load_hashes,
+    load_piece,
+    paragraph_hash,
+    repeated,
+    save_hashes,
+    save_pieces,
+    split,
+)
+from modtok_cli.corpus.parts import PartWriters, languages_in, part_path, read_part
+from modtok_cli.corpus.plan import Plan, read_json
+from modtok_cli.corpus.quality import cut_of
+
+
+def quality_cuts(plan: Plan) -> dict[str, float]:
+    """Lowest score that is kept of each language, from all shards' counts; {} without `top`."""
+    if plan.settings.quality_top is None:
+        return {}
+    totals: dict[str, Counter[float]] = {}
+    for path in sorted((plan.work / "scores").glob("*.json")):
+        for language, counted in read_json(path).items():
+            total = totals.setdefault(language, Counter())
+            total.update({float(score): number for score, number in counted.items()})
+    return {
+        language: cut_of(dict(total), plan.settings.quality_top)
+        for language, total in totals.items()
+    }
+
+
+def runs_of(path: Path, cut: float) -> Iterator[tuple[int, dict[str, Any], list[int]]]:
+    """(number of the run, record, hashes of its paragraphs) of the records a part keeps."""
+    run = filled = 0
+    for record in read_part(path):
+        if (record["quality"] or 0.0) < cut:
+            continue
+        hashes = [paragraph_hash(paragraph) for paragraph in record["text"].split("\n")]
+        if filled and filled + len(hashes) > RUN:
+            run, filled = run + 1, 0
+        filled += len(hashes)
+        yield run, record, hashes
+
+
+class HashParagraphs(Step):
+    """Write the sorted hashes of a shard's paragraphs, run by run."""
+
+    name = "hash"
+
+    def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Documents:
+        """Nothing: hashes are on the disk."""
+        with self.track_time():
+            cuts = quality_cuts(self.plan)
+            for language in languages_in(self.plan.work / "parts"):
+                path = part_path(self.plan.work / "parts", language, rank)
+                if path.exists():
+                    self._hash(path, language, rank, cuts.get(language, 0.0))
+        yield from ()
+
+    def _hash(self, path: Path, language: str, rank: int, cut: float) -> None:
+        current, held = 0, set[int]()
+        for run, _, hashes in runs_of(path, cut):
+            if run != current:
+                save_hashes(_hash_path(self.plan, language, rank, current), held)
+                current, held = run, set()
+            held.update(hashes)
+        save_hashes(_hash_path(self.plan, language, rank, current), held)
+
+
+class FindRepeated(Step):
+    """Tell each run which of its hashes in a range an earlier run of the language has."""
+
+    name = "compare"
+
+    def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Documents:
+        """Nothing: repeated hashes are on the disk, a file for each language and range."""
+        low, high = split(1 << 64, world_size)[rank]
+        with self.track_time():
+            for language in languages_in(self.plan.work / "hashes"):
+                paths = sorted((self.plan.work / "hashes" / language).iterdir())
+                paths = [path for path in paths if not path.name.startswith(".")]
+                found = repeated([load_hashes(path) for path in paths], low, high)
+                save_pieces(
+                    self.plan.work / "repeated" / language / f"{rank:05d}.u64",
+                    {path.stem: pieces for path, pieces in zip(paths, found, strict=True)},
+                )
+        yield from ()
+
+
+class WriteCorpus(Step):
+    """Write a shard's records without the paragraphs that occurred before."""
+
+    name = "deduplicate"
+
+    def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Documents:
+        """Nothing: the corpus is on the disk."""
+        with self.track_time(), PartWriters(self.plan.work / "out", rank) as parts:
+            cuts = quality_cuts(self.plan)
+            for language in languages_in(self.plan.work / "parts"):
+                path = part_path(self.plan.work / "parts", language, rank)
+                if path.exists():
+                    self._write(path, language, rank, cuts.get(language, 0.0), parts)
+        yield from ()
+
+    def _write(self, path: Path, language: str, rank: int, cut: float, parts: PartWriters) -> None:
+        if cut:
+            self._count_cut(path, language, cut)
+        current = -1
+        seen = Seen(np.zeros(0, dtype=np.uint64))
+        for run, record, hashes in runs_of(path, cut):
+            if run != current:
+                current = run
+                seen = Seen(_repeated_of(self.plan, language, rank, run))
+            paragraphs = record["text"].split("\n")
+            kept = []
+            for paragraph, again in zip(paragraphs, seen.again(hashes), strict=True):
+                if again:
+                    self.drop(
+                        "paragraph: repeated",
+                        language,
+                        pages=0,
+                        paragraphs=1,
+                        characters=len(paragraph),
+                    )
+                else:
+                    kept.append(paragraph)
+            record["text"] = text = "\n".join(kept)
+            if not text:
+                self.drop("repeated", language)
+            elif len(text) < self.plan.settings.min_characters and len(kept) < len(paragraphs):
+                self.drop(
+                    "short without what was repeated",
+                    language,
+                    paragraphs=len(kept),
+                    characters=len(text),
+                )
+            else:
+                parts.write(language, record)
+                self.keep(language, len(kept), len(text))
+
+    def _count_cut(self, path: Path, language: str, cut: float) -> None:
+        for record in read_part(path):
+            if (record["quality"] or 0.0) < cut:
+                text = record["text"]
+                self.drop(
+                    "quality", language, paragraphs=text.count("\n") + 1, characters=len(text)
+                )
+
+
+def _hash_path(plan: Plan, language: str, rank: int, run: int) -> Path:
+    """Names sort as the runs do."""
+    return plan.work / "hashes" / language / f"{rank:05d}-{run:04d}.u64"
+
+
+def _repeated_of(plan: Plan, language: str, rank: int, run: int) -> Hashes:
+    """All hashes of a run that an earlier one has, ascending."""
+    files = sorted((plan.work / "repeated" / language).glob("*.u64"))
+    pieces = [load_piece(path, f"{rank:05d}-{run:04d}") for path in files]
+    return np.concatenate([np.zeros(0, dtype=np.uint64), *pieces])

@@ -1,0 +1,190 @@
+"""Where the tasks run: on this machine, by Slurm or by Ray, all by datatrove's executors."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from modtok_cli.base.errors import ModtokError, UsageError
+
+KINDS = ("local", "slurm", "ray")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One pipeline: its blocks, and how many tasks they are run for. Stages follow each other."""
+
+    name: str
+    blocks: Sequence[Any]
+    tasks: int
+
+
+def check_executor(kind: str, options: Mapping[str, str]) -> dict[str, Any]:
+    """The options of an executor, numbers as such.
+
+    Raises:
+        UsageError: no such executor, an option for the local one, or Slurm without its two.
+    """
+    if kind not in KINDS:
+        raise UsageError(f"'{kind}' is not one of {', '.join(KINDS)}", where="--executor")
+    if kind == "local" and options:
+        raise UsageError("--executor-option is for slurm and ray", remedy="leave it out")
+    missing = [name for name in ("partition", "time") if kind == "slurm" and name not in options]
+    if missing:
+        raise UsageError(
+            f"Slurm needs {' and '.join(missing)}",
+            remedy="pass --executor-option partition=NAME --executor-option time=HH:MM:SS",
+        )
+    return {name: int(text) if text.isdigit() else text for name, text in options.items()}
+
+
+def run_stages(
+    stages: Sequence[Stage],
+    logs: Path,
+    kind: str = "local",
+    workers: int | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> bool:
+    """Run the stages; True when all is done, False when they are submitted and run elsewhere.
+
+    Tasks that were done before are not done again.
+
+    Raises:
+        ModtokError: a task failed, or its process was killed.
+    """
+    from loguru import logger
+
+    logger.disable("datatrove")  # in this process; the tasks' logs are files under `logs`
+    if kind == "slurm":
+        _submit(stages, logs, workers, dict(options or {}))
+        return False
+    if kind == "ray":
+        _run_on_ray(stages, logs, workers, dict(options or {}))
+        return True
+    _run_here(stages, logs, workers or _cores())
+    return True
+
+
+def _run_here(stages: Sequence[Stage], logs: Path, workers: int) -> None:
+    """Every stage by datatrove's local executor, its tasks in a pool that notices deaths.
+
+    The executor's own pool waits for ever when one of its processes is killed.
+    """
+    from datatrove.executor.local import LocalPipelineExecutor
+
+    executors = [
+        LocalPipelineExecutor(
+            pipeline=list(stage.blocks), tasks=stage.tasks, logging_dir=str(logs / stage.name)
+        )
+        for stage in stages
+    ]
+    waiting = [(each, each.get_incomplete_ranks()) for each in executors]
+    if not any(ranks for _, ranks in waiting):
+        return
+    logs.mkdir(parents=True, exist_ok=True)
+    pool = ProcessPoolExecutor(
+        min(workers, max(len(ranks) for _, ranks in waiting)),
+        mp_context=get_context("forkserver"),
+        initializer=_begin_worker,
+        initargs=(os.getpid(), str(logs / "workers.log")),
+    )
+    try:
+        for executor, ranks in waiting:
+            # Local rank 1: only rank 0 talks to the terminal.
+            futures = [pool.submit(executor._run_for_rank, rank, 1) for rank in ranks]
+            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            for future in done:
+                future.result()
+    except BrokenProcessPool as error:
+        raise ModtokError(
+            "a worker was killed, perhaps for want of memory",
+            remedy="call it again to go on; --workers N with fewer takes less",
+        ) from error
+    finally:
+        for process in list((pool._processes or {}).values()):
+            process.terminate()
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _begin_worker(parent: int, log: str) -> None:
+    """Runs in each worker: quiet, deaf to Ctrl-C (its parent ends it), and never an orphan."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(handle, 2)
+
+    def watch() -> None:
+        while True:
+            time.sleep(0.5)
+            try:
+                os.kill(parent, 0)
+            except ProcessLookupError:
+                os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _submit(
+    stages: Sequence[Stage], logs: Path, workers: int | None, options: dict[str, Any]
+) -> None:
+    """Hand all stages to Slurm, each depending on the one before."""
+    from shutil import which
+
+    from datatrove.executor.slurm import SlurmPipelineExecutor
+
+    if which("sbatch") is None:
+        raise UsageError("there is no sbatch here", remedy="call it on a machine of the cluster")
+    before = None
+    for stage in stages:
+        before = SlurmPipelineExecutor(
+            pipeline=list(stage.blocks),
+            tasks=stage.tasks,
+            logging_dir=str(logs / stage.name),
+            job_name=f"modtok-{stage.name}",
+            workers=workers or -1,
+            depends=before,
+            **options,
+        )
+    if before is not None:
+        before.run()
+
+
+def _run_on_ray(
+    stages: Sequence[Stage], logs: Path, workers: int | None, options: dict[str, Any]
+) -> None:
+    try:
+        import ray
+        from datatrove.executor.ray import RayPipelineExecutor
+    except ImportError as error:
+        raise UsageError(
+            "the executor ray needs the package ray", remedy="pip install 'datatrove[ray]'"
+        ) from error
+    if not ray.is_initialized():
+        ray.init(address=options.pop("address", None), log_to_driver=False)
+    for stage in stages:
+        executor = RayPipelineExecutor(
+            pipeline=list(stage.blocks),
+            tasks=stage.tasks,
+            logging_dir=str(logs / stage.name),
+            workers=workers or -1,
+            **options,
+        )
+        executor.run()
+        if executor.get_incomplete_ranks():
+            raise ModtokError(
+                f"tasks of {stage.name} failed", where=str(logs / stage.name), remedy="see the logs"
+            )
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,67 @@
+"""Records of one shard, a compressed file for each language: `<place>/<lang>/<shard>.jsonl.zst`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import orjson
+import zstandard
+
+from modtok_cli.base.files import atomic_file
+from modtok_cli.text.streams import read_chunks
+
+SUFFIX = ".jsonl.zst"
+_LEVEL = 3
+
+
+def part_path(place: Path, language: str, rank: int) -> Path:
+    """Where the records of a shard in a language are."""
+    return place / language / f"{rank:05d}{SUFFIX}"
+
+
+class PartWriters:
+    """Open files of one shard; all appear when the block ends well, none otherwise."""
+
+    def __init__(self, place: Path, rank: int) -> None:
+        self._place = place
+        self._rank = rank
+        self._open: dict[str, Any] = {}
+        self._stack = ExitStack()
+
+    def write(self, language: str, record: dict[str, Any]) -> None:
+        """Append a record to the file of its language."""
+        writer = self._open.get(language)
+        if writer is None:
+            path = part_path(self._place, language, self._rank)
+            beside = self._stack.enter_context(atomic_file(path))
+            handle = self._stack.enter_context(beside.open("wb"))
+            compressor = zstandard.ZstdCompressor(level=_LEVEL)
+            writer = self._stack.enter_context(compressor.stream_writer(handle))
+            self._open[language] = writer
+        writer.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
+
+    def __enter__(self) -> PartWriters:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self._stack.__exit__(*exception)
+
+
+def read_part(path: Path) -> Iterator[dict[str, Any]]:
+    """The records of a part, in order."""
+    held = b""
+    for chunk in read_chunks(path):
+        lines = (held + chunk).split(b"\n")
+        held = lines.pop()
+        for line in lines:
+            yield orjson.loads(line)
+
+
+def languages_in(place: Path) -> list[str]:
+    """Languages that have parts, sorted."""
+    if not place.is_dir():
+        return []
+    return sorted(entry.name for entry in place.iterdir() if entry.is_dir())

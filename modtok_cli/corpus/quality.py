@@ -1,0 +1,231 @@
+"""Quality of a page: how much it looks like the good examples, by a fastText classifier.
+
+The classifier is a bag of words, pairs of words and pieces of words, as fastText has it;
+it is trained by floret (fastText's own code under a name that does not collide with the
+predicting package) and written in fastText's format, so that any fastText opens it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import write_bytes
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.corpus.dedup import paragraph_hash
+from modtok_cli.corpus.fasttext_file import as_fasttext
+from modtok_cli.corpus.language import load_fasttext
+from modtok_cli.text.readers import read_documents
+
+CHARACTERS = 5000
+"""Of a page so much is looked at."""
+GOOD, BAD = "__label__good", "__label__bad"
+_HELD_OUT = 10  # one example in ten is kept back to measure on
+
+
+def one_line(text: str) -> str:
+    """A text as the classifier sees it: lower case, one line, cut.
+
+    >>> one_line("Good\\n Text ")
+    'good text'
+    """
+    return " ".join(text[:CHARACTERS].lower().split())
+
+
+class QualityModel:
+    """Scores of pages by a fastText classifier with the labels good and bad.
+
+    Raises:
+        ModtokError: no such file, no model, or a model with other labels.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._model = load_fasttext(path)
+        labels, _ = self._model.predict("a", k=-1, threshold=-1.0)
+        if set(labels) != {GOOD, BAD}:
+            raise ModtokError(
+                f"has the labels {', '.join(sorted(labels)[:5])}, not good and bad",
+                where=str(path),
+                remedy="train one with `modtok corpus train-quality`",
+            )
+
+    def score(self, text: str) -> float:
+        """Probability 0 … 1 that the text is one of the good ones, to four decimals."""
+        labels, scores = self._model.predict(one_line(text), k=2, threshold=-1.0)
+        of = dict(zip(labels, scores, strict=True))
+        return round(min(1.0, max(0.0, float(of.get(GOOD, 0.0)))), 4)
+
+
+@dataclass(frozen=True)
+class QualityReport:
+    """How the classifier does on examples it has not seen.
+
+    precision: of those called good (score >= 1/2), how many are; recall: of the good, how
+    many are called so; auc: chance that a good one scores above a bad one.
+    """
+
+    output: Path
+    train_good: int
+    train_bad: int
+    held_out_good: int
+    held_out_bad: int
+    precision: float
+    recall: float
+    auc: float
+
+    def row(self) -> dict[str, object]:
+        """As one row of a table."""
+        return {**self.__dict__, "output": str(self.output)}
+
+
+def train_quality(
+    good: Sequence[Path],
+    bad: Sequence[Path],
+    *,
+    output: Path = Path("quality.bin"),
+    epochs: int = 5,
+    force: bool = False,
+    progress: Progress = SILENT,
+) -> QualityReport:
+    """Train a classifier that tells good pages from bad ones, and measure it.
+
+    Args:
+        good: texts such as Wikipedia, textbooks, news, articles (as `text.readers` takes them).
+        bad: random pages.
+        output: the model to write.
+
+    An example is a document of at least ten words; equal ones are taken once, those that
+    are on both sides not at all. One in ten, chosen by its hash, is held out. The smaller
+    side is repeated until both weigh about the same. The same texts give the same model.
+
+    Raises:
+        UsageError: the output is there already.
+        ModtokError: a text is missing or damaged, or a side has under 20 examples.
+    """
+    if output.exists() and not force:
+        raise UsageError("is there already", where=str(output), remedy="--force overwrites it")
+    sides = [_examples(good, "good", progress), _examples(bad, "bad", progress)]
+    both = sides[0].keys() & sides[1].keys()
+    for side, name in zip(sides, ("--good", "--bad"), strict=True):
+        for key in both:
+            del side[key]
+        if len(side) < 20:
+            raise ModtokError(
+                f"{len(side)} examples are too few to learn from", where=name, remedy="give more"
+            )
+    train = [[text for key, text in side.items() if key % _HELD_OUT] for side in sides]
+    held = [[text for key, text in side.items() if key % _HELD_OUT == 0] for side in sides]
+    if not all(held):  # few examples and an unlucky hash
+        held = [side[:2] for side in train]
+        train = [side[2:] for side in train]
+    with TemporaryDirectory() as place, progress.task("training", None, "examples"):
+        model = _train(list(_balanced(*train)), Path(place), epochs)
+    write_bytes(output, model)
+    scorer = QualityModel(output)
+    scores = [np.array([scorer.score(text) for text in side]) for side in held]
+    precision, recall = precision_recall(scores[0], scores[1])
+    return QualityReport(
+        output,
+        len(train[0]),
+        len(train[1]),
+        len(held[0]),
+        len(held[1]),
+        round(precision, 4),
+        round(recall, 4),
+        round(auc(scores[0], scores[1]), 4),
+    )
+
+
+def _examples(paths: Sequence[Path], side: str, progress: Progress) -> dict[int, str]:
+    """Examples by their hash, in the order of the files."""
+    found: dict[int, str] = {}
+    with progress.task(f"reading {side}", None, "documents") as task:
+        for path in paths:
+            for document in read_documents(path, "replace", progress=progress):
+                text = one_line(document.text[: 4 * CHARACTERS].decode(errors="ignore"))
+                # Scripts without blanks have few "words": their length speaks for them.
+                if len(text.split()) >= 10 or len(text) >= 100:
+                    found.setdefault(paragraph_hash(text), text)
+                task.advance(1)
+    return found
+
+
+def _balanced(good: Sequence[str], bad: Sequence[str]) -> Iterator[str]:
+    """Lines of a training file, both sides mixed and about as often."""
+    times = [max(1, round(len(bad) / len(good))), max(1, round(len(good) / len(bad)))]
+    lines = [f"{GOOD} {text}" for text in good for _ in range(times[0])]
+    lines += [f"{BAD} {text}" for text in bad for _ in range(times[1])]
+    # In an order that is neither that of the files nor another one every time.
+    return iter(sorted(lines, key=lambda line: (paragraph_hash(line), line)))
+
+
+def _train(lines: Iterable[str], place: Path, epochs: int) -> bytes:
+    import floret
+
+    text, saved = place / "train.txt", place / "model.bin"
+    text.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    model: Any = floret.train_supervised(
+        str(text),
+        dim=16,
+        epoch=epochs,
+        lr=0.5,
+        wordNgrams=2,
+        minn=3,
+        maxn=5,
+        bucket=200_000,
+        minCount=2,
+        thread=1,  # several race for the weights: every model would be another one
+        verbose=0,
+    )
+    model.save_model(str(saved))
+    return as_fasttext(saved.read_bytes())
+
+
+def precision_recall(
+    good: npt.NDArray[np.float64], bad: npt.NDArray[np.float64], threshold: float = 0.5
+) -> tuple[float, float]:
+    """Precision and recall of "score >= threshold" for being good; 0 where nothing is.
+
+    >>> precision_recall(np.array([0.9, 0.4]), np.array([0.8, 0.1]))
+    (0.5, 0.5)
+    """
+    hits, wrong = int((good >= threshold).sum()), int((bad >= threshold).sum())
+    return hits / (hits + wrong) if hits + wrong else 0.0, hits / len(good) if len(good) else 0.0
+
+
+def auc(good: npt.NDArray[np.float64], bad: npt.NDArray[np.float64]) -> float:
+    """Chance that a good one scores above a bad one, ties for half.
+
+    >>> auc(np.array([0.9, 0.4]), np.array([0.4, 0.1]))
+    0.875
+    """
+    ordered = np.sort(bad)
+    below = np.searchsorted(ordered, good, side="left")
+    not_above = np.searchsorted(ordered, good, side="right")
+    return float((below + not_above).sum() / 2 / (len(good) * len(bad)))
+
+
+def cut_of(scores: dict[float, int], top: float) -> float:
+    """The lowest score still among the best `top` (share 0 … 1) of the counted pages.
+
+    Equal scores stay or go together; they stay.
+
+    >>> cut_of({0.9: 1, 0.5: 2, 0.1: 1}, 0.5)
+    0.5
+    """
+    wanted = top * sum(scores.values())
+    kept = 0
+    cut = 1.0
+    for score in sorted(scores, reverse=True):
+        if kept >= wanted:
+            break
+        kept += scores[score]
+        cut = score
+    return cut

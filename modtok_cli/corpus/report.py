@@ -1,0 +1,124 @@
+"""What a build kept and what it dropped, where and why: from the tasks' statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from modtok_cli.corpus.plan import STAGES, read_json
+
+UNITS = ("pages", "paragraphs", "characters")
+_SEPARATOR = "|"
+
+
+def label(kind: str, reason: str, language: str, unit: str) -> str:
+    """The name under which datatrove's statistics keep a count.
+
+    >>> parse_label(label("dropped", "short", "fi", "pages"))
+    ('dropped', 'short', 'fi', 'pages')
+    """
+    return _SEPARATOR.join((kind, reason.replace(_SEPARATOR, "/"), language, unit))
+
+
+def parse_label(name: str) -> tuple[str, str, str, str] | None:
+    """The parts of a label; None for a statistic of datatrove's own."""
+    parts = name.split(_SEPARATOR)
+    return (parts[0], parts[1], parts[2], parts[3]) if len(parts) == 4 else None
+
+
+@dataclass
+class CorpusReport:
+    """Rows for each language that was written, and for each reason that something was not.
+
+    `languages`: language, pages, paragraphs, characters, and read_* before deduplication.
+    `dropped`: step, reason, language (None before it is known), pages, paragraphs, characters.
+    `bad`: the first bad records, `source` being file:offset. `seconds`: processor time by step.
+    """
+
+    output: Path
+    languages: list[dict[str, Any]] = field(default_factory=list)
+    dropped: list[dict[str, Any]] = field(default_factory=list)
+    bad: list[dict[str, Any]] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows for standard output: what was kept, then what was dropped."""
+        return [{"kept": True, **row} for row in self.languages] + [
+            {"kept": False, **row} for row in self.dropped
+        ]
+
+
+def collect(work: Path, output: Path) -> CorpusReport:
+    """Add up the statistics that the tasks of every stage left in `work`."""
+    counts: dict[tuple[str, str, str, str], dict[str, int]] = {}
+    seconds: dict[str, float] = {}
+    for stage in STAGES:
+        for path in sorted((work / "logs" / stage / "stats").glob("*.json")):
+            for block in read_json(path):
+                step = block["name"].removeprefix("modtok: ")
+                spent = block["time_stats"]
+                total = spent["total"] if isinstance(spent, dict) else spent
+                seconds[step] = seconds.get(step, 0.0) + float(total)
+                for name, value in block["stats"].items():
+                    parsed = parse_label(name)
+                    if parsed:
+                        kind, reason, language, unit = parsed
+                        row = counts.setdefault((kind, step, reason, language), {})
+                        amount = value["total"] if isinstance(value, dict) else value
+                        row[unit] = row.get(unit, 0) + int(amount)
+    report = CorpusReport(output)
+    report.seconds = {step: round(spent, 3) for step, spent in seconds.items()}
+    report.languages = _languages(counts)
+    report.dropped = _dropped(counts)
+    for path in sorted((work / "bad").glob("*.json")):
+        report.bad += read_json(path)
+    return report
+
+
+def _languages(
+    counts: Mapping[tuple[str, str, str, str], Mapping[str, int]],
+) -> list[dict[str, Any]]:
+    before = {key[3]: row for key, row in counts.items() if key[:2] == ("kept", "write")}
+    after = {key[3]: row for key, row in counts.items() if key[:2] == ("kept", "deduplicate")}
+    return [
+        {"language": language}
+        | {unit: after[language].get(unit, 0) for unit in UNITS}
+        | {f"{unit}_before": before.get(language, {}).get(unit, 0) for unit in UNITS}
+        for language in sorted(after)
+    ]
+
+
+def _dropped(
+    counts: Mapping[tuple[str, str, str, str], Mapping[str, int]],
+) -> list[dict[str, Any]]:
+    order = list(dict.fromkeys(_steps(counts)))
+    keys = [key for key in counts if key[0] == "dropped"]
+    keys.sort(key=lambda key: (order.index(key[1]), key[2], key[3]))
+    return [
+        {"step": step, "reason": reason, "language": language or None}
+        | {unit: counts[kind, step, reason, language].get(unit, 0) for unit in UNITS}
+        for kind, step, reason, language in keys
+    ]
+
+
+def _steps(counts: Iterable[tuple[str, str, str, str]]) -> Iterable[str]:
+    """Steps in the order of the work."""
+    known = ("read", "extract", "heuristics", "language", "quality", "write", "deduplicate")
+    yield from known
+    for key in counts:
+        yield key[1]
+
+
+def summary(report: CorpusReport) -> list[dict[str, Any]]:
+    """`dropped` with the languages added up, for a table that fits a screen."""
+    sums: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in report.dropped:
+        total = sums.setdefault(
+            (row["step"], row["reason"]),
+            {"step": row["step"], "reason": row["reason"], **dict.fromkeys(UNITS, 0)},
+        )
+        for unit in UNITS:
+            total[unit] += row[unit]
+    return list(sums.values())

@@ -1,0 +1,328 @@
+"""A whole build: exactly what was planted goes, the rest stays, also after a kill -9."""
+
+import gzip
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from support import hear_ctrl_c
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Silent
+from modtok_cli.corpus.build import corpus_build, load_report
+from modtok_cli.text.readers import read_documents
+from modtok_cli.text.workspace import language_files
+
+from .crawl import LANGUAGES, around, compressed, http, page, paragraphs, record, records_of
+
+BLOB = "".join(random.Random(1).choices("abcdefABCDEF0123456789", k=300))
+TABLE = "| 12.30 | 45.10 | ---- | 7/8/2026 | *** | 99 % |"
+FOREIGN = {language: "en" if language != "en" else "el" for language in LANGUAGES}
+# Four pages of four paragraphs; the seventeenth paragraph stands on every page.
+PER_PAGE = 4
+
+
+def bodies(language: str) -> list[list[str]]:
+    text = paragraphs(language)
+    return [text[n : n + PER_PAGE] for n in range(0, 16, PER_PAGE)]
+
+
+def crawl(place: Path) -> dict[str, list[str]]:
+    """Two WARC files and a WET file full of plants; the text that must come out of them."""
+    place.mkdir()
+    first: list[bytes] = around()
+    second: list[bytes] = []
+    expected = {}
+    for number, language in enumerate(LANGUAGES):
+        repeated = paragraphs(language)[16]
+        foreign = paragraphs(FOREIGN[language])[number]
+        kept = []
+        for n, body in enumerate(bodies(language)):
+            extra = f"<p>{repeated}</p><p>{TABLE}</p><pre>{BLOB}</pre><p>{foreign}</p>"
+            html = page(body, extra=extra)
+            url = f"http://{language}.example/{n}"
+            first.append(record(http(html), url))
+            kept.append("\n".join([*body, repeated] if n == 0 else body))
+            # The same page at another address, and its text again in other capitals.
+            second.append(record(http(html), url + "?print=1"))
+            shouted = [text.upper() if language != "el" else text for text in body]
+            second.append(record(http(page(shouted)), url + "/loud"))
+        second.append(record(http(page(["Short."])), f"http://{language}.example/short"))
+        second.append(record(http(page([TABLE] * 30)), f"http://{language}.example/table"))
+        expected[language] = kept
+    first.insert(7, record(http(b"<div>" * 60_000 + b"deep")))
+    members = [compressed(raw, "gz") for raw in first]
+    members.insert(9, compressed(record(http(page(paragraphs("en")[:4]))), "gz")[:200])
+    (place / "CC-0.warc.gz").write_bytes(b"".join(members))
+    second.append(record(http(gzip.compress(bytes(9_000_000)), GZIP)))
+    (place / "CC-1.warc.gz").write_bytes(b"".join(compressed(raw, "gz") for raw in second))
+    wet = "\n".join(paragraphs("fi")[:3]).encode()
+    records = record(wet, kind="conversion", content_type="text/plain")
+    (place / "CC-2.warc.wet.gz").write_bytes(compressed(records, "gz"))
+    return expected
+
+
+GZIP = "Content-Type: text/html\r\nContent-Encoding: gzip"
+SETTINGS = {"language_threshold": 0.25, "page_seconds": 1.0, "shard_bytes": 1}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[str]]]:
+    """A finished build by two workers, and what it must hold."""
+    place = tmp_path_factory.mktemp("build")
+    expected = crawl(place / "crawl")
+    before = Path.cwd()
+    os.chdir(place)
+    try:
+        corpus_build(["crawl"], output=Path("data"), workers=2, **SETTINGS)
+    finally:
+        os.chdir(before)
+    return place, expected
+
+
+def test_exactly_the_planted_things_go(built) -> None:
+    place, expected = built
+    assert sorted(path.name for path in (place / "data").iterdir()) == [
+        ".corpus-build",
+        "corpus.json",
+        *LANGUAGES,
+    ]
+    for language in LANGUAGES:
+        texts = [one["text"] for one in records_of(place / "data" / language)]
+        assert texts == expected[language]
+
+
+def test_records_say_where_they_come_from(built) -> None:
+    place, _ = built
+    data = (place / "crawl" / "CC-0.warc.gz").read_bytes()
+    for one in records_of(place / "data" / "fr"):
+        assert set(one) == {"text", "lang", "lang_score", "quality", "url", "date", "source"}
+        assert (one["lang"], one["quality"], one["date"]) == ("fr", None, "2026-01-02T03:04:05Z")
+        assert one["lang_score"] > 0.6
+        name, offset = one["source"].rsplit(":", 1)
+        assert name == "crawl/CC-0.warc.gz"
+        with (
+            gzip.open(os.path.devnull),
+            subprocess.Popen(
+                ["gzip", "-dcq"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            ) as unzip,
+        ):
+            head = unzip.communicate(data[int(offset) :])[0][:400].decode(errors="replace")
+        assert head.startswith("WARC/1.0\r\nWARC-Type: response\r\n")
+        assert f"WARC-Target-URI: {one['url']}\r\n" in head
+
+
+def test_the_report_says_what_was_dropped_where_and_why(built) -> None:
+    place, _ = built
+    report = load_report(place / "data")
+    dropped: Counter[str] = Counter()
+    paragraphs_dropped: Counter[str] = Counter()
+    for row in report.dropped:
+        dropped[row["reason"]] += row["pages"]
+        paragraphs_dropped[row["reason"]] += row["paragraphs"]
+    pages = 4 * len(LANGUAGES)
+    assert +dropped == {
+        "not a page: WARC warcinfo": 1,
+        "not a page: WARC request": 1,
+        "not a page: WARC metadata": 1,
+        "not a page: not HTML": 1,
+        "not a page: HTTP 4xx": 1,
+        "bad record: damaged": 1,
+        "bad record: too large": 1,
+        "bad page: timeout": 1,
+        "short": len(LANGUAGES),
+        "mostly no text": len(LANGUAGES),
+        "repeated": 2 * pages + 1,  # both copies of each page, and the WET record
+    }
+    assert paragraphs_dropped["paragraph: no words"] == 2 * pages
+    assert paragraphs_dropped["paragraph: other language"] == 2 * pages
+    assert [row["language"] for row in report.languages] == list(LANGUAGES)
+    assert {row["pages"] for row in report.languages} == {4}
+    assert {row["paragraphs"] for row in report.languages} == {17}
+    reasons = {one["reason"]: one["source"] for one in report.bad}
+    assert set(reasons) == {"damaged", "too large", "timeout"}
+    assert reasons["damaged"].startswith("crawl/CC-0.warc.gz:")
+    # A page that is read and one that is dropped: every one is told of.
+    assert report.seconds["extract"] > 0
+
+
+def test_what_comes_out_is_what_the_other_commands_read(built) -> None:
+    place, _ = built
+    files = language_files(place / "data", ["fi", "sw"])
+    assert sorted(files) == ["fi", "sw"]
+    documents = [one for path in files["fi"] for one in read_documents(path)]
+    assert len(documents) == 4
+    assert {one.language for one in documents} == {"fi"}
+
+
+def snapshot(data: Path) -> dict[str, bytes]:
+    files = [*data.glob("*/*.jsonl.zst"), data / "corpus.json"]
+    return {str(path.relative_to(data)): path.read_bytes() for path in files}
+
+
+def test_one_worker_and_other_order_of_inputs_give_the_same_files(built) -> None:
+    place, _ = built
+    before = Path.cwd()
+    os.chdir(place)
+    try:
+        inputs = sorted(Path("crawl").iterdir(), reverse=True)
+        corpus_build([*inputs, "crawl"], output=Path("again"), workers=1, **SETTINGS)
+    finally:
+        os.chdir(before)
+    assert snapshot(place / "again") == snapshot(place / "data")
+
+
+def test_a_finished_build_says_so_and_force_replaces_it(built) -> None:
+    place, _ = built
+    before = Path.cwd()
+    os.chdir(place)
+    try:
+        said = Silent()
+        report = corpus_build(["crawl"], output=Path("data"), progress=said, **SETTINGS)
+        assert report == load_report(place / "data")
+        assert "finished already" in said.warnings[0]
+        with pytest.raises(UsageError, match=r"another corpus is there.*--force"):
+            corpus_build(["crawl"], output=Path("data"), min_characters=9, **SETTINGS)
+        small = ["crawl/CC-2.warc.wet.gz"]
+        corpus_build(["crawl"], output=Path("other"), languages=["fi", "el"], **SETTINGS)
+        assert {path.name for path in Path("other").iterdir()} > {"fi", "el"}
+        corpus_build(small, output=Path("other"), languages=["fi"], force=True, **SETTINGS)
+        assert len(records_of(Path("other/fi"))) == 1
+        assert not Path("other/el").exists()  # it was of the build that was replaced
+    finally:
+        os.chdir(before)
+
+
+def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
+    crawl(tmp_path / "crawl")
+    theirs = tmp_path / "data" / "fi" / "mine.txt"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("mine")
+    inputs = [tmp_path / "crawl" / "CC-2.warc.wet.gz"]
+    with pytest.raises(UsageError, match=r"fi: is there already"):
+        corpus_build(inputs, output=tmp_path / "data", languages=["fi"])
+    assert not (tmp_path / "data" / ".corpus-build").exists()
+    with pytest.raises(ModtokError, match=r"fi: is there already"):  # found out at the end
+        corpus_build(inputs, output=tmp_path / "data")
+    assert theirs.read_text() == "mine"
+    theirs.unlink()
+    theirs.parent.rmdir()
+    corpus_build(inputs, output=tmp_path / "data")  # and nothing of the work was lost
+    assert len(records_of(tmp_path / "data" / "fi")) == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_build_killed_anywhere_goes_on_to_the_same_files(built, seed: int) -> None:
+    place, _ = built
+    data = place / f"killed-{seed}"
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from modtok_cli.corpus.build import corpus_build\n"
+        f"corpus_build(['crawl'], output=Path({data.name!r}), workers=2, **{SETTINGS!r})"
+    )
+    if seed == 0:
+        stage, waits = "1-pages", 1
+    else:
+        stage, waits = ("2-hashes", 2) if seed == 1 else ("4-corpus", 2)
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], cwd=place, start_new_session=True, stderr=subprocess.PIPE
+    )
+    done = data / ".corpus-build" / "logs" / stage / "completions"
+    deadline = time.monotonic() + 60
+    while len(list(done.glob("*"))) < waits:
+        assert process.poll() is None, process.stderr.read().decode()
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    os.kill(process.pid, signal.SIGKILL)  # the parent alone: its workers must not live on
+    process.wait()
+    assert not (data / "corpus.json").exists()
+    with pytest.raises(UsageError, match="unfinished build with other inputs"):
+        corpus_build([place / "crawl"], output=data, workers=2, **SETTINGS)
+    wait_for_the_end_of(process.pid)
+    ran = subprocess.run(
+        [sys.executable, "-c", script], cwd=place, check=True, capture_output=True, text=True
+    )
+    assert ran.stderr == ""
+    assert snapshot(data) == snapshot(place / "data")
+
+
+def sessions(session: int) -> list[str]:
+    """Commands still running that were begun by a process that began a session."""
+    done = subprocess.run(
+        ["ps", "-o", "stat=,cmd=", "--sid", str(session)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = [line for line in done.stdout.splitlines() if not line.startswith("Z")]
+    return [line for line in lines if "resource_tracker" not in line]
+
+
+def wait_for_the_end_of(session: int) -> None:
+    deadline = time.monotonic() + 20
+    while sessions(session):
+        assert time.monotonic() < deadline, sessions(session)
+        time.sleep(0.05)
+
+
+def test_a_killed_worker_is_an_error_and_not_an_endless_wait(built) -> None:
+    place, _ = built
+    script = (
+        "import os, signal; from pathlib import Path\n"
+        "from modtok_cli.corpus import build\n"
+        "import threading, time, subprocess\n"
+        "def kill():\n"
+        "    beat = Path('dying/.corpus-build/progress')\n"
+        "    while not (beat.exists() and list(beat.iterdir())): time.sleep(0.01)\n"
+        "    workers = []\n"
+        "    while not workers:\n"  # between two stages there is none
+        "        out = subprocess.run(\n"
+        "            ['ps', '-o', 'pid=,ppid=,cmd=', '--sid', str(os.getsid(0))],\n"
+        "            capture_output=True, text=True).stdout.splitlines()\n"
+        "        rows = [line.split(None, 2) for line in out]\n"
+        "        rows = [row for row in rows if len(row) == 3]\n"
+        "        server = [r[0] for r in rows if 'forkserver' in r[2] and r[1] == str(os.getpid())]\n"
+        "        workers = [r[0] for r in rows if r[1] in server]\n"
+        "    os.kill(int(workers[0]), signal.SIGKILL)\n"
+        "threading.Thread(target=kill).start()\n"
+        f"build.corpus_build(['crawl'], output=Path('dying'), workers=2, **{SETTINGS!r})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=place,
+        start_new_session=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "a worker was killed" in done.stderr.splitlines()[-1]
+
+
+def test_ctrl_c_leaves_no_worker_behind(built) -> None:
+    place, _ = built
+    command = [sys.executable, "-m", "modtok_cli", "corpus", "build", "crawl", "-o", "broken-off"]
+    process = subprocess.Popen(
+        command,
+        cwd=place,
+        start_new_session=True,
+        preexec_fn=hear_ctrl_c,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    beat = place / "broken-off" / ".corpus-build" / "progress"
+    while not (beat.exists() and list(beat.iterdir())):
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err.decode() == "modtok: interrupted; nothing half-written was left\n"
+    wait_for_the_end_of(process.pid)

@@ -1,0 +1,154 @@
+"""Deduplication in bounded memory against the obvious way, and by quality in a build."""
+
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from modtok_cli.corpus import dedup_blocks
+from modtok_cli.corpus.build import corpus_build
+from modtok_cli.corpus.dedup import (
+    Seen,
+    load_hashes,
+    load_piece,
+    paragraph_hash,
+    repeated,
+    save_hashes,
+    save_pieces,
+    split,
+)
+from modtok_cli.corpus.quality import train_quality
+
+from .crawl import paragraphs, records_of
+
+# Few different values, so that they repeat; the ends of the range among them.
+VALUES = st.sampled_from(
+    [0, 1, 2, 5, 1 << 32, (1 << 60) - 1, 1 << 60, (1 << 64) - 2, (1 << 64) - 1]
+)
+RUNS = st.lists(st.lists(VALUES, max_size=12), max_size=6)
+
+
+def slow(runs: list[list[int]]) -> list[list[bool]]:
+    """Whether each occurred before, in one set."""
+    seen: set[int] = set()
+    answers = []
+    for run in runs:
+        answers.append([])
+        for value in run:
+            answers[-1].append(value in seen)
+            seen.add(value)
+    return answers
+
+
+@settings(max_examples=200, deadline=None)
+@given(runs=RUNS, tasks=st.integers(1, 5), memory=st.sampled_from([40, 120, 1 << 20]))
+def test_runs_compared_by_ranges_find_what_one_set_finds(
+    runs: list[list[int]], tasks: int, memory: int
+) -> None:
+    stored = [np.unique(np.array(run, dtype=np.uint64)) for run in runs]
+    elsewhere: list[list[np.ndarray]] = [[] for _ in runs]
+    for low, high in split(1 << 64, tasks):
+        for number, pieces in enumerate(repeated(stored, low, high, memory)):
+            elsewhere[number] += pieces
+    answers = []
+    for run, pieces in zip(runs, elsewhere, strict=True):
+        joined = np.concatenate([np.zeros(0, dtype=np.uint64), *pieces])
+        assert (np.diff(joined.astype(object)) > 0).all()  # ascending, as `Seen` needs it
+        answers.append(Seen(joined).again(run))
+    assert answers == slow(runs)
+
+
+def test_files_of_hashes(tmp_path: Path) -> None:
+    assert save_hashes(tmp_path / "a.u64", [5, 1 << 63, 5, 0]) == 3
+    assert load_hashes(tmp_path / "a.u64").tolist() == [0, 5, 1 << 63]
+    assert save_hashes(tmp_path / "b.u64", []) == 0
+    assert load_hashes(tmp_path / "b.u64").tolist() == []
+    pieces = {"0-0": [], "1-0": [np.array([3, 9], np.uint64), np.array([11], np.uint64)]}
+    save_pieces(tmp_path / "c.u64", pieces | {"2-0": [np.array([4], np.uint64)]})
+    found = [load_piece(tmp_path / "c.u64", run).tolist() for run in ("0-0", "1-0", "2-0", "9-9")]
+    assert found == [[], [3, 9, 11], [4], []]
+
+
+def test_what_counts_as_equal() -> None:
+    assert paragraph_hash("Hyvää\u00a0 päivää\t!") == paragraph_hash("HYVÄÄ PÄIVÄÄ !")
+    assert paragraph_hash("a b") != paragraph_hash("ab")
+    assert paragraph_hash("\ud800") != paragraph_hash("?")  # half a surrogate pair is no error
+
+
+def write(path: Path, texts: list[str]) -> None:
+    path.write_bytes(b"".join(orjson.dumps({"text": text}) + b"\n" for text in texts))
+
+
+def test_runs_within_a_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shard of many runs gives what one run gives: the bound on memory changes nothing."""
+    text = paragraphs("fi")
+    pages = ["\n".join([text[n % 17], text[(n * 5 + 3) % 17]]) for n in range(20)]
+    write(tmp_path / "a.jsonl", pages[:15])
+    write(tmp_path / "b.jsonl", [*pages[15:], text[16]])
+    inputs = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    found = []
+    for run in (2_000_000, 5):
+        out = tmp_path / f"out{run}"
+        monkeypatch.setattr(dedup_blocks, "RUN", run)
+        build_here(inputs, out)
+        found.append([one["text"] for one in records_of(out / "fi")])
+    assert found[0] == found[1]
+    every = "\n".join([*pages, text[16]]).split("\n")
+    assert "\n".join(found[0]).split("\n") == list(dict.fromkeys(every))
+
+
+def build_here(inputs: list[Path], output: Path) -> None:
+    """A build with its tasks in this process, where things can be patched."""
+    from datatrove.executor.local import LocalPipelineExecutor
+
+    from modtok_cli.corpus.build import stages_of
+    from modtok_cli.corpus.plan import Settings, begin, make_plan
+
+    chosen = Settings(("fi",), None, 0.4, 5.0, 1, None, None, None)
+    plan = make_plan(inputs, chosen, output, shard_bytes=1)
+    begin(plan)
+    for stage in stages_of(plan):
+        for rank in range(stage.tasks):
+            fresh = next(each for each in stages_of(plan) if each.name == stage.name)
+            LocalPipelineExecutor(
+                pipeline=list(fresh.blocks),
+                tasks=stage.tasks,
+                logging_dir=str(plan.work / "logs" / stage.name),
+            )._run_for_rank(rank, 1)
+
+
+def test_quality_threshold_and_top_share(tmp_path: Path) -> None:
+    text = paragraphs("en")
+    menu = "Home login cart menu buy now click here sale share follow subscribe next page. " * 5
+    write(tmp_path / "good.jsonl", [one[:n] for one in text for n in (200, 300, 400)])
+    write(tmp_path / "bad.jsonl", [f"{menu[n:]} {menu[: n % 77]}" for n in range(50)])
+    train_quality([tmp_path / "good.jsonl"], [tmp_path / "bad.jsonl"], output=tmp_path / "q.bin")
+    # The menu page comes first and holds a paragraph of the second one, which must not lose it.
+    pages = [f"{menu}\n{text[0]}", *("\n".join([one]) for one in text[:9])]
+    write(tmp_path / "pages.jsonl", pages)
+
+    def build(name: str, **options: float) -> list[dict]:
+        corpus_build(
+            [tmp_path / "pages.jsonl"],
+            output=tmp_path / name,
+            languages=["en"],
+            language_threshold=0.1,
+            quality_model=tmp_path / "q.bin",
+            **options,
+        )
+        return records_of(tmp_path / name / "en")
+
+    every = build("every")
+    scores = sorted((one["quality"] for one in every), reverse=True)
+    assert min(scores) < 0.5 < max(scores)
+    above = build("above", quality_threshold=0.5)
+    assert [one["text"] for one in above] == text[:9]
+    assert all(one["quality"] >= 0.5 for one in above)
+    best = build("best", quality_top=0.3)
+    cut = sorted((one["quality"] for one in [*every[:1], *above]), reverse=True)[2]
+    assert len(best) >= 3
+    assert all(one["quality"] >= cut for one in best)
+    assert len(best) == sum(one["quality"] >= cut for one in above)

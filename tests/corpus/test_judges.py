@@ -1,0 +1,220 @@
+"""Language, heuristics and quality of pages."""
+
+import random
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.corpus.fasttext_file import as_fasttext, check_model
+from modtok_cli.corpus.heuristics import faults, letter_shares
+from modtok_cli.corpus.language import LanguageModel, bundled_model, load_fasttext
+from modtok_cli.corpus.quality import (
+    QualityModel,
+    auc,
+    cut_of,
+    precision_recall,
+    train_quality,
+)
+
+from .crawl import LANGUAGES, paragraphs
+
+
+@pytest.fixture(scope="module")
+def model() -> LanguageModel:
+    return LanguageModel()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_language_of_the_sample(model: LanguageModel, language: str) -> None:
+    text = paragraphs(language)
+    found = [model.page(text[n : n + 4]) for n in range(0, 16, 4)]
+    assert {name for name, _ in found} == {language}
+    assert min(score for _, score in found) > 0.3
+    assert model.page([one.upper() for one in text])[0] == language
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_foreign_paragraphs(model: LanguageModel, language: str) -> None:
+    for other in ("en", "fi", "el", "fr"):
+        foreign = [model.is_foreign(text, language) for text in paragraphs(other)]
+        assert sum(foreign) == (0 if other == language else len(foreign)), other
+    assert not model.is_foreign("Only a few words.", language)
+    assert not model.is_foreign("1234 5678 " * 30, language)
+
+
+def test_text_in_short_lines_is_not_decided_by_one_long_line(model: LanguageModel) -> None:
+    lines = ["Avaa tiedosto.", "Tallenna kuva levylle.", "Valitse väri.", "Poista taso."] * 8
+    english = "This command has not been translated yet, and so it stands here in English words."
+    assert model.page([*lines, english])[0] == "fi"
+    assert model.is_foreign(english, "fi")
+    chinese = "该菜单包含用于编辑当前文档内容的命令，以及撤消最后一个条目的命令。"
+    assert model.is_foreign(chinese, "en")  # 34 characters, but a sentence
+    assert not model.is_foreign(chinese, "zh")
+
+
+def test_languages_written_alike_are_not_foreign(model: LanguageModel) -> None:
+    danish = (
+        "Regeringen vil i dag fremlægge et nyt forslag om skoler, og ministeren siger, at "
+        "der skal være mere tid til børnene i de små klasser."
+    )
+    assert not model.is_foreign(danish, "no")
+    assert model.is_foreign(danish, "fi")
+    croatian = "Danas je lijep dan i djeca se igraju u parku, a njihovi roditelji sjede na klupi."
+    name, score = model.identify(croatian)
+    assert name in {"hr", "bs", "sr", "sh"}
+    assert score > 0.8  # of all four together
+
+
+def test_wanted_languages(tmp_path: Path) -> None:
+    bokmaal = (
+        "Regjeringen la i dag frem et nytt forslag, og statsråden sa at skolen trenger mer tid."
+    )
+    assert LanguageModel(wanted=["nb", "fi"]).identify(bokmaal)[0] == "nb"
+    assert LanguageModel(wanted=["no"]).identify(bokmaal)[0] == "no"
+    with pytest.raises(UsageError, match=r"does not know tlh.*GlotLID"):
+        LanguageModel(wanted=["fi", "tlh"])
+    with pytest.raises(ModtokError, match="no such model"):
+        load_fasttext(tmp_path / "none.bin")
+    (tmp_path / "text.bin").write_bytes(b"no model at all" * 9)
+    with pytest.raises(ModtokError, match="not a whole fastText model"):
+        load_fasttext(tmp_path / "text.bin")
+
+
+@pytest.mark.parametrize("share", [0, 0.0001, 0.01, 0.3, 0.6, 0.999])
+def test_a_truncated_model_is_refused(tmp_path: Path, share: float) -> None:
+    """The library itself would read words out of nothing until the memory is full."""
+    whole = bundled_model().read_bytes()
+    check_model(bundled_model())
+    (tmp_path / "cut.ftz").write_bytes(whole[: int(len(whole) * share)])
+    with pytest.raises(ModtokError, match=r"not a (whole )?fastText model"):
+        load_fasttext(tmp_path / "cut.ftz")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_text_of_every_script_has_no_fault(language: str) -> None:
+    assert faults("\n".join(paragraphs(language))) == [None] * 17
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("这是一个没有空格的中文句子。" * 9, None),
+        ("สวัสดีชาวโลก นี่คือข้อความภาษาไทย", None),
+        ("Vuonna 1974 hinta oli 12,50 markkaa.", None),
+        ("| 12.30 | 45.10 | 7/8 |", "symbols"),
+        ("=" * 70, "symbols"),
+        ("", "symbols"),
+        ("x" + "QUJDREVGR0g" * 12, "no words"),
+        ("Une phrase cass\ufffde par un octet.", "broken characters"),
+    ],
+)
+def test_faults(text: str, why: str | None) -> None:
+    assert faults(text) == [why]
+    assert faults(f"Before.\n{text}\nAfter.") == [None, why, None]
+
+
+def test_marks_are_letters() -> None:
+    assert letter_shares("नमस्ते दुनिया\n\na\u0301 1").tolist() == pytest.approx([1, 0, 2 / 3])
+
+
+# Code points that Python's older Unicode does not know are left out: the table may.
+LINES = st.text(
+    st.characters(exclude_categories=("Cn", "Cs"), exclude_characters="\n")
+    | st.sampled_from(" a1.\x1f")
+)
+
+
+@given(lines=st.lists(LINES, min_size=1, max_size=5))
+def test_shares_of_letters_by_line_are_those_of_the_characters(lines: list[str]) -> None:
+    slow = []
+    for line in lines:
+        # Python takes U+001C to U+001F for white space, the engine of the pre-tokenizer does not.
+        solid = [one for one in line if not one.isspace() or "\x1c" <= one <= "\x1f"]
+        letters = [one for one in solid if unicodedata.category(one)[0] in "LM"]
+        slow.append(len(letters) / max(1, len(solid)))
+    assert letter_shares("\n".join(lines)).tolist() == pytest.approx(slow)
+
+
+def examples(tmp_path: Path) -> tuple[Path, Path]:
+    """Two sides that differ in their words: sentences shuffled out of the sample, and menus."""
+    chance = random.Random(3)
+    words = " ".join(paragraphs("en")).split()
+    menu = ["home", "login", "cart", "menu", "buy", "now", "click", "here", "sale", "share"]
+    good = [" ".join(chance.choices(words, k=40)) for _ in range(300)]
+    bad = [" ".join(chance.choices(menu + words[:60], k=40)) for _ in range(90)]
+    both = "This one is on both sides, and so it teaches nothing at all about either of them."
+    for name, lines in (("good", good), ("bad", bad)):
+        (tmp_path / f"{name}.txt").write_text("\n".join([*lines, lines[0], both, "short"]))
+    return tmp_path / "good.txt", tmp_path / "bad.txt"
+
+
+def test_a_classifier_learns_and_is_the_same_every_time(tmp_path: Path) -> None:
+    good, bad = examples(tmp_path)
+    report = train_quality([good], [bad], output=tmp_path / "q.bin")
+    assert report.train_good + report.held_out_good == 300  # equal ones once, common ones never
+    assert report.train_bad + report.held_out_bad == 90
+    assert report.held_out_good > 15
+    assert report.held_out_bad > 3
+    assert report.precision > 0.9
+    assert report.recall > 0.9
+    assert report.auc > 0.95
+    train_quality([good], [bad], output=tmp_path / "again.bin")
+    assert (tmp_path / "q.bin").read_bytes() == (tmp_path / "again.bin").read_bytes()
+    scorer = QualityModel(tmp_path / "q.bin")
+    assert scorer.score(paragraphs("en")[3]) > 0.9
+    assert scorer.score("Click here to login, share and subscribe.\nNext page") < 0.3
+    assert 0 <= scorer.score("") <= 1
+    with pytest.raises(UsageError, match="is there already"):
+        train_quality([good], [bad], output=tmp_path / "q.bin")
+    with pytest.raises(ModtokError, match="too few to learn from"):
+        train_quality([good], [good], output=tmp_path / "none.bin")
+    assert not (tmp_path / "none.bin").exists()
+
+
+def test_the_file_is_fasttext_and_says_what_floret_says(tmp_path: Path) -> None:
+    import fasttext
+    import floret
+
+    (tmp_path / "train.txt").write_text(
+        "\n".join(
+            f"__label__{side} {text}"
+            for side, words in (("a", "one two three"), ("b", "four five six"))
+            for text in [words] * 30
+        )
+    )
+    model = floret.train_supervised(
+        str(tmp_path / "train.txt"),
+        dim=5,
+        wordNgrams=2,
+        minn=2,
+        maxn=3,
+        bucket=100,
+        thread=1,
+        verbose=0,
+    )
+    model.save_model(str(tmp_path / "floret.bin"))
+    (tmp_path / "fast.bin").write_bytes(as_fasttext((tmp_path / "floret.bin").read_bytes()))
+    other = fasttext.load_model(str(tmp_path / "fast.bin"))
+    for text in ("one", "six five", "unknown words", ""):
+        theirs = {label: score for score, label in model.f.predict(text + "\n", 2, 0.0, "strict")}
+        labels, scores = other.predict(text, k=2)
+        assert dict(zip(labels, scores, strict=True)) == pytest.approx(theirs)
+    with pytest.raises(ModtokError, match="form not known"):
+        as_fasttext(b"x" * 100)
+    with pytest.raises(ModtokError, match="not good and bad"):
+        QualityModel(tmp_path / "fast.bin")
+
+
+def test_measures() -> None:
+    import numpy as np
+
+    assert precision_recall(np.array([0.9, 0.8, 0.1]), np.array([0.7, 0.2])) == (2 / 3, 2 / 3)
+    assert precision_recall(np.array([0.1]), np.array([0.2])) == (0.0, 0.0)
+    assert auc(np.array([0.9, 0.5]), np.array([0.5, 0.1])) == (1 + 1 + 1 + 0.5) / 4
+    assert cut_of({0.9: 1, 0.5: 2, 0.1: 7}, 0.1) == 0.9
+    assert cut_of({0.9: 1, 0.5: 2, 0.1: 7}, 0.3) == 0.5
+    assert cut_of({0.9: 1, 0.1: 1}, 1.0) == 0.1

@@ -1,0 +1,171 @@
+"""Text out of pages: charsets, main content, hostile HTML; files other than WARC."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.corpus.charset import clean, decode
+from modtok_cli.corpus.html import page_text
+from modtok_cli.corpus.pages import Bad, Page
+from modtok_cli.corpus.sandbox import Failed, Sandbox
+from modtok_cli.corpus.sources import find_files, read_pages
+
+from .crawl import LANGUAGES, page, paragraphs
+
+RUSSIAN = "Привет, мир. Это простой текст на русском языке, довольно длинный, чтобы его узнать."
+GERMAN = "Die Straße führt über die Brücke nach Köln, wo die Äpfel süß schmecken. " * 3
+JAPANESE = "日本語のテキストです。これは文字コードを判定するための簡単な文章です。"
+
+# (text, how it is stored, what the server says, what the page says)
+CHARSETS = [
+    (RUSSIAN, "utf-8", "iso-8859-1", None),
+    (RUSSIAN, "koi8-r", "koi8-r", None),
+    (RUSSIAN, "windows-1251", "iso-8859-1", None),
+    (RUSSIAN, "windows-1251", None, "windows-1251"),
+    (RUSSIAN, "windows-1251", "utf-8", "windows-1251"),
+    (RUSSIAN, "utf-16", None, None),
+    (RUSSIAN, "utf-8-sig", "koi8-r", None),
+    (GERMAN, "iso-8859-1", "utf-8", None),
+    (GERMAN, "iso-8859-1", "no-such-charset", "iso-8859-1"),
+    (GERMAN, "windows-1252", None, None),
+    (JAPANESE, "shift_jis", "iso-8859-1", None),
+    (JAPANESE, "euc-jp", None, "euc-jp"),
+]
+
+
+@pytest.mark.parametrize(("text", "stored", "server", "meta"), CHARSETS)
+def test_wrong_charsets(text: str, stored: str, server: str | None, meta: str | None) -> None:
+    head = f'<html><head><meta charset="{meta}"></head>' if meta else "<html>"
+    data = f"{head}<body><p>{text}</p>".encode(stored)
+    assert text.strip() in decode(data, server, True)
+
+
+def test_bytes_of_no_charset_and_cut_characters() -> None:
+    assert decode(b"abc \xff\xfe\xfd \x81\x8d", "utf-8", False).startswith("abc ")
+    assert decode("päivää".encode()[:-1], None, False) == "päivä"
+    assert clean("a\0b\x07\r\nc\u200b\x85d \x9f") == "ab\nc\u200b\nd"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_main_content_only_and_a_paragraph_a_line(language: str) -> None:
+    text = paragraphs(language)[:5]
+    assert page_text(page(text), True, None).split("\n") == text
+
+
+def test_blocks_breaks_items_and_rows_are_lines() -> None:
+    html = b"""<html><body><article><h1>Title of it</h1><p>First <b>bold</b>
+    over lines.<br>Broken.</p><ol><li>Peel the apples and cut them into pieces.<li>Boil them
+    in little water until they are soft.</ol><table><tr><td>a<td>b<tr><td>c</table>
+    <blockquote>quote</blockquote></article></body></html>"""
+    lines = page_text(html, True, None).split("\n")
+    assert [" ".join(line.split()) for line in lines] == [
+        "Title of it",
+        "First bold over lines.",
+        "Broken.",
+        "Peel the apples and cut them into pieces.",
+        "Boil them in little water until they are soft.",
+        "a b",
+        "c",
+        "quote",
+    ]
+
+
+def test_a_hostile_page_costs_itself_only() -> None:
+    attributes = " ".join(f"a{n}=x" for n in range(60_000))
+    with Sandbox(seconds=0.3, memory=500 << 20) as sandbox:
+        for html, says in [
+            ("<p>before", "before"),
+            ("<div>" * 100_000, "timeout"),
+            (f"<div {attributes}>x</div>", "timeout"),
+            ("<p>a</p>" * 2_000_000, "crash"),
+            ("<p>after ä", "after ä"),
+            ("", ""),
+            ("<" * 100_000, ""),
+            ("<table>" * 500 + "<p>nested", "nested"),
+        ]:
+            try:
+                found = sandbox.page_text(html.encode(), True, None)
+            except Failed as error:
+                found = str(error)
+            if says == "crash":  # out of memory or of time, as the machine is
+                assert found in ("crash", "timeout"), html[:20]
+            elif says:
+                assert found == says, html[:20]
+        assert sandbox.page_text(b"\xff" * 1000 + b"x", False, "utf-16") != "none"
+
+
+def read(path: Path, **options) -> list:
+    return list(read_pages(path, **options))
+
+
+def test_json_lines(tmp_path: Path) -> None:
+    lines = [
+        b'{"text": "one", "url": "http://a", "date": "2020"}',
+        b'{"text": "cut',
+        b"",
+        b'{"other": 1}',
+        b'{"text": 7}',
+        b'["text"]',
+        b'{"text": "' + b"x" * 500 + b'"}',
+        b"[" * 100_000,
+        b'{"text": "bad \xff byte"}',
+        '{"text": "twö", "url": 5}'.encode(),
+    ]
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines))
+    found = read(tmp_path / "a.jsonl", limit=400)
+    starts = [sum(len(line) + 1 for line in lines[:n]) for n in range(len(lines))]
+    told = [(one.offset, getattr(one, "reason", "page")) for one in found]
+    assert told == [
+        (starts[0], "page"),
+        (starts[1], "not JSON"),
+        (starts[3], "no text"),
+        (starts[4], "no text"),
+        (starts[5], "no text"),
+        (starts[6], "too large"),
+        (starts[7], "too large"),
+        (starts[8], "not JSON"),
+        (starts[9], "page"),
+    ]
+    first, last = found[0], found[-1]
+    assert (first.data, first.url, first.date, first.is_html) == (b"one", "http://a", "2020", False)
+    assert (last.data.decode(), last.url) == ("twö", None)
+
+
+def test_text_lines_html_files_and_truncated_ones(tmp_path: Path) -> None:
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"one\n\n  \ntwo"))
+    assert [(one.data, one.offset) for one in read(tmp_path / "a.txt.gz")] == [
+        (b"one", 0),
+        (b"two", 8),
+    ]
+    (tmp_path / "b.html").write_bytes(b"<p>x")
+    (one,) = read(tmp_path / "b.html")
+    assert (one.data, one.is_html) == (b"<p>x", True)
+    (tmp_path / "c.html").write_bytes(b"x" * 500)
+    assert read(tmp_path / "c.html", limit=400)[0].reason == "too large"
+    text = "".join(json.dumps({"text": f"line {n}"}) + "\n" for n in range(9999))
+    (tmp_path / "d.jsonl.gz").write_bytes(gzip.compress(text.encode())[:5000])
+    *pages, last = read(tmp_path / "d.jsonl.gz")
+    assert isinstance(last, Bad)
+    assert last.reason == "damaged"
+    assert len(pages) > 100
+    assert all(isinstance(each, Page) for each in pages)
+
+
+def test_files_are_found_in_one_order(tmp_path: Path) -> None:
+    for name in ("b.warc.gz", "a/c.wet", "a/d.html.fi", "x.png", ".hidden.txt", "a/.h/e.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    named = [tmp_path / "b.warc.gz", tmp_path, tmp_path / "a"]
+    found = [str(path.relative_to(tmp_path)) for path in find_files(named)]
+    assert found == ["a/c.wet", "a/d.html.fi", "b.warc.gz"]
+    assert find_files(reversed(named)) == find_files(named)
+    with pytest.raises(UsageError, match="tells no format"):
+        find_files([tmp_path / "x.png"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ModtokError, match="no pages in this directory"):
+        find_files([tmp_path / "empty"])
+    with pytest.raises(UsageError, match="no input"):
+        find_files([])

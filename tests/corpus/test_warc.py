@@ -1,0 +1,200 @@
+"""WARC records in, pages out; and whatever is wrong with one costs that one only."""
+
+import gzip
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+
+from modtok_cli.corpus.pages import Bad, Page, Passed
+from modtok_cli.corpus.warc import read_warc
+
+from .crawl import around, compressed, http, record
+
+GOOD = [record(http(b"<p>page %d</p>" % n), f"http://a/{n}") for n in range(6)]
+WAYS = pytest.mark.parametrize("how", ["plain", "gz", "zst"])
+
+
+def read(path: Path, raw: list[bytes], how: str = "gz", **options):
+    path.write_bytes(b"".join(raw))
+    return list(read_warc(path, **options))
+
+
+def offsets(members: list[bytes]) -> list[int]:
+    return [sum(map(len, members[:n])) for n in range(len(members))]
+
+
+@WAYS
+def test_pages_come_with_url_date_and_place(tmp_path: Path, how: str) -> None:
+    members = [compressed(raw, how) for raw in GOOD]
+    found = read(tmp_path / "a.warc", members)
+    assert [page.data for page in found] == [b"<p>page %d</p>" % n for n in range(6)]
+    assert [page.url for page in found] == [f"http://a/{n}" for n in range(6)]
+    assert [page.offset for page in found] == offsets(members)
+    assert {page.date for page in found} == {"2026-01-02T03:04:05Z"}
+    assert {page.charset for page in found} == {"utf-8"}
+    assert all(page.is_html for page in found)
+
+
+@WAYS
+def test_what_is_no_page_is_passed_over_with_its_reason(tmp_path: Path, how: str) -> None:
+    found = read(tmp_path / "a.warc", [compressed(raw, how) for raw in [*around(), GOOD[0]]])
+    assert [each.reason for each in found if isinstance(each, Passed)] == [
+        "WARC warcinfo",
+        "WARC request",
+        "WARC metadata",
+        "not HTML",
+        "HTTP 4xx",
+    ]
+    assert isinstance(found[-1], Page)
+
+
+def test_wet_and_resource_records(tmp_path: Path) -> None:
+    raw = [
+        record(b"one\ntwo", kind="conversion", content_type="text/plain"),
+        record(b"<html><p>x", kind="resource", content_type="text/html; charset=koi8-r"),
+        record(b"<p>x", kind="resource", content_type="image/png"),
+        record(http(b"plain text", "Content-Type: text/plain")),
+        record(http(b"<!doctype html><p>no type said", "Server: x")),
+    ]
+    found = read(tmp_path / "a.warc", raw)
+    kinds = [(page.data[:5], page.is_html) for page in found if isinstance(page, Page)]
+    assert kinds == [(b"one\nt", False), (b"<html", True), (b"plain", False), (b"<!doc", True)]
+    assert isinstance(found[2], Passed)
+
+
+def test_several_records_in_one_member(tmp_path: Path) -> None:
+    found = read(tmp_path / "a.warc.gz", [gzip.compress(b"".join(GOOD))])
+    assert [page.data for page in found] == [b"<p>page %d</p>" % n for n in range(6)]
+
+
+def damaged(how: str) -> dict[str, bytes]:
+    whole = compressed(record(http(b"<p>" + bytes(range(256)) * 40)), how)
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 0xFF
+    return {"flipped bit": bytes(flipped), "cut off": whole[: len(whole) // 2]}
+
+
+@pytest.mark.parametrize("how", ["gz", "zst"])
+@pytest.mark.parametrize("what", ["flipped bit", "cut off"])
+@pytest.mark.parametrize("place", [0, 2, 5])
+def test_a_damaged_member_costs_only_itself(
+    tmp_path: Path, how: str, what: str, place: int
+) -> None:
+    members = [compressed(raw, how) for raw in GOOD]
+    members[place] = damaged(how)[what]
+    if how == "zst" and what == "flipped bit":
+        # Without a checksum zstd may give wrong bytes for a flipped one: cut it as well.
+        members[place] = members[place][:-20]
+    found = read(tmp_path / "a.warc", members)
+    (bad,) = [each for each in found if isinstance(each, Bad)]
+    assert (bad.offset, bad.reason) == (offsets(members)[place], "damaged")
+    pages = [each.data for each in found if isinstance(each, Page)]
+    assert pages == [b"<p>page %d</p>" % n for n in range(6) if n != place]
+
+
+HOSTILE = {
+    "length too long": (record(http(b"<p>x"), length=5000), "wrong length"),
+    "length too short": (record(http(b"<p>" + b"x" * 900), length=500), "wrong length"),
+    "length negative": (record(http(b"<p>x"), length=-5), "no WARC header"),
+    "length no number": (record(http(b"<p>x"), length="x"), "no WARC header"),
+    "length of many digits": (record(http(b"<p>x"), length="9" * 40), "no WARC header"),
+    "endless header": (record(http(b"<p>x"), extra="X: " + "y" * 99999 + "\r\n"), "no WARC header"),
+    "no record": (b"garbage\r\n" * 50, "no WARC header"),
+    "too large": (record(http(b"<p>" + b"x" * 30_000)), "too large"),
+    "claims five gigabytes": (record(http(b""), length=5_000_000_000), "too large"),
+    "not gzip as it says": (
+        record(http(b"junk", "Content-Type: text/html\r\nContent-Encoding: gzip")),
+        "damaged",
+    ),
+    "gzip bomb": (
+        record(
+            http(
+                gzip.compress(bytes(20_000_000)),
+                "Content-Type: text/html\r\nContent-Encoding: gzip",
+            )
+        ),
+        "too large",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", ["gz", "zst"])
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_records_are_told_with_their_place(tmp_path: Path, how: str, name: str) -> None:
+    raw, reason = HOSTILE[name]
+    if name == "gzip bomb":
+        limit = 50_000
+    else:
+        limit = 20_000
+    members = [compressed(each, how) for each in [*GOOD[:2], raw, *GOOD[2:]]]
+    found = read(tmp_path / "a.warc", members, limit=limit)
+    (bad,) = [each for each in found if isinstance(each, Bad)]
+    assert (bad.offset, bad.reason) == (offsets(members)[2], reason)
+    assert [e.data for e in found if isinstance(e, Page)] == [
+        b"<p>page %d</p>" % n for n in range(6)
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(set(HOSTILE) - {"gzip bomb", "claims five gigabytes"}))
+def test_hostile_records_in_a_plain_file(tmp_path: Path, name: str) -> None:
+    raw, reason = HOSTILE[name]
+    members = [*GOOD[:2], raw, *GOOD[2:]]
+    found = read(tmp_path / "a.warc", members, limit=20_000)
+    (bad,) = [each for each in found if isinstance(each, Bad)]
+    assert (bad.offset, bad.reason) == (offsets(members)[2], reason)
+    assert [e.data for e in found if isinstance(e, Page)] == [
+        b"<p>page %d</p>" % n for n in range(6)
+    ]
+
+
+def test_a_payload_stored_decoded_under_its_old_headers_is_taken(tmp_path: Path) -> None:
+    old = "Content-Type: text/html\r\nTransfer-Encoding: chunked\r\nContent-Encoding: gzip"
+    (page,) = read(tmp_path / "a.warc", [record(http(b"<html><p>hello", old))])
+    assert page.data == b"<html><p>hello"
+    chunked = http(
+        b"5\r\n<p>ab\r\n0\r\n\r\n", "Content-Type: text/html\r\nTransfer-Encoding: chunked"
+    )
+    (page,) = read(tmp_path / "b.warc", [record(chunked)])
+    assert page.data == b"<p>ab"
+
+
+def test_garbage_between_members_and_an_empty_file(tmp_path: Path) -> None:
+    members = [compressed(raw, "gz") for raw in GOOD]
+    found = read(tmp_path / "a.warc", [*members[:3], b"\0" * 100, b"junk" * 99, *members[3:]])
+    assert [type(each).__name__ for each in found] == ["Page"] * 3 + ["Bad"] + ["Page"] * 3
+    assert read(tmp_path / "b.warc", []) == []
+
+
+def blown_up(before: bytes, zeros: int, behind: bytes) -> bytes:
+    """A gzip member with so many zeros in it."""
+    press = zlib.compressobj(wbits=31)
+    pieces = [press.compress(before)]
+    pieces += [press.compress(bytes(1_000_000)) for _ in range(zeros // 1_000_000)]
+    return b"".join([*pieces, press.compress(behind), press.flush()])
+
+
+def test_memory_stays_bounded_whatever_a_record_claims(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.warc.gz"
+    whole = record(http(b""), length=200_000_000 + 60)
+    bomb = blown_up(whole[:-4], 200_000_000, b"\r\n\r\n")
+    inner = blown_up(b"", 200_000_000, b"")
+    header = "Content-Type: text/html\r\nContent-Encoding: gzip"
+    path.write_bytes(
+        bomb + compressed(record(http(inner, header)), "gz") + compressed(GOOD[0], "gz")
+    )
+    script = (
+        "import re, sys; from pathlib import Path\n"
+        "from modtok_cli.corpus.warc import read_warc\n"
+        "print(*(type(each).__name__ for each in read_warc(Path(sys.argv[1]))))\n"
+        "status = Path('/proc/self/status').read_text()\n"
+        "print(int(re.search(r'VmHWM:\\s+(\\d+)', status)[1]) // 1024)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True
+    )
+    kinds, mebibytes = done.stdout.splitlines()
+    assert kinds == "Bad Bad Page"
+    assert int(mebibytes) < 150
