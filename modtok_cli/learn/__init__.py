@@ -1,0 +1,1 @@
+"""Word counts in, merges or pieces with language membership out. Knows no files or models."""

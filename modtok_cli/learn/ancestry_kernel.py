@@ -1,0 +1,89 @@
+"""What tokens are made of: the merges that give a token, and the parts a subset must take along."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from modtok_cli.learn.heap_kernel import grown
+
+
+@njit(cache=True, nogil=True)
+def ancestry(first, second, merges, derivation, member):  # type: ignore[no-untyped-def]
+    """`first` and `second` (or -1), and all they are made of, as far as V_i lacks it.
+
+    In T's order, so that taking only the front of it leaves nothing without its parts.
+    """
+    pending = np.empty(16, dtype=np.int64)
+    found = 0
+    if first >= 0 and not member[first]:
+        pending[found] = first
+        found += 1
+    if second >= 0 and second != first and not member[second]:
+        pending[found] = second
+        found += 1
+    looked = 0
+    while looked < found:
+        origin = derivation[pending[looked]]
+        looked += 1
+        if origin < 0:
+            continue
+        for side in range(2):
+            part = np.int64(merges[origin, side])
+            known = member[part] != 0
+            for step in range(found):
+                known = known or pending[step] == part
+            if not known:
+                if found == len(pending):
+                    pending = grown(pending, found)
+                pending[found] = part
+                found += 1
+    return np.sort(pending[:found])
+
+
+@njit(cache=True, nogil=True)
+def append_merge(merge, left, right, result, merges, derivation, later_merge):  # type: ignore[no-untyped-def]
+    """Write a merge at rank `merge`, last in the chain of those that give `result`."""
+    merges[merge, 0] = left
+    merges[merge, 1] = right
+    merges[merge, 2] = result
+    if derivation[result] < 0:
+        derivation[result] = merge
+        return
+    last = derivation[result]
+    while later_merge[last] >= 0:
+        last = later_merge[last]
+    later_merge[last] = merge
+
+
+@njit(cache=True, nogil=True)
+def merges_to_derive(merge, merges, derivation, later_merge, merge_member):  # type: ignore[no-untyped-def]
+    """Merges that M_i lacks so that the parts of `merge` are derived before its rank.
+
+    A part that M_i gives only at a later rank takes T's first merge for it along, and the
+    same for that merge's parts. Ascending; empty when all is well.
+    """
+    found = np.empty(16, dtype=np.int64)
+    total = 0
+    looked = -1
+    while looked < total:
+        below = merge if looked < 0 else found[looked]
+        looked += 1
+        for side in range(2):
+            part = merges[below, side]
+            origin = np.int64(derivation[part])
+            if origin < 0:
+                continue  # a byte
+            there = False
+            other = origin
+            while other >= 0 and other < below:
+                there = there or merge_member[other] != 0
+                other = np.int64(later_merge[other])
+            for step in range(total):
+                there = there or found[step] == origin
+            if not there:
+                if total == len(found):
+                    found = grown(found, total)
+                found[total] = origin
+                total += 1
+    return np.sort(found[:total])

@@ -1,0 +1,299 @@
+"""The merge loop of BPE and of sequential BPE (Algorithm 2 of the paper), compiled.
+
+Plain BPE is the case in which the global tokenizer holds nothing but bytes: there is then
+never a token to adopt, and every step merges the most frequent pair.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from modtok_cli.learn.ancestry_kernel import ancestry, append_merge, merges_to_derive
+from modtok_cli.learn.heap_kernel import drop_top, grown, heapify, sift_down
+from modtok_cli.learn.join_kernel import count_pairs, join_pair, link_words
+from modtok_cli.learn.pair_kernel import COUNT, KEY, QUEUED, find
+from modtok_cli.learn.string_kernel import find_string, index_strings
+
+
+@njit(cache=True, nogil=True)
+def _occurrences(symbols, word_offsets, word_counts, room, whole_words_only):  # type: ignore[no-untyped-def]
+    """How often each token occurs, or occurs as a whole word; (room,) int64."""
+    frequency = np.zeros(room, dtype=np.int64)
+    for word in range(len(word_counts)):
+        start, stop = word_offsets[word], word_offsets[word + 1]
+        if whole_words_only and stop - start != 1:
+            continue
+        for place in range(start, stop):
+            frequency[symbols[place]] += word_counts[word]
+    return frequency
+
+
+@njit(cache=True, nogil=True)
+def _best_pair(table, bits, heap_counts, heap_keys, queued):  # type: ignore[no-untyped-def]
+    """Bring the most frequent pair to the top of the heap: (its count, heap size).
+
+    A count on the heap may be out of date, but never too low: `QUEUED` says which entry of
+    a pair is the living one, and the others are dropped as they come up.
+    """
+    while queued > 0:
+        row = find(table, bits, heap_keys[0])
+        count = heap_counts[0]
+        if table[row, KEY] == -1 or table[row, QUEUED] != count:
+            queued = drop_top(heap_counts, heap_keys, queued)
+            continue
+        current = table[row, COUNT]
+        if current == count:
+            return count, queued
+        table[row, QUEUED] = current
+        if current > 0:
+            heap_counts[0] = current
+            sift_down(heap_counts, heap_keys, queued, 0)
+        else:
+            queued = drop_top(heap_counts, heap_keys, queued)
+    return np.int64(0), queued
+
+
+@njit(cache=True, nogil=True)
+def _shelve(table, bits, heap_counts, heap_keys, queued):  # type: ignore[no-untyped-def]
+    """Take the pair at the top off the heap until it becomes more frequent; the heap size."""
+    table[find(table, bits, heap_keys[0]), QUEUED] = heap_counts[0]
+    return drop_top(heap_counts, heap_keys, queued)
+
+
+@njit(cache=True, nogil=True)
+def _best_unit(frequency, member, unit_counts, unit_keys, units):  # type: ignore[no-untyped-def]
+    """Bring the most frequent token outside V_i to the top: (its count, heap size)."""
+    while units > 0:
+        token = unit_keys[0]
+        current = frequency[token]
+        if member[token] or current <= 0:
+            units = drop_top(unit_counts, unit_keys, units)
+        elif current == unit_counts[0]:
+            return current, units
+        else:
+            unit_counts[0] = current
+            sift_down(unit_counts, unit_keys, units, 0)
+    return np.int64(0), units
+
+
+@njit(cache=True, nogil=True)
+def _write_joined(token_data, token_offsets, tokens, left, right):  # type: ignore[no-untyped-def]
+    """Put the bytes of left + right behind the token bytes: (token_data, where they end)."""
+    end = token_offsets[tokens]
+    stop = end
+    for part in (left, right):
+        start = token_offsets[part]
+        length = token_offsets[part + 1] - start
+        while stop + length > len(token_data):
+            token_data = grown(token_data, stop)
+        for step in range(length):
+            token_data[stop + step] = token_data[start + step]
+        stop += length
+    return token_data, stop
+
+
+@njit(cache=True, nogil=True)
+def _extended(array, size, fill):  # type: ignore[no-untyped-def]
+    """`array` itself if it has room at `size`, else a larger one with `fill` behind."""
+    if size < len(array):
+        return array
+    more = grown(array, size)
+    more[size:] = fill
+    return more
+
+
+@njit(cache=True, nogil=True)
+def learn_language(  # type: ignore[no-untyped-def]
+    symbols,
+    word_offsets,
+    word_counts,
+    token_data,
+    token_offsets,
+    tokens,
+    specials,
+    merges,
+    merge_total,
+    member,
+    merge_member,
+    budget,
+    whole_words_only,
+    signal,
+):
+    """Run the loop of Algorithm 2 for one language.
+
+    Args:
+        symbols: (N,) int32, the language's unique words as token ids, one after another.
+        word_offsets: (W + 1,) int64, where each word begins in `symbols`.
+        word_counts: (W,) int64, how often each word occurs.
+        token_data, token_offsets, tokens: T's token bytes, their (capacity + 1,) int64
+            offsets and the number of tokens; `specials` of them come first and are never
+            the result of a merge.
+        merges, merge_total: (capacity, 3) int32 (left, right, result) and their number.
+        member: (capacity,) uint8, which tokens are in V_i already (bytes, specials; on a
+            later pass what was adopted).
+        merge_member: (capacity,) uint8, likewise for merges.
+        budget: |V_i| to reach.
+        whole_words_only: count a token only where it is a whole word (the authors' release).
+        signal: (2,) int64; [0] is set to |V_i| as it grows, a non-zero [1] stops the loop.
+
+    Returns:
+        (token_data, token_offsets, tokens, merges, merge_total, member, merge_member,
+        adopted, frequency): T with what was appended, membership of this language, how many
+        tokens were adopted from T, and how often each token occurs in the final
+        segmentation.
+    """
+    nodes = link_words(symbols, word_offsets)
+    frequency = _occurrences(symbols, word_offsets, word_counts, len(member), False)
+    table, bits, used, places, placed = count_pairs(nodes, word_counts)
+
+    heap_counts = np.empty(2 * used + 1024, dtype=np.int64)
+    heap_keys = np.empty(2 * used + 1024, dtype=np.int64)
+    queued = 0
+    for row in range(len(table)):
+        if table[row, KEY] >= 0:
+            heap_counts[queued] = table[row, COUNT]
+            heap_keys[queued] = table[row, KEY]
+            table[row, QUEUED] = table[row, COUNT]
+            queued += 1
+    heapify(heap_counts, heap_keys, queued)
+
+    # Tokens of T that occur and are not in V_i yet. Counted as whole words they never
+    # change: a merge makes no word of an older token.
+    worth = frequency
+    if whole_words_only:
+        worth = _occurrences(symbols, word_offsets, word_counts, len(member), True)
+    unit_counts = np.empty(tokens + 1, dtype=np.int64)
+    unit_keys = np.empty(tokens + 1, dtype=np.int64)
+    units = 0
+    members = 0
+    for token in range(tokens):
+        if member[token]:
+            members += 1
+        elif worth[token] > 0:
+            unit_counts[units] = worth[token]
+            unit_keys[units] = token
+            units += 1
+    heapify(unit_counts, unit_keys, units)
+
+    slots, slot_bits = index_strings(
+        token_data, token_offsets, specials, tokens, max(0, budget - members) + 512
+    )
+
+    # The first merge that gives a token is the one T itself uses when it encodes the
+    # token's own string, so it is the one to adopt with it.
+    derivation = np.full(len(member), -1, dtype=np.int32)
+    later_merge = np.full(len(merge_member), -1, dtype=np.int32)
+    for rank in range(merge_total - 1, -1, -1):
+        later_merge[rank] = derivation[merges[rank, 2]]
+        derivation[merges[rank, 2]] = rank
+
+    adopted = 0
+    signal[0] = members
+    while members < budget and signal[1] == 0:
+        pair_count, queued = _best_pair(table, bits, heap_counts, heap_keys, queued)
+        unit_count, units = _best_unit(worth, member, unit_counts, unit_keys, units)
+        if pair_count <= 0 and unit_count <= 0:
+            break  # the corpus has nothing more to give
+        adopting = unit_count >= pair_count
+        left = heap_keys[0] >> 32
+        right = heap_keys[0] & 0xFFFFFFFF
+        if adopting:
+            family = ancestry(unit_keys[0], -1, merges, derivation, member)
+        else:
+            family = ancestry(left, right, merges, derivation, member)
+            # Only with whole-word counts can a merge lack its parts. When they leave no
+            # room for its result, they are taken and T gets no token that no language has.
+            adopting = len(family) > 0 and members + len(family) >= budget
+        for token in family:
+            if members >= budget:
+                break
+            member[token] = 1
+            members += 1
+            adopted += 1
+            if derivation[token] >= 0:
+                merge_member[derivation[token]] = 1
+        if adopting:
+            signal[0] = members
+            continue
+
+        # Append to T what T lacks of the merge, and adopt it.
+        token_data, end = _write_joined(token_data, token_offsets, tokens, left, right)
+        slot = find_string(token_data, token_offsets, slots, slot_bits, token_offsets[tokens], end)
+        result = np.int64(slots[slot])
+        merge = np.int64(-1)
+        if result >= 0:
+            merge = np.int64(derivation[result])
+            while merge >= 0 and (merges[merge, 0] != left or merges[merge, 1] != right):
+                merge = np.int64(later_merge[merge])
+            if merge >= 0:
+                # On a second pass: a merge that T has, but the language did not adopt. It
+                # stands at its old rank, so its parts must be derived before that.
+                needed = merges_to_derive(merge, merges, derivation, later_merge, merge_member)
+                lacking = 0
+                for other in needed:
+                    lacking += member[merges[other, 2]] == 0
+                if members + lacking + (member[result] == 0) > budget:
+                    queued = _shelve(table, bits, heap_counts, heap_keys, queued)
+                    continue
+                for other in needed:
+                    merge_member[other] = 1
+                    members += member[merges[other, 2]] == 0
+                    member[merges[other, 2]] = 1
+        else:
+            token_offsets = _extended(token_offsets, tokens + 1, 0)
+            member = _extended(member, tokens, 0)
+            frequency = _extended(frequency, tokens, 0)
+            derivation = _extended(derivation, tokens, -1)
+            if not whole_words_only:
+                worth = frequency
+            else:
+                worth = _extended(worth, tokens, 0)
+            result = np.int64(tokens)
+            token_offsets[tokens + 1] = end
+            slots[slot] = result
+            tokens += 1
+        if merge < 0:
+            if merge_total >= len(merges):
+                more = np.empty((2 * len(merges) + 16, 3), dtype=np.int32)
+                more[:merge_total] = merges[:merge_total]
+                merges = more
+            merge_member = _extended(merge_member, merge_total, 0)
+            later_merge = _extended(later_merge, merge_total, -1)
+            merge = np.int64(merge_total)
+            append_merge(merge, left, right, result, merges, derivation, later_merge)
+            merge_total += 1
+        merge_member[merge] = 1
+        if not member[result]:
+            member[result] = 1
+            members += 1
+        signal[0] = members
+        queued = drop_top(heap_counts, heap_keys, queued)
+        table, bits, used, places, placed, heap_counts, heap_keys, queued = join_pair(
+            left,
+            right,
+            result,
+            nodes,
+            word_counts,
+            frequency,
+            table,
+            bits,
+            used,
+            places,
+            placed,
+            heap_counts,
+            heap_keys,
+            queued,
+        )
+
+    return (
+        token_data,
+        token_offsets,
+        tokens,
+        merges,
+        merge_total,
+        member,
+        merge_member,
+        adopted,
+        frequency,
+    )

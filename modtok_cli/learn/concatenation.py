@@ -1,0 +1,96 @@
+"""Naive concatenation of independently trained BPE tokenizers: the baseline of the paper.
+
+The first tokenizer stays as it is; of each further one the tokens that are not there yet
+are appended, and the merges that are not there yet, in their order. Early merges of one
+language then keep tokens of another from ever being formed, which is why sequential
+training exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.learn.state import GlobalMerges
+
+Ids = npt.NDArray[np.int32]
+
+
+class MergePool:
+    """Several tokenizers in one numbering, so that any concatenation of them is cheap.
+
+    Ids are given in order of first appearance: special tokens, the 256 bytes, then the
+    tokens of the first tokenizer, the new ones of the second, and so on.
+    """
+
+    def __init__(self, parts: Sequence[GlobalMerges]) -> None:
+        if not parts:
+            raise UsageError("nothing to concatenate", remedy="name two tokenizers or more")
+        first = parts[0]
+        self.specials = first.specials
+        self._ids: dict[bytes, int] = {}
+        self._tokens: list[Ids] = []
+        self._merges: list[Ids] = []
+        for part in parts:
+            if part.specials != self.specials:
+                raise UsageError(
+                    "the tokenizers have different special tokens: "
+                    f"{', '.join(self.specials) or 'none'}; {', '.join(part.specials) or 'none'}",
+                    remedy="learn them with the same --special",
+                )
+            numbers = self._intern(part)
+            self._tokens.append(numbers)
+            self._merges.append(numbers[part.merges])
+
+    def _intern(self, part: GlobalMerges) -> Ids:
+        """The pool's id of each of a tokenizer's tokens; (V,) int32."""
+        specials = len(self.specials)
+        numbers = np.arange(part.tokens, dtype=np.int32)
+        flat, cuts = part.token_data.tobytes(), part.token_offsets.tolist()
+        for index in range(specials, part.tokens):
+            token = flat[cuts[index] : cuts[index + 1]]
+            numbers[index] = self._ids.setdefault(token, specials + len(self._ids))
+        return numbers
+
+    @cached_property
+    def everything(self) -> GlobalMerges:
+        """All tokens of the pool with no merge: the table that `byte_ids` and lengths need."""
+        tokens = [text.encode() for text in self.specials] + list(self._ids)
+        offsets = np.zeros(len(tokens) + 1, dtype=np.int64)
+        np.cumsum([len(token) for token in tokens], out=offsets[1:])
+        data = np.frombuffer(b"".join(tokens), dtype=np.uint8)
+        return GlobalMerges(self.specials, data, offsets, np.empty((0, 3), dtype=np.int32))
+
+    def merges(self, order: Sequence[int]) -> Ids:
+        """Merges of the concatenation of the tokenizers `order`, in the pool's ids; (M, 3).
+
+        A pair that an earlier tokenizer merges already keeps its earlier rank.
+        """
+        joined = np.concatenate([self._merges[index] for index in order])
+        pairs = joined[:, 0].astype(np.int64) << 32 | joined[:, 1]
+        _, first = np.unique(pairs, return_index=True)
+        return np.ascontiguousarray(joined[np.sort(first)])
+
+    def size(self, order: Sequence[int]) -> int:
+        """Tokens of that concatenation, special tokens and bytes included."""
+        return len(np.unique(np.concatenate([self._tokens[index] for index in order])))
+
+
+def concatenate(parts: Sequence[GlobalMerges]) -> GlobalMerges:
+    """The tokenizers one after the other, as one.
+
+    With a+b → ab in the first, and b+c → bc, a+bc → abc in the second, "abc" becomes
+    [ab, c]: the token abc is there and cannot be formed.
+
+    Raises:
+        UsageError: none given, or their special tokens differ.
+    """
+    pool = MergePool(parts)
+    whole = pool.everything
+    return GlobalMerges(
+        whole.specials, whole.token_data, whole.token_offsets, pool.merges(range(len(parts)))
+    )

@@ -1,0 +1,121 @@
+"""Least tokens: the numbers that make a sum of scores mean "fewest tokens, then likeliest".
+
+A word is cut into the fewest tokens of the vocabulary; of several ways with as many tokens
+the likeliest wins, by how often each token is used in the text. Both fit into one score per
+token, `likelihood - EACH`, so that any Unigram search does it: see docs/least.md for the proof
+that no rounding can turn it round.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from modtok_cli.text.counts import WordCounts
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Units = npt.NDArray[np.uint64]
+
+LEAST = "least"
+
+STEPS_PER_BIT = 16
+LEVELS = 1 << 10
+"""Likelihoods are whole numbers, 0 to LEVELS - 1, in sixteenths of a bit."""
+
+LONGEST_WORD = 1 << 20
+"""Bytes of a word up to which one float64 sum decides as the two numbers would."""
+
+EACH = LEVELS * LONGEST_WORD
+"""What a token costs in a score: more than all likelihoods of a word together."""
+
+SPECIAL_SCORE = -2.0 * EACH * LONGEST_WORD
+"""Worse than any way to write the text of a special token: no search takes it."""
+
+SHORT_EACH = 1 << 17
+SHORT_WORD = 1 << 7
+"""The same for the 24 bits of a float32, SentencePiece's: words of up to 128 tokens."""
+
+ROUNDS = 3
+
+
+def _powers() -> Floats:
+    """2^(i/16) for i = 0 … 15, by square roots and products, which all machines round alike."""
+    roots = [float(np.sqrt(2.0))]
+    while len(roots) < 4:
+        roots.append(float(np.sqrt(roots[-1])))
+    powers = []
+    for i in range(STEPS_PER_BIT):
+        power = 1.0
+        for bit, root in enumerate(reversed(roots)):
+            if i >> bit & 1:
+                power *= root
+        powers.append(power)
+    return np.array(powers)
+
+
+_STEPS = _powers()
+
+
+def likelihoods(uses: Ints) -> npt.NDArray[np.int32]:
+    """⌊16 · log2(1 + 2 · uses)⌋: the log-probability of each token, but for a constant.
+
+    Log-probabilities of a language set would be log2((uses + ½) / total); the total, and the
+    doubling here, are the same for ways of equally many tokens, and only those are compared.
+
+    Shapes: uses (V,) int64, 0 to 2^62 - 1. Gives (V,) int32, 0 to LEVELS - 1.
+
+    >>> likelihoods(np.array([0, 1, 2, 1000])).tolist()
+    [0, 25, 37, 175]
+    """
+    mantissa, exponent = np.frexp(2.0 * uses + 1.0)
+    within = np.searchsorted(_STEPS, 2.0 * mantissa, side="right") - 1
+    steps: npt.NDArray[np.int32] = ((exponent - 1) * STEPS_PER_BIT + within).astype(np.int32)
+    return steps
+
+
+def estimate_uses(counts: WordCounts, units: Units, tokens: int, *, rounds: int = ROUNDS) -> Ints:
+    """How often each token is used where the counted words are cut into fewest tokens.
+
+    The cut depends on the uses where it is not the only one of its length, so this starts
+    from equal likelihoods and is repeated `rounds` times.
+
+    Shapes: units `trie.build_trie` of the tokens by id, every byte one of them. Gives (tokens,)
+    int64.
+    """
+    from modtok_cli.learn.viterbi_kernel import viterbi_words
+
+    uses = np.zeros(tokens, dtype=np.int64)
+    active = np.ones(tokens, dtype=np.uint8)
+    no_bytes = np.zeros(256, dtype=np.int32)
+    for _ in range(rounds):
+        scores = likelihoods(uses).astype(np.float64)
+        ids, ends = viterbi_words(
+            counts.data, counts.offsets, units, scores, active, no_bytes, 0.0, 1, False
+        )
+        uses[:] = 0
+        np.add.at(uses, ids, np.repeat(counts.counts, np.diff(ends)))
+    return uses
+
+
+def file_scores(likelihood: npt.NDArray[np.integer], specials: int, *, each: int = EACH) -> Floats:
+    """The scores of a Unigram file that searches for the fewest tokens; (V,) float64."""
+    scores: Floats = likelihood.astype(np.float64) - each
+    scores[:specials] = SPECIAL_SCORE
+    return scores
+
+
+def likelihood_of_scores(scores: Floats, specials: int) -> npt.NDArray[np.int32] | None:
+    """The likelihoods that `file_scores` was made of; None if it was not made so."""
+    found = scores[specials:] + EACH
+    if (scores[:specials] != SPECIAL_SCORE).any():
+        return None
+    if (found != np.floor(found)).any() or (found < 0).any() or (found >= LEVELS).any():
+        return None
+    whole = np.zeros(len(scores), dtype=np.int32)
+    whole[specials:] = found
+    return whole

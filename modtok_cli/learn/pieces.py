@@ -1,0 +1,144 @@
+"""What Unigram learning gives: pieces with scores, and which language each belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.learn.merges import byte_order
+
+Floats = npt.NDArray[np.float64]
+
+UNKNOWN = "<unk>"
+"""First special token of every Unigram vocabulary: both libraries ask for an unknown piece.
+No text becomes it, since bytes spell whatever no piece does."""
+
+SCORE_STEP = 2.0**-10
+"""Scores are multiples of this. SentencePiece adds scores in 32-bit floats, `tokenizers` in
+64-bit ones; on this grid both sums are exact up to 16,384 nats, some two thousand tokens,
+so that both, and we, see the same ties and break them alike."""
+
+
+def on_grid(scores: npt.ArrayLike) -> Floats:
+    """Scores rounded to multiples of `SCORE_STEP`."""
+    rounded: Floats = np.rint(np.asarray(scores, dtype=np.float64) / SCORE_STEP) * SCORE_STEP
+    return rounded + 0.0  # no negative zero
+
+
+@dataclass(frozen=True)
+class LearnedPieces:
+    """A Unigram vocabulary with language membership.
+
+    Ids: special tokens 0 … s-1, the first of them `UNKNOWN`, then the 256 bytes in
+    `byte_order()`, then pieces. Special tokens and bytes are members of every language.
+    A byte token spells one byte of a character that no piece spells; it is no piece, even
+    where a piece has the same bytes ("a" may be both). Scores are log-probabilities on the
+    grid of `SCORE_STEP`; those of special tokens are 0 and mean nothing.
+
+    Shapes: token_data (B,) uint8; token_offsets (V + 1,) int64; scores (V,) float64;
+    token_membership (V, L) bool.
+    """
+
+    languages: tuple[str, ...]
+    specials: tuple[str, ...]
+    token_data: npt.NDArray[np.uint8]
+    token_offsets: npt.NDArray[np.int64]
+    scores: Floats
+    token_membership: npt.NDArray[np.bool_]
+
+    @property
+    def size(self) -> int:
+        """Number of tokens, special tokens and bytes included."""
+        return len(self.token_offsets) - 1
+
+    @property
+    def first(self) -> int:
+        """Id of the first piece: special tokens and bytes come before."""
+        return len(self.specials) + 256
+
+    @property
+    def byte_ids(self) -> npt.NDArray[np.int32]:
+        """Id of each byte; shape (256,) int32."""
+        return byte_ids(len(self.specials))
+
+    def pieces(self) -> list[bytes]:
+        """The pieces, without special tokens and bytes, in id order."""
+        data, cuts = self.token_data.tobytes(), self.token_offsets[self.first :].tolist()
+        return [data[start:stop] for start, stop in pairwise(cuts)]
+
+
+def byte_ids(specials: int) -> npt.NDArray[np.int32]:
+    """Id of each byte behind so many special tokens; shape (256,) int32."""
+    ids = np.empty(256, dtype=np.int32)
+    ids[byte_order()] = np.arange(specials, specials + 256)
+    return ids
+
+
+def make_pieces(
+    languages: Sequence[str],
+    specials: Sequence[str],
+    pieces: Sequence[bytes],
+    scores: npt.ArrayLike,
+    membership: npt.NDArray[np.bool_],
+    byte_scores: npt.ArrayLike | None = None,
+) -> LearnedPieces:
+    """Put special tokens and bytes before pieces.
+
+    scores (P,) and membership (P, L) are of the pieces alone; byte_scores (256,) in the
+    order of `byte_order()`, by default the least score of a piece.
+    """
+    tokens = [text.encode() for text in specials]
+    tokens += [bytes([byte]) for byte in byte_order()]
+    tokens += pieces
+    offsets = np.zeros(len(tokens) + 1, dtype=np.int64)
+    np.cumsum([len(token) for token in tokens], out=offsets[1:])
+    own = np.asarray(scores, dtype=np.float64)
+    if byte_scores is None:
+        byte_scores = np.full(256, own.min() if len(own) else 0.0)
+    every = np.ones((len(specials) + 256, len(languages)), dtype=np.bool_)
+    return LearnedPieces(
+        tuple(languages),
+        tuple(specials),
+        np.frombuffer(b"".join(tokens), dtype=np.uint8).copy(),
+        offsets,
+        on_grid(np.concatenate([np.zeros(len(specials)), np.asarray(byte_scores), own])),
+        np.concatenate([every, np.asarray(membership, dtype=np.bool_)]),
+    )
+
+
+def unite(models: Mapping[str, LearnedPieces]) -> LearnedPieces:
+    """One vocabulary of all languages' pieces; a piece belongs to each language that has it.
+
+    Special tokens and bytes are there once. Pieces stand in the order in which they first
+    come, languages in the order given; the score is the mean over the languages that have
+    the piece (of the probabilities, not of their logarithms).
+
+    Raises:
+        ValueError: the models have different special tokens, or there is none.
+    """
+    languages = list(models)
+    if len({model.specials for model in models.values()}) != 1:
+        raise ValueError("the models to be united have different special tokens, or none is given")
+    specials = models[languages[0]].specials
+    place: dict[bytes, int] = {}
+    columns: list[npt.NDArray[np.int64]] = []
+    for model in models.values():
+        columns.append(
+            np.array(
+                [place.setdefault(piece, len(place)) for piece in model.pieces()], dtype=np.int64
+            )
+        )
+    total = np.zeros(len(place))
+    membership = np.zeros((len(place), len(languages)), dtype=np.bool_)
+    byte_total = np.zeros(256)
+    for column, (model, ids) in enumerate(zip(models.values(), columns, strict=True)):
+        membership[ids, column] = True
+        total[ids] += np.exp(model.scores[model.first :])
+        byte_total += np.exp(model.scores[len(specials) : model.first])
+    scores = np.log(total / membership.sum(axis=1))
+    byte_scores = np.log(byte_total / len(languages))
+    return make_pieces(languages, specials, list(place), scores, membership, byte_scores)

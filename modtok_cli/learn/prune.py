@@ -1,0 +1,213 @@
+"""A monolingual vocabulary for least tokens: take too many tokens, drop what is missed least.
+
+BPE proposes (the first 1.25 k tokens of its list, say), and least-token segmentation
+decides: in rounds, the tokens go whose removal costs the fewest tokens on the text, until k
+are left. Then joins of neighbours that stand side by side most often are offered, and as
+many tokens go again; this finds what BPE never proposed, since it had merged past it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.learn.least import estimate_uses, likelihoods
+from modtok_cli.learn.trie import build_trie
+from modtok_cli.text.counts import WordCounts
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+OVERTRAIN = 1.25
+"""Tokens of BPE to choose from, as a multiple of k."""
+
+# More rounds, or smaller ones, change the fourth digit (benchmarks/results).
+FIRST_ROUNDS = 4
+LATER_ROUNDS = 3
+SHARE = 0.6  # of the tokens to be dropped go in each round but the last
+JOINS = 2
+JOINED = 8  # k / 8 joins are offered each time
+
+
+@dataclass(frozen=True)
+class LeastTokens:
+    """What one language contributes: its tokens but for specials and bytes, and their uses.
+
+    `tokens` ascend by length, then bytes, so that they come in the same order in every
+    vocabulary. `uses` (k,) int64: special tokens (0), the 256 bytes, then `tokens`.
+    """
+
+    tokens: tuple[bytes, ...]
+    uses: Ints
+
+
+def choose_tokens(
+    counts: WordCounts,
+    data: Bytes,
+    offsets: Ints,
+    specials: int,
+    k: int,
+    *,
+    whole_characters: bool = False,
+    label: str = "pruning",
+    progress: Progress = SILENT,
+) -> LeastTokens:
+    """The k tokens (special tokens and bytes included) that serve least tokens best.
+
+    Args:
+        counts: the words of the language.
+        data, offsets: tokens to choose from: special tokens, the 256 bytes, then any.
+        specials: how many special tokens come first.
+        k: how many to keep; fewer if there are not so many.
+        whole_characters: keep only tokens of whole characters, and with a token each of
+            its characters, so that SentencePiece can carry the vocabulary.
+
+    Raises:
+        UsageError: with `whole_characters`, k does not hold the single characters.
+    """
+    flat, cuts = data.tobytes(), offsets.tolist()
+    tokens = [flat[start:stop] for start, stop in pairwise(cuts)]
+    base = specials + 256
+    chooser = _Chooser(counts, tokens[:base], specials, k, whole_characters)
+    with progress.task(label, total=1 + JOINS, unit="rounds") as task:
+        pool = chooser.prune(tokens[base:], FIRST_ROUNDS)
+        task.advance(1)
+        for _ in range(JOINS):
+            if len(tokens) > k:
+                pool = chooser.prune(chooser.with_joins(pool), LATER_ROUNDS)
+            task.advance(1)
+    ordered = sorted(pool, key=lambda token: (len(token), token))
+    return LeastTokens(tuple(ordered), use_tokens(counts, tokens[:base] + ordered, specials))
+
+
+def use_tokens(counts: WordCounts, tokens: list[bytes], specials: int) -> Ints:
+    """How often each token is used on a text; (V,) int64, see `least.estimate_uses`."""
+    return estimate_uses(counts, _trie(tokens, specials), len(tokens))
+
+
+def damped(counts: Ints) -> Ints:
+    """64 · count^(3/4), down to a whole number: what a word weighs when tokens are chosen.
+
+    A token that serves many words is worth more on other text than one that serves a
+    single word as often. With plain counts the tokens fit the training text better and
+    any other worse. Square roots alone: the same on every machine.
+    """
+    plain = counts.astype(np.float64)
+    return np.floor(64.0 * np.sqrt(plain * np.sqrt(plain))).astype(np.int64)
+
+
+class _Chooser:
+    def __init__(
+        self, counts: WordCounts, base: list[bytes], specials: int, k: int, whole: bool
+    ) -> None:
+        self.counts = counts
+        self.weights = damped(counts.counts)
+        self.base = base
+        self.specials = specials
+        self.k = k
+        self.whole = whole
+
+    def prune(self, pool: list[bytes], rounds: int) -> list[bytes]:
+        """Those of `pool` that stay beside special tokens and bytes, in the same order."""
+        from modtok_cli.learn.prune_kernel import removal_losses
+
+        if self.whole:
+            pool = whole_tokens(pool)
+        tokens = self.base + pool
+        units = _trie(tokens, self.specials)
+        active = np.ones(len(tokens), dtype=np.uint8)
+        removable = np.ones(len(tokens), dtype=np.uint8)
+        removable[: len(self.base)] = 0
+        if self.whole:
+            removable[[i for i, token in enumerate(tokens) if _single(token)]] = 0
+            if len(tokens) - int(removable.sum()) > self.k:
+                raise UsageError(
+                    f"k = {self.k} does not hold the {len(tokens) - int(removable.sum()):,} "
+                    "bytes, special tokens and single characters of the text",
+                    where="-k",
+                    remedy="give a larger one, or leave out --whole-characters",
+                )
+        scores = np.zeros(len(tokens), dtype=np.float64)
+        surplus = len(tokens) - self.k
+        for left in range(rounds, 0, -1):
+            if surplus <= 0:
+                break
+            losses, uses, _ = removal_losses(
+                self.counts.data, self.counts.offsets, self.weights, units, scores, active,
+                removable,
+            )  # fmt: skip
+            scores = likelihoods(uses).astype(np.float64)
+            going = surplus if left == 1 else int(np.ceil(surplus * SHARE))
+            candidates = np.flatnonzero(active & removable)
+            # Of equal losses the less used goes, then what was proposed later.
+            order = np.lexsort((-candidates, uses[candidates], losses[candidates]))
+            active[candidates[order[:going]]] = 0
+            surplus -= going
+        kept = np.flatnonzero(active[len(self.base) :])
+        return [pool[i] for i in kept.tolist()]
+
+    def with_joins(self, pool: list[bytes]) -> list[bytes]:
+        """`pool` and the most frequent joins of two neighbouring tokens, as many as k / 8."""
+        from modtok_cli.learn.viterbi_kernel import viterbi_words
+
+        tokens = self.base + pool
+        units = _trie(tokens, self.specials)
+        scores = likelihoods(estimate_uses(self.counts, units, len(tokens), rounds=2))
+        ids, ends = viterbi_words(
+            self.counts.data, self.counts.offsets, units, scores.astype(np.float64),
+            np.ones(len(tokens), dtype=np.uint8), np.zeros(256, dtype=np.int32), 0.0, 1, False,
+        )  # fmt: skip
+        word = np.repeat(np.arange(len(self.counts)), np.diff(ends))
+        left = np.flatnonzero(word[1:] == word[:-1])
+        pairs = ids[left].astype(np.int64) << 32 | ids[left + 1]
+        found, which = np.unique(pairs, return_inverse=True)
+        weights = np.zeros(len(found), dtype=np.int64)
+        np.add.at(weights, which, self.weights[word[left]])
+        there = set(pool)
+        joins: list[bytes] = []
+        for pair in found[np.argsort(-weights, kind="stable")].tolist():
+            if len(joins) >= self.k // JOINED:
+                break
+            token = tokens[pair >> 32] + tokens[pair & 0xFFFFFFFF]
+            if token not in there:
+                there.add(token)
+                joins.append(token)
+        return pool + joins
+
+
+def _trie(tokens: list[bytes], specials: int) -> npt.NDArray[np.uint64]:
+    offsets = np.zeros(len(tokens) + 1, dtype=np.int64)
+    np.cumsum([len(token) for token in tokens], out=offsets[1:])
+    data = np.frombuffer(b"".join(tokens), dtype=np.uint8)
+    return build_trie(data, offsets[specials:], np.arange(specials, len(tokens)))
+
+
+def _single(token: bytes) -> bool:
+    """Is it one whole character of two bytes or more?"""
+    return len(token) > 1 and is_whole(token) and len(token.decode()) == 1
+
+
+def is_whole(token: bytes) -> bool:
+    """Does a token consist of whole characters?"""
+    try:
+        token.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def whole_tokens(tokens: list[bytes]) -> list[bytes]:
+    """The tokens of whole characters, each of which is a token (or a byte) itself."""
+    whole = [token for token in tokens if is_whole(token)]
+    single = {token for token in whole if _single(token)}
+    return [
+        token
+        for token in whole
+        if all(ord(char) < 128 or char.encode() in single for char in set(token.decode()))
+    ]

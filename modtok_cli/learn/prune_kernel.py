@@ -1,0 +1,137 @@
+"""What would it cost to do without a token? Least-token segmentation with and without it.
+
+A word is taken apart once into its edges, the places where a token of the vocabulary fits
+(from, to, token). The fewest tokens over all edges is what the word costs; the same with
+the edges of one token left out is what it would cost without that token.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit, types
+
+from modtok_cli.learn.trie_kernel import base_of, label_of, value_of
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Units = npt.NDArray[np.uint64]
+
+# Longer words are looked at in portions of so many bytes: a row of 100,000 dashes must not
+# take quadratic time, and no token is that long.
+PORTION = 256
+
+_RESULT = types.Tuple((types.int64[::1], types.int64[::1], types.int64))  # type: ignore[no-untyped-call]
+
+
+@njit(
+    [
+        _RESULT(
+            types.Array(types.uint8, 1, "C", readonly=True), types.int64[::1], types.int64[::1],
+            types.uint64[::1], types.float64[::1], types.uint8[::1], types.uint8[::1],
+        )
+    ],
+    cache=True,
+    nogil=True,
+)  # fmt: skip
+def removal_losses(
+    data: Bytes,
+    offsets: Ints,
+    counts: Ints,
+    units: Units,
+    scores: Floats,
+    active: Bytes,
+    removable: Bytes,
+) -> tuple[Ints, Ints, int]:
+    """How many tokens more the words take without each token, one token at a time.
+
+    Shapes: data (B,) uint8; offsets (W + 1,), counts (W,) int64; units `trie.build_trie` of
+    tokens by id, every byte an active one; scores (V,) float64, which decide between
+    segmentations of equally many tokens; active, removable (V,) uint8.
+
+    Returns losses (V,) int64, 0 for what is not removable; uses (V,) int64, how often each token
+    occurs in the segmented words; and the tokens of all words.
+
+    With a, b, ab and the word "ab" counted 3 times: uses of ab 3, its loss 3.
+    """
+    vocabulary = len(scores)
+    losses = np.zeros(vocabulary, dtype=np.int64)
+    uses = np.zeros(vocabulary, dtype=np.int64)
+    grand: Any = np.int64(0)
+    best = np.empty(PORTION + 1, dtype=np.int64)
+    total = np.empty(PORTION + 1, dtype=np.float64)
+    chosen = np.empty(PORTION + 1, dtype=np.int64)
+    room = 4096
+    edges = np.empty((room, 3), dtype=np.int32)
+    path = np.empty(PORTION, dtype=np.int64)
+    root = base_of(units[0])
+    for word in range(len(offsets) - 1):
+        count = counts[word]
+        start = offsets[word]
+        while start < offsets[word + 1]:
+            stop = min(offsets[word + 1], start + PORTION)
+            size = stop - start
+            for i in range(size + 1):
+                best[i] = 1 << 40
+            best[0] = 0
+            total[0] = 0.0
+            found = 0
+            for i in range(size):
+                base = root
+                j = i
+                while base != 0 and j < size:
+                    byte = np.uint64(data[start + j])
+                    unit = units[base ^ np.int64(byte)]
+                    if label_of(unit) != byte:
+                        break
+                    base = base_of(unit)
+                    j += 1
+                    token = value_of(unit)
+                    if token < 0 or active[token] == 0:
+                        continue
+                    if found == room:
+                        more = np.empty((2 * room, 3), dtype=np.int32)
+                        more[:room] = edges
+                        edges = more
+                        room *= 2
+                    edges[found, 0] = i
+                    edges[found, 1] = j
+                    edges[found, 2] = token
+                    score = total[i] + scores[token]
+                    if best[i] + 1 < best[j] or (best[i] + 1 == best[j] and score > total[j]):
+                        best[j] = best[i] + 1
+                        total[j] = score
+                        chosen[j] = found
+                    found += 1
+            least = best[size]
+            grand += count * least
+            place = size
+            length = 0
+            while place > 0:
+                edge = chosen[place]
+                path[length] = edges[edge, 2]
+                length += 1
+                place = np.int64(edges[edge, 0])
+            for at in range(length):
+                token = path[at]
+                uses[token] += count
+                if removable[token] == 0:
+                    continue
+                again = False
+                for other in range(at):
+                    again = again or path[other] == token
+                if again:
+                    continue
+                for i in range(1, size + 1):
+                    best[i] = 1 << 40
+                best[0] = 0
+                for edge in range(found):
+                    tokens = best[edges[edge, 0]] + 1
+                    if tokens < best[edges[edge, 1]] and edges[edge, 2] != token:
+                        best[edges[edge, 1]] = tokens
+                losses[token] += count * (best[size] - least)
+            start = stop
+    return losses, uses, grand

@@ -1,0 +1,234 @@
+"""The global tokenizer while it grows: flat arrays that the kernel appends to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.memory import check_memory
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.learn.merges import LearnedMerges, byte_order
+from modtok_cli.text.counts import WordCounts
+
+Ids = npt.NDArray[np.int32]
+Marks = npt.NDArray[np.bool_]
+
+# Per symbol of the unique words: 16 for its node, 12 to 24 for places, 4 for the symbol, and
+# the table of pairs; 56 (fi, de) to 62 (en) were measured.
+_BYTES_A_SYMBOL = 64
+
+# The kernel numbers places by 32 bits, and a symbol is placed three times at most: once at
+# the start, and each merge removes a symbol and places two pairs anew.
+_MOST_SYMBOLS = (1 << 31) // 3
+
+
+@dataclass
+class GlobalMerges:
+    """T's tokens and merges, without any language.
+
+    Shapes: token_data (B,) uint8; token_offsets (V + 1,) int64; merges (M, 3) int32.
+    """
+
+    specials: tuple[str, ...]
+    token_data: npt.NDArray[np.uint8]
+    token_offsets: npt.NDArray[np.int64]
+    merges: Ids
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens."""
+        return len(self.token_offsets) - 1
+
+    @property
+    def base(self) -> int:
+        """Number of special tokens and bytes, which are in every language."""
+        return len(self.specials) + 256
+
+    def byte_ids(self) -> Ids:
+        """Token id of each byte value, (256,) int32."""
+        ids = np.empty(256, dtype=np.int32)
+        ids[byte_order()] = np.arange(len(self.specials), self.base, dtype=np.int32)
+        return ids
+
+    def cut(self, tokens: int, merges: int) -> GlobalMerges:
+        """The first `tokens` tokens and `merges` merges."""
+        offsets = self.token_offsets[: tokens + 1]
+        return GlobalMerges(
+            self.specials, self.token_data[: offsets[-1]], offsets, self.merges[:merges]
+        )
+
+
+def empty_merges(specials: Sequence[str]) -> GlobalMerges:
+    """Special tokens and the 256 bytes, no merge.
+
+    Raises:
+        UsageError: a special token is empty or occurs twice.
+    """
+    if len(set(specials)) != len(specials) or not all(specials):
+        raise UsageError("special tokens must be different and not empty", where="--special")
+    pieces = [text.encode() for text in specials] + [bytes([byte]) for byte in byte_order()]
+    offsets = np.zeros(len(pieces) + 1, dtype=np.int64)
+    np.cumsum([len(piece) for piece in pieces], out=offsets[1:])
+    data = np.frombuffer(b"".join(pieces), dtype=np.uint8)
+    return GlobalMerges(tuple(specials), data, offsets, np.empty((0, 3), dtype=np.int32))
+
+
+def check_budget(k: int, specials: Sequence[str]) -> None:
+    """Refuse a budget that the special tokens and the bytes alone exceed."""
+    least = len(specials) + 256
+    if k < least:
+        raise UsageError(
+            f"k = {k} is too small: {len(specials)} special tokens and 256 bytes count towards it",
+            where="-k",
+            remedy=f"give at least {least}",
+        )
+
+
+@dataclass
+class Grown:
+    """What one language did: T afterwards, the language's membership, and how it went.
+
+    `frequency` (V,) int64 is how often each token occurs in the language's text, segmented
+    as the loop left it.
+    """
+
+    merges: GlobalMerges
+    member: Marks
+    merge_member: Marks
+    adopted: int
+    frequency: npt.NDArray[np.int64]
+
+    @property
+    def size(self) -> int:
+        """|V_i|."""
+        return int(self.member.sum())
+
+
+def _room(array: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:
+    bigger = np.zeros((length, *array.shape[1:]), dtype=array.dtype)
+    bigger[: len(array)] = array
+    return bigger
+
+
+def grow(
+    merges: GlobalMerges,
+    symbols: Ids,
+    word_offsets: npt.NDArray[np.int64],
+    counts: WordCounts,
+    k: int,
+    *,
+    member: Marks | None = None,
+    merge_member: Marks | None = None,
+    whole_words_only: bool = False,
+    label: str = "merging",
+    progress: Progress = SILENT,
+) -> Grown:
+    """Run the compiled loop for one language, in a thread of its own.
+
+    Args:
+        merges: T so far; not changed.
+        symbols, word_offsets: the unique words of `counts` as ids of T, (N,) int32 and
+            (W + 1,) int64; `symbols` is consumed.
+        k: |V_i| to reach.
+        member, merge_member: (V,) and (M,), what is in V_i before the first step; by
+            default the special tokens and the bytes.
+        label: what to call the work in the progress display.
+
+    The calling thread reports progress and stays open to Ctrl-C, which stops the loop.
+    """
+    from modtok_cli.learn.bpe_kernel import learn_language
+
+    if len(symbols) > _MOST_SYMBOLS:
+        raise UsageError(
+            f"{len(symbols):,} symbols in unique words, more than the {_MOST_SYMBOLS:,} that fit",
+            remedy="count with a minimum word frequency",
+        )
+    check_memory(_BYTES_A_SYMBOL * len(symbols), f"learning {label}")
+    if member is None:
+        member = np.zeros(merges.tokens, dtype=np.bool_)
+        member[: merges.base] = True
+    if merge_member is None:
+        merge_member = np.zeros(len(merges.merges), dtype=np.bool_)
+    extra = max(0, k - int(member.sum())) + 16
+    tokens = merges.tokens
+    signal = np.zeros(2, dtype=np.int64)
+    outcome: list[Any] = []
+    failure: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            outcome.append(
+                learn_language(
+                    symbols,
+                    word_offsets,
+                    counts.counts,
+                    _room(merges.token_data, len(merges.token_data) + 16 * extra),
+                    _room(merges.token_offsets, tokens + 1 + extra),
+                    tokens,
+                    len(merges.specials),
+                    _room(merges.merges, len(merges.merges) + extra),
+                    len(merges.merges),
+                    _room(member.view(np.uint8), tokens + extra),
+                    _room(merge_member.view(np.uint8), len(merges.merges) + extra),
+                    k,
+                    whole_words_only,
+                    signal,
+                )
+            )
+        except BaseException as error:
+            failure.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    with progress.task(label, total=k, unit="tokens") as task:
+        done = 0
+        try:
+            while thread.is_alive():
+                thread.join(0.1)
+                reached = int(signal[0])
+                task.advance(reached - done)
+                done = reached
+        except BaseException:
+            signal[1] = 1
+            thread.join()
+            raise
+    if failure:
+        raise failure[0]
+    data, offsets, total, triples, merge_total, marks, merge_marks, adopted, frequency = outcome[0]
+    grown = GlobalMerges(
+        merges.specials,
+        data[: offsets[total]].copy(),
+        offsets[: total + 1].copy(),
+        triples[:merge_total].copy(),
+    )
+    return Grown(
+        grown,
+        marks[:total].astype(np.bool_),
+        merge_marks[:merge_total].astype(np.bool_),
+        int(adopted),
+        frequency[:total].copy(),
+    )
+
+
+def as_learned(
+    merges: GlobalMerges,
+    languages: Sequence[str],
+    token_membership: Marks,
+    merge_membership: Marks,
+) -> LearnedMerges:
+    """Join T and its membership to the result that other rooms take."""
+    return LearnedMerges(
+        tuple(languages),
+        merges.specials,
+        merges.token_data,
+        merges.token_offsets,
+        merges.merges,
+        token_membership,
+        merge_membership,
+    )

@@ -1,0 +1,171 @@
+"""Kernel that builds the double array of a trie over byte strings; see `trie`.
+
+A unit is one 64-bit number, so that a step of a walk is one load:
+
+    bits  0 to 8   label: the byte that leads here, 256 in units that no byte leads to
+    bits  9 to 35  value: 0 none, else 1 + the id of the piece that ends here
+    bits 36 to 63  base: the child for byte c lies at `base ^ c`; 0 if there is no child
+
+No two nodes share a base, so the label alone tells whether a unit is a node's child.
+Children of a node lie within 256 units; the first 256 hold nothing but the root, so that
+base 0 leads nowhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit, types
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+Units = npt.NDArray[np.uint64]
+
+LABEL_BITS = 9
+BASE_SHIFT = 36
+NO_LABEL = 256
+_EMPTY = np.uint64(NO_LABEL)
+
+# So many free places a node looks at, oldest and newest, before it takes a new block.
+_FEW = 3
+_TRIES_OLDEST = 24
+_TRIES_NEWEST = 256
+
+# The free places form a ring through `after` and `before`, beginning at place 0.
+_I64 = types.int64[::1]
+_RESULT = types.Tuple((types.uint64[::1], types.int64))  # type: ignore[no-untyped-call]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def label_of(unit):  # type: ignore[no-untyped-def]
+    """Label of a unit."""
+    return unit & np.uint64(0x1FF)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def value_of(unit):  # type: ignore[no-untyped-def]
+    """Id of the piece that ends at a unit, -1 if none does."""
+    return np.int64((unit >> np.uint64(9)) & np.uint64(0x7FFFFFF)) - 1
+
+
+@njit(cache=True, nogil=True, inline="always")
+def base_of(unit):  # type: ignore[no-untyped-def]
+    """Base of a unit."""
+    return np.int64(unit >> np.uint64(36))
+
+
+@njit([_RESULT(types.Array(types.uint8, 1, "C"), _I64, _I64)], cache=True, nogil=True)
+def build_units(data: Bytes, offsets: Ints, ids: Ints) -> tuple[Units, int]:
+    """Double array of pieces in ascending byte order; piece i gets value `ids[i]`.
+
+    data (B,) uint8; offsets (P + 1,) int64; ids (P,) int64. Gives the units (U,) uint64
+    and -1, or the index of a piece that is empty or equals the one before it.
+    """
+    pieces = len(offsets) - 1
+    bad = np.zeros(1, dtype=np.uint64)
+    room = 512
+    for piece in range(pieces):
+        if offsets[piece + 1] <= offsets[piece]:
+            return bad, piece
+        room += offsets[piece + 1] - offsets[piece]
+    # Twice what the nodes can need is never touched in full: pages come as they are used.
+    room = (room * 5 // 4 + 1024) & ~255
+    units = np.empty(room, dtype=np.uint64)
+    after = np.empty(room, dtype=np.int64)
+    before = np.empty(room, dtype=np.int64)
+    taken = np.zeros(room, dtype=np.uint8)  # bases in use
+    filled = 256
+    units[:256] = _EMPTY
+    after[0] = 0
+    before[0] = 0
+
+    longest = 1
+    for piece in range(pieces):
+        longest = max(longest, offsets[piece + 1] - offsets[piece])
+    # Each level of the walk leaves at most 256 waiting children.
+    stack = np.empty((256 * (longest + 1) + 1, 4), dtype=np.int64)
+    stack[0] = (0, 0, pieces, 0)
+    waiting = 1
+    labels = np.empty(256, dtype=np.int64)
+    cuts = np.empty(257, dtype=np.int64)
+    while waiting > 0:
+        waiting -= 1
+        node, low, high, depth = stack[waiting]
+        value = np.int64(0)
+        if low < high and offsets[low + 1] - offsets[low] == depth:
+            value = ids[low] + 1
+            low += 1
+            if low < high and offsets[low + 1] - offsets[low] == depth:
+                return bad, low
+        children = 0
+        at = low
+        while at < high:
+            byte = np.int64(data[offsets[at] + depth])
+            labels[children] = byte
+            cuts[children] = at
+            children += 1
+            at += 1
+            while at < high and np.int64(data[offsets[at] + depth]) == byte:
+                at += 1
+        cuts[children] = high
+        base: Any = np.int64(0)
+        if children > 0:
+            # A few children fit into old gaps; for many, the newest block is the emptiest.
+            for newest in range(2):
+                if base != 0 or (newest == 0 and children > _FEW):
+                    continue
+                place = before[0] if newest else after[0]
+                tries = _TRIES_NEWEST if newest else _TRIES_OLDEST
+                while place != 0 and tries > 0:
+                    tries -= 1
+                    candidate = place ^ labels[0]
+                    if taken[candidate] == 0:
+                        fits = True
+                        for i in range(1, children):
+                            if units[candidate ^ labels[i]] != _EMPTY:
+                                fits = False
+                                break
+                        if fits:
+                            base = candidate
+                            break
+                    place = before[place] if newest else after[place]
+            if base == 0:
+                if filled + 256 > room:
+                    grown = room + room // 2 + 256 & ~255
+                    more_units = np.empty(grown, dtype=np.uint64)
+                    more_units[:filled] = units[:filled]
+                    units = more_units
+                    more_after = np.empty(grown, dtype=np.int64)
+                    more_after[:filled] = after[:filled]
+                    after = more_after
+                    more_before = np.empty(grown, dtype=np.int64)
+                    more_before[:filled] = before[:filled]
+                    before = more_before
+                    more_taken = np.zeros(grown, dtype=np.uint8)
+                    more_taken[:filled] = taken[:filled]
+                    taken = more_taken
+                    room = grown
+                last = before[0]
+                for i in range(filled, filled + 256):
+                    units[i] = _EMPTY
+                    before[i] = last
+                    after[last] = i
+                    last = i
+                after[last] = 0
+                before[0] = last
+                base = filled
+                filled += 256
+            taken[base] = 1
+            for i in range(children):
+                child = base ^ labels[i]
+                units[child] = np.uint64(labels[i])
+                after[before[child]] = after[child]
+                before[after[child]] = before[child]
+            # The first child is walked first: it is put on top.
+            for i in range(children - 1, -1, -1):
+                stack[waiting] = (base ^ labels[i], cuts[i], cuts[i + 1], depth + 1)
+                waiting += 1
+        units[node] |= (np.uint64(base) << np.uint64(36)) | (np.uint64(value) << np.uint64(9))
+    return units[:filled].copy(), -1

@@ -1,0 +1,59 @@
+"""The process in which SentencePiece trains: words in, pieces and scores out.
+
+    python -m modtok_cli.learn.unigram_trainer WORDS PIECES SIZE COVERAGE THREADS
+
+PIECES gets a line per piece, its score in hexadecimal (exact), in the trainer's order.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+
+def train(words: Path, found: Path, size: int, coverage: float, threads: int) -> None:
+    """Train a model of `size` pieces on a file of word counts and list its pieces."""
+    from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+
+    model = io.BytesIO()
+    SentencePieceTrainer.train(
+        input=str(words),
+        input_format="tsv",
+        model_writer=model,
+        model_type="unigram",
+        vocab_size=size,
+        # A text too small for so many gives fewer.
+        hard_vocab_limit=False,
+        character_coverage=coverage,
+        byte_fallback=True,
+        split_digits=True,
+        allow_whitespace_only_pieces=True,
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+        # A space before the text would be one that is not in it.
+        add_dummy_prefix=False,
+        unk_id=0,
+        bos_id=-1,
+        eos_id=-1,
+        pad_id=-1,
+        num_threads=threads,
+        minloglevel=2,
+        # Suffix arrays of 64-bit numbers, where 32 bits cannot count the bytes.
+        train_extremely_large_corpus=words.stat().st_size > 1 << 30,
+    )
+    processor = SentencePieceProcessor(model_proto=model.getvalue())
+    lines = [
+        f"{processor.id_to_piece(index)}\t{float(processor.get_score(index)).hex()}\n"
+        for index in range(processor.get_piece_size())
+        if not (processor.is_unknown(index) or processor.is_byte(index))
+    ]
+    found.write_text("".join(lines), encoding="utf-8", newline="\n")
+
+
+if __name__ == "__main__":
+    source, target, size, coverage, threads = sys.argv[1:]
+    try:
+        train(Path(source), Path(target), int(size), float(coverage), int(threads))
+    except (RuntimeError, OSError, ValueError) as error:
+        sys.exit(str(error))

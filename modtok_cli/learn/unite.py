@@ -1,0 +1,111 @@
+"""Unite vocabularies that were learned apart: T, whose tokens each language has, how used.
+
+Nothing of one language depends on another, so languages come and go freely: the tokens of
+those that stay keep their order, and so does each of their subtokenizers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.learn.merges import LearnedMerges, byte_order
+from modtok_cli.learn.prune import LeastTokens
+
+Ints = npt.NDArray[np.int64]
+Uses = tuple[Ints, ...]
+
+
+def unite(
+    chosen: Mapping[str, LeastTokens],
+    specials: Sequence[str],
+    base: tuple[LearnedMerges, Uses] | None = None,
+) -> tuple[LearnedMerges, Uses]:
+    """T and the uses of its tokens by language.
+
+    Order of T: special tokens, the 256 bytes, all others by length and bytes, whatever the
+    order of the languages. With a `base`, all of it first, with its ids and languages, then
+    what is new.
+
+    >>> fi = LeastTokens((b"aa",), np.zeros(257, dtype=np.int64))
+    >>> en = LeastTokens((b"ab", b"aab"), np.zeros(258, dtype=np.int64))
+    >>> t, _ = unite({"fi": fi, "en": en}, ())
+    >>> [t.token(i) for i in range(256, t.size)], t.token_membership[256:].tolist()
+    ([b'aa', b'ab', b'aab'], [[True, False], [False, True], [False, True]])
+    """
+    first = len(specials) + 256
+    if base is None:
+        tokens = [text.encode() for text in specials] + [bytes([byte]) for byte in byte_order()]
+        languages: tuple[str, ...] = ()
+        members = np.zeros((first, 0), dtype=np.bool_)
+        uses: Uses = ()
+    else:
+        learned, uses = base
+        tokens = [learned.token(i) for i in range(learned.size)]
+        languages, members = learned.languages, learned.token_membership
+    place = {token: i for i, token in enumerate(tokens[first:], first)}
+    new = {token for one in chosen.values() for token in one.tokens} - set(place)
+    for token in sorted(new, key=lambda token: (len(token), token)):
+        place[token] = len(tokens)
+        tokens.append(token)
+    wide = np.zeros((len(tokens), len(languages) + len(chosen)), dtype=np.bool_)
+    wide[: len(members), : len(languages)] = members
+    for column, one in enumerate(chosen.values(), len(languages)):
+        ids = np.array([place[token] for token in one.tokens], dtype=np.int64)
+        wide[:first, column] = True
+        wide[ids, column] = True
+        order = np.argsort(ids)
+        uses = (*uses, np.concatenate([one.uses[:first], one.uses[first:][order]]))
+    return _learned((*languages, *chosen), specials, tokens, wide), uses
+
+
+def part(base: tuple[LearnedMerges, Uses], language: str) -> LeastTokens:
+    """What one language of a united vocabulary contributed, in the order of `LeastTokens`."""
+    learned, uses = base
+    column = learned.languages.index(language)
+    first = len(learned.specials) + 256
+    ids = np.flatnonzero(learned.token_membership[:, column])[first:]
+    tokens = [learned.token(i) for i in ids.tolist()]
+    order = sorted(range(len(tokens)), key=lambda i: (len(tokens[i]), tokens[i]))
+    return LeastTokens(
+        tuple(tokens[i] for i in order),
+        np.concatenate([uses[column][:first], uses[column][first:][order]]),
+    )
+
+
+def without(base: tuple[LearnedMerges, Uses], gone: Sequence[str]) -> tuple[LearnedMerges, Uses]:
+    """T without some languages, and without the tokens that only they have.
+
+    At least one language stays. What stays keeps its order; ids close up.
+    """
+    learned, uses = base
+    columns = [i for i, language in enumerate(learned.languages) if language not in gone]
+    members = learned.token_membership[:, columns]
+    kept = np.flatnonzero(members.any(axis=1))
+    tokens = [learned.token(i) for i in kept.tolist()]
+    languages = [learned.languages[i] for i in columns]
+    return (
+        _learned(languages, learned.specials, tokens, members[kept]),
+        tuple(uses[i] for i in columns),
+    )
+
+
+def _learned(
+    languages: Sequence[str],
+    specials: Sequence[str],
+    tokens: Sequence[bytes],
+    members: npt.NDArray[np.bool_],
+) -> LearnedMerges:
+    offsets = np.zeros(len(tokens) + 1, dtype=np.int64)
+    np.cumsum([len(token) for token in tokens], out=offsets[1:])
+    return LearnedMerges(
+        tuple(languages),
+        tuple(specials),
+        np.frombuffer(b"".join(tokens), dtype=np.uint8),
+        offsets,
+        np.zeros((0, 3), dtype=np.int32),
+        members,
+        np.zeros((0, len(languages)), dtype=np.bool_),
+    )

@@ -1,0 +1,177 @@
+"""Best segmentation of words into the pieces of a subset, by dynamic programming over a trie.
+
+One search serves two purposes. Unigram: the greatest sum of scores. Least tokens: the
+fewest tokens, and among those the greatest sum. Both are "fewest `each` × tokens, then
+greatest sum", with `each` 0 or 1.
+
+Ties: of two best ways to reach a place the one whose last piece is longer wins. That is
+what SentencePiece and the `tokenizers` library do: both walk the places of a text in
+ascending order and replace a way only by one that is strictly better.
+
+A character that no active piece spells (no piece that is just this character) may be
+written in bytes: an edge over the whole character with the score `unknown`, which stands
+for as many tokens as the character has bytes. SentencePiece and `tokenizers` set `unknown`
+to the least score of an ordinary piece minus 10.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit, types
+
+from modtok_cli.learn.trie_kernel import base_of, label_of, value_of
+
+Bytes = npt.NDArray[np.uint8]
+Ids = npt.NDArray[np.int32]
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Units = npt.NDArray[np.uint64]
+
+UNKNOWN_PENALTY = 10.0
+
+_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+_RAGGED = types.Tuple((types.int32[::1], types.int64[::1]))  # type: ignore[no-untyped-call]
+
+
+@njit(cache=True, nogil=True)
+def character_length(lead):  # type: ignore[no-untyped-def]
+    """Bytes of the UTF-8 character that begins with byte `lead`."""
+    if lead < 0xC0:
+        return 1
+    if lead < 0xE0:
+        return 2
+    if lead < 0xF0:
+        return 3
+    return 4
+
+
+@njit(cache=True, nogil=True)
+def best_path(  # type: ignore[no-untyped-def]
+    data, start, stop, units, scores, active, byte_ids, unknown, each, fallback,
+    totals, tokens, origins, pieces, out, end,
+):  # fmt: skip
+    """Write the ids of the word data[start:stop] to out[end:]; gives their end.
+
+    totals, tokens, origins, pieces: scratch of at least stop - start + 1. A word that cannot
+    be spelled gives -1 for each byte; with `fallback`, or with every byte an active piece,
+    there is none.
+    """
+    size = stop - start
+    for i in range(1, size + 1):
+        origins[i] = -1
+    totals[0] = 0.0
+    tokens[0] = 0
+    root = base_of(units[0])
+    for i in range(size):
+        if i > 0 and origins[i] < 0:
+            continue
+        total = totals[i]
+        number = tokens[i] + each
+        whole = character_length(data[start + i])
+        single = False
+        base = root
+        j = i
+        while base != 0 and j < size:
+            byte = np.uint64(data[start + j])
+            unit = units[base ^ np.int64(byte)]
+            if label_of(unit) != byte:
+                break
+            base = base_of(unit)
+            j += 1
+            piece = value_of(unit)
+            if piece < 0 or active[piece] == 0:
+                continue
+            if j - i == whole:
+                single = True
+            score = total + scores[piece]
+            if origins[j] < 0 or number < tokens[j] or (number == tokens[j] and score > totals[j]):
+                totals[j] = score
+                tokens[j] = number
+                origins[j] = i
+                pieces[j] = piece
+        if single or not fallback:
+            continue
+        j = min(i + whole, size)
+        number = tokens[i] + each * (j - i)
+        score = total + unknown
+        if origins[j] < 0 or number < tokens[j] or (number == tokens[j] and score > totals[j]):
+            totals[j] = score
+            tokens[j] = number
+            origins[j] = i
+            pieces[j] = -1
+    if size > 0 and origins[size] < 0:
+        for i in range(size):
+            out[end + i] = -1
+        return end + size
+    # Places are followed back from the end; the ids come out in reverse.
+    first = end
+    place = size
+    while place > 0:
+        if pieces[place] >= 0:
+            out[end] = pieces[place]
+            end += 1
+        else:
+            for i in range(place - 1, origins[place] - 1, -1):
+                out[end] = byte_ids[data[start + i]]
+                end += 1
+        place = origins[place]
+    last = end - 1
+    while first < last:
+        out[first], out[last] = out[last], out[first]
+        first += 1
+        last -= 1
+    return end
+
+
+@njit(
+    [
+        _RAGGED(
+            _BYTES, types.int64[::1], types.uint64[::1], types.float64[::1], _BYTES,
+            types.int32[::1], types.float64, types.int64, types.boolean,
+        )
+    ],
+    cache=True,
+    nogil=True,
+)  # fmt: skip
+def viterbi_words(
+    data: Bytes,
+    offsets: Ints,
+    units: Units,
+    scores: Floats,
+    active: Bytes,
+    byte_ids: Ids,
+    unknown: float,
+    each: int,
+    fallback: bool,
+) -> tuple[Ids, Ints]:
+    """Ids of the best segmentation of every word data[offsets[i]:offsets[i + 1]].
+
+    Shapes: data (B,) uint8, whole UTF-8 characters; offsets (W + 1,) int64; units
+    `trie.build_trie` of all pieces under their ids; scores (V,) float64; active (V,) uint8,
+    1 for the pieces of the subset; byte_ids (256,) int32, used by `fallback` alone.
+    `unknown`: score of a character written in bytes; `each`: 0 Unigram, 1 least tokens.
+
+    Returns ids (N,) int32 and their offsets (W + 1,) int64.
+
+    With pieces a (-1), b (-1), ab (-3): Unigram cuts "ab" into a, b; least tokens takes ab.
+    """
+    words = len(offsets) - 1
+    longest = 0
+    for word in range(words):
+        longest = max(longest, offsets[word + 1] - offsets[word])
+    totals = np.empty(longest + 1, dtype=np.float64)
+    tokens = np.empty(longest + 1, dtype=np.int64)
+    origins = np.empty(longest + 1, dtype=np.int64)
+    pieces = np.empty(longest + 1, dtype=np.int32)
+    out = np.empty(offsets[words] - offsets[0], dtype=np.int32)
+    ends = np.empty(words + 1, dtype=np.int64)
+    ends[0] = 0
+    end = 0
+    for word in range(words):
+        end = best_path(
+            data, offsets[word], offsets[word + 1], units, scores, active, byte_ids,
+            unknown, each, fallback, totals, tokens, origins, pieces, out, end,
+        )  # fmt: skip
+        ends[word + 1] = end
+    return out[:end].copy(), ends

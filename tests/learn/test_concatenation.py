@@ -1,0 +1,104 @@
+"""Naive concatenation against lists of strings put together by hand."""
+
+from __future__ import annotations
+
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.learn.concatenation import MergePool, concatenate
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "measure"))
+from handmade import Merge, global_merges
+
+
+def slow(parts: list[list[Merge]]) -> tuple[list[bytes], list[Merge]]:
+    """Tokens and merges: the first's, then of each other one what is not there yet."""
+    tokens: list[bytes] = []
+    merges: list[Merge] = []
+    for part in parts:
+        for left, right in part:
+            if left + right not in tokens:
+                tokens.append(left + right)
+            if (left, right) not in merges:
+                merges.append((left, right))
+    return tokens, merges
+
+
+@st.composite
+def proper_merges(draw: st.DrawFn) -> list[Merge]:
+    """Each merge joins bytes or results of earlier merges."""
+    pool = [b"a", b"b", b"c"]
+    merges: list[Merge] = []
+    for _ in range(draw(st.integers(0, 8))):
+        pair = (draw(st.sampled_from(pool)), draw(st.sampled_from(pool)))
+        if pair not in merges:
+            merges.append(pair)
+            pool.append(pair[0] + pair[1])
+    return merges
+
+
+@given(st.lists(proper_merges(), min_size=1, max_size=4))
+@settings(max_examples=60, deadline=None)
+def test_as_the_slow_twin(parts: list[list[Merge]]) -> None:
+    whole = concatenate([global_merges(part, ("<s>", "</s>")) for part in parts])
+    flat, cuts = whole.token_data.tobytes(), whole.token_offsets.tolist()
+    tokens = [flat[a:b] for a, b in pairwise(cuts)]
+    expected_tokens, expected_merges = slow(parts)
+    assert tokens[258:] == expected_tokens
+    merges = [(tokens[left], tokens[right]) for left, right, _ in whole.merges.tolist()]
+    assert merges == expected_merges
+    assert all(tokens[r] == tokens[a] + tokens[b] for a, b, r in whole.merges.tolist())
+
+
+def test_a_pool_serves_every_order() -> None:
+    first, second = [(b"a", b"b")], [(b"b", b"c"), (b"a", b"b"), (b"a", b"bc")]
+    pool = MergePool([global_merges(first), global_merges(second)])
+    names = {index: token for token, index in pool._ids.items()}
+    spelled = [
+        [(names[left], names[right]) for left, right, _ in pool.merges(order).tolist()]
+        for order in ([0, 1], [1, 0])
+    ]
+    assert spelled == [
+        [(b"a", b"b"), (b"b", b"c"), (b"a", b"bc")],
+        [(b"b", b"c"), (b"a", b"b"), (b"a", b"bc")],
+    ]
+    assert pool.size([0, 1]) == pool.size([1, 0]) == 259
+    assert pool.size([0]) == 257
+
+
+def test_the_papers_point_a_token_that_cannot_be_formed(tmp_path: Path) -> None:
+    """With ab first, "abc" is [ab, c] though abc is in the vocabulary; the other way it is one."""
+    from handmade import write_plain
+
+    from modtok_cli.build.bpe_concat import bpe_concat
+    from modtok_cli.modular.open import open_bytes
+
+    first = write_plain(tmp_path / "1.json", [(b"a", b"b")])
+    second = write_plain(tmp_path / "2.json", [(b"b", b"c"), (b"a", b"bc")])
+    one, other = bpe_concat([first, second]), bpe_concat([second, first])
+    lengths = [len(open_bytes(made.data, "x", "x").encode("abc")) for made in (one, other)]
+    assert lengths == [2, 1]
+    assert (one.size, one.unreached) == (259, 1)
+    assert (other.size, other.unreached) == (259, 0)
+
+
+def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
+    from handmade import write_plain, write_ranks
+
+    from modtok_cli.build.bpe_concat import bpe_concat
+
+    with pytest.raises(UsageError, match="nothing to concatenate"):
+        concatenate([])
+    with pytest.raises(UsageError, match="different special tokens: none; <s>"):
+        concatenate([global_merges([]), global_merges([], ("<s>",))])
+    plain = write_plain(tmp_path / "1.json", [])
+    with pytest.raises(UsageError, match="name two or more"):
+        bpe_concat([plain])
+    with pytest.raises(UsageError, match="no byte-level BPE tokenizer of ours"):
+        bpe_concat([plain, write_ranks(tmp_path / "r.tiktoken", [])])

@@ -1,0 +1,196 @@
+"""The compiled E-step against enumeration and against Algorithm 1 as it is written."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from slow_unigram import expectation_by_enumeration, forward_backward
+
+from modtok_cli.learn.em import (
+    Expectation,
+    maximize,
+    mean_start,
+    rescored,
+    uniform_start,
+)
+from modtok_cli.learn.merges import byte_order
+from modtok_cli.learn.pieces import SCORE_STEP, LearnedPieces, make_pieces, unite
+from modtok_cli.text.counter import count_documents
+from modtok_cli.text.counts import WordCounts
+
+SPECIALS = ("<unk>", "<|endoftext|>")
+
+
+def vocabulary(pieces: list[bytes]) -> LearnedPieces:
+    return make_pieces(
+        ["xx"], SPECIALS, pieces, np.full(len(pieces), -1.0), np.ones((len(pieces), 1), dtype=bool)
+    )
+
+
+def index(pieces: LearnedPieces) -> dict[bytes, int]:
+    return {piece: pieces.first + i for i, piece in enumerate(pieces.pieces())}
+
+
+def random_probabilities(pieces: LearnedPieces, seed: int) -> np.ndarray:
+    weights = np.random.default_rng(seed).gamma(0.3, size=pieces.size) + 1e-6
+    weights[: len(pieces.specials)] = 0
+    return weights / weights.sum()
+
+
+word = st.text("ab é", min_size=1, max_size=7).map(str.encode)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.text("ab é", min_size=1, max_size=4).map(str.encode), unique=True, max_size=14),
+    st.dictionaries(word, st.integers(1, 50), min_size=1, max_size=6),
+    st.integers(0, 2**32),
+)
+def test_expectation_is_that_of_all_segmentations(
+    tokens: list[bytes], words: dict[bytes, int], seed: int
+) -> None:
+    pieces = vocabulary(tokens)
+    probabilities = random_probabilities(pieces, seed)
+    counts = WordCounts.from_pairs(words.items(), "unigram")
+    expected, likelihood = Expectation(pieces, [counts])(probabilities)
+    slow, slow_likelihood = expectation_by_enumeration(
+        list(words.items()), index(pieces), probabilities.tolist(), pieces.byte_ids.tolist()
+    )
+    np.testing.assert_allclose(expected, slow, rtol=1e-9, atol=1e-300)
+    assert likelihood == pytest.approx(slow_likelihood, rel=1e-9)
+
+
+TEXT = (
+    "The quick brown fox jumps over the lazy dog; the other foxes sleep. Où est la clé de "
+    "l'hôtel ? Viele Wörter, lange Zusammensetzungen, Donaudampfschifffahrt. Ελληνικά επίσης, "
+    "नमस्ते दुनिया, 12 345 and 3.14 …"
+)
+
+
+def real() -> tuple[LearnedPieces, WordCounts]:
+    counts = count_documents(
+        [[TEXT.encode(), TEXT.lower().encode(), b"the the the " * 9]], "unigram"
+    )
+    tokens = {
+        w[i:j].decode(errors="ignore").encode()
+        for w in counts.words()
+        for i in range(len(w))
+        for j in range(i + 1, min(len(w), i + 7) + 1)
+    } - {b"", "é".encode(), "न".encode()}
+    return vocabulary(sorted(tokens)), counts
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_expectation_on_real_words_is_algorithm_1(seed: int) -> None:
+    pieces, counts = real()
+    probabilities = random_probabilities(pieces, seed)
+    expectation = Expectation(pieces, [counts])
+    slow, slow_likelihood = forward_backward(
+        list(counts.pairs()), index(pieces), probabilities.tolist(), pieces.byte_ids.tolist()
+    )
+    for _ in range(2):  # the second time with the scale that the first one found
+        expected, likelihood = expectation(probabilities)
+        np.testing.assert_allclose(expected, slow, rtol=1e-9, atol=1e-250)
+        assert likelihood == pytest.approx(slow_likelihood, rel=1e-9)
+
+
+def test_words_out_of_the_range_of_floats() -> None:
+    """A word of 5,000 letters: its probability is no float, its expectations are."""
+    pieces = vocabulary([b"a", b"aa", b"b"])
+    probabilities = np.zeros(pieces.size)
+    a, aa, b = (index(pieces)[piece] for piece in (b"a", b"aa", b"b"))
+    probabilities[[a, aa, b]] = 0.5, 0.25, 1e-30
+    n = 5000
+    counts = WordCounts.from_pairs([(b"a" * n, 2), (b"b" * 40, 1), (b"ab", 1)], "unigram")
+    expected, likelihood = Expectation(pieces, [counts])(probabilities)
+    assert expected[a] + 2 * expected[aa] == pytest.approx(2 * n + 1, rel=1e-9)
+    # f(n) = f(n-1)/2 + f(n-2)/4 has the closed form of Fibonacci numbers, F(n+1) / 2^n.
+    golden = (1 + math.sqrt(5)) / 2
+    log_f = (n + 1) * math.log(golden) - math.log(math.sqrt(5)) - n * math.log(2)
+    expected_likelihood = 2 * log_f + 40 * math.log(1e-30) + math.log(0.5e-30)
+    assert likelihood == pytest.approx(expected_likelihood, rel=1e-9)
+
+
+def test_likelihood_never_falls_and_the_result_is_a_distribution() -> None:
+    pieces, counts = real()
+    lines: list[str] = []
+    estimate = maximize(
+        Expectation(pieces, [counts]),
+        uniform_start(pieces),
+        first=pieces.first,
+        tolerance=0.0,
+        iterations=40,
+        report=lambda step: lines.append(step.line()),
+    )
+    values = [step.log_likelihood for step in estimate.steps]
+    assert all(b >= a - 1e-10 * abs(a) for a, b in pairwise(values))
+    assert values[-1] > values[0] + 1
+    assert len(lines) == 40
+    assert "pieces at the floor" in lines[0]
+    assert estimate.probabilities.sum() == pytest.approx(1.0)
+    assert estimate.floor > 0
+    scores = rescored(pieces, estimate).scores
+    assert scores[len(SPECIALS) :].max() < 0
+    assert np.all(scores / SCORE_STEP == np.rint(scores / SCORE_STEP))
+    assert (scores[pieces.first :] == scores[len(SPECIALS) :].min()).sum() >= estimate.floor
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+def test_the_same_bits_on_any_number_of_threads(threads: int) -> None:
+    pieces, counts = real()
+    probabilities = random_probabilities(pieces, 7)
+    one = Expectation(pieces, [counts], threads=1)(probabilities)
+    more = Expectation(pieces, [counts], threads=threads)(probabilities)
+    assert one[0].tobytes() == more[0].tobytes()
+    assert one[1] == more[1]
+
+
+def test_factors_weigh_languages() -> None:
+    pieces, counts = real()
+    start = uniform_start(pieces)
+    doubled, _ = Expectation(pieces, [counts], [2.0])(start)
+    twice, _ = Expectation(pieces, [counts, counts])(start)
+    np.testing.assert_allclose(doubled, twice, rtol=1e-12)
+
+
+def test_both_starts_are_distributions() -> None:
+    pieces = vocabulary([b"a", b"b"])
+    for start in (uniform_start(pieces), mean_start(pieces)):
+        assert start.sum() == pytest.approx(1.0)
+        assert (start[:2] == 0).all()
+        assert (start[2:] > 0).all()
+
+
+def test_union_of_models() -> None:
+    def model(tokens: list[bytes], scores: list[float]) -> LearnedPieces:
+        return make_pieces(["x"], SPECIALS, tokens, scores, np.ones((len(tokens), 1), dtype=bool))
+
+    en, fi = model([b" the", b"a"], [-1.0, -2.0]), model([b"a", b" ja"], [-4.0, -3.0])
+    united = unite({"en": en, "fi": fi})
+    assert united.languages == ("en", "fi")
+    assert united.pieces() == [b" the", b"a", b" ja"]
+    first = united.first
+    assert united.token_membership[first:].tolist() == [[True, False], [True, True], [False, True]]
+    assert united.token_membership[:first].all()
+    assert united.scores[first + 1] == pytest.approx(
+        math.log((math.exp(-2) + math.exp(-4)) / 2), abs=SCORE_STEP
+    )
+    tokens = united.token_data[united.token_offsets[2] : united.token_offsets[first]]
+    assert tokens.tolist() == byte_order()
+    with pytest.raises(ValueError, match="different special tokens"):
+        unite({"en": en, "fi": make_pieces(["x"], ("<unk>",), [], [], np.ones((0, 1), dtype=bool))})
+
+
+def test_no_words() -> None:
+    pieces = vocabulary([b"a"])
+    with pytest.raises(ValueError, match="no words"):
+        maximize(
+            Expectation(pieces, [WordCounts.from_pairs([], "unigram")]),
+            uniform_start(pieces),
+            first=pieces.first,
+        )

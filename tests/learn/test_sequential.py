@@ -1,0 +1,120 @@
+"""The compiled loop against Algorithm 2 written out slowly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from slow_sequential import Slow
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.learn.bpe import learn_bpe
+from modtok_cli.learn.sequential import SequentialLearner
+from modtok_cli.text.counts import WordCounts
+
+# Few letters make many overlaps, runs and equal counts: where mistakes would be.
+letters = st.text(alphabet="aaab c", min_size=1, max_size=9).map(str.encode)
+some_bytes = st.binary(min_size=1, max_size=6)
+corpus = st.dictionaries(st.one_of(letters, some_bytes), st.integers(1, 12), min_size=1, max_size=9)
+
+
+def table(words: dict[bytes, int]) -> WordCounts:
+    return WordCounts.from_pairs(words.items(), "bpe")
+
+
+def compare(corpora: list[dict[bytes, int]], extra: int, unit_counts: str, passes: int) -> None:
+    k = 258 + extra
+    learner = SequentialLearner(k, ("<a>", "<b>"), unit_counts=unit_counts, passes=passes)
+    slow = Slow(k, specials=2, unit_counts=unit_counts, passes=passes)
+    for number, words in enumerate(corpora):
+        learner.add(f"l{number}", table(words))
+        slow.add(f"l{number}", words)
+    result = learner.result()
+    tokens = [result.token(i) for i in range(2, result.size)]
+    assert tokens == slow.tokens
+    merges = [(result.token(a), result.token(b)) for a, b, _ in result.merges]
+    assert merges == slow.merges
+    for merge, (_, _, joined) in zip(merges, result.merges, strict=True):
+        assert result.token(joined) == merge[0] + merge[1]
+    for column, language in enumerate(result.languages):
+        mine = {tokens[i - 2] for i in np.flatnonzero(result.token_membership[:, column]) if i > 1}
+        assert mine == slow.vocabularies[language]
+        kept = [merges[m] for m in np.flatnonzero(result.merge_membership[:, column])]
+        assert set(kept) == slow.merge_sets[language]
+        # Properness: in T's order, every part is a byte or the result of an earlier merge.
+        made: set[bytes] = set()
+        for left, right in kept:
+            assert all(len(part) == 1 or part in made for part in (left, right))
+            made.add(left + right)
+        assert made == {token for token in mine if len(token) > 1}
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(corpus, min_size=1, max_size=4), st.integers(0, 14))
+def test_equals_the_paper(corpora: list[dict[bytes, int]], extra: int) -> None:
+    compare(corpora, extra, "all", 1)
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.lists(corpus, min_size=2, max_size=3), st.integers(0, 14))
+def test_whole_word_counts(corpora: list[dict[bytes, int]], extra: int) -> None:
+    compare(corpora, extra, "word", 1)
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.lists(corpus, min_size=2, max_size=3), st.integers(0, 14), st.integers(2, 3))
+def test_two_passes(corpora: list[dict[bytes, int]], extra: int, passes: int) -> None:
+    compare(corpora, extra, "all", passes)
+
+
+def test_long_run_of_one_character() -> None:
+    """A word of 100,000 equal letters: the run is walked once per merge, not once per place."""
+    result = learn_bpe(table({b"a" * 100_000: 1}), 256 + 8)
+    assert [len(result.token(i)) for i in range(256, result.size)] == [2**i for i in range(1, 9)]
+
+
+def test_append_keeps_what_there_was() -> None:
+    first = SequentialLearner(262)
+    first.add("x", table({b"abab": 3, b"bc": 9}))
+    first.add("y", table({b"abc": 5, b"ca": 2}))
+    before = first.result()
+    again = SequentialLearner(262, start=before)
+    again.add("z", table({b"cabab": 4, b"cc": 2}))
+    after = again.result()
+    assert after.languages == ("x", "y", "z")
+    assert np.array_equal(after.merges[: len(before.merges)], before.merges)
+    assert np.array_equal(after.token_data[: len(before.token_data)], before.token_data)
+    assert np.array_equal(after.token_membership[: before.size, :2], before.token_membership)
+    assert not after.token_membership[before.size :, :2].any()
+    first.add("z", table({b"cabab": 4, b"cc": 2}))
+    whole = first.result()
+    assert np.array_equal(after.merges, whole.merges)
+    assert np.array_equal(after.token_membership, whole.token_membership)
+    assert np.array_equal(after.merge_membership, whole.merge_membership)
+
+
+def test_corpus_too_small_stops_early() -> None:
+    result = learn_bpe(table({b"abc": 1}), 24_000)
+    assert result.size == 258
+
+
+def test_counts_beyond_32_bits() -> None:
+    """Pair counts are 64-bit: here (a, b) has 2**33 and (c, d) wins over it by one."""
+    words = {b"ab": 2**33, b"cd": 2**33 + 1}
+    result = learn_bpe(table(words), 257)
+    assert result.token(256) == b"cd"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"k": 200}, "-k"),
+        ({"k": 300, "unit_counts": "some"}, "--unit-counts"),
+        ({"k": 300, "passes": 0}, "--passes"),
+        ({"k": 300, "specials": ("a", "a")}, "--special"),
+    ],
+)
+def test_wrong_settings(arguments: dict[str, object], named: str) -> None:
+    with pytest.raises(UsageError, match=named):
+        SequentialLearner(**arguments)  # type: ignore[arg-type]
