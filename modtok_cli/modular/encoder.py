@@ -1,0 +1,118 @@
+"""Encode texts and words by a set of merges: the kernels with their tables and caches.
+
+An `Encoder` may be used by any number of threads: each call borrows a word cache of its
+own and hands it back.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.learn.word_kernel import build_pair_table, encode_words
+from modtok_cli.modular.encode_kernel import Cache, encode_texts, new_cache
+from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.pretokens import class_table
+
+Ids = npt.NDArray[np.int32]
+Ints = npt.NDArray[np.int64]
+
+# Texts go to the kernel in portions of about this many bytes: enough to spread over
+# threads, little enough that the ids of a portion (four bytes for a byte of text at most)
+# never weigh much.
+PORTION = 1 << 18
+
+
+class Encoder:
+    """BPE by the given merges, with the `tokenizers` library's semantics.
+
+    Shapes: byte_ids (256,) int32; merges (M, 3) int32 in rank order.
+    """
+
+    def __init__(self, byte_ids: Ids, merges: Ids) -> None:
+        self._byte_ids = byte_ids
+        self._merges = np.ascontiguousarray(merges, dtype=np.int32)
+        self._keys, self._ranks = build_pair_table(self._merges)
+        self._active = np.ones(len(merges), dtype=np.uint8)
+        self._caches: list[Cache] = []
+
+    def flat(self, data: npt.NDArray[np.uint8], offsets: Ints) -> tuple[Ids, Ints]:
+        """Ids of texts that lie in one buffer of UTF-8; see `encode_kernel.encode_texts`."""
+        try:
+            # list.pop is atomic: two threads never get the same cache.
+            cache = self._caches.pop()
+        except IndexError:
+            cache = new_cache()
+        try:
+            ids, id_offsets = encode_texts(
+                data,
+                offsets,
+                class_table(),
+                self._byte_ids,
+                self._merges,
+                self._keys,
+                self._ranks,
+                self._active,
+                *cache,
+            )
+        finally:
+            self._caches.append(cache)
+        return ids, id_offsets
+
+    def text(self, text: bytes) -> Ids:
+        """Ids of one text in UTF-8."""
+        data = np.frombuffer(text, dtype=np.uint8)
+        return self.flat(data, np.array([0, len(data)], dtype=np.int64))[0]
+
+    def texts(self, texts: Sequence[bytes], threads: int | None = None) -> list[Ids]:
+        """Ids of each text in UTF-8, on `threads` threads (default: one a core)."""
+        portions = _portions(texts)
+        workers = min(len(portions), threads or os.cpu_count() or 1)
+        if workers <= 1:
+            parts = [self._portion(portion) for portion in portions]
+        else:
+            with ThreadPoolExecutor(workers) as pool:
+                parts = list(pool.map(self._portion, portions))
+        return [ids for part in parts for ids in part]
+
+    def _portion(self, texts: Sequence[bytes]) -> list[Ids]:
+        offsets = np.zeros(len(texts) + 1, dtype=np.int64)
+        np.cumsum([len(text) for text in texts], out=offsets[1:])
+        ids, ends = self.flat(np.frombuffer(b"".join(texts), dtype=np.uint8), offsets)
+        cuts = ends.tolist()
+        return [ids[cuts[i] : cuts[i + 1]] for i in range(len(texts))]
+
+    def words(self, counts: WordCounts) -> tuple[Ids, Ints]:
+        """Ids of each unique word: ids (N,) int32 and their offsets (W + 1,) int64."""
+        return self.words_flat(counts.data, counts.offsets)
+
+    def words_flat(self, data: npt.NDArray[np.uint8], offsets: Ints) -> tuple[Ids, Ints]:
+        """Ids of each byte string `data[offsets[i]:offsets[i + 1]]`, taken as one word."""
+        ids, ends = encode_words(
+            data,
+            offsets,
+            self._byte_ids,
+            self._merges,
+            self._keys,
+            self._ranks,
+            self._active,
+        )
+        return ids, ends
+
+
+def _portions(texts: Sequence[bytes]) -> list[Sequence[bytes]]:
+    """Runs of texts of about `PORTION` bytes each."""
+    portions: list[Sequence[bytes]] = []
+    first = size = 0
+    for i, text in enumerate(texts):
+        size += len(text)
+        if size >= PORTION:
+            portions.append(texts[first : i + 1])
+            first, size = i + 1, 0
+    if first < len(texts):
+        portions.append(texts[first:])
+    return portions

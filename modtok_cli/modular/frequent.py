@@ -1,0 +1,222 @@
+"""Cut a Unigram tokenizer to the tokens that a corpus uses most.
+
+The paper's alternative to modular training: any tokenizer gives a small one for a language,
+at the price of whatever its vocabulary lacks there. Only Unigram can lose tokens so; of a
+BPE, merges that make others would go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.modular.foreign import LibraryTokenizer, SentencePieceTokenizer
+from modtok_cli.modular.open import open_tokenizer
+from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.sentencepiece_file import (
+    NORMAL,
+    UNIGRAM,
+    byte_piece,
+    kind_name,
+    read_model,
+    without_pieces,
+)
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.text.corpus import count_corpus
+from modtok_cli.text.readers import read_batches
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+def most_frequent(counts: Ints, scores: npt.NDArray[np.float64], always: Mask, k: int) -> Mask:
+    """Which `k` tokens to keep, those of `always` among them; (V,) bool.
+
+    By count, then by score, then by id: the higher, the higher, the smaller first.
+
+    Raises:
+        UsageError: k is more than there are, or leaves nothing beside `always`.
+    """
+    if k > len(counts):
+        raise UsageError(
+            f"the tokenizer has {len(counts):,} tokens, no {k:,} to choose",
+            where="--top-k",
+            remedy=f"choose at most {len(counts):,}",
+        )
+    least = int(always.sum())
+    if k <= least:
+        raise UsageError(
+            f"{k:,} tokens leave no room: {least:,} are bytes and special tokens",
+            where="--top-k",
+            remedy=f"choose more than {least:,}",
+        )
+    order = np.lexsort((np.arange(len(counts)), -scores, -counts, ~always))
+    kept = np.zeros(len(counts), dtype=np.bool_)
+    kept[order[:k]] = True
+    return kept
+
+
+def extract_frequent(
+    spec: str,
+    k: int,
+    texts: Sequence[Path | str],
+    *,
+    as_model: bool | None = None,
+    errors: str = "strict",
+    progress: Progress = SILENT,
+) -> bytes:
+    """The tokenizer `spec` with the `k` tokens that it uses most on `texts`.
+
+    Special tokens and bytes are always kept and count towards k. A `.model` of others
+    gives a `.model`, their `tokenizer.json` a `tokenizer.json`, ours whichever is asked for
+    by `as_model` (None: JSON).
+
+    Raises:
+        UsageError: k out of range, or a format that this tokenizer cannot be written in.
+        ModtokError: a tokenizer that is not Unigram, or texts that cannot be read.
+    """
+    tokenizer = open_tokenizer(spec)
+    if isinstance(tokenizer, Subtokenizer) and tokenizer.scores is not None:
+        return _cut_ours(tokenizer, k, texts, bool(as_model), errors, progress)
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        if as_model is False:
+            raise UsageError("a .model of others stays a .model", where=spec, remedy="-o x.model")
+        return _cut_model(tokenizer, spec, k, texts, errors, progress)
+    if isinstance(tokenizer, LibraryTokenizer):
+        if as_model:
+            raise UsageError(
+                "a tokenizer.json of others stays JSON", where=spec, remedy="-o x.json"
+            )
+        return _cut_json(tokenizer, spec, k, texts, errors, progress)
+    raise _not_unigram(spec, "it works by merges")
+
+
+def _not_unigram(spec: str, why: str) -> ModtokError:
+    return ModtokError(
+        f"only a Unigram tokenizer can lose tokens by frequency; {why}",
+        where=spec,
+        remedy="take languages out of a modular tokenizer with --langs instead",
+    )
+
+
+def _cut_ours(
+    tokenizer: Subtokenizer,
+    k: int,
+    texts: Sequence[Path | str],
+    as_model: bool,
+    errors: str,
+    progress: Progress,
+) -> bytes:
+    counts = count_corpus(texts, scheme=str(tokenizer.scheme), errors=errors, progress=progress)
+    scores = tokenizer.scores
+    assert scores is not None
+    always = np.zeros(tokenizer.size, dtype=np.bool_)
+    always[: len(tokenizer.vocabulary.specials) + 256] = True
+    kept = most_frequent(tokenizer.token_occurrences(counts), scores, always, k)
+    cut = tokenizer.restricted(kept)
+    if as_model:
+        return cut.to_model()
+    return cut.to_json({"top_k": k, "on": counts.fingerprint()})
+
+
+def _occurrences(
+    tokenizer: Tokenizer, texts: Sequence[Path | str], errors: Any, progress: Progress
+) -> Ints:
+    """How often each token occurs in the documents of `texts`; (V,) int64."""
+    total = np.zeros(tokenizer.size, dtype=np.int64)
+    for path in texts:
+        for batch in read_batches(path, errors, progress=progress):
+            for ids in tokenizer.encode_batch([document.text.decode() for document in batch]):
+                total += np.bincount(ids, minlength=len(total))
+    return total
+
+
+def _cut_model(
+    tokenizer: SentencePieceTokenizer,
+    spec: str,
+    k: int,
+    texts: Sequence[Path | str],
+    errors: str,
+    progress: Progress,
+) -> bytes:
+    data = _content(spec)
+    model = read_model(data, spec)
+    if model.model_type != UNIGRAM:
+        raise _not_unigram(spec, f"it is of type '{kind_name(model.model_type)}'")
+    always = np.array(model.kinds) != NORMAL
+    counts = _occurrences(tokenizer, texts, errors, progress)
+    kept = most_frequent(counts, np.array(model.scores), always, k)
+    return without_pieces(data, kept.tolist())
+
+
+def _cut_json(
+    tokenizer: LibraryTokenizer,
+    spec: str,
+    k: int,
+    texts: Sequence[Path | str],
+    errors: str,
+    progress: Progress,
+) -> bytes:
+    document = orjson.loads(_content(spec))
+    model = document["model"]
+    if model.get("type") != "Unigram":
+        raise _not_unigram(spec, f"it is of type {model.get('type') or 'BPE'}")
+    rows = model["vocab"]
+    names = [row[0] for row in rows]
+    added = {token["content"] for token in document.get("added_tokens") or []}
+    keep = added | {byte_piece(byte) for byte in range(256)}
+    always = np.array([name in keep for name in names])
+    if model.get("unk_id") is not None:
+        always[model["unk_id"]] = True
+    # Tokens that were added behind the vocabulary are no pieces; they stay, behind it.
+    counts = _occurrences(tokenizer, texts, errors, progress)[: len(rows)]
+    kept = most_frequent(counts, np.array([row[1] for row in rows]), always, k)
+    local = np.cumsum(kept) - 1
+    behind = sorted(
+        token["id"]
+        for token in document.get("added_tokens") or []
+        if token["content"] not in set(names)
+    )
+
+    def new_id(old: int) -> int:
+        if old < len(rows):
+            return int(local[old])
+        return int(kept.sum()) + behind.index(old)
+
+    model["vocab"] = [row for row, stays in zip(rows, kept.tolist(), strict=True) if stays]
+    if model.get("unk_id") is not None:
+        model["unk_id"] = new_id(model["unk_id"])
+    for token in document.get("added_tokens") or []:
+        token["id"] = new_id(token["id"])
+    for holder, key in _ids_in(document.get("post_processor")):
+        holder[key] = new_id(holder[key])
+    return orjson.dumps(document) + b"\n"
+
+
+def _ids_in(node: Any) -> Iterator[tuple[Any, Any]]:
+    """Where a post-processor holds token ids: (container, key)."""
+    if not isinstance(node, dict):
+        return
+    for part in node.get("processors") or []:
+        yield from _ids_in(part)
+    for name in ("sep", "cls"):
+        if isinstance(node.get(name), list):
+            yield node[name], 1
+    special = node.get("special_tokens")
+    for entry in special.values() if isinstance(special, dict) else ():
+        for index in range(len(entry["ids"])):
+            yield entry["ids"], index
+
+
+def _content(spec: str) -> bytes:
+    if spec == "-":
+        raise UsageError("standard input can be read once only", remedy="name the file")
+    path = Path(spec)
+    return (path / "tokenizer.json" if path.is_dir() else path).read_bytes()

@@ -1,0 +1,367 @@
+"""What is in a tokenizer: whose tokens are whose, is it sound, how do two differ?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.learn.least import LEAST, likelihood_of_scores
+from modtok_cli.modular.piece_vocabulary import PieceVocabulary
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.modular.validate import improper_merges, validate
+
+
+@dataclass(frozen=True)
+class LanguageRow:
+    """A language in numbers: its tokens, those it alone has, those others have too, merges.
+
+    `shared` counts special tokens and bytes as well; tokens = own + shared. Sizes and the
+    fingerprint are of the text that it was learned from; None if that is not known.
+    """
+
+    language: str
+    tokens: int
+    own: int
+    shared: int
+    merges: int
+    documents: int | None
+    characters: int | None
+    bytes: int | None
+    fingerprint: str | None
+
+
+def describe(tokenizer: ModularTokenizer) -> list[LanguageRow]:
+    """One row per language, in training order."""
+    members = tokenizer.token_membership
+    alone = members.sum(axis=1) == 1
+    rows = []
+    for i, language in enumerate(tokenizer.languages):
+        corpus = tokenizer.corpora.get(language)
+        tokens, own = int(members[:, i].sum()), int((members[:, i] & alone).sum())
+        rows.append(
+            LanguageRow(
+                language=language,
+                tokens=tokens,
+                own=own,
+                shared=tokens - own,
+                merges=int(tokenizer.merge_membership[:, i].sum()),
+                documents=corpus.documents if corpus else None,
+                characters=corpus.characters if corpus else None,
+                bytes=corpus.bytes if corpus else None,
+                fingerprint=corpus.fingerprint if corpus else None,
+            )
+        )
+    return rows
+
+
+@dataclass(frozen=True)
+class SubsetCheck:
+    """What was found of one subset.
+
+    `improper`: ranks (of T) of merges with a part that no earlier merge of the subset makes, or
+    with a token that is not in it. `unreachable`: ids (of T) of tokens that encoding their own
+    bytes by the subset's merges does not give back.
+
+    `unused`: ids (of T) of tokens that the languages' training text never needs, where this is
+    known: of least tokens. They are no fault, only idle rows.
+    """
+
+    languages: tuple[str, ...]
+    tokens: int
+    merges: int
+    improper: tuple[int, ...]
+    unreachable: tuple[int, ...]
+    unused: tuple[int, ...] = ()
+
+    @property
+    def sound(self) -> bool:
+        """Proper, and every token reached."""
+        return not self.improper and not self.unreachable
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `check` found: one entry per subset; `broken` tells a promise that T itself breaks."""
+
+    subsets: tuple[SubsetCheck, ...]
+    broken: str | None = None
+
+    @property
+    def sound(self) -> bool:
+        """Nothing is wrong anywhere."""
+        return self.broken is None and all(subset.sound for subset in self.subsets)
+
+
+def check(
+    tokenizer: ModularTokenizer,
+    subsets: Iterable[Sequence[str]] = (),
+    *,
+    samples: int = 0,
+    seed: int = 0,
+) -> Report:
+    """Is every subset proper, and every token of it reached by encoding its own bytes?
+
+    Looks at T, at every language alone, at the given `subsets`, and at `samples` random ones.
+    Reached means: the token's bytes, taken as one word, encode to that token and nothing else;
+    special tokens are no words and stand aside.
+    """
+    try:
+        validate(tokenizer, "T")
+        broken = None
+    except ModtokError as error:
+        broken = str(error)
+    wanted = [tokenizer.languages, *((language,) for language in tokenizer.languages), *subsets]
+    random = np.random.default_rng(seed)
+    for _ in range(samples):
+        size = int(random.integers(1, len(tokenizer.languages) + 1))
+        chosen = random.choice(len(tokenizer.languages), size=size, replace=False)
+        wanted.append(tuple(tokenizer.languages[i] for i in sorted(chosen)))
+    if broken is not None:
+        return Report((), broken)
+    found: dict[tuple[str, ...], SubsetCheck] = {}
+    for languages in wanted:
+        subset = tokenizer.subset(languages)
+        if subset.languages not in found:
+            found[subset.languages] = _check_subset(subset)
+    return Report(tuple(found.values()), broken)
+
+
+def _check_subset(subset: Subtokenizer) -> SubsetCheck:
+    """As `check_single`, in the ids and ranks of T."""
+    found = check_single(subset)
+    return replace(
+        found,
+        improper=tuple(subset.merge_ranks[list(found.improper)].tolist()),
+        unreachable=tuple(subset.global_ids[list(found.unreachable)].tolist()),
+        unused=tuple(subset.global_ids[list(found.unused)].tolist()),
+    )
+
+
+def check_single(tokenizer: Subtokenizer) -> SubsetCheck:
+    """Is one tokenizer, such as an extracted file, proper and every token of it reached?
+
+    Ids and ranks are its own. It may come from elsewhere, its bytes in any place.
+    """
+    if tokenizer.segmentation == LEAST:
+        unreached = tuple(unreachable_tokens(tokenizer).tolist())
+        idle = tuple(unused_tokens(tokenizer).tolist())
+        return SubsetCheck(tokenizer.languages, tokenizer.size, 0, (), unreached, idle)
+    if tokenizer.scores is not None:
+        # A piece that a likelier split beats is no fault, and nothing is made of parts.
+        return SubsetCheck(tokenizer.languages, tokenizer.size, 0, (), ())
+    merges, vocabulary = tokenizer.merges, tokenizer.vocabulary
+    given = vocabulary.lengths == 1
+    given[: len(vocabulary.specials)] = True
+    outside = np.flatnonzero((merges < 0).any(axis=1))
+    improper = np.union1d(outside, improper_merges(merges, np.arange(len(merges)), given))
+    # What encoding does with an id that is not there, nobody can say.
+    unreachable = () if len(outside) else tuple(unreachable_tokens(tokenizer).tolist())
+    return SubsetCheck(
+        tokenizer.languages,
+        tokenizer.size,
+        len(merges),
+        tuple(improper.tolist()),
+        unreachable,
+    )
+
+
+def unreachable_tokens(tokenizer: Subtokenizer) -> npt.NDArray[np.int64]:
+    """Local ids of tokens that encoding their own bytes does not give; (n,) int64, ascending."""
+    first = len(tokenizer.vocabulary.specials)
+    offsets = tokenizer.vocabulary.offsets[first:]
+    ids, ends = tokenizer.encoder.words_flat(tokenizer.vocabulary.data, offsets)
+    reached = np.diff(ends) == 1
+    reached &= ids[ends[:-1]] == np.arange(first, tokenizer.size)
+    return np.flatnonzero(~reached) + first
+
+
+def unused_tokens(tokenizer: Subtokenizer) -> npt.NDArray[np.int64]:
+    """Local ids of tokens of two bytes or more that no training text uses; (n,) int64.
+
+    Known of least tokens alone, whose likelihoods are made of the uses.
+    """
+    assert tokenizer.scores is not None
+    first = len(tokenizer.vocabulary.specials)
+    likelihood = likelihood_of_scores(tokenizer.scores, first)
+    assert likelihood is not None
+    idle = (likelihood == 0) & (tokenizer.vocabulary.lengths > 1)
+    idle[:first] = False
+    return np.flatnonzero(idle)
+
+
+@dataclass(frozen=True)
+class TokenOwners:
+    """A token (id of T, its bytes) and the languages it belongs to."""
+
+    id: int
+    token: bytes
+    languages: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The bytes as text; what is no UTF-8 as U+FFFD."""
+        return self.token.decode("utf-8", "replace")
+
+
+def token_owners(tokenizer: ModularTokenizer, pattern: str) -> list[TokenOwners]:
+    """Tokens whose text a regular expression is found in, with their languages, by id.
+
+    Raises:
+        UsageError: `pattern` is no regular expression.
+
+    `token_owners(t, "^ the")` gives " the", " they", … and whose each is.
+    """
+    try:
+        expression = re.compile(pattern)
+    except re.error as error:
+        raise UsageError(f"'{pattern}' is no regular expression: {error}") from error
+    owners = []
+    for index, token in enumerate(tokenizer.vocabulary.tokens()):
+        if expression.search(token.decode("utf-8", "replace")):
+            members = np.flatnonzero(tokenizer.token_membership[index])
+            owners.append(TokenOwners(index, token, tuple(tokenizer.languages[i] for i in members)))
+    return owners
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How tokenizer b differs from a; empty everywhere if it does not.
+
+    Attributes:
+        only_a, only_b: tokens that one has and the other lacks, in id order.
+        merges_only_a, merges_only_b: likewise merges, as pairs of byte strings, by rank.
+        rescored: how many tokens of both have another score.
+        parts_at: first rank at which the lists of merges differ; None if they are equal.
+        languages_only_a, languages_only_b: in training order.
+        segmentations: that of a and that of b, if they are not the same.
+        joined, left: language → tokens (in both) that b counts to it and a does not, and
+            the other way round; only for modular tokenizers, over the languages of both.
+    """
+
+    only_a: tuple[bytes, ...] = ()
+    only_b: tuple[bytes, ...] = ()
+    merges_only_a: tuple[tuple[bytes, bytes], ...] = ()
+    merges_only_b: tuple[tuple[bytes, bytes], ...] = ()
+    parts_at: int | None = None
+    languages_only_a: tuple[str, ...] = ()
+    languages_only_b: tuple[str, ...] = ()
+    segmentations: tuple[str, str] | None = None
+    rescored: int = 0
+    joined: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
+    left: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
+
+    @property
+    def empty(self) -> bool:
+        """No difference at all."""
+        return self == Difference()
+
+    def lines(self, limit: int = 10) -> list[str]:
+        """For people: one finding a line, with at most `limit` examples each."""
+        if self.empty:
+            return ["no difference"]
+        found: list[str] = []
+        if self.segmentations is not None:
+            found.append("segmentation: {} → {}".format(*self.segmentations))
+        for sign, names in (("-", self.languages_only_a), ("+", self.languages_only_b)):
+            if names:
+                found.append(f"{sign} languages: {', '.join(names)}")
+        for sign, tokens in (("-", self.only_a), ("+", self.only_b)):
+            if tokens:
+                found.append(f"{sign} {len(tokens)} tokens: {_examples(tokens, limit)}")
+        for sign, pairs in (("-", self.merges_only_a), ("+", self.merges_only_b)):
+            if pairs:
+                shown = [f"{_show(left)} {_show(right)}" for left, right in pairs[:limit]]
+                more = ", …" if len(pairs) > limit else ""
+                found.append(f"{sign} {len(pairs)} merges: {', '.join(shown)}{more}")
+        if self.rescored:
+            found.append(f"{self.rescored} tokens have another score")
+        if self.parts_at is not None:
+            found.append(f"the merges are the same up to rank {self.parts_at}")
+        for sign, change in (("-", self.left), ("+", self.joined)):
+            for language, tokens in change.items():
+                found.append(f"{sign} {language}: {len(tokens)} tokens: {_examples(tokens, limit)}")
+        return found
+
+
+def _show(token: bytes) -> str:
+    return repr(token.decode("utf-8", "backslashreplace"))
+
+
+def _examples(tokens: Sequence[bytes], limit: int) -> str:
+    more = ", …" if len(tokens) > limit else ""
+    return ", ".join(map(_show, tokens[:limit])) + more
+
+
+_Item = TypeVar("_Item", bound=Hashable)
+Comparable = ModularTokenizer | Subtokenizer
+
+
+def diff(a: Comparable, b: Comparable) -> Difference:
+    """How `b` differs from `a`, by the bytes of tokens and not by their ids."""
+    tokens_a, tokens_b = _tokens(a), _tokens(b)
+    merges_a, merges_b = _merge_pairs(a, tokens_a), _merge_pairs(b, tokens_b)
+    parts = next(
+        (rank for rank, (x, y) in enumerate(zip(merges_a, merges_b, strict=False)) if x != y),
+        None if len(merges_a) == len(merges_b) else min(len(merges_a), len(merges_b)),
+    )
+    joined: dict[str, tuple[bytes, ...]] = {}
+    left: dict[str, tuple[bytes, ...]] = {}
+    if isinstance(a, ModularTokenizer) and isinstance(b, ModularTokenizer):
+        place = {token: index for index, token in enumerate(tokens_b)}
+        both = [(i, place[token]) for i, token in enumerate(tokens_a) if token in place]
+        rows_a, rows_b = np.array(both, dtype=np.int64).reshape(-1, 2).T
+        for language in a.languages:
+            if language not in b.languages:
+                continue
+            in_a = a.token_membership[rows_a, a.languages.index(language)]
+            in_b = b.token_membership[rows_b, b.languages.index(language)]
+            for change, moved in ((joined, in_b & ~in_a), (left, in_a & ~in_b)):
+                if moved.any():
+                    change[language] = tuple(tokens_a[i] for i in rows_a[moved])
+    return Difference(
+        only_a=_without(tokens_a, tokens_b),
+        only_b=_without(tokens_b, tokens_a),
+        merges_only_a=_without(merges_a, merges_b),
+        merges_only_b=_without(merges_b, merges_a),
+        parts_at=parts,
+        rescored=_rescored(a, b, tokens_a, tokens_b),
+        languages_only_a=_without(a.languages, b.languages),
+        languages_only_b=_without(b.languages, a.languages),
+        segmentations=None
+        if a.segmentation == b.segmentation
+        else (a.segmentation, b.segmentation),
+        joined=joined,
+        left=left,
+    )
+
+
+def _tokens(tokenizer: Comparable) -> list[bytes]:
+    """A byte string for every token, each different: of Unigram the byte tokens' names."""
+    if isinstance(tokenizer.vocabulary, PieceVocabulary):
+        return [name.encode() for name in tokenizer.vocabulary.spellings()]
+    return tokenizer.vocabulary.tokens()
+
+
+def _rescored(a: Comparable, b: Comparable, tokens_a: list[bytes], tokens_b: list[bytes]) -> int:
+    """Tokens of both whose scores differ; 0 unless both have scores."""
+    if a.scores is None or b.scores is None:
+        return 0
+    of_b = dict(zip(tokens_b, b.scores.tolist(), strict=True))
+    pairs = zip(tokens_a, a.scores.tolist(), strict=True)
+    return sum(of_b.get(token, score) != score for token, score in pairs)
+
+
+def _merge_pairs(tokenizer: Comparable, tokens: list[bytes]) -> list[tuple[bytes, bytes]]:
+    return [(tokens[left], tokens[right]) for left, right, _ in tokenizer.merges.tolist()]
+
+
+def _without(these: Sequence[_Item], those: Sequence[_Item]) -> tuple[_Item, ...]:
+    there = set(those)
+    return tuple(item for item in these if item not in there)

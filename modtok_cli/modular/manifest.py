@@ -1,0 +1,215 @@
+"""The manifest of a modular directory: what is in it, checked field by field.
+
+Two safeguards stand behind the single checks: a checksum over the manifest itself, and a
+SHA-256 of every other file, so that no damage, and no edit by hand, goes unnoticed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import orjson
+
+from modtok_cli import __version__
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.signature import digest
+from modtok_cli.modular.tokenizer import Corpus, ModularTokenizer
+from modtok_cli.text.pretokens import PATTERNS
+
+FORMAT = 1
+NAME = "manifest.json"
+TOKENIZER = "tokenizer.json"
+MEMBERSHIP = "membership.safetensors"
+REFERENCES = "references"
+MODEL = "tokenizer.model"
+SEGMENTATIONS = ("merges", "unigram", "least")
+BYTE_ORDER = "gpt2"
+REBUILD = "restore the file from a copy, or learn the tokenizer again"
+
+
+def reference_name(language: str) -> str:
+    """Path of a language's reference within the directory."""
+    return f"{REFERENCES}/{language}.json"
+
+
+def write_manifest(tokenizer: ModularTokenizer, files: Mapping[str, bytes]) -> bytes:
+    """The manifest of a tokenizer whose other files are `files` (path → content)."""
+    tokens = tokenizer.token_membership.sum(axis=0).tolist()
+    merges = tokenizer.merge_membership.sum(axis=0).tolist()
+    rows = []
+    for i, language in enumerate(tokenizer.languages):
+        corpus = tokenizer.corpora.get(language)
+        reference = reference_name(language)
+        rows.append(
+            {
+                "language": language,
+                "tokens": tokens[i],
+                "merges": merges[i],
+                "corpus": None if corpus is None else vars(corpus),
+                "reference": reference if reference in files else None,
+            }
+        )
+    manifest: dict[str, Any] = {
+        "format": FORMAT,
+        "written_by": f"modtok {__version__}",
+        "signature": tokenizer.signature,
+        "algorithm": tokenizer.algorithm,
+        "segmentation": tokenizer.segmentation,
+        "scheme": tokenizer.scheme,
+        "pattern": PATTERNS[tokenizer.scheme],
+        "byte_order": BYTE_ORDER,
+        "k": tokenizer.k,
+        "tokens": tokenizer.size,
+        "merges": len(tokenizer.merges),
+        "specials": list(tokenizer.vocabulary.specials),
+        "settings": dict(tokenizer.settings),
+        "languages": rows,
+        "files": {
+            path: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+            for path, data in sorted(files.items())
+        },
+    }
+    manifest["checksum"] = _checksum(manifest)
+    return orjson.dumps(manifest, option=orjson.OPT_INDENT_2) + b"\n"
+
+
+def _checksum(manifest: Mapping[str, Any]) -> str:
+    body = {name: value for name, value in manifest.items() if name != "checksum"}
+    return digest(orjson.dumps(body, option=orjson.OPT_SORT_KEYS), length=16)
+
+
+def read_manifest(directory: Path) -> dict[str, Any]:
+    """The manifest, every field checked for its type and range.
+
+    Raises:
+        ModtokError: no such file, no JSON, or a field amiss; names the file and the field.
+    """
+    path = directory / NAME
+    where = str(path)
+    try:
+        manifest = orjson.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise ModtokError(
+            "no such file", where=where, remedy="give a directory that modtok wrote"
+        ) from error
+    except OSError as error:
+        raise ModtokError(f"cannot read: {error.strerror}", where=where) from error
+    except orjson.JSONDecodeError as error:
+        raise ModtokError(f"not JSON: {error.msg}", where=where, remedy=REBUILD) from error
+    if not isinstance(manifest, dict):
+        raise ModtokError("not a JSON object", where=where, remedy=REBUILD)
+    _Checker(manifest, where).check()
+    if manifest["checksum"] != _checksum(manifest):
+        raise ModtokError(
+            "field 'checksum': the manifest was changed after it was written",
+            where=where,
+            remedy=REBUILD,
+        )
+    return manifest
+
+
+class _Checker:
+    def __init__(self, manifest: dict[str, Any], where: str) -> None:
+        self.manifest = manifest
+        self.where = where
+
+    def fail(self, field: str, what: str) -> ModtokError:
+        return ModtokError(f"field '{field}': {what}", where=self.where, remedy=REBUILD)
+
+    def take(self, node: Mapping[str, Any], prefix: str, name: str, kind: type) -> Any:
+        field = f"{prefix}{name}"
+        if name not in node:
+            raise self.fail(field, "missing")
+        value = node[name]
+        # In Python a bool is an int; in JSON it is not.
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise self.fail(field, f"is {value!r}, expected {_KINDS[kind]}")
+        if isinstance(value, int) and value < 0:
+            raise self.fail(field, f"is {value}, expected 0 or more")
+        return value
+
+    def check(self) -> None:
+        top = self.manifest
+        form = self.take(top, "", "format", int)
+        if form != FORMAT:
+            raise self.fail("format", f"is {form}, this modtok reads {FORMAT}")
+        for name in ("written_by", "signature", "algorithm", "checksum"):
+            self.take(top, "", name, str)
+        if (value := self.take(top, "", "segmentation", str)) not in SEGMENTATIONS:
+            raise self.fail("segmentation", f"'{value}' is none of {', '.join(SEGMENTATIONS)}")
+        if (value := self.take(top, "", "scheme", str)) not in PATTERNS:
+            raise self.fail("scheme", f"'{value}' is none of {', '.join(PATTERNS)}")
+        if self.take(top, "", "pattern", str) != PATTERNS[value]:
+            raise self.fail("pattern", f"is not the pattern of '{value}'")
+        if self.take(top, "", "byte_order", str) != BYTE_ORDER:
+            raise self.fail("byte_order", f"expected '{BYTE_ORDER}'")
+        for name in ("k", "tokens", "merges"):
+            self.take(top, "", name, int)
+        if not all(isinstance(text, str) and text for text in self.take(top, "", "specials", list)):
+            raise self.fail("specials", "holds something that is no text")
+        self.take(top, "", "settings", dict)
+        self.check_files()
+        self.check_languages()
+
+    def check_files(self) -> None:
+        files = self.take(self.manifest, "", "files", dict)
+        for path, entry in files.items():
+            if not inside(path):
+                raise self.fail("files", f"'{path}' leads out of the directory")
+            if not isinstance(entry, dict):
+                raise self.fail(f"files.{path}", "is not an object")
+            self.take(entry, f"files.{path}.", "bytes", int)
+            self.take(entry, f"files.{path}.", "sha256", str)
+        for path in (TOKENIZER, MEMBERSHIP):
+            if path not in files:
+                raise self.fail(f"files.{path}", "missing")
+
+    def check_languages(self) -> None:
+        seen = set()
+        rows = self.take(self.manifest, "", "languages", list)
+        if not rows:
+            raise self.fail("languages", "is empty")
+        for i, row in enumerate(rows):
+            prefix = f"languages[{i}]."
+            if not isinstance(row, dict):
+                raise self.fail(f"languages[{i}]", "is not an object")
+            language = self.take(row, prefix, "language", str)
+            if not language or language in seen:
+                raise self.fail(f"{prefix}language", f"'{language}' is empty or there twice")
+            seen.add(language)
+            self.take(row, prefix, "tokens", int)
+            self.take(row, prefix, "merges", int)
+            if row.get("corpus") is not None:
+                corpus = self.take(row, prefix, "corpus", dict)
+                self.take(corpus, f"{prefix}corpus.", "fingerprint", str)
+                for name in ("documents", "characters", "bytes"):
+                    self.take(corpus, f"{prefix}corpus.", name, int)
+            if row.get("reference") is not None:
+                reference = self.take(row, prefix, "reference", str)
+                if not inside(reference):
+                    raise self.fail(f"{prefix}reference", f"'{reference}' leads out")
+                if reference not in self.manifest["files"]:
+                    raise self.fail(f"{prefix}reference", f"'{reference}' is not in 'files'")
+
+
+_KINDS = {str: "text", int: "an integer", list: "a list", dict: "an object"}
+
+
+def inside(path: str) -> bool:
+    """Is a path of a manifest relative, and does it stay below the directory?"""
+    parts = PurePosixPath(path).parts
+    return bool(parts) and not path.startswith("/") and ".." not in parts and "\\" not in path
+
+
+def corpora(manifest: Mapping[str, Any]) -> dict[str, Corpus]:
+    """Language → what it was learned from."""
+    return {
+        row["language"]: Corpus(
+            **{name: row["corpus"][name] for name in Corpus.__dataclass_fields__}
+        )
+        for row in manifest["languages"]
+        if row.get("corpus") is not None
+    }

@@ -1,0 +1,143 @@
+"""Text to token ids by search: cut a word, look it up, search only if it is new.
+
+The counterpart of `encode_kernel`, with the same cache of words, for Unigram and for least
+tokens: the masked Viterbi search, behind either pre-tokenizer.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit, types
+
+from modtok_cli.learn.viterbi_kernel import best_path
+from modtok_cli.modular.encode_kernel import LONGEST_CACHED, _hash
+from modtok_cli.text.pretoken_kernel import word_end
+from modtok_cli.text.unigram_cut_kernel import unigram_word_end
+
+Bytes = npt.NDArray[np.uint8]
+Ids = npt.NDArray[np.int32]
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Units = npt.NDArray[np.uint64]
+
+_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+_RAGGED = types.Tuple((types.int32[::1], types.int64[::1]))  # type: ignore[no-untyped-call]
+
+
+@njit(
+    [
+        _RAGGED(
+            _BYTES, types.int64[::1], _BYTES, types.uint64[::1], types.float64[::1], _BYTES,
+            types.int32[::1], types.float64, types.int64, types.boolean,
+            types.int64[:, ::1], types.uint8[::1], types.int32[::1], types.int64[::1],
+        )
+    ],
+    cache=True,
+    nogil=True,
+)  # fmt: skip
+def encode_texts_by_search(
+    data: Bytes,
+    offsets: Ints,
+    table: Bytes,
+    units: Units,
+    scores: Floats,
+    active: Bytes,
+    byte_ids: Ids,
+    unknown: float,
+    each: int,
+    fallback: bool,
+    slots: Ints,
+    word_arena: Bytes,
+    id_arena: Ids,
+    fill: Ints,
+) -> tuple[Ids, Ints]:
+    """Token ids of each text `data[offsets[i]:offsets[i + 1]]`, cut into words first.
+
+    Shapes: data (B,) uint8, UTF-8; offsets (D + 1,) int64; table `pretokens.cut_table` of the
+    pre-tokenizer: classes of bytes for `unigram`, of code points for `bpe`;
+    units … fallback as in `learn.viterbi_kernel.viterbi_words`; the last four are a cache
+    made by `encode_kernel.new_cache` for this very subset, which no other thread may be
+    using. Returns ids (N,) int32 and id_offsets (D + 1,) int64.
+    """
+    by_bytes = len(table) == 256
+    texts = len(offsets) - 1
+    ids = np.empty(offsets[texts] - offsets[0], dtype=np.int32)
+    id_offsets = np.empty(texts + 1, dtype=np.int64)
+    id_offsets[0] = 0
+    room = LONGEST_CACHED + 1
+    totals = np.empty(room, dtype=np.float64)
+    tokens = np.empty(room, dtype=np.int64)
+    origins = np.empty(room, dtype=np.int64)
+    pieces = np.empty(room, dtype=np.int32)
+    mask = len(slots) - 1
+    limit = len(slots) * 3 // 4
+    end = 0
+    for text in range(texts):
+        start = offsets[text]
+        stop = offsets[text + 1]
+        while start < stop:
+            if by_bytes:
+                cut = unigram_word_end(data, start, stop, table)
+            else:
+                cut = word_end(data, start, stop, table)
+            size = cut - start
+            if size + 1 > room:
+                room = 2 * size
+                totals = np.empty(room, dtype=np.float64)
+                tokens = np.empty(room, dtype=np.int64)
+                origins = np.empty(room, dtype=np.int64)
+                pieces = np.empty(room, dtype=np.int32)
+            slot = np.int64(0)
+            code = np.int64(0)
+            if size <= LONGEST_CACHED:
+                code = _hash(data, start, cut)
+                slot = (code >> 20) & mask
+                found = False
+                while slots[slot, 0] != 0:
+                    if slots[slot, 0] == code and (slots[slot, 3] >> 32) == size:
+                        kept = slots[slot, 1]
+                        same = 0
+                        while same < size and word_arena[kept + same] == data[start + same]:
+                            same += 1
+                        if same == size:
+                            found = True
+                            break
+                    slot = (slot + 1) & mask
+                if found:
+                    number = slots[slot, 3] & 0xFFFFFFFF
+                    kept = slots[slot, 2]
+                    for i in range(number):
+                        ids[end + i] = id_arena[kept + i]
+                    end += number
+                    start = cut
+                    continue
+            after = best_path(
+                data, start, cut, units, scores, active, byte_ids, unknown, each, fallback,
+                totals, tokens, origins, pieces, ids, end,
+            )  # fmt: skip
+            if size <= LONGEST_CACHED:
+                number = after - end
+                if (
+                    fill[0] >= limit
+                    or fill[1] + size > len(word_arena)
+                    or fill[2] + number > len(id_arena)
+                ):
+                    slots[:, 0] = 0
+                    fill[:] = 0
+                    slot = (code >> 20) & mask
+                slots[slot, 0] = code
+                slots[slot, 1] = fill[1]
+                slots[slot, 2] = fill[2]
+                slots[slot, 3] = (size << 32) | number
+                for i in range(size):
+                    word_arena[fill[1] + i] = data[start + i]
+                for i in range(number):
+                    id_arena[fill[2] + i] = ids[end + i]
+                fill[0] += 1
+                fill[1] += size
+                fill[2] += number
+            end = after
+            start = cut
+        id_offsets[text + 1] = end
+    return ids[:end].copy(), id_offsets

@@ -1,0 +1,92 @@
+"""Encode by search with a subset of a vocabulary, without building anything for it.
+
+The trie is that of the whole vocabulary, made once; a subset is a mask over its tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.learn.viterbi_kernel import viterbi_words
+from modtok_cli.modular.encode_kernel import Cache, new_cache
+from modtok_cli.modular.encoder import Encoder
+from modtok_cli.modular.piece_encode_kernel import encode_texts_by_search
+from modtok_cli.text.pretokens import cut_table
+
+Bytes = npt.NDArray[np.uint8]
+Floats = npt.NDArray[np.float64]
+Ids = npt.NDArray[np.int32]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """What `learn.viterbi_kernel` searches with, and how the text is cut before.
+
+    Shapes: units (U,) uint64; scores (V,) float64; active (V,) uint8; byte_ids (256,) int32.
+    """
+
+    scheme: str
+    units: npt.NDArray[np.uint64]
+    scores: Floats
+    active: Bytes
+    byte_ids: Ids
+    unknown: float
+    each: int
+    fallback: bool
+
+
+class PieceEncoder(Encoder):
+    """Segmentation by search over active tokens; see `encoder.Encoder` for what it offers."""
+
+    def __init__(self, lattice: Lattice, local_of_global: Ids | None) -> None:
+        self._lattice = lattice
+        self._local = local_of_global
+        self._caches: list[Cache] = []
+
+    def flat(self, data: Bytes, offsets: Ints) -> tuple[Ids, Ints]:
+        """Ids of texts that lie in one buffer of UTF-8."""
+        try:
+            cache = self._caches.pop()
+        except IndexError:
+            cache = new_cache()
+        lattice = self._lattice
+        try:
+            ids, ends = encode_texts_by_search(
+                data,
+                offsets,
+                cut_table(lattice.scheme),
+                lattice.units,
+                lattice.scores,
+                lattice.active,
+                lattice.byte_ids,
+                lattice.unknown,
+                lattice.each,
+                lattice.fallback,
+                *cache,
+            )
+        finally:
+            self._caches.append(cache)
+        return self._mapped(ids), ends
+
+    def words_flat(self, data: Bytes, offsets: Ints) -> tuple[Ids, Ints]:
+        """Ids of each byte string `data[offsets[i]:offsets[i + 1]]`, taken as one word."""
+        lattice = self._lattice
+        ids, ends = viterbi_words(
+            data,
+            offsets,
+            lattice.units,
+            lattice.scores,
+            lattice.active,
+            lattice.byte_ids,
+            lattice.unknown,
+            lattice.each,
+            lattice.fallback,
+        )
+        return self._mapped(ids), ends
+
+    def _mapped(self, ids: Ids) -> Ids:
+        return ids if self._local is None else self._local[ids]

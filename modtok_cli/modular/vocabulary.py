@@ -1,0 +1,167 @@
+"""A vocabulary on flat arrays, and GPT-2's visible spelling of bytes for all of it at once.
+
+A `tokenizer.json` spells each byte of a token by one visible character (a space is "Ġ"),
+so that every byte string is a JSON string. With hundreds of thousands of tokens the
+translation is done over the concatenation of all of them, not token by token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.learn.merges import byte_order
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+Ids = npt.NDArray[np.int32]
+
+# The 188 printable bytes stand for themselves; the other 68 take U+0100 and on, ascending.
+_PRINTABLE = 188
+BYTE_ORDER = np.array(byte_order(), dtype=np.uint8)
+_SPELLING = np.zeros(256, dtype="<u4")
+_SPELLING[BYTE_ORDER] = [*byte_order()[:_PRINTABLE], *range(0x100, 0x100 + 256 - _PRINTABLE)]
+_MEANING = np.full(0x100 + 256 - _PRINTABLE, -1, dtype=np.int16)
+_MEANING[_SPELLING] = np.arange(256)
+
+
+def spell(data: bytes | Bytes) -> str:
+    """The visible spelling of bytes, one character a byte: `spell(b" a")` is "Ġa"."""
+    flat = np.frombuffer(data, dtype=np.uint8) if isinstance(data, bytes) else data
+    return _SPELLING[flat].tobytes().decode("utf-32-le")
+
+
+def unspell(text: str) -> Bytes | None:
+    """The bytes that `text` spells (uint8, one a character); None if it spells none."""
+    points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+    if len(points) and int(points.max()) >= len(_MEANING):
+        return None
+    meaning = _MEANING[points]
+    return None if (meaning < 0).any() else meaning.astype(np.uint8)
+
+
+def gather(data: Bytes, offsets: Ints, ids: npt.NDArray[np.integer]) -> tuple[Bytes, Ints]:
+    """Concatenate the entries `ids` of a flat table; returns (data, offsets) of the result."""
+    starts = offsets[ids]
+    lengths = offsets[np.asarray(ids) + 1] - starts
+    ends = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=ends[1:])
+    take = np.repeat(starts - ends[:-1], lengths)
+    take += np.arange(len(take))
+    return data[take], ends
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """Tokens in id order: special tokens first, then byte strings, each different.
+
+    Token i is `data[offsets[i]:offsets[i + 1]]`; for a special token that is its text in
+    UTF-8. Shapes: data (B,) uint8; offsets (V + 1,) int64.
+
+    >>> v = Vocabulary.from_tokens(("<s>",), [b"a", b" a"])
+    >>> v.token_bytes(2), v.find(b"a"), v.spellings()
+    (b' a', 1, ['<s>', 'a', 'Ġa'])
+    """
+
+    specials: tuple[str, ...]
+    data: Bytes
+    offsets: Ints
+
+    @classmethod
+    def from_tokens(cls, specials: Sequence[str], tokens: Sequence[bytes]) -> Vocabulary:
+        """From special tokens and the byte strings that follow them."""
+        entries = [special.encode() for special in specials] + list(tokens)
+        offsets = np.zeros(len(entries) + 1, dtype=np.int64)
+        np.cumsum([len(entry) for entry in entries], out=offsets[1:])
+        return cls(tuple(specials), np.frombuffer(b"".join(entries), dtype=np.uint8), offsets)
+
+    @classmethod
+    def from_spellings(
+        cls, specials: Sequence[str], spellings: Sequence[str], where: str
+    ) -> Vocabulary:
+        """From the strings of a `tokenizer.json`, in id order, special tokens first.
+
+        Raises:
+            ModtokError: a token is empty or no spelling of bytes; names `where` and the token.
+        """
+        first = len(specials)
+        head = [special.encode() for special in specials]
+        lengths = np.fromiter(map(len, spellings), dtype=np.int64, count=len(spellings))
+        lengths[:first] = [len(entry) for entry in head]
+        body = unspell("".join(spellings[first:]))
+        if body is None or (lengths == 0).any():
+            plain = enumerate(spellings[first:], first)
+            odd = next((i for i, name in plain if not name or unspell(name) is None), 0)
+            raise ModtokError(
+                f"field 'model.vocab': token {odd} ({spellings[odd]!r}) is no byte-level spelling",
+                where=where,
+            )
+        offsets = np.zeros(len(spellings) + 1, dtype=np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        data = np.concatenate([np.frombuffer(b"".join(head), dtype=np.uint8), body])
+        return cls(tuple(specials), data, offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> Ints:
+        """Bytes of each token; shape (V,) int64."""
+        return np.diff(self.offsets)
+
+    def token_bytes(self, index: int) -> bytes:
+        """Bytes of token `index`."""
+        return self.data[self.offsets[index] : self.offsets[index + 1]].tobytes()
+
+    def tokens(self) -> list[bytes]:
+        """Bytes of every token, in id order."""
+        flat = self.data.tobytes()
+        return [flat[start:stop] for start, stop in pairwise(self.offsets.tolist())]
+
+    def spellings(self) -> list[str]:
+        """What a `tokenizer.json` calls each token, in id order; special tokens by their text."""
+        flat = spell(self.data)
+        names = [flat[start:stop] for start, stop in pairwise(self.offsets.tolist())]
+        names[: len(self.specials)] = self.specials
+        return names
+
+    @cached_property
+    def _index(self) -> dict[bytes, int]:
+        first = len(self.specials)
+        return {token: first + i for i, token in enumerate(self.tokens()[first:])}
+
+    def find(self, token: bytes) -> int | None:
+        """Id of a byte string, special tokens aside; None if it is no token."""
+        return self._index.get(token)
+
+    @cached_property
+    def byte_ids(self) -> Ids:
+        """Id of each of the 256 bytes; shape (256,) int32; -1 where a byte is no token."""
+        single = np.flatnonzero(self.lengths == 1)
+        single = single[single >= len(self.specials)]
+        ids = np.full(256, -1, dtype=np.int32)
+        ids[self.data[self.offsets[single]]] = single
+        return ids
+
+    def take(self, ids: npt.NDArray[np.integer]) -> Vocabulary:
+        """The tokens `ids`, which begin with every special token, renumbered from 0."""
+        data, offsets = gather(self.data, self.offsets, ids)
+        return Vocabulary(self.specials, data, offsets)
+
+    def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
+        """Concatenated bytes of tokens.
+
+        Raises:
+            ModtokError: an id outside the vocabulary.
+        """
+        flat = np.asarray(ids, dtype=np.int64).reshape(-1)
+        if len(flat) and (int(flat.min()) < 0 or int(flat.max()) >= len(self)):
+            odd = flat[(flat < 0) | (flat >= len(self))][0]
+            raise ModtokError(f"token id {odd} is outside the vocabulary of {len(self)} tokens")
+        return gather(self.data, self.offsets, flat)[0].tobytes()

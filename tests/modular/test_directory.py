@@ -1,0 +1,318 @@
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+from tokenizers import Tokenizer
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.modular import manifest as manifests
+from modtok_cli.modular.directory import (
+    load,
+    read_reference,
+    read_references,
+    reference_languages,
+)
+from modtok_cli.modular.extract import extract
+from modtok_cli.modular.tokenizer import ModularTokenizer
+
+from .toys import toy
+
+REFERENCES = {"fi": toy(8).full().to_json(), "en": toy(9).full().to_json()}
+# Nine languages: the packed bits of a row need a second byte.
+MANY = ("en", "fi", "fr", "el", "sv", "da", "de", "nl", "it")
+
+
+@pytest.fixture
+def tokenizer() -> ModularTokenizer:
+    return toy(7, merges_each=15, languages=MANY)
+
+
+@pytest.fixture
+def directory(tmp_path: Path, tokenizer: ModularTokenizer) -> Path:
+    tokenizer.save(tmp_path / "tok", REFERENCES)
+    return tmp_path / "tok"
+
+
+def files_of(directory: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_what_is_saved_is_loaded(directory: Path, tokenizer: ModularTokenizer) -> None:
+    loaded = ModularTokenizer.load(directory)
+    for name in ("algorithm", "segmentation", "languages", "k", "scheme", "settings", "corpora"):
+        assert getattr(loaded, name) == getattr(tokenizer, name)
+    assert loaded.signature == tokenizer.signature
+    for name in ("merges", "token_membership", "merge_membership"):
+        assert (getattr(loaded, name) == getattr(tokenizer, name)).all()
+    assert loaded.vocabulary.tokens() == tokenizer.vocabulary.tokens()
+    assert loaded.full().to_json() == (directory / "tokenizer.json").read_bytes()
+    assert read_references(directory) == REFERENCES
+    assert reference_languages(directory) == ["en", "fi"]
+    assert sorted(files_of(directory)) == [
+        "manifest.json",
+        "membership.safetensors",
+        "references/en.json",
+        "references/fi.json",
+        "tokenizer.json",
+    ]
+
+
+def test_the_library_loads_t_as_it_is(directory: Path, tokenizer: ModularTokenizer) -> None:
+    theirs = Tokenizer.from_file(str(directory / "tokenizer.json"))
+    text = "abc deé किe 😀"
+    assert theirs.encode(text).ids == tokenizer.full().encode(text).tolist()
+
+
+def test_the_same_tokenizer_gives_the_same_bytes(
+    directory: Path, tokenizer: ModularTokenizer
+) -> None:
+    before = files_of(directory)
+    loaded = load(directory)
+    loaded.save(directory, read_references(directory))
+    assert files_of(directory) == before
+    tokenizer.save(directory.parent / "other", dict(reversed(REFERENCES.items())))
+    assert files_of(directory.parent / "other") == before
+    assert sorted(path.name for path in directory.parent.iterdir()) == ["other", "tok"]
+
+
+def test_extract_gives_the_subset(directory: Path, tokenizer: ModularTokenizer) -> None:
+    data = extract(directory, ["fra_Latn", "en"])
+    assert data == tokenizer.subset(["en", "fr"]).to_json() == extract(directory, ["en", "fr"])
+    with pytest.raises(UsageError, match="no language 'ru'"):
+        extract(directory, ["ru"])
+
+
+def test_other_peoples_files_are_not_replaced(tmp_path: Path, tokenizer: ModularTokenizer) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "thesis.txt").write_text("years of work")
+    with pytest.raises(UsageError, match=r"home: holds other files \(thesis.txt\)"):
+        tokenizer.save(home)
+    with pytest.raises(UsageError, match=r"is a file, not a directory"):
+        tokenizer.save(home / "thesis.txt")
+    assert files_of(home) == {"thesis.txt": b"years of work"}
+
+
+def test_an_improper_tokenizer_is_not_saved(tmp_path: Path, tokenizer: ModularTokenizer) -> None:
+    tokenizer.merges[:] = tokenizer.merges[::-1].copy()
+    with pytest.raises(ModtokError, match="field 'merges'"):
+        tokenizer.save(tmp_path / "tok")
+    with pytest.raises(UsageError, match="not there: sw"):
+        toy(1).save(tmp_path / "tok", {"sw": b"{}"})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_references_are_checked(directory: Path) -> None:
+    with pytest.raises(UsageError, match=r"no monolingual reference of 'fr' \(there: en, fi\)"):
+        read_reference(directory, "fr")
+    path = directory / "references" / "fi.json"
+    path.write_bytes(path.read_bytes().replace(b"0", b"1", 1))
+    assert read_reference(directory, "en") == REFERENCES["en"]
+    with pytest.raises(ModtokError, match=r"fi.json: not what was written"):
+        read_reference(directory, "fi")
+    path.unlink()
+    with pytest.raises(ModtokError, match=r"fi.json: cannot read: No such file"):
+        read_references(directory)
+
+
+def failure(directory: Path) -> str:
+    with pytest.raises(ModtokError) as caught:
+        load(directory)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "tokenizer.json", "membership.safetensors"])
+def test_damage_to_a_file_is_told(directory: Path, name: str) -> None:
+    path = directory / name
+    good = path.read_bytes()
+    rng = random.Random(name)
+    for _ in range(60):
+        bad = bytearray(good)
+        bad[rng.randrange(len(bad) - 1)] ^= 1 << rng.randrange(8)
+        # A flipped length of a membership header may ask for more than there is.
+        path.write_bytes(bytes(bad))
+        assert str(directory) in failure(directory)
+    for length in (0, 1, len(good) // 2, len(good) - 3):
+        path.write_bytes(good[:length])
+        assert name in failure(directory)
+    path.unlink()
+    assert name in failure(directory)
+
+
+def leaves(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    items: Any = ()
+    if isinstance(node, dict):
+        items = node.items()
+    elif isinstance(node, list):
+        items = enumerate(node[:2])
+    if path:
+        yield path
+    for key, value in items:
+        yield from leaves(value, (*path, key))
+
+
+def changed(value: Any) -> Any:
+    if isinstance(value, bool) or value is None:
+        return "x"
+    if isinstance(value, int):
+        return value + 1
+    if isinstance(value, str):
+        return value + "x"
+    if isinstance(value, list):
+        return value[:-1] if value else ["x"]
+    return {**value, "x": 1}
+
+
+def edits(document: Any) -> Iterator[tuple[tuple[Any, ...], str, Any]]:
+    """The document with one thing changed, of another type, or missing."""
+    for path in leaves(document):
+        for kind in ("changed", "wrong type", "missing"):
+            copy = json.loads(json.dumps(document))
+            node = copy
+            for key in path[:-1]:
+                node = node[key]
+            if kind == "missing":
+                del node[path[-1]]
+            else:
+                old = node[path[-1]]
+                node[path[-1]] = changed(old) if kind == "changed" else [[old]]
+            yield path, kind, copy
+
+
+def test_every_edit_of_the_manifest_is_told(directory: Path) -> None:
+    path = directory / "manifest.json"
+    count = 0
+    for place, kind, edited in edits(json.loads(path.read_bytes())):
+        path.write_text(json.dumps(edited))
+        assert "field '" in failure(directory), (place, kind)
+        count += 1
+    assert count > 150
+
+
+# What decides nothing that other files also say may be edited by who mends the checksum.
+FREE = {
+    "written_by",
+    "algorithm",
+    "k",
+    "settings",
+    "corpus",
+    "reference",
+    "bytes",
+    "sha256",
+    "files",
+}
+
+
+def test_edits_with_a_mended_checksum_meet_the_other_checks(directory: Path) -> None:
+    path = directory / "manifest.json"
+    for place, kind, edited in edits(json.loads(path.read_bytes())):
+        unknown_key = isinstance(place[-1], int) and kind == "changed" and place[0] == "languages"
+        if place[-1] == "checksum" or FREE & set(place) or unknown_key:
+            continue
+        edited["checksum"] = manifests._checksum(edited)
+        path.write_text(json.dumps(edited))
+        assert "field '" in failure(directory), (place, kind)
+
+
+@pytest.mark.parametrize("outside", ["../secret", "/etc/passwd", "references/../../x", "a\\..\\b"])
+def test_a_path_may_not_leave_the_directory(directory: Path, outside: str) -> None:
+    path = directory / "manifest.json"
+    for where in ("files", "reference"):
+        manifest = json.loads(path.read_bytes())
+        if where == "files":
+            manifest["files"][outside] = manifest["files"]["references/fi.json"]
+        else:
+            manifest["languages"][1]["reference"] = outside
+        manifest["checksum"] = manifests._checksum(manifest)
+        path.write_text(json.dumps(manifest))
+        message = failure(directory)
+        assert "manifest.json: field '" in message
+        assert "leads out" in message
+        with pytest.raises(ModtokError, match="leads out"):
+            read_references(directory)
+        path.write_bytes(path.read_bytes())
+
+
+def test_every_edit_of_the_tokenizer_is_told(directory: Path) -> None:
+    path = directory / "tokenizer.json"
+    document = json.loads(path.read_bytes())
+    rng = random.Random(2)
+    for name in ("vocab", "merges"):
+        kept = document["model"].pop(name)
+        document["model"][name] = {} if name == "vocab" else []
+        document["model"][name] = kept
+    some = [
+        entry for entry in edits(document) if "vocab" not in entry[0][:-1] or rng.random() < 0.05
+    ]
+    for place, kind, edited in some:
+        path.write_text(json.dumps(edited))
+        assert "tokenizer.json: " in failure(directory), (place, kind)
+
+
+def edit_membership(directory: Path, **arrays: np.ndarray | None) -> str:
+    path = directory / "membership.safetensors"
+    good = path.read_bytes()
+    tensors = {**load_tensors(good), **arrays}
+    path.write_bytes(save_tensors({name: t for name, t in tensors.items() if t is not None}))
+    message = failure(directory)
+    path.write_bytes(good)
+    return message
+
+
+def test_every_edit_of_the_membership_is_told(directory: Path) -> None:
+    tensors = load_tensors((directory / "membership.safetensors").read_bytes())
+    for name in ("tokens", "merges"):
+        good = tensors[name]
+        field = f"membership.safetensors: field '{name}'"
+        assert field in edit_membership(directory, **{name: None})
+        assert field in edit_membership(directory, **{name: good[:-1]})
+        assert field in edit_membership(directory, **{name: good[:, :1].copy()})
+        assert field in edit_membership(directory, **{name: good.astype(np.int16)})
+        spare = good.copy()
+        spare[0, 1] |= 0x80
+        assert field + ": bits beyond" in edit_membership(directory, **{name: spare})
+        for row in range(0, len(good), 17):
+            flipped = good.copy()
+            flipped[row, 0] ^= 2
+            assert "membership" in edit_membership(directory, **{name: flipped})
+
+
+def test_what_is_no_modular_directory_is_told(tmp_path: Path) -> None:
+    assert "manifest.json: no such file" in failure(tmp_path)
+    (tmp_path / "manifest.json").write_text("[]")
+    assert "not a JSON object" in failure(tmp_path)
+
+
+def test_cutting_a_subset_needs_no_compiler(directory: Path) -> None:
+    program = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from modtok_cli.modular.extract import extract\n"
+        "sys.stdout.buffer.write(extract(Path(sys.argv[1]), ['fr', 'en']))\n"
+        "assert not {'numba', 'tokenizers', 'sentencepiece', 'tiktoken'} & set(sys.modules)\n"
+    )
+    for seed in ("1", "2"):
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(directory)],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        )
+        assert done.stdout == extract(directory, ["en", "fr"])

@@ -1,0 +1,171 @@
+"""Cutting any Unigram tokenizer to the tokens that a text uses most."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+import sentencepiece
+import tokenizers
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.learn.pieces import UNKNOWN, make_pieces
+from modtok_cli.modular.frequent import extract_frequent, most_frequent
+from modtok_cli.modular.open import open_bytes
+from modtok_cli.modular.sentencepiece_file import read_model
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.tokenizer import ModularTokenizer
+
+SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
+LINES = (SAMPLE / "parallel" / "sw.txt").read_text("utf-8").splitlines()
+
+
+def test_by_count_then_score_then_id() -> None:
+    counts = np.array([0, 0, 5, 7, 5, 5, 0])
+    scores = np.array([0.0, 0.0, -2.0, -9.0, -1.0, -2.0, -1.0])
+    always = np.array([True, True, False, False, False, False, False])
+    kept = [np.flatnonzero(most_frequent(counts, scores, always, k)).tolist() for k in range(3, 8)]
+    assert kept == [[0, 1, 3], [0, 1, 3, 4], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4, 5], list(range(7))]
+    with pytest.raises(UsageError, match="7 tokens, no 8"):
+        most_frequent(counts, scores, always, 8)
+    with pytest.raises(UsageError, match="leave no room"):
+        most_frequent(counts, scores, always, 2)
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "sw.txt"
+    path.write_text("ab ab ab a b abc\nxx é\n", "utf-8")
+    return path
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Path:
+    pieces = [" ", "a", "b", "c", " ab", "ab", "x", "xx"]
+    learned = make_pieces(
+        ["sw"], (UNKNOWN, "<|endoftext|>"), [piece.encode() for piece in pieces],
+        [-3.0, -4.0, -4.0, -4.0, -3.0, -3.0, -5.0, -5.5], np.ones((8, 1), dtype=bool),
+    )  # fmt: skip
+    ModularTokenizer.from_pieces(learned, algorithm="unigram", k=266).save(tmp_path / "tok")
+    return tmp_path / "tok"
+
+
+def test_ours_keeps_the_most_used_in_the_same_order(ours: Path, text: Path) -> None:
+    data = extract_frequent(str(ours), 262, [text])
+    cut = open_bytes(data, "cut", "cut")
+    assert isinstance(cut, Subtokenizer)
+    # Used: "ab" 2, " ab" 3, " " 1, "a" 1, "b" 1, "c" 1, "xx" 1. Of the equal the likeliest stays.
+    assert cut.size == 262
+    kept = cut.vocabulary.tokens()[258:]
+    assert kept[:1] == [b" "]
+    assert b" ab" in kept
+    assert b"ab" in kept
+    assert orjson.loads(data)["model"]["modtok"]["top_k"] == 262
+    whole = open_bytes((ours / "tokenizer.json").read_bytes(), "whole", "whole")
+    assert isinstance(whole, Subtokenizer)
+    assert cut.provenance["parent"] == whole.parent_signature
+    text_of = text.read_text("utf-8")
+    assert cut.decode(cut.encode(text_of)) == text_of
+    model = extract_frequent(str(ours), 262, [text], as_model=True)
+    again = open_bytes(model, "cut", "cut")
+    assert again.signature == cut.signature
+    assert (
+        tokenizers.Tokenizer.from_buffer(data).encode("ab xx").ids == cut.encode("ab xx").tolist()
+    )
+
+
+def test_all_tokens_is_the_tokenizer_itself(ours: Path, text: Path) -> None:
+    data = extract_frequent(f"{ours}@sw", 266, [text])
+    whole = ModularTokenizer.load(ours).full()
+    assert open_bytes(data, "cut", "cut").signature == whole.signature
+    with pytest.raises(UsageError, match="266 tokens, no 267"):
+        extract_frequent(str(ours), 267, [text])
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    """A model with SentencePiece's own settings: NFKC, dummy prefix, begin and end."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(LINES), model_writer=model, vocab_size=500, byte_fallback=True,
+        user_defined_symbols="<x>", minloglevel=2,
+    )  # fmt: skip
+    path = tmp_path / "foreign.model"
+    path.write_bytes(model.getvalue())
+    return path
+
+
+def test_a_model_from_elsewhere_stays_one(foreign: Path, tmp_path: Path) -> None:
+    text = tmp_path / "sw.txt"
+    text.write_text("\n".join(LINES[:40]), "utf-8")
+    data = extract_frequent(str(foreign), 400, [text])
+    cut = sentencepiece.SentencePieceProcessor(model_proto=data)
+    whole = sentencepiece.SentencePieceProcessor(model_file=str(foreign))
+    assert cut.get_piece_size() == 400
+    kept = [cut.id_to_piece(i) for i in range(400)]
+    assert {"<unk>", "<s>", "</s>", "<x>", "<0x00>", "<0xFF>"} <= set(kept)
+    used: dict[str, int] = {}
+    for line in LINES[:40]:
+        for piece in whole.encode(line, out_type=str):
+            used[piece] = used.get(piece, 0) + 1
+    normal = [p for p, kind in zip(kept, read_model(data, "").kinds, strict=True) if kind == 1]
+    least = min(used.get(piece, 0) for piece in normal)
+    dropped = {whole.id_to_piece(i) for i in range(500)} - set(kept)
+    assert all(used.get(piece, 0) <= least for piece in dropped)
+    # Everything but the pieces is as it was: the same normalization, the same scores.
+    a, b = read_model(foreign.read_bytes(), ""), read_model(data, "")
+    assert (a.charsmap, a.normalizer, a.dummy_prefix) == (b.charsmap, b.normalizer, b.dummy_prefix)
+    score = dict(zip(a.pieces, a.scores, strict=True))
+    assert [score[piece] for piece in b.pieces] == list(b.scores)
+    assert cut.decode(cut.encode(LINES[0])) == whole.decode(whole.encode(LINES[0]))
+    with pytest.raises(UsageError, match=r"stays a \.model"):
+        extract_frequent(str(foreign), 400, [text], as_model=False)
+
+
+def test_a_tokenizer_json_from_elsewhere(tmp_path: Path) -> None:
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.Unigram())
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    tokenizer.decoder = tokenizers.decoders.Metaspace()
+    trainer = tokenizers.trainers.UnigramTrainer(
+        vocab_size=300, special_tokens=["<s>", "<unk>"], unk_token="<unk>", show_progress=False
+    )
+    tokenizer.train_from_iterator(LINES, trainer)
+    tokenizer.add_special_tokens(["<behind>"])
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+        single="<s> $A <behind>",
+        special_tokens=[("<s>", 0), ("<behind>", tokenizer.token_to_id("<behind>"))],
+    )
+    path, text = tmp_path / "foreign.json", tmp_path / "sw.txt"
+    tokenizer.save(str(path))
+    text.write_text("\n".join(LINES[:40]), "utf-8")
+    size = tokenizer.get_vocab_size()
+    data = extract_frequent(str(path), 200, [text])
+    cut = tokenizers.Tokenizer.from_buffer(data)
+    assert cut.get_vocab_size() == 200 + 1
+    encoded = cut.encode(LINES[0])
+    assert encoded.tokens[0] == "<s>"
+    assert encoded.tokens[-1] == "<behind>"
+    assert encoded.ids[-1] == 200
+    assert cut.decode(encoded.ids) == tokenizer.decode(tokenizer.encode(LINES[0]).ids)
+    assert size > 201
+    with pytest.raises(UsageError, match="stays JSON"):
+        extract_frequent(str(path), 200, [text], as_model=True)
+
+
+def test_what_works_by_merges_cannot_lose_tokens(tmp_path: Path, text: Path) -> None:
+    from modtok_cli.build.bpe import bpe
+
+    bpe(["sw"], data=SAMPLE / "data", output=tmp_path / "bpe", k=300)
+    with pytest.raises(ModtokError, match="it works by merges"):
+        extract_frequent(str(tmp_path / "bpe" / "sw.json"), 280, [text])
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(LINES), model_writer=model, vocab_size=200, model_type="bpe",
+        minloglevel=2,
+    )  # fmt: skip
+    (tmp_path / "bpe.model").write_bytes(model.getvalue())
+    with pytest.raises(ModtokError, match="it is of type 'bpe'"):
+        extract_frequent(str(tmp_path / "bpe.model"), 100, [text])

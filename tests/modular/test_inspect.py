@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.modular.inspect import (
+    check,
+    check_single,
+    describe,
+    diff,
+    token_owners,
+    unreachable_tokens,
+)
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.modular.vocabulary import Vocabulary
+
+from .toys import LANGUAGES, slow_word, toy
+
+
+def built(
+    merges: list[tuple[bytes, bytes]], owners: list[str], languages: tuple[str, ...] = ("en", "fi")
+) -> ModularTokenizer:
+    """A tokenizer of these merges; `owners[m]` names the languages of merge m by initials."""
+    tokens = [bytes([byte]) for byte in all_bytes()]
+    for left, right in merges:
+        if left + right not in tokens:
+            tokens.append(left + right)
+    rows = [[tokens.index(a), tokens.index(b), tokens.index(a + b)] for a, b in merges]
+    of_merges = np.array([[language[0] in who for language in languages] for who in owners])
+    members = np.zeros((len(tokens), len(languages)), dtype=bool)
+    members[:256] = True
+    for row, who in zip(rows, of_merges, strict=True):
+        members[row[2]] |= who
+    return ModularTokenizer(
+        algorithm="bpe-seq",
+        segmentation="merges",
+        languages=languages,
+        k=300,
+        scheme="bpe",
+        vocabulary=Vocabulary.from_tokens((), tokens),
+        merges=np.array(rows, dtype=np.int32),
+        token_membership=members,
+        merge_membership=of_merges,
+    )
+
+
+def all_bytes() -> list[int]:
+    return toy(0, specials=()).vocabulary.data[:256].tolist()
+
+
+def test_describe_counts_what_is_shared_and_what_is_not() -> None:
+    tokenizer = toy(4)
+    members = tokenizer.token_membership
+    for i, row in enumerate(describe(tokenizer)):
+        assert row.language == LANGUAGES[i]
+        assert row.tokens == members[:, i].sum() == row.own + row.shared
+        others = np.delete(members, i, axis=1).any(axis=1)
+        assert row.own == (members[:, i] & ~others).sum()
+        assert row.merges == tokenizer.merge_membership[:, i].sum()
+        assert (row.documents, row.bytes, row.fingerprint) == (10 + i, 200 + i, f"{i:012x}")
+    bare = built([(b"a", b"b")], ["ef"])
+    assert [row.fingerprint for row in describe(bare)] == [None, None]
+
+
+def test_check_finds_what_the_slow_encoder_finds() -> None:
+    for seed in range(3):
+        tokenizer = toy(seed)
+        report = check(tokenizer, [["en", "el"]], samples=5)
+        assert report.broken is None
+        found = {subset.languages for subset in report.subsets}
+        assert found >= {LANGUAGES, ("en", "el"), *((language,) for language in LANGUAGES)}
+        for subset in report.subsets:
+            local = tokenizer.subset(subset.languages)
+            merges, byte_ids = local.merges.tolist(), local.vocabulary.byte_ids
+            unreachable = [
+                int(local.global_ids[i])
+                for i, token in enumerate(local.vocabulary.tokens())
+                if i >= 2 and slow_word([int(byte_ids[b]) for b in token], merges) != [i]
+            ]
+            assert list(subset.unreachable) == unreachable
+            assert subset.improper == ()
+            assert (subset.tokens, subset.merges) == (local.size, len(merges))
+
+
+def test_a_foreign_merge_can_make_a_token_unreachable_in_a_union() -> None:
+    # Finnish makes "abc" from a+bc; English has a+b, of lower rank, which cuts "abc" as ab+c.
+    tokenizer = built([(b"a", b"b"), (b"b", b"c"), (b"a", b"bc")], ["e", "f", "f"])
+    report = check(tokenizer)
+    by_languages = {subset.languages: subset for subset in report.subsets}
+    assert by_languages["fi",].sound
+    assert by_languages["en", "fi"].unreachable == (tokenizer.vocabulary.find(b"abc"),)
+    assert not report.sound
+    assert unreachable_tokens(tokenizer.subset(["fi"])).tolist() == []
+
+
+def test_a_single_tokenizer_is_checked_by_its_own_ids() -> None:
+    tokens = [bytes([byte]) for byte in range(256)] + [b"ab", b"abc", b"xy"]
+    proper = [[97, 98, 256], [256, 99, 257], [120, 121, 258]]
+    vocabulary = Vocabulary.from_tokens((), tokens)
+
+    def checked(rows: list[list[int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        merges = np.array(rows, dtype=np.int32)
+        found = check_single(Subtokenizer(vocabulary, merges, scheme="bpe"))
+        assert found.sound == (not found.improper and not found.unreachable)
+        return found.improper, found.unreachable
+
+    assert checked(proper) == ((), ())
+    assert checked([proper[1], proper[0], proper[2]]) == ((0,), ())
+    assert checked(proper[1:]) == ((0,), (256, 257))
+
+
+def test_check_tells_a_broken_promise() -> None:
+    tokenizer = built([(b"a", b"b"), (b"ab", b"c")], ["e", "ef"])
+    report = check(tokenizer)
+    assert not report.sound
+    assert report.broken is not None
+    assert "'fi', a token of it is not" in report.broken
+
+
+def test_token_owners() -> None:
+    tokenizer = built([(b"a", b"b"), (b"b", b"c"), (b"a", b"bc")], ["ef", "f", "f"])
+    found = [(owner.token, owner.languages) for owner in token_owners(tokenizer, "^.b")]
+    assert found == [(b"ab", ("en", "fi")), (b"abc", ("fi",))]
+    assert token_owners(tokenizer, "^abc$")[0].text == "abc"
+    assert token_owners(tokenizer, "^abc$")[0].id == tokenizer.vocabulary.find(b"abc")
+    with pytest.raises(UsageError, match="no regular expression"):
+        token_owners(tokenizer, "(")
+
+
+def test_diff_names_every_difference() -> None:
+    a = built([(b"a", b"b"), (b"b", b"c"), (b"c", b"d")], ["e", "ef", "f"])
+    b = built([(b"a", b"b"), (b"b", b"c"), (b"b", b"d")], ["ef", "f", "f"])
+    found = diff(a, b)
+    assert found.only_a == (b"cd",)
+    assert found.only_b == (b"bd",)
+    assert found.merges_only_a == ((b"c", b"d"),)
+    assert found.merges_only_b == ((b"b", b"d"),)
+    assert found.parts_at == 2
+    assert found.joined == {"fi": (b"ab",)}
+    assert found.left == {"en": (b"bc",)}
+    assert found.lines() == [
+        "- 1 tokens: 'cd'",
+        "+ 1 tokens: 'bd'",
+        "- 1 merges: 'c' 'd'",
+        "+ 1 merges: 'b' 'd'",
+        "the merges are the same up to rank 2",
+        "- en: 1 tokens: 'bc'",
+        "+ fi: 1 tokens: 'ab'",
+    ]
+
+
+def test_diff_of_equals_and_of_subsets() -> None:
+    a = toy(4)
+    assert diff(a, toy(4)).empty
+    assert diff(a, toy(4)).lines() == ["no difference"]
+    one, two = a.subset(["en"]), a.subset(["en", "fr"])
+    found = diff(one, two)
+    assert found.only_a == ()
+    assert found.languages_only_b == ("fr",)
+    assert set(found.only_b) == set(two.vocabulary.tokens()) - set(one.vocabulary.tokens())
+    assert found.joined == found.left == {}
+    longer = built([(b"a", b"b"), (b"b", b"c")], ["e", "f"])
+    shorter = built([(b"a", b"b")], ["ef"])
+    assert diff(shorter, longer).parts_at == 1
+    some = diff(one, two)
+    assert any(line.endswith("…") for line in some.lines(limit=2))

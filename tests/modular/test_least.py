@@ -1,0 +1,369 @@
+"""Least tokens as artefact: encoders agree, languages come and go, files round-trip."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import time
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+import sentencepiece
+import tokenizers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from learn.slow_least import least
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.learn.least import EACH, likelihoods
+from modtok_cli.learn.prune import LeastTokens
+from modtok_cli.learn.unite import part, unite, without
+from modtok_cli.modular import manifest as manifests
+from modtok_cli.modular.foreign import LibraryTokenizer
+from modtok_cli.modular.inspect import check, check_single, diff
+from modtok_cli.modular.open import open_bytes, open_tokenizer
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.tokenizer import ModularTokenizer
+
+from .toys import ALPHABET, NASTY, slow_words, toy
+
+SPECIALS = ("<|x|>", "<|y|>")
+FIRST = len(SPECIALS) + 256
+NAMES = ("en", "fi", "fr", "sv")
+
+
+def chosen(tokens: list[bytes], seed: int) -> LeastTokens:
+    """What a language contributes, with uses between nothing and very much."""
+    rng = random.Random(seed)
+    uses = [rng.choice([0, 1, 2, 50, 51, 10**6, 2**50]) for _ in range(FIRST + len(tokens))]
+    uses[: len(SPECIALS)] = [0] * len(SPECIALS)
+    ordered = tuple(sorted(tokens, key=lambda token: (len(token), token)))
+    return LeastTokens(ordered, np.array(uses, dtype=np.int64))
+
+
+def united(parts: dict[str, LeastTokens], base: ModularTokenizer | None = None) -> ModularTokenizer:
+    start = None if base is None else (base.learned(), base.uses or ())
+    learned, uses = unite(parts, SPECIALS, start)
+    return ModularTokenizer.from_learned(learned, algorithm="bpe-merge", k=300, uses=uses)
+
+
+def random_parts(seed: int, size: int = 40) -> dict[str, LeastTokens]:
+    rng = random.Random(seed)
+    pool = [bytes(rng.choice(ALPHABET) for _ in range(rng.randint(2, 5))) for _ in range(3 * size)]
+    pool = sorted(set(pool))
+    return {name: chosen(rng.sample(pool, size), i) for i, name in enumerate(NAMES)}
+
+
+def anonymous(tokenizer: Subtokenizer) -> bytes:
+    """Its file, but for the parent's signature."""
+    document = orjson.loads(tokenizer.to_json())
+    document["model"]["modtok"]["parent"] = None
+    return orjson.dumps(document)
+
+
+def definition(subset: Subtokenizer, text: str) -> list[int]:
+    assert subset.scores is not None
+    tokens = subset.vocabulary.tokens()
+    score = {
+        token: int(subset.scores[i] + EACH) for i, token in enumerate(tokens) if i >= len(SPECIALS)
+    }
+    place = {token: i for i, token in enumerate(tokens) if i >= len(SPECIALS)}
+    return [place[token] for word in slow_words(text) for token in least(word, score)]
+
+
+short = st.text(" abé1😀", max_size=6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.lists(short.map(str.encode).filter(lambda t: len(t) > 1), unique=True, max_size=12),
+        min_size=2,
+        max_size=3,
+    ),
+    st.lists(short, max_size=5),
+    st.integers(0, 99),
+)
+def test_three_encoders_agree_on_every_subset(
+    tokens: list[list[bytes]], texts: list[str], seed: int
+) -> None:
+    parts = {name: chosen(own, seed) for name, own in zip(NAMES, tokens, strict=False)}
+    tokenizer = united(parts)
+    for size in range(1, len(parts) + 1):
+        for names in combinations(parts, size):
+            subset = tokenizer.subset(names)
+            library = tokenizers.Tokenizer.from_buffer(subset.to_json())
+            for text in texts:
+                ours = subset.encode(text).tolist()
+                assert ours == definition(subset, text)
+                assert ours == library.encode(text, add_special_tokens=False).ids
+                assert subset.decode(ours) == library.decode(ours) == text
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nasty_texts(seed: int) -> None:
+    tokenizer = united(random_parts(seed))
+    for names in (NAMES, ("fi",), ("en", "sv")):
+        subset = tokenizer.subset(names)
+        library = tokenizers.Tokenizer.from_buffer(subset.to_json())
+        library.encode_special_tokens = True
+        for text in NASTY:
+            ids = subset.encode(text)
+            assert subset.decode(ids) == text
+            assert ids.tolist() == library.encode(text, add_special_tokens=False).ids
+            batch = subset.encode_batch([text, "", text])
+            assert [row.tolist() for row in batch] == [ids.tolist(), [], ids.tolist()]
+
+
+def test_the_uses_of_a_set_are_those_of_its_languages() -> None:
+    parts = random_parts(5)
+    tokenizer = united(parts)
+    subset = tokenizer.subset(["fi", "fr"])
+    assert subset.scores is not None
+    for i, token in enumerate(subset.vocabulary.tokens()):
+        if i >= FIRST:
+            uses = sum(
+                int(parts[name].uses[FIRST + parts[name].tokens.index(token)])
+                for name in ("fi", "fr")
+                if token in parts[name].tokens
+            )
+            assert subset.scores[i] == likelihoods(np.array([uses]))[0] - EACH
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_languages_come_and_go_and_the_others_stay(seed: int) -> None:
+    """Whatever is beside a language, in whatever order it came: the same bytes."""
+    rng = random.Random(seed)
+    parts = random_parts(seed, size=25)
+    tokenizer = united(parts)
+    alone = {name: anonymous(united({name: parts[name]}).full()) for name in NAMES}
+    for name in NAMES:
+        assert anonymous(tokenizer.subset([name])) == alone[name]
+    order = rng.sample(NAMES, len(NAMES))
+    shuffled = united({name: parts[name] for name in order})
+    pair = order[:2]
+    assert shuffled.subset(pair).signature == tokenizer.subset(pair).signature
+    assert set(shuffled.vocabulary.tokens()) == set(tokenizer.vocabulary.tokens())
+    for name in NAMES:
+        assert anonymous(shuffled.subset([name])) == alone[name]
+
+    first, later = order[:2], order[2:]
+    start = united({name: parts[name] for name in first})
+    longer = united({name: parts[name] for name in later}, base=start)
+    assert longer.vocabulary.tokens()[: start.size] == start.vocabulary.tokens()
+    for size in (1, 2):
+        for names in combinations(first, size):
+            assert anonymous(longer.subset(names)) == anonymous(start.subset(names))
+    texts = [*NASTY, "abcde abé 1ab"]
+    for name in later:  # the ids of what came later may differ, the tokens do not
+        one, other = longer.subset([name]), tokenizer.subset([name])
+        for text in texts:
+            assert one.decode(one.encode(text)) == text
+            names_one = [one.vocabulary.token_bytes(i) for i in one.encode(text)]
+            assert names_one == [other.vocabulary.token_bytes(i) for i in other.encode(text)]
+
+    gone = later[:1]
+    learned, uses = without((longer.learned(), longer.uses or ()), gone)
+    rest = ModularTokenizer.from_learned(learned, algorithm="bpe-merge", k=300, uses=uses)
+    assert rest.languages == tuple(name for name in longer.languages if name not in gone)
+    for size in (1, 2, 3):
+        for names in combinations(rest.languages, size):
+            assert anonymous(rest.subset(names)) == anonymous(longer.subset(names))
+    assert rest.size == united({name: parts[name] for name in rest.languages}).size
+
+
+def test_parts_come_back_from_the_whole() -> None:
+    parts = random_parts(8)
+    learned, uses = unite(parts, SPECIALS)
+    for name, one in parts.items():
+        found = part((learned, uses), name)
+        assert found.tokens == one.tokens
+        assert found.uses.tolist() == one.uses.tolist()
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    united(random_parts(3)).save(tmp_path / "tok", {"fi": toy(8).full().to_json()})
+    return tmp_path / "tok"
+
+
+def test_saved_loaded_extracted_opened(directory: Path) -> None:
+    tokenizer = united(random_parts(3))
+    loaded = ModularTokenizer.load(directory)
+    assert loaded.signature == tokenizer.signature
+    assert loaded.segmentation == "least"
+    again = directory.parent / "again"
+    loaded.save(again, {"fi": toy(8).full().to_json()})
+    for path in directory.rglob("*"):
+        if path.is_file():
+            assert (again / path.relative_to(directory)).read_bytes() == path.read_bytes()
+    subset = loaded.subset(["fi", "en"])
+    file = directory.parent / "fi-en.json"
+    file.write_bytes(subset.to_json())
+    opened = open_tokenizer(str(file))
+    assert isinstance(opened, Subtokenizer)
+    assert opened.signature == subset.signature
+    assert opened.segmentation == "least"
+    for text in NASTY:
+        assert opened.encode(text).tolist() == subset.encode(text).tolist()
+    # The library drops what it does not know; the scores alone say what it is.
+    saved = tokenizers.Tokenizer.from_buffer(subset.to_json()).to_str().encode()
+    assert b"modtok" not in saved
+    anew = open_bytes(saved, "x", "x")
+    assert isinstance(anew, Subtokenizer)
+    assert anew.signature == subset.signature
+    assert open_tokenizer(f"{directory}@en,fi").signature == subset.signature
+
+
+def test_merges_are_kept_to_go_on_learning(tmp_path: Path) -> None:
+    by_merges = toy(4)
+    uses = [np.arange(n) for n in by_merges.token_membership.sum(axis=0)]
+    tokenizer = ModularTokenizer.from_learned(
+        by_merges.learned(), algorithm="bpe-seq", k=300, uses=uses
+    )
+    tokenizer.save(tmp_path / "tok")
+    loaded = ModularTokenizer.load(tmp_path / "tok")
+    assert (loaded.learned().merges == by_merges.merges).all()
+    assert (loaded.merge_membership == by_merges.merge_membership).all()
+    assert len(loaded.subset(["fi"]).merges) == 0
+    found = diff(by_merges, loaded)
+    assert found.segmentations == ("merges", "least")
+    assert found.lines() == ["segmentation: merges → least"]
+
+
+def test_what_is_no_fault_and_what_is_idle() -> None:
+    parts = {"en": LeastTokens((b"ab", b"abc"), np.array([0] * 2 + [1] * 256 + [0, 5]))}
+    tokenizer = united(parts)
+    report = check(tokenizer)
+    assert report.sound
+    assert [subset.unused for subset in report.subsets] == [(FIRST,)]
+    assert check_single(tokenizer.full()).unreachable == ()
+    assert tokenizer.full().encode("ab").tolist() == [FIRST]
+
+
+def damage_tensor(directory: Path, change: object) -> None:
+    """Change the membership file, and the manifest so that only the change can be found."""
+    path = directory / manifests.MEMBERSHIP
+    tensors = load_tensors(path.read_bytes())
+    change(tensors)  # type: ignore[operator]
+    path.write_bytes(save_tensors(tensors))
+    manifest = orjson.loads((directory / manifests.NAME).read_bytes())
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    manifest["files"][manifests.MEMBERSHIP]["sha256"] = digest
+    manifest["checksum"] = manifests._checksum(manifest)
+    (directory / manifests.NAME).write_bytes(orjson.dumps(manifest))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda t: t.pop("uses"), "field 'uses': missing"),
+        (lambda t: t.update(uses=t["uses"][:-1].copy()), "field 'uses': int64"),
+        (lambda t: t.update(uses=t["uses"].astype(np.float64)), "field 'uses': float64"),
+        (lambda t: t.pop("merge_table"), "field 'merge_table': missing"),
+        (lambda t: t.update(uses=-1 - t["uses"]), "field 'uses': 'en' has a negative number"),
+        (lambda t: t.update(uses=t["uses"] * 2), "field 'signature'"),
+    ],
+)
+def test_damage_names_the_field(directory: Path, change: object, said: str) -> None:
+    damage_tensor(directory, change)
+    with pytest.raises(ModtokError, match=said):
+        ModularTokenizer.load(directory)
+
+
+def test_scores_of_others_are_the_library_s_business() -> None:
+    document = orjson.loads(united(random_parts(1)).full().to_json())
+    document["model"]["vocab"][300][1] += 0.5
+    assert isinstance(open_bytes(orjson.dumps(document), "x", "x"), LibraryTokenizer)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda m: m["vocab"].__setitem__(400 % len(m["vocab"]), 7), "model.vocab"),
+        (lambda m: m["vocab"].__delitem__(FIRST - 1), "byte 0x"),
+        (lambda m: m["vocab"].append(m["vocab"][-1]), "twice"),
+        (lambda m: m.update(vocab={}), "model.vocab"),
+    ],
+)
+def test_damaged_files_name_the_field(change: object, said: str) -> None:
+    document = orjson.loads(united(random_parts(1)).full().to_json())
+    change(document["model"])  # type: ignore[operator]
+    with pytest.raises(ModtokError, match=said):
+        open_bytes(orjson.dumps(document), "x", "x.json")
+
+
+def whole() -> ModularTokenizer:
+    tokens = ["é", "ét", " é", "été", " the", "the", "κ", "κκ", "😀", " 😀", "t é"]
+    return united({"fr": chosen([token.encode() for token in tokens if token != "t é"], 1)})
+
+
+def test_sentencepiece_finds_the_same_tokens() -> None:
+    subset = whole().full()
+    processor = sentencepiece.SentencePieceProcessor(model_proto=subset.to_model())
+    for text in ("été the étthe", "κκκ 😀😀 ñandú", "a\tb\nthe", "x" * 100, "▁the", "été été"):
+        assert processor.encode(text) == subset.encode(text).tolist()
+        assert processor.decode(subset.encode(text).tolist()) == text
+
+
+def test_sentencepiece_takes_no_parts_of_characters() -> None:
+    with pytest.raises(UsageError, match="cuts a character"):
+        united({"fr": chosen([b"\xc3\xa9t\xc3"], 1)}).full().to_model()
+    with pytest.raises(UsageError, match="holds a character that is no token"):
+        united({"fr": chosen(["ét".encode()], 1)}).full().to_model()
+
+
+def test_a_special_token_is_never_found_in_text() -> None:
+    parts = {"en": LeastTokens((), np.ones(257, dtype=np.int64))}
+    learned, uses = unite(parts, ("abc",))
+    tokenizer = ModularTokenizer.from_learned(learned, algorithm="bpe-merge", k=257, uses=uses)
+    subset = tokenizer.full()
+    library = tokenizers.Tokenizer.from_buffer(subset.to_json())
+    library.encode_special_tokens = True
+    assert len(subset.encode("abc")) == 3
+    assert library.encode("abc").ids == subset.encode("abc").tolist()
+    assert subset.encode("abc", specials=True).tolist() == [0]
+
+
+def test_a_very_long_word_takes_linear_time() -> None:
+    subset = united({"en": chosen([b"aa", b"aaa", b"aaaaaaa"], 0)}).full()
+    subset.encode("a")
+    began = time.process_time()
+    ids = subset.encode("a" * 100_000)
+    assert time.process_time() - began < 1.0
+    assert len(ids) == 100_000 // 7 + 2  # the five letters left are aa and aaa
+
+
+def test_a_new_subset_builds_nothing() -> None:
+    tokenizer = united(random_parts(2))
+    tokenizer.subset(["fi"]).encode("a")
+    one, other = tokenizer.subset(["fi"]), tokenizer.subset(["en"])
+    assert one.encoder._lattice.units is other.encoder._lattice.units  # type: ignore[attr-defined]
+
+
+def test_broken_promises_are_refused() -> None:
+    learned, uses = unite(random_parts(2), SPECIALS)
+
+    def make(changed: tuple[np.ndarray, ...]) -> ModularTokenizer:
+        return ModularTokenizer.from_learned(learned, algorithm="bpe-merge", k=300, uses=changed)
+
+    with pytest.raises(ModtokError, match="not there for every language"):
+        make(uses[:-1])
+    with pytest.raises(ModtokError, match="'sv' has 297 numbers for 298 tokens"):
+        make((*uses[:-1], uses[-1][:-1]))
+    with pytest.raises(ModtokError, match="negative"):
+        make((*uses[:-1], -1 - uses[-1]))
+    with pytest.raises(ModtokError, match="too large"):
+        make((*uses[:-1], uses[-1] + 2**61 * 2))
+
+
+def test_the_manifest_says_least(directory: Path) -> None:
+    manifest = json.loads((directory / "manifest.json").read_text())
+    assert manifest["segmentation"] == "least"
+    assert manifest["merges"] == 0

@@ -1,0 +1,322 @@
+from __future__ import annotations
+
+import base64
+import builtins
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sentencepiece
+import tiktoken
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.learn.merges import byte_order
+from modtok_cli.modular.foreign import RANK_PATTERNS, LibraryTokenizer
+from modtok_cli.modular.open import open_tokenizer
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.pretokens import PATTERNS
+
+from .toys import NASTY, slow_words, toy
+
+LINES = ["the cat sat on the mat", "le chat est là, le chat dort", "kissa istui matolla 12"] * 5
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    toy(3).save(tmp_path / "tok")
+    return tmp_path / "tok"
+
+
+def trained(pre_tokenizer: pre_tokenizers.PreTokenizer) -> bytes:
+    model = Tokenizer(models.BPE())
+    model.pre_tokenizer = pre_tokenizer
+    model.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=320,
+        special_tokens=["<s>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    model.train_from_iterator(LINES, trainer)
+    return model.to_str().encode()
+
+
+def ours_in_theirs() -> pre_tokenizers.PreTokenizer:
+    return pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(PATTERNS["bpe"]), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+
+
+def sentencepiece_model() -> bytes:
+    written = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(LINES),
+        model_writer=written,
+        vocab_size=330,
+        hard_vocab_limit=False,
+        byte_fallback=True,
+        remove_extra_whitespaces=False,
+        normalization_rule_name="identity",
+        minloglevel=2,
+    )
+    return written.getvalue()
+
+
+RANKS = [*(bytes([byte]) for byte in byte_order()), b"th", b"the", b" c", b" ca", b" cat", b" the"]
+RANK_FILE = b"".join(base64.b64encode(t) + b" %d\n" % i for i, t in enumerate(RANKS))
+
+
+def test_a_modular_directory_and_its_subsets(directory: Path) -> None:
+    tokenizer = toy(3)
+    whole = open_tokenizer(str(directory))
+    assert (whole.name, whole.size, whole.scheme) == (str(directory), tokenizer.size, "bpe")
+    assert whole.signature == tokenizer.full().signature
+    some = open_tokenizer(f"{directory}@fr,eng")
+    assert some.signature == tokenizer.subset(["en", "fr"]).signature
+    assert some.name == f"{directory}@fr,eng"
+    with pytest.raises(UsageError, match="no language 'xx'"):
+        open_tokenizer(f"{directory}@fr,xx")
+
+
+def test_an_extracted_file_is_what_it_was_cut_from(directory: Path, tmp_path: Path) -> None:
+    cut = open_tokenizer(f"{directory}@fr,en")
+    assert isinstance(cut, Subtokenizer)
+    path = tmp_path / "cut.json"
+    path.write_bytes(cut.to_json())
+    piped = open_tokenizer("-", stdin=io.BytesIO(cut.to_json()))
+    for again in (open_tokenizer(str(path)), piped):
+        assert isinstance(again, Subtokenizer)
+        assert again.signature == cut.signature
+        assert again.languages == ("en", "fr")
+        assert again.parent_signature == cut.parent_signature
+        assert again.to_json() == cut.to_json()
+        for text in NASTY:
+            assert again.encode(text).tolist() == cut.encode(text).tolist()
+    assert piped.name == "-"
+
+
+def test_a_trained_file_of_our_shape_goes_through_our_encoder(tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    path.write_bytes(trained(ours_in_theirs()))
+    ours = open_tokenizer(str(tmp_path))
+    assert isinstance(ours, Subtokenizer)
+    theirs = LibraryTokenizer("theirs", path.read_bytes(), "here")
+    assert theirs.scheme is None
+    assert ours.size == theirs.size
+    texts = [*LINES[:3], *(text for text in NASTY if "<s>" not in text)]
+    for text, a, b in zip(texts, ours.encode_batch(texts), theirs.encode_batch(texts), strict=True):
+        assert a.tolist() == b.tolist() == theirs.encode(text).tolist()
+        assert ours.decode(a) == theirs.decode(b) == text
+        assert theirs.decode_bytes(b) == text.encode()
+
+
+def test_merges_joined_by_spaces_are_read_too(directory: Path) -> None:
+    document = json.loads((directory / "tokenizer.json").read_bytes())
+    document["model"]["merges"] = [" ".join(pair) for pair in document["model"]["merges"]]
+    old = json.dumps(document).encode()
+    assert open_tokenizer("-", stdin=io.BytesIO(old)).signature == toy(3).full().signature
+
+
+def test_a_file_of_another_shape_goes_to_the_library(tmp_path: Path) -> None:
+    path = tmp_path / "gpt2-like.json"
+    path.write_bytes(trained(pre_tokenizers.ByteLevel(add_prefix_space=False)))
+    theirs = open_tokenizer(str(path))
+    assert isinstance(theirs, LibraryTokenizer)
+    inner = Tokenizer.from_file(str(path))
+    for text in NASTY:
+        ids = theirs.encode(text)
+        assert ids.dtype == np.int32
+        assert ids.tolist() == inner.encode(text).ids
+        assert theirs.decode_bytes(ids) == text.encode()
+    with pytest.raises(ModtokError, match="id 999999 is outside"):
+        theirs.decode_bytes([999999])
+
+
+def test_no_tokenizer_of_others_answers_for_word_counts(tmp_path: Path) -> None:
+    counts = WordCounts.from_pairs([(b"a", 1)])
+    contents = {
+        "a.json": trained(pre_tokenizers.ByteLevel()),
+        "b.model": sentencepiece_model(),
+        "c.tiktoken": RANK_FILE,
+    }
+    for name, data in contents.items():
+        (tmp_path / name).write_bytes(data)
+        tokenizer = open_tokenizer(str(tmp_path / name))
+        assert tokenizer.scheme is None
+        with pytest.raises(ModtokError, match=f"{name} does not cut text into the words"):
+            tokenizer.token_lengths(counts)
+
+
+def test_sentencepiece(tmp_path: Path) -> None:
+    path = tmp_path / "m.model"
+    path.write_bytes(sentencepiece_model())
+    tokenizer = open_tokenizer(str(path))
+    inner = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    assert tokenizer.size == inner.get_piece_size()
+    texts = ["le chat dort", "kissa 中", ""]
+    batch = tokenizer.encode_batch(texts)
+    for text, ids in zip(texts, batch, strict=True):
+        assert ids.dtype == np.int32
+        assert ids.tolist() == inner.encode(text) == tokenizer.encode(text).tolist()
+        assert tokenizer.decode(ids) == text
+        assert tokenizer.decode_bytes(ids) == text.encode()
+    with pytest.raises(ModtokError, match="cannot decode"):
+        tokenizer.decode([10**6])
+
+
+@pytest.mark.parametrize("pattern", [None, *RANK_PATTERNS])
+def test_rank_files(tmp_path: Path, pattern: str | None) -> None:
+    # Llama 3's rank file has SentencePiece's ending: the content decides.
+    path = tmp_path / "tokenizer.model"
+    path.write_bytes(RANK_FILE)
+    tokenizer = open_tokenizer(str(path) + (f"#{pattern}" if pattern else ""))
+    assert tokenizer.size == len(RANKS)
+    text = "the cat, 12345  the\n\ncats' CATS don't 😀"
+    ids = tokenizer.encode(text)
+    inner = tiktoken.Encoding(
+        "t",
+        pat_str=RANK_PATTERNS[pattern or "cl100k"],
+        mergeable_ranks={token: i for i, token in enumerate(RANKS)},
+        special_tokens={},
+    )
+    assert ids.tolist() == inner.encode(text) == tokenizer.encode_batch([text])[0].tolist()
+    assert ids[0] == RANKS.index(b"the")
+    assert ids[1] == RANKS.index(b" cat")
+    assert tokenizer.decode(ids) == text
+    with pytest.raises(ModtokError, match="outside the vocabulary"):
+        tokenizer.decode_bytes([5000])
+
+
+def test_tekken(tmp_path: Path) -> None:
+    document = {
+        "config": {
+            "pattern": RANK_PATTERNS["o200k"],
+            "default_vocab_size": len(RANKS) + 10,
+            "default_num_special_tokens": 10,
+        },
+        "vocab": [
+            {"rank": i, "token_bytes": base64.b64encode(token).decode()}
+            for i, token in enumerate([*RANKS, b"beyond the size"])
+        ],
+    }
+    path = tmp_path / "tekken.json"
+    path.write_text(json.dumps(document))
+    tokenizer = open_tokenizer(str(path))
+    assert tokenizer.size == len(RANKS) + 10
+    ids = tokenizer.encode("the cat")
+    assert ids.tolist() == [10 + RANKS.index(b"the"), 10 + RANKS.index(b" cat")]
+    assert tokenizer.decode(ids) == "the cat"
+    del document["vocab"][3]["rank"]  # type: ignore[index]
+    path.write_text(json.dumps(document))
+    with pytest.raises(ModtokError, match="tekken file: 'rank'"):
+        open_tokenizer(str(path))
+
+
+def test_without_tiktoken_the_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real: Callable[..., object] = builtins.__import__
+
+    def refuse(name: str, *rest: object, **more: object) -> object:
+        if name == "tiktoken":
+            raise ImportError(name)
+        return real(name, *rest, **more)
+
+    path = tmp_path / "x.tiktoken"
+    path.write_bytes(RANK_FILE)
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(ModtokError, match=r'pip install "modtok\[tiktoken\]"'):
+        open_tokenizer(str(path))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "the file is empty"),
+        (b"plain text, no tokenizer", "no kind of tokenizer we read"),
+        (bytes(range(200)), "no kind of tokenizer we read"),
+        (b"{", ":1: not JSON"),
+        (b'{\n"a": 1,\n}', ":2: not JSON"),
+        (b'{"a": 1}', "field 'model' is not an object"),
+        (b'{"model": {"type": "BPE"}}', "the tokenizers library cannot load it"),
+        (RANK_FILE.replace(b"\n", b" x\n", 1), "no kind of tokenizer we read"),
+        (RANK_FILE + b"!! 900\n", ":263: not 'base64 rank'"),
+        (RANK_FILE + b"dGhl 900\n", ":263: a token or a rank for the second time"),
+        (RANK_FILE[RANK_FILE.index(b"\n") + 1 :], "byte 0x21 has no rank"),
+    ],
+)
+def test_what_is_no_tokenizer_is_told(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with pytest.raises(ModtokError) as caught:
+        open_tokenizer(str(path))
+    assert str(caught.value).startswith(str(path))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_not_there_is_told(tmp_path: Path, directory: Path) -> None:
+    for spec, message in [
+        ("nowhere", "nowhere: no such tokenizer"),
+        (f"{tmp_path}@fr", "the directory is no modular tokenizer"),
+        (str(tmp_path), "the directory holds no tokenizer"),
+        (f"{directory}/tokenizer.json#o200k", "'#o200k' is for rank files"),
+    ]:
+        with pytest.raises(UsageError, match=message):
+            open_tokenizer(spec)
+    with pytest.raises(ModtokError, match="stdin: no tokenizer came in"):
+        open_tokenizer("-", stdin=io.BytesIO(b""))
+    rank_file = tmp_path / "x.tiktoken"
+    rank_file.write_bytes(RANK_FILE)
+    with pytest.raises(UsageError, match="no pattern 'gpt5'; there are: cl100k, o200k, r50k"):
+        open_tokenizer(f"{rank_file}#gpt5")
+
+
+def test_a_plain_file_may_be_damaged_in_its_own_ways(directory: Path) -> None:
+    good = json.loads((directory / "tokenizer.json").read_bytes())
+    names = list(good["model"]["vocab"])
+
+    def damaged(change: Callable[[dict[str, object]], None]) -> str:
+        document = json.loads(json.dumps(good))
+        change(document["model"])
+        with pytest.raises(ModtokError) as caught:
+            open_tokenizer("-", stdin=io.BytesIO(json.dumps(document).encode()))
+        return str(caught.value)
+
+    cases: list[tuple[Callable[[dict], None], str]] = [
+        (lambda m: m.update(vocab=[]), "field 'model.vocab': not an object"),
+        (lambda m: m["vocab"].update({names[9]: 10**6}), "ids are not 0 to"),
+        (lambda m: m["vocab"].update({names[9]: "9"}), f"the id of '{names[9]}' is no integer"),
+        (lambda m: m["vocab"].update({names[9]: 2**63}), "an id is out of range"),
+        (lambda m: m["vocab"].update({names[0]: 1, names[1]: 0}), "special tokens are not"),
+        (lambda m: m.update(merges={}), "field 'model.merges': not a list"),
+        (lambda m: m["merges"].__setitem__(3, ["a"]), "merges[3]': not a pair"),
+        (lambda m: m["merges"].__setitem__(3, ["a", 1]), "merges[3]': not a pair"),
+        (lambda m: m["merges"].__setitem__(3, ["a", "zz"]), "merges[3]': 'zz' is not in"),
+        (lambda m: m["merges"].__setitem__(3, ["z", "z"]), "merges[3]': 'zz' is not in"),
+    ]
+    for change, message in cases:
+        assert message in damaged(change)
+
+    def without_a_byte(model: dict) -> None:
+        kept = [name for name in names if name != "!"]
+        model["vocab"] = {name: i for i, name in enumerate(kept)}
+
+    assert "byte 0x21 is no token" in damaged(without_a_byte)
+
+
+def test_token_lengths_of_a_plain_file_are_exact(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    path.write_bytes(trained(ours_in_theirs()))
+    tokenizer = open_tokenizer(str(path))
+    text = LINES[1]
+    counts = WordCounts.from_pairs([(word, 1) for word in slow_words(text)])
+    assert int(tokenizer.token_lengths(counts) @ counts.counts) == len(tokenizer.encode(text))

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import json
+import random
+
+import numpy as np
+import pytest
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.modular.validate import validate
+
+from .toys import LANGUAGES, toy
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> ModularTokenizer:
+    made = toy(5)
+    validate(made, "toy")
+    return made
+
+
+@pytest.mark.parametrize("languages", [("fr",), ("en", "el"), ("fi", "fr", "el"), LANGUAGES])
+def test_a_subset_is_the_union_in_the_order_of_t(
+    tokenizer: ModularTokenizer, languages: tuple[str, ...]
+) -> None:
+    subset = tokenizer.subset(languages)
+    columns = [LANGUAGES.index(language) for language in languages]
+    tokens = [i for i, row in enumerate(tokenizer.token_membership[:, columns]) if row.any()]
+    ranks = [i for i, row in enumerate(tokenizer.merge_membership[:, columns]) if row.any()]
+    assert subset.global_ids.tolist() == tokens
+    assert subset.size == len(tokens)
+    local = {index: i for i, index in enumerate(tokens)}
+    expected = [local.get(i, -1) for i in range(tokenizer.size)]
+    assert subset.local_of_global.tolist() == expected
+    assert subset.global_ids.dtype == subset.local_of_global.dtype == np.int32
+    assert subset.merge_ranks.tolist() == ranks
+    assert subset.merges.tolist() == [
+        [local[i] for i in tokenizer.merges[r].tolist()] for r in ranks
+    ]
+    whole = tokenizer.vocabulary.tokens()
+    assert subset.vocabulary.tokens() == [whole[i] for i in tokens]
+    assert subset.languages == languages
+
+
+def test_the_order_and_the_spelling_of_codes_do_not_matter(tokenizer: ModularTokenizer) -> None:
+    asked = tokenizer.subset(["fr", "en", "fr"])
+    assert asked.languages == ("en", "fr")
+    assert tokenizer.subset(["fra_Latn", "eng"]).to_json() == asked.to_json()
+    assert tokenizer.subset(iter(["en", "fr"])).signature == asked.signature
+
+
+def test_an_unknown_language_is_named_with_those_there_are(tokenizer: ModularTokenizer) -> None:
+    with pytest.raises(UsageError, match=r"no language 'sv'.*it has: en, fi, fr, el"):
+        tokenizer.subset(["fr", "sv"])
+    with pytest.raises(UsageError, match=r"did you mean 'fr'\?"):
+        tokenizer.subset(["frr"])
+    with pytest.raises(UsageError, match="no language given"):
+        tokenizer.subset([])
+
+
+def test_signatures_tell_subsets_and_parents_apart(tokenizer: ModularTokenizer) -> None:
+    signatures = {tokenizer.subset([language]).signature for language in LANGUAGES}
+    assert len(signatures) == len(LANGUAGES)
+    assert toy(5).signature == tokenizer.signature
+    assert toy(6).signature != tokenizer.signature
+    assert toy(5, languages=("en", "fi", "fr", "it")).signature != tokenizer.signature
+
+
+def test_the_extracted_file_says_where_it_came_from(tokenizer: ModularTokenizer) -> None:
+    subset = tokenizer.subset(["el", "fi"])
+    document = json.loads(subset.to_json())
+    assert document["model"]["modtok"] == {
+        "format": 1,
+        "languages": ["fi", "el"],
+        "parent": tokenizer.signature,
+        "scheme": "bpe",
+        "segmentation": "merges",
+    }
+    assert list(document["model"]["vocab"].values()) == list(range(subset.size))
+    assert [token["content"] for token in document["added_tokens"]] == ["<s>", "</s>"]
+    assert subset.to_json() == toy(5).subset(["fi", "el"]).to_json()
+
+
+def test_learned_merges_go_in_and_out(tokenizer: ModularTokenizer) -> None:
+    again = ModularTokenizer.from_learned(tokenizer.learned(), algorithm="bpe-seq", k=296)
+    assert again.signature == tokenizer.signature
+
+
+def _edited(seed: int, **changes: object) -> ModularTokenizer:
+    good = toy(seed)
+    fields = {name: getattr(good, name) for name in good.__dataclass_fields__}
+    return ModularTokenizer(**{**fields, **changes})
+
+
+def test_every_broken_promise_is_told() -> None:
+    good = toy(5)
+    base = len(good.vocabulary.specials) + 256
+    merges, members = good.merges.copy(), good.token_membership.copy()
+    of_merges = good.merge_membership.copy()
+    last = len(merges) - 1
+
+    def swapped(rank: int, place: int, value: int) -> np.ndarray:
+        copy = merges.copy()
+        copy[rank, place] = value
+        return copy
+
+    tall = int(np.flatnonzero((merges[:, :2] >= base).any(axis=1))[0])
+    part = int(merges[tall, :2].max())
+    column = int(np.flatnonzero(of_merges[tall])[0])
+    without_part = members.copy()
+    without_part[part, column] = False
+    without_maker = of_merges.copy()
+    without_maker[merges[:, 2] == part, column] = False
+    no_byte = members.copy()
+    no_byte[base - 1, 0] = False
+    nobody = of_merges.copy()
+    nobody[0] = False
+    upside_down = merges[::-1].copy()
+    cases: list[tuple[dict[str, object], str]] = [
+        ({"scheme": "none"}, "field 'scheme'"),
+        ({"languages": ()}, "field 'languages'"),
+        ({"languages": ("en", "en", "fr", "el")}, "field 'languages'"),
+        ({"languages": ("en", "../x", "fr", "el")}, "'../x' is no name"),
+        ({"merges": swapped(last, 2, base - 1)}, f"merge {last} holds no token's id"),
+        ({"merges": swapped(3, 0, 10**6)}, "merge 3 holds no token's id"),
+        ({"merges": swapped(2, 0, 0)}, "merge 2 holds no token's id"),
+        ({"merges": np.vstack([merges[:5], merges[:1], merges[6:]])}, "pair of an earlier one"),
+        ({"merges": upside_down}, "not made before it"),
+        ({"merges": merges[:, :2]}, "expected (M, 3)"),
+        ({"merges": merges[:0]}, f"none makes token {base}"),
+        ({"token_membership": without_part}, "a token of it is not"),
+        ({"merge_membership": without_maker}, "no earlier merge for a part"),
+        ({"token_membership": no_byte}, f"token {base - 1} is not in every language"),
+        ({"merge_membership": nobody}, "row 0 belongs to no language"),
+        ({"token_membership": members[:-1]}, "field 'token_membership': shape"),
+        ({"token_membership": np.ones_like(members)}, "but no merge that makes it"),
+    ]
+    for changes, message in cases:
+        with pytest.raises(ModtokError) as caught:
+            validate(_edited(5, **changes), "here")
+        assert message in str(caught.value)
+        assert str(caught.value).startswith("here: field ")
+
+
+def test_a_result_that_is_not_the_concatenation_is_told() -> None:
+    good = toy(5)
+    lengths = good.vocabulary.lengths
+    same = [
+        (rank, int(other))
+        for rank, row in enumerate(good.merges.tolist())
+        for other in good.merges[:, 2].tolist()
+        if other != row[2] and lengths[other] == lengths[row[2]]
+    ]
+    rank, other = random.Random(0).choice(same)
+    merges = good.merges.copy()
+    merges[rank, 2] = other
+    with pytest.raises(ModtokError, match=f"merge {rank} does not give its result"):
+        validate(_edited(5, merges=merges), "here")
+
+
+def test_a_special_token_that_spells_like_another_is_refused() -> None:
+    with pytest.raises(ModtokError, match="two tokens are spelled 'a'"):
+        validate(toy(1, specials=("a",)), "here")

@@ -1,0 +1,193 @@
+"""Unigram as artefact: three encoders agree on every subset, nothing is lost, files round-trip."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sentencepiece
+import tokenizers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.learn.merges import byte_order
+from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces, make_pieces
+from modtok_cli.modular.open import open_bytes, open_tokenizer
+from modtok_cli.modular.piece_vocabulary import PieceVocabulary
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.text.counter import count_documents
+
+SPECIALS = (UNKNOWN, "<|endoftext|>")
+ALPHABET = "ab é1▁\n\t👍x"
+
+
+def learned(pieces: dict[str, tuple[float, str]]) -> LearnedPieces:
+    """piece → (score, languages as letters)."""
+    languages = "pqr"
+    membership = np.array([[name in own for name in languages] for _, own in pieces.values()])
+    return make_pieces(
+        list(languages),
+        SPECIALS,
+        [piece.encode() for piece in pieces],
+        [score for score, _ in pieces.values()],
+        membership.reshape(len(pieces), 3),
+    )
+
+
+SMALL = learned(
+    {
+        " ": (-2.0, "pqr"),
+        "a": (-2.5, "p"),
+        " a": (-3.0, "pq"),
+        "ab": (-3.5, "p"),
+        "b": (-3.0, "q"),
+        "ba": (-4.5, "qr"),
+        "  ": (-3.5, "r"),
+        "é": (-6.0, "r"),
+        "aé": (-5.0, "p"),
+        "1": (-3.0, "pr"),
+        " ab": (-5.5, "q"),
+        "👍x": (-7.0, "p"),
+    }
+)
+TOKENIZER = ModularTokenizer.from_pieces(SMALL, algorithm="unigram-merge", k=300)
+SUBSETS = ["pqr", "p", "q", "r", "pq", "pr", "qr"]
+
+pieces = st.dictionaries(
+    st.text("ab é👍x", min_size=1, max_size=4).filter(
+        lambda text: " " not in text[1:] or not text.strip()
+    ),
+    st.tuples(st.integers(-64, -1).map(lambda n: n / 4), st.sampled_from(SUBSETS)),
+    min_size=1,
+    max_size=15,
+).map(lambda found: {**found, " ": (-2.0, "pqr")})
+texts = st.lists(st.text(ALPHABET, max_size=12) | st.text(max_size=8), max_size=8)
+
+
+def libraries(tokenizer: Subtokenizer) -> tuple[tokenizers.Tokenizer, object]:
+    processor = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.to_model())
+    return tokenizers.Tokenizer.from_buffer(tokenizer.to_json()), processor
+
+
+@settings(max_examples=150, deadline=None)
+@given(pieces, st.sampled_from(SUBSETS), texts)
+def test_three_encoders_agree_and_lose_nothing(
+    found: dict[str, tuple[float, str]], subset: str, samples: list[str]
+) -> None:
+    tokenizer = ModularTokenizer.from_pieces(learned(found), algorithm="unigram-merge", k=300)
+    ours = tokenizer.subset(subset)
+    library, processor = libraries(ours)
+    for text, ids in zip(samples, ours.encode_batch(samples), strict=True):
+        assert ours.decode(ids) == text
+        assert ours.encode(text).tolist() == ids.tolist()
+        assert library.encode(text).ids == ids.tolist()
+        assert library.decode(ids.tolist(), skip_special_tokens=False) == text
+        assert processor.encode(text) == ids.tolist()
+        # SentencePiece decodes NUL and all else; an empty text is an empty list there.
+        assert processor.decode(ids.tolist()) == text or text == ""
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(SUBSETS), texts)
+def test_a_subset_is_the_tokenizer_of_its_own_file(subset: str, samples: list[str]) -> None:
+    cut = TOKENIZER.subset(subset)
+    for data in (cut.to_json(), cut.to_model()):
+        again = open_bytes(data, "again", "again")
+        assert isinstance(again, Subtokenizer)
+        assert again.signature == cut.signature
+        assert again.to_json() == cut.to_json() or not again.languages
+        for text in samples:
+            assert again.encode(text).tolist() == cut.encode(text).tolist()
+
+
+def test_global_ids_are_those_of_the_whole() -> None:
+    cut = TOKENIZER.subset("q")
+    whole = TOKENIZER.full()
+    text = "ab ab  baé\n1"
+    assert whole.decode(cut.encode_global(text)) == text
+    assert set(cut.encode_global(text).tolist()) <= set(cut.global_ids.tolist())
+
+
+def test_word_counts_give_the_tokens_of_the_text() -> None:
+    text = "ab a  ab 11\n\té▁ xx aba " * 3
+    for subset in SUBSETS:
+        cut = TOKENIZER.subset(subset)
+        counts = count_documents([[text.encode()]], "unigram")
+        ids = cut.encode(text)
+        assert int(cut.token_lengths(counts) @ counts.counts) == len(ids)
+        assert (
+            cut.token_occurrences(counts).tolist() == np.bincount(ids, minlength=cut.size).tolist()
+        )
+    with pytest.raises(ModtokError, match="pre-tokenizer 'bpe'"):
+        cut.token_lengths(count_documents([[b"a"]], "bpe"))
+
+
+def test_special_tokens_are_text_unless_asked_for() -> None:
+    text = "a<|endoftext|>b"
+    assert TOKENIZER.full().decode(TOKENIZER.full().encode(text)) == text
+    assert 1 not in TOKENIZER.full().encode(text)
+    assert TOKENIZER.full().encode(text, specials=True).tolist().count(1) == 1
+    assert 0 not in TOKENIZER.full().encode(UNKNOWN)
+
+
+def test_a_long_text_on_threads_and_long_words() -> None:
+    text = "ab a  ab 11\n\té▁ xx aba " * 3 + "ab" * 3000
+    whole = TOKENIZER.full()
+    expected = whole.encode(text).tolist()
+    assert [ids.tolist() for ids in whole.encode_batch([text] * 400, threads=3)] == [expected] * 400
+
+
+def test_directory(tmp_path: Path) -> None:
+    directory = tmp_path / "tokenizer"
+    TOKENIZER.save(directory, {"p": TOKENIZER.subset("p").to_json()})
+    again = ModularTokenizer.load(directory)
+    assert again.signature == TOKENIZER.signature
+    assert again.segmentation == "unigram"
+    assert isinstance(again.vocabulary, PieceVocabulary)
+    assert again.scores is not None
+    assert TOKENIZER.scores is not None
+    assert again.scores.tobytes() == TOKENIZER.scores.tobytes()
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(directory / "tokenizer.model"))
+    library = tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
+    text = "ab ab  baé\n1▁"
+    ids = again.full().encode(text).tolist()
+    assert processor.encode(text) == library.encode(text).ids == ids
+    assert [processor.get_score(i) for i in range(again.size)] == again.scores.tolist()
+    cut = open_tokenizer(f"{directory}@p,r")
+    assert cut.encode(text).tolist() == TOKENIZER.subset("pr").encode(text).tolist()
+    TOKENIZER.save(directory)  # again, over itself
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        ({}, "no pieces"),
+        ({"a": (-1.0, "pq")}, "'r' has no pieces"),
+        ({"a": (-1.0, "")}, "belongs to no language"),
+        ({"a b": (-1.0, "pqr")}, "across a cut"),
+        ({"a1": (-1.0, "pqr")}, "across a cut"),
+        ({"a\n": (-1.0, "pqr")}, "across a cut"),
+        ({"a": (float("nan"), "pqr")}, "scores"),
+    ],
+)
+def test_what_is_no_unigram_vocabulary(found: dict[str, tuple[float, str]], message: str) -> None:
+    with pytest.raises(ModtokError, match=message):
+        ModularTokenizer.from_pieces(learned(found), algorithm="unigram", k=300)
+
+
+def test_a_damaged_model_and_one_by_merges() -> None:
+    data = TOKENIZER.full().to_model()
+    for damaged in (data[:-200], data[:40], b"\xff" * 40):
+        with pytest.raises(ModtokError, match="no kind of tokenizer"):
+            open_bytes(damaged, "x.model", "x.model")
+    by_merges = Subtokenizer(
+        Vocabulary.from_tokens((), [bytes([byte]) for byte in byte_order()]),
+        np.zeros((0, 3), dtype=np.int32),
+        scheme="bpe",
+    )
+    with pytest.raises(UsageError, match="merges"):
+        by_merges.to_model()

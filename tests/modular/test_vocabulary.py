@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers.pre_tokenizers import ByteLevel
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.modular.vocabulary import BYTE_ORDER, Vocabulary, gather, spell, unspell
+
+tokens = st.lists(st.binary(min_size=1, max_size=6), unique=True, max_size=20)
+
+
+def test_the_spelling_is_the_librarys() -> None:
+    assert {spell(bytes([byte])) for byte in range(256)} == set(ByteLevel.alphabet())
+    splitter = ByteLevel(add_prefix_space=False, use_regex=False)
+    for text in ("naïve café\n", " \t\r\n\0", "किताब 👍🏽", "▁"):
+        assert spell(text.encode()) == splitter.pre_tokenize_str(text)[0][0]
+
+
+def test_bytes_are_in_the_order_of_their_visible_characters() -> None:
+    assert [spell(bytes([byte])) for byte in BYTE_ORDER.tolist()] == sorted(ByteLevel.alphabet())
+
+
+@given(st.binary(max_size=50))
+def test_spelling_goes_both_ways(data: bytes) -> None:
+    back = unspell(spell(data))
+    assert back is not None
+    assert back.tobytes() == data
+
+
+@given(st.text(max_size=5))
+def test_what_is_no_spelling_is_told(text: str) -> None:
+    alphabet = set(ByteLevel.alphabet())
+    assert (unspell(text) is None) == any(character not in alphabet for character in text)
+
+
+@given(tokens)
+def test_a_vocabulary_gives_back_its_tokens(entries: list[bytes]) -> None:
+    vocabulary = Vocabulary.from_tokens(("<s>",), entries)
+    assert len(vocabulary) == len(entries) + 1
+    assert vocabulary.tokens() == [b"<s>", *entries]
+    assert [vocabulary.find(entry) for entry in entries] == list(range(1, len(entries) + 1))
+    assert vocabulary.find(b"no such token") is None
+    assert vocabulary.find(b"<s>") is None or b"<s>" in entries
+    again = Vocabulary.from_spellings(("<s>",), vocabulary.spellings(), "here")
+    assert again.tokens() == vocabulary.tokens()
+    for byte in range(256):
+        assert vocabulary.byte_ids[byte] == (vocabulary.find(bytes([byte])) or -1)
+
+
+@given(tokens.filter(bool), st.lists(st.integers(0, 1000), max_size=30))
+def test_gather_and_decode_concatenate(entries: list[bytes], picks: list[int]) -> None:
+    ids = [pick % len(entries) for pick in picks]
+    vocabulary = Vocabulary.from_tokens((), entries)
+    joined = b"".join(entries[i] for i in ids)
+    data, offsets = gather(vocabulary.data, vocabulary.offsets, np.array(ids, dtype=np.int64))
+    assert data.tobytes() == joined
+    assert np.diff(offsets).tolist() == [len(entries[i]) for i in ids]
+    assert vocabulary.decode_bytes(ids) == joined
+
+
+@pytest.mark.parametrize("bad", [-1, 3, 2**40])
+def test_an_id_outside_is_an_error(bad: int) -> None:
+    vocabulary = Vocabulary.from_tokens((), [b"a", b"b", b"c"])
+    with pytest.raises(ModtokError, match=f"token id {bad} is outside the vocabulary of 3"):
+        vocabulary.decode_bytes([0, bad])
+
+
+@pytest.mark.parametrize("bad", ["a b", "€", "", "a\ud800"])
+def test_a_token_that_spells_nothing_is_named(bad: str) -> None:
+    with pytest.raises(ModtokError, match=r"here: field 'model.vocab': token 2 "):
+        Vocabulary.from_spellings(("<s>",), ["<s>", "a", bad, "b"], "here")
