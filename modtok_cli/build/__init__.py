@@ -1,0 +1,1 @@
+"""Files in, a tokenizer directory out: joins text, learning and the artefact."""

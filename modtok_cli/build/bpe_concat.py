@@ -1,0 +1,98 @@
+"""`modtok bpe-concat`: independently trained BPE tokenizers, naively put together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.learn.concatenation import concatenate
+from modtok_cli.learn.state import GlobalMerges
+from modtok_cli.modular.open import open_tokenizer
+from modtok_cli.modular.serialize import tokenizer_json
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class Concatenation:
+    """A plain `tokenizer.json`, its size, and how many of its tokens no text can reach."""
+
+    data: bytes
+    size: int
+    unreached: int
+
+
+def bpe_concat(tokenizers: Sequence[str]) -> Concatenation:
+    """Append to the first tokenizer the tokens and merges that the others have beyond it.
+
+    This is the paper's baseline, and deliberately naive: the order decides, and tokens of
+    the later languages may no longer be formed.
+
+    Args:
+        tokenizers: byte-level BPE tokenizers of one pre-tokenizer (files of `modtok bpe`,
+            references, `DIR@fi`), in order.
+
+    Raises:
+        UsageError: fewer than two, or tokenizers that do not go together.
+        ModtokError: one is missing or damaged.
+    """
+    if len(tokenizers) < 2:
+        raise UsageError("one tokenizer needs no concatenation", remedy="name two or more")
+    opened = [plain(spec) for spec in tokenizers]
+    for spec, tokenizer in zip(tokenizers, opened, strict=True):
+        if tokenizer.scheme != opened[0].scheme:
+            raise UsageError(
+                f"cuts words by '{tokenizer.scheme}', {tokenizers[0]} by '{opened[0].scheme}'",
+                where=spec,
+            )
+    whole = concatenate([merges_of(tokenizer) for tokenizer in opened])
+    vocabulary = Vocabulary(whole.specials, whole.token_data, whole.token_offsets)
+    provenance = {
+        "format": 1,
+        "languages": list(
+            dict.fromkeys(language for tokenizer in opened for language in tokenizer.languages)
+        ),
+        "parent": None,
+        "scheme": opened[0].scheme,
+        "segmentation": "merges",
+        "concatenated": [tokenizer.signature for tokenizer in opened],
+    }
+    data = tokenizer_json(vocabulary, whole.merges, str(opened[0].scheme), provenance)
+    made = Subtokenizer(vocabulary, whole.merges, scheme=str(opened[0].scheme))
+    return Concatenation(data, made.size, unreached(made))
+
+
+def plain(spec: str) -> Subtokenizer:
+    """The byte-level BPE tokenizer that `spec` names.
+
+    Raises:
+        UsageError: it is of another kind.
+    """
+    tokenizer = open_tokenizer(spec)
+    if not isinstance(tokenizer, Subtokenizer) or tokenizer.segmentation != "merges":
+        raise UsageError(
+            "is no byte-level BPE tokenizer of ours, so its merges cannot be appended",
+            where=spec,
+            remedy="give files that 'modtok bpe' wrote",
+        )
+    return tokenizer
+
+
+def merges_of(tokenizer: Subtokenizer) -> GlobalMerges:
+    """A tokenizer's tokens and merges, as learning holds them."""
+    vocabulary = tokenizer.vocabulary
+    return GlobalMerges(vocabulary.specials, vocabulary.data, vocabulary.offsets, tokenizer.merges)
+
+
+def unreached(tokenizer: Subtokenizer) -> int:
+    """How many tokens are not what encoding their own bytes gives."""
+    vocabulary = tokenizer.vocabulary
+    first = len(vocabulary.specials)
+    ids, ends = tokenizer.encoder.words_flat(vocabulary.data, vocabulary.offsets[first:])
+    alone = np.diff(ends) == 1
+    same = np.zeros(len(alone), dtype=np.bool_)
+    same[alone] = ids[ends[:-1][alone]] == np.flatnonzero(alone) + first
+    return int((~same).sum())

@@ -1,0 +1,63 @@
+"""Is the output of a build there already, made with these very settings?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.progress import Progress
+from modtok_cli.build.report import BuildReport
+from modtok_cli.modular.tokenizer import ModularTokenizer
+
+
+def finished(
+    output: Path,
+    algorithm: str,
+    segmentation: str,
+    languages: Sequence[str],
+    k: int,
+    settings: Mapping[str, Any],
+    specials: Sequence[str],
+    force: bool,
+    progress: Progress,
+) -> BuildReport | None:
+    """The report of an output that is there already with these settings, None to go on.
+
+    Raises:
+        UsageError: something else is there and `force` was not given.
+    """
+    if force or not output.exists():
+        return None
+    remedy = "choose another -o, or --force to replace it"
+    if not (output / "manifest.json").is_file():
+        raise UsageError("is there and is no tokenizer directory", where=str(output), remedy=remedy)
+    there = ModularTokenizer.load(output)
+    same = (
+        there.algorithm == algorithm
+        and there.segmentation == segmentation
+        and sorted(there.languages) == sorted(languages)
+        and there.k == k
+        and dict(there.settings) == dict(settings)
+        and there.vocabulary.specials == tuple(specials)
+    )
+    if not same:
+        raise UsageError(
+            f"is there, made by {there.algorithm} with other settings "
+            f"({', '.join(there.languages)}; k = {there.k})",
+            where=str(output),
+            remedy=remedy,
+        )
+    progress.warn(f"{output} is finished already, with these settings; --force makes it again")
+    return report_of(there, output)
+
+
+def report_of(tokenizer: ModularTokenizer, output: Path) -> BuildReport:
+    """A row per language of a tokenizer that is there."""
+    sizes = tokenizer.token_membership.sum(axis=0)
+    lines = [
+        {"language": language, "tokens": int(size), "total": tokenizer.size}
+        for language, size in zip(tokenizer.languages, sizes, strict=True)
+    ]
+    return BuildReport(output, tokenizer.signature, lines)

@@ -1,0 +1,70 @@
+"""Monolingual references: the tokenizers that subtokenizers are measured against."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.learn.bpe import learn_plain
+from modtok_cli.learn.state import GlobalMerges
+from modtok_cli.modular.serialize import tokenizer_json
+from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.text.counts import WordCounts
+
+
+def reference_json(
+    language: str,
+    counts: WordCounts,
+    k: int,
+    specials: Sequence[str],
+    *,
+    progress: Progress = SILENT,
+) -> bytes:
+    """A plain BPE of one language as `tokenizer.json`.
+
+    Its provenance holds `counts`, how often each token occurs in the training text: with
+    them the references also tell in which language a line is written (`measure.identify`).
+    """
+    grown = learn_plain(counts, k, specials, label=f"{language} alone", progress=progress)
+    return _reference(language, counts, k, grown.merges, np.asarray(grown.frequency))
+
+
+def reference_of(language: str, counts: WordCounts, k: int, longer: GlobalMerges) -> bytes:
+    """As `reference_json`, from a plain BPE of the same counts that went on beyond k tokens.
+
+    Its first k tokens are what learning to k gives; only their frequencies are counted anew.
+    """
+    from modtok_cli.learn.sequential import segment
+
+    merges = longer
+    if longer.tokens > k:
+        last = int(np.argmax(longer.merges[:, 2] == k - 1)) if k > longer.base else -1
+        merges = longer.cut(k, last + 1)
+    symbols, offsets = segment(merges, counts, np.ones(len(merges.merges), dtype=np.uint8))
+    frequency = np.zeros(merges.tokens, dtype=np.int64)
+    np.add.at(frequency, symbols, np.repeat(counts.counts, np.diff(offsets)))
+    return _reference(language, counts, k, merges, frequency)
+
+
+def _reference(
+    language: str,
+    counts: WordCounts,
+    k: int,
+    merges: GlobalMerges,
+    frequency: npt.NDArray[np.int64],
+) -> bytes:
+    vocabulary = Vocabulary(merges.specials, merges.token_data, merges.token_offsets)
+    provenance = {
+        "format": 1,
+        "languages": [language],
+        "parent": None,
+        "scheme": counts.scheme,
+        "segmentation": "merges",
+        "k": k,
+        "corpus": counts.fingerprint(),
+        "counts": frequency.tolist(),
+    }
+    return tokenizer_json(vocabulary, merges.merges, counts.scheme, provenance)

@@ -1,0 +1,25 @@
+"""What a build tells its caller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+# The end-of-text token separates documents in pretraining; padding fills batches.
+DEFAULT_SPECIALS = ("<|endoftext|>", "<|pad|>")
+
+
+@dataclass
+class BuildReport:
+    """Where the output lies, and a row of figures per language or tokenizer."""
+
+    output: Path
+    signature: str
+    lines: list[dict[str, Any]] = field(default_factory=list)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows, each with the place and the signature of what was written."""
+        return [
+            {**line, "output": str(self.output), "signature": self.signature} for line in self.lines
+        ]

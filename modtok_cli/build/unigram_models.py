@@ -1,0 +1,190 @@
+"""Monolingual Unigram models: learned, written as files, and read from files again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.learn.pieces import LearnedPieces, make_pieces
+from modtok_cli.learn.unigram import SPACE
+from modtok_cli.modular.open import open_bytes
+from modtok_cli.modular.piece_vocabulary import PieceVocabulary, check_pieces
+from modtok_cli.modular.search import open_search
+from modtok_cli.modular.sentencepiece_file import (
+    NORMAL,
+    UNIGRAM,
+    USER_DEFINED,
+    kind_name,
+    read_model,
+)
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.unigram_file import unigram_json
+from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.pretokens import UNIGRAM as SCHEME
+
+
+def tokenizer_of(model: LearnedPieces, name: str) -> Subtokenizer:
+    """A learned model as a tokenizer by itself."""
+    vocabulary = PieceVocabulary(model.specials, model.token_data, model.token_offsets)
+    return Subtokenizer(
+        vocabulary,
+        np.zeros((0, 3), dtype=np.int32),
+        scheme=SCHEME,
+        segmentation=SCHEME,
+        languages=model.languages,
+        name=name,
+        search=open_search(vocabulary, model.scores, SCHEME, SCHEME),
+    )
+
+
+def model_json(language: str, model: LearnedPieces, counts: WordCounts, k: int) -> bytes:
+    """The `tokenizer.json` of a monolingual model, which also serves as reference.
+
+    Its provenance holds `counts`, how often each token occurs in the training text: with
+    them references tell in which language a line is written (`measure.identify`).
+    """
+    tokenizer = tokenizer_of(model, language)
+    assert isinstance(tokenizer.vocabulary, PieceVocabulary)
+    assert tokenizer.scores is not None
+    provenance = {
+        "format": 1,
+        "languages": [language],
+        "parent": None,
+        "scheme": SCHEME,
+        "segmentation": SCHEME,
+        "k": k,
+        "corpus": counts.fingerprint(),
+        "counts": tokenizer.token_occurrences(counts).tolist(),
+    }
+    return unigram_json(tokenizer.vocabulary, tokenizer.scores, provenance)
+
+
+def find_model(directory: Path, language: str) -> Path | None:
+    """The model of a language in a directory: `<lang>.json`, else `<lang>.model`."""
+    for suffix in (".json", ".model"):
+        path = directory / f"{language}{suffix}"
+        if path.is_file():
+            return path
+    return None
+
+
+def read_language_model(
+    path: Path, language: str, specials: Sequence[str]
+) -> tuple[LearnedPieces, Subtokenizer | None]:
+    """The pieces of a model file, ours or SentencePiece's, with our special tokens.
+
+    Of another program's `.model` the ordinary pieces are taken. Gives the tokenizer too
+    where the file is ours.
+
+    Raises:
+        ModtokError: a tokenizer of another kind, a model that normalizes its text, or pieces
+            that reach across our words; names the file.
+    """
+    where = str(path)
+    data = path.read_bytes()
+    if path.suffix == ".json":
+        opened = open_bytes(data, language, where)
+        if not isinstance(opened, Subtokenizer) or opened.scores is None:
+            raise ModtokError(
+                "is no Unigram tokenizer of ours, models of different kinds do not merge",
+                where=where,
+                remedy="learn it with 'modtok unigram', or give a SentencePiece .model",
+            )
+        vocabulary, scores = opened.vocabulary, opened.scores
+        first = len(vocabulary.specials) + 256
+        pieces, kept = vocabulary.tokens()[first:], scores[first:]
+        byte_scores = scores[first - 256 : first]
+        model = _model(language, specials, pieces, kept.tolist(), byte_scores.tolist())
+        return model, opened if vocabulary.specials == tuple(specials) else None
+    model_file = read_model(data, where)
+    if model_file.model_type != UNIGRAM:
+        raise ModtokError(
+            f"is a SentencePiece model of type '{kind_name(model_file.model_type)}', not Unigram",
+            where=where,
+            remedy="train it with --model_type=unigram",
+        )
+    if model_file.charsmap:
+        raise ModtokError(
+            f"normalizes its text ('{model_file.normalizer}'), so what it decodes is not what "
+            "was written",
+            where=where,
+            remedy="train it with --normalization_rule_name=identity",
+        )
+    if USER_DEFINED in model_file.kinds:
+        raise ModtokError(
+            "has user-defined pieces, which are no part of a Unigram model", where=where
+        )
+    space = " " if model_file.escape_spaces else SPACE
+    rows = [
+        (piece.replace(SPACE, space).encode(), score)
+        for piece, score, kind in zip(
+            model_file.pieces, model_file.scores, model_file.kinds, strict=True
+        )
+        if kind == NORMAL and piece not in specials
+    ]
+    if not rows:
+        raise ModtokError("has no pieces", where=where)
+    model = _model(language, specials, [piece for piece, _ in rows], [score for _, score in rows])
+    vocabulary = PieceVocabulary(model.specials, model.token_data, model.token_offsets)
+    try:
+        check_pieces(vocabulary, model.scores, where)
+    except ModtokError as error:
+        raise ModtokError(
+            error.what,
+            where=where,
+            remedy="train it with --split_digits and --split_by_whitespace",
+        ) from error
+    return model, None
+
+
+def _model(
+    language: str,
+    specials: Sequence[str],
+    pieces: list[bytes],
+    scores: list[float],
+    byte_scores: list[float] | None = None,
+) -> LearnedPieces:
+    own = np.ones((len(pieces), 1), dtype=np.bool_)
+    return make_pieces([language], specials, pieces, scores, own, byte_scores)
+
+
+def parse_weights(text: str | None, languages: Sequence[str]) -> dict[str, float]:
+    """`--weights fr=2,en=0.5`: a factor for the counts of each language; 1 for the others.
+
+    "equal" gives every language the same total; that needs the counts and is left to the
+    caller, as {}.
+
+    >>> parse_weights("fr=2", ["en", "fr"])
+    {'en': 1.0, 'fr': 2.0}
+
+    Raises:
+        UsageError: no number, a number below 0, or a language that is not there.
+    """
+    weights = dict.fromkeys(languages, 1.0)
+    if text is None:
+        return weights
+    if text.strip() == "equal":
+        return {}
+    for part in text.split(","):
+        language, sign, number = (word.strip() for word in part.partition("="))
+        try:
+            value = float(number)
+        except ValueError:
+            value = -1.0
+        if not sign or not 0 <= value < float("inf"):
+            raise UsageError(
+                f"'{part}' is no weight", where="--weights", remedy="write fr=2,en=0.5 or equal"
+            )
+        if language not in weights:
+            raise UsageError(
+                f"no language '{language}'",
+                where="--weights",
+                remedy=f"there are: {', '.join(languages)}",
+            )
+        weights[language] = value
+    if not any(weights.values()):
+        raise UsageError("all weights are 0", where="--weights")
+    return weights

@@ -1,0 +1,84 @@
+"""What a build leaves when the machine, or the user, ends it."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support import SAMPLE, hear_ctrl_c
+
+from modtok_cli.base import memory
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.progress import Silent
+from modtok_cli.build.bpe_seq import bpe_seq
+from modtok_cli.build.corpora import LONGEST_WORD, count_language
+from modtok_cli.modular.tokenizer import ModularTokenizer
+
+COMMAND = [sys.executable, "-m", "modtok_cli", "bpe-seq", "--data", str(SAMPLE / "data")]
+
+
+def small_files_only() -> None:
+    """No file may grow beyond 20,000 bytes: writing fails half way, as on a full disk."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+
+def test_full_disk(tmp_path: Path) -> None:
+    command = [*COMMAND, "--langs", "en,fi", "-k", "2000", "-o", str(tmp_path / "tok")]
+    done = subprocess.run(
+        command, preexec_fn=small_files_only, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "tok: cannot write: File too large; nothing was changed" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_full_disk_keeps_the_older_tokenizer(tmp_path: Path) -> None:
+    bpe_seq(["en"], data=SAMPLE / "data", output=tmp_path / "tok", k=300)
+    command = [*COMMAND, "--langs", "en,fi", "-k", "2000", "-o", str(tmp_path / "tok"), "--force"]
+    subprocess.run(command, preexec_fn=small_files_only, capture_output=True, check=False)
+    assert ModularTokenizer.load(tmp_path / "tok").k == 300
+
+
+def test_ctrl_c(tmp_path: Path) -> None:
+    """Counting and learning this text take some seconds; the signal comes in the middle."""
+    data = tmp_path / "data"
+    data.mkdir()
+    text = "".join(f"word{i} other{i * 7}\n" for i in range(300_000))
+    (data / "en.txt").write_text(text)
+    command = [sys.executable, "-m", "modtok_cli", "bpe-seq", "-k", "60000", "--data", str(data)]
+    process = subprocess.Popen(
+        [*command, "-o", str(tmp_path / "tok")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=hear_ctrl_c,
+    )
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert out == ""
+    assert err.count("\n") <= 1
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_overlong_words_are_left_out_and_told(tmp_path: Path) -> None:
+    place = tmp_path / "en.txt"
+    place.write_text("a few words " + "x" * (LONGEST_WORD + 1) + " and more\n")
+    progress = Silent()
+    counts = count_language("en", [place], "strict", progress)
+    assert counts.words() == [b" and", b" few", b" more", b" words", b"a"]
+    assert "1 words of more than 65,536 bytes" in progress.warnings[0]
+
+
+def test_memory_is_checked_beforehand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available", lambda: 1000)
+    with pytest.raises(ModtokError, match=r"learning en needs about .* GiB of memory"):
+        bpe_seq(["en"], data=SAMPLE / "data", output=tmp_path / "tok", k=300)
+    assert list(tmp_path.iterdir()) == []
