@@ -1,0 +1,1 @@
+"""Tokenizers and texts in, tables out."""

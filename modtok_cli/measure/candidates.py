@@ -1,0 +1,76 @@
+"""The tokenizers of a measurement: those named, and each language's own where asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from modtok_cli.base.progress import Progress
+from modtok_cli.modular.open import open_tokenizer
+from modtok_cli.modular.protocol import Tokenizer
+
+EACH = "each"
+"""`DIR@each` is, for a text in language l, the subtokenizer of l."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A tokenizer to measure; `only` restricts it to texts of one language."""
+
+    tokenizer: Tokenizer
+    label: str
+    only: str | None = None
+
+    def fits(self, language: str) -> bool:
+        """Whether texts of a language are to be measured with it."""
+        return self.only in (None, language)
+
+
+def is_each(spec: str) -> bool:
+    """Whether a tokenizer argument means the subtokenizer of each text's language."""
+    return spec.endswith("@" + EACH)
+
+
+def open_named(specs: Iterable[str]) -> list[Candidate]:
+    """The tokenizers that serve every text, in the order given; `DIR@each` is passed over."""
+    opened = (open_tokenizer(spec) for spec in specs if not is_each(spec))
+    return [Candidate(tokenizer, tokenizer.name) for tokenizer in opened]
+
+
+def schemes_of(candidates: Sequence[Candidate], specs: Iterable[str]) -> list[str]:
+    """The pre-tokenizers by which words must be counted for these tokenizers.
+
+    What `DIR@each` asks for its manifest tells, before it is known which languages come.
+    """
+    from modtok_cli.modular.manifest import read_manifest
+
+    found = [candidate.tokenizer.scheme for candidate in candidates]
+    found += [
+        str(read_manifest(Path(spec.rpartition("@")[0]))["scheme"])
+        for spec in filter(is_each, specs)
+    ]
+    return [scheme for scheme in found if scheme is not None]
+
+
+def open_each(
+    specs: Iterable[str], languages: Sequence[str], progress: Progress
+) -> list[Candidate]:
+    """Of every `DIR@each`, the subtokenizer of each language; says for which there is none."""
+    from modtok_cli.modular.tokenizer import ModularTokenizer
+
+    found: list[Candidate] = []
+    for spec in filter(is_each, specs):
+        modular = ModularTokenizer.load(Path(spec.rpartition("@")[0]))
+        for language in languages:
+            if language in modular.languages:
+                found.append(Candidate(modular.subset([language]), spec, language))
+            else:
+                progress.warn(f"{spec}: no subtokenizer for {language}")
+    return found
+
+
+def in_order(candidates: Sequence[Candidate], specs: Sequence[str]) -> list[Candidate]:
+    """Candidates as their specs were named on the command line."""
+    place = {spec: i for i, spec in reversed(list(enumerate(specs)))}
+    return sorted(candidates, key=lambda candidate: place.get(candidate.label, len(place)))

@@ -1,0 +1,99 @@
+"""`modtok corpus stats`: what a text holds, its tokens under a tokenizer among it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.measure.candidates import is_each, open_each, open_named
+from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.text.corpus import count_files
+from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.pretokens import BPE
+from modtok_cli.text.readers import read_batches
+from modtok_cli.text.stats import corpus_stats as text_stats
+from modtok_cli.text.table_files import is_table
+
+
+def corpus_stats(
+    files: Mapping[str, Sequence[Path | str]],
+    *,
+    tokenizer: str | None = None,
+    errors: str = "strict",
+    samples: int = 0,
+    threads: int | None = None,
+    progress: Progress = SILENT,
+) -> list[dict[str, Any]]:
+    """A row for each language: what `text.stats.corpus_stats` tells, and its tokens.
+
+    Args:
+        files: as `workspace.language_files` or `workspace.by_language` gives them.
+        tokenizer: as `modular.open.open_tokenizer` takes it, or `DIR@each`: each language
+            by its own subtokenizer; None for no tokens.
+
+    Returns:
+        Rows sorted by language; `tokens` is None without a tokenizer, or where `DIR@each`
+        has none for the language.
+
+    Raises:
+        ModtokError: a file is missing, damaged or empty, or only word counts are there and
+            the tokenizer needs the text.
+    """
+    of = _tokenizers(tokenizer, sorted(files), progress) if tokenizer else {}
+    tables: dict[str, WordCounts] = {}
+    found = text_stats(
+        files,
+        errors=errors,
+        samples=samples,
+        threads=threads,
+        progress=progress,
+        counted=tables.__setitem__ if of else None,
+    )
+    rows = []
+    for stats in found:
+        row = asdict(stats)
+        used = of.get(stats.language)
+        name = stats.language
+        row["tokens"] = _tokens(used, tables[name], files[name], errors, progress) if used else None
+        rows.append(row)
+    return rows
+
+
+def _tokenizers(spec: str, languages: Sequence[str], progress: Progress) -> dict[str, Tokenizer]:
+    if not is_each(spec):
+        one = open_named([spec])[0].tokenizer
+        return dict.fromkeys(languages, one)
+    found = open_each([spec], languages, progress)
+    return {candidate.only: candidate.tokenizer for candidate in found if candidate.only}
+
+
+def _tokens(
+    tokenizer: Tokenizer,
+    counts: WordCounts,
+    files: Sequence[Path | str],
+    errors: str,
+    progress: Progress,
+) -> int:
+    """Tokens of a language's files: by their words where these are what it cuts, else as read."""
+    scheme = tokenizer.scheme
+    if scheme == BPE:
+        return int(tokenizer.token_lengths(counts) @ counts.counts)
+    if scheme is not None:
+        counts = count_files(files, scheme, errors, progress, None)
+        return int(tokenizer.token_lengths(counts) @ counts.counts)
+    total = 0
+    for file in files:
+        if is_table(file):
+            raise ModtokError(
+                f"tokenizer {tokenizer.name} does not cut the words of our counts",
+                where=str(file),
+                remedy="give the text itself, not its word counts",
+            )
+        for batch in read_batches(file, errors, progress=progress):
+            texts = [document.text.decode() for document in batch]
+            total += sum(len(ids) for ids in tokenizer.encode_batch(texts))
+    return total

@@ -1,0 +1,301 @@
+"""`modtok fairness`: does every language pay the same for the same content?
+
+On line-aligned text the parity premium of a language is its number of tokens divided by
+that of the pivot language (Petrov et al. 2023); Gini and max/min say in one number how
+unevenly tokens fall on languages. Beside them stand how much of the vocabulary the text
+uses and how many tokens exist only as parts of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.signature import digest, signature
+from modtok_cli.measure.aligned import check_aligned
+from modtok_cli.measure.candidates import (
+    Candidate,
+    in_order,
+    open_each,
+    open_named,
+    schemes_of,
+)
+from modtok_cli.measure.inequality import spread
+from modtok_cli.measure.nsl import word_total
+from modtok_cli.measure.references import References, references_or_none
+from modtok_cli.measure.texts import Text, load_texts
+from modtok_cli.measure.usage import Usage, merge_only, round_trip, specials_of, usage
+
+DEFAULT_PIVOT = "en"
+
+
+def fairness(
+    tokenizers: Sequence[str],
+    texts: Sequence[Path | str],
+    *,
+    pivot: str | None = None,
+    references: Path | None = None,
+    language: str | None = None,
+    errors: str = "strict",
+    progress: Progress = SILENT,
+) -> list[dict[str, Any]]:
+    """Measure tokenizers on the same lines in several languages.
+
+    Args:
+        tokenizers: as `modular.open.open_tokenizer` takes them, or `DIR@each`.
+        texts: line-aligned, each in one language.
+        pivot: the language that premiums are relative to; by default English, else the
+            first there is.
+        references: directory of monolingual tokenizers for the NSL; by default the
+            tokenizer's own or the workspace's. Without any, there is no NSL.
+        language: of the only text, where its name does not tell.
+
+    Returns:
+        A row of kind "language" for each tokenizer and language (tokens, premium, per
+        character, byte and word, NSL, tokens used), then one of kind "tokenizer" for each
+        tokenizer: mean, min, max, max/min and Gini over languages, vocabulary utilization
+        and merge-only tokens.
+
+    Raises:
+        ModtokError: texts are not line-aligned, or a file is missing, empty or damaged.
+        UsageError: a language twice, or no text in the pivot language.
+    """
+    reference_set = references_or_none(references, tokenizers)
+    opened = open_named(tokenizers)
+    loaded = load_texts(
+        texts,
+        language=language,
+        references=reference_set,
+        keep_documents=_wants_documents(opened, texts),
+        errors=errors,
+        progress=progress,
+        schemes=schemes_of(opened, tokenizers),
+    )
+    by_language = _one_each(loaded)
+    pivot = _pivot(pivot, by_language)
+    check_aligned(by_language, pivot, progress)
+    opened = in_order(opened + open_each(tokenizers, sorted(by_language), progress), tokenizers)
+    labels = list(dict.fromkeys(candidate.label for candidate in opened))
+    basis = {
+        text.language: _Basis.of(text, reference_set, progress) for text in by_language.values()
+    }
+    rows: list[dict[str, Any]] = []
+    totals: list[dict[str, Any]] = []
+    with progress.task("measuring", total=len(labels), unit="tokenizers") as task:
+        for label in labels:
+            mine = [candidate for candidate in opened if candidate.label == label]
+            measured = _measure(mine, by_language, progress)
+            lines = [
+                _row(label, measured, basis[language], by_language[language], pivot)
+                for language in measured
+            ]
+            rows += lines
+            totals.append(_total(label, measured, lines, pivot))
+            task.advance(1)
+    return rows + totals
+
+
+def _wants_documents(candidates: Sequence[Candidate], texts: Sequence[Path | str]) -> bool:
+    """Lines are kept, for alignment is checked by them, unless only word counts are given."""
+    from modtok_cli.text.table_files import is_table
+    from modtok_cli.text.workspace import files_in
+
+    files = [file for text in texts if text != "-" for file in files_in(text)]
+    only_counts = bool(files) and all(is_table(file) for file in files)
+    return not only_counts or any(candidate.tokenizer.scheme is None for candidate in candidates)
+
+
+def _one_each(texts: Sequence[Text]) -> dict[str, Text]:
+    found: dict[str, Text] = {}
+    for text in sorted(texts, key=lambda text: text.language):
+        if text.language in found:
+            raise UsageError(
+                f"a second text in {text.language}, beside {found[text.language].name}",
+                where=text.name,
+                remedy="give one text a language, all with the same lines",
+            )
+        found[text.language] = text
+    return found
+
+
+def _pivot(wanted: str | None, texts: Mapping[str, Text]) -> str:
+    if wanted is None:
+        return DEFAULT_PIVOT if DEFAULT_PIVOT in texts else next(iter(texts))
+    from modtok_cli.text.languages import normalize
+
+    name = wanted if wanted in texts else normalize(wanted)
+    if name not in texts:
+        raise UsageError(
+            f"no text in the pivot language '{wanted}'",
+            where="--pivot",
+            remedy=f"there are: {', '.join(texts)}",
+        )
+    return name
+
+
+@dataclass(frozen=True)
+class _Basis:
+    """What a text's numbers are divided by."""
+
+    reference_tokens: int | None
+    reference_signature: str
+    words: int
+    fingerprint: str
+
+    @classmethod
+    def of(cls, text: Text, references: References | None, progress: Progress) -> _Basis:
+        tokens, name = None, "none"
+        if references is not None:
+            if text.language in references.languages:
+                reference = references[text.language].tokenizer
+                tokens, name = usage(reference, text).tokens, reference.signature
+            else:
+                progress.warn(
+                    f"no reference for {text.language} in {references.directory}: no NSL for it"
+                )
+        return cls(tokens, name, word_total(text.counts), text.counts.fingerprint())
+
+
+@dataclass(frozen=True)
+class _Measured:
+    candidate: Candidate
+    usage: Usage
+    failed: int
+
+
+def _measure(
+    candidates: Sequence[Candidate], texts: Mapping[str, Text], progress: Progress
+) -> dict[str, _Measured]:
+    """Language → what the tokenizer in charge did with its text."""
+    found: dict[str, _Measured] = {}
+    for language, text in texts.items():
+        for candidate in candidates:
+            if not candidate.fits(language):
+                continue
+            used = usage(candidate.tokenizer, text, occurrences=True)
+            tried = round_trip(candidate.tokenizer, text)
+            if tried.failed:
+                progress.warn(
+                    f"{candidate.label} does not give {text.name} back: {tried.failed} of "
+                    f"{tried.lines} lines tried, the first is line {tried.first}"
+                )
+            found[language] = _Measured(candidate, used, tried.failed)
+    return found
+
+
+def _ratio(a: float, b: float | None) -> float | None:
+    return a / b if b else None
+
+
+def _row(
+    label: str, measured: Mapping[str, _Measured], basis: _Basis, text: Text, pivot: str
+) -> dict[str, Any]:
+    mine = measured[text.language]
+    tokenizer, tokens, size = mine.candidate.tokenizer, mine.usage.tokens, text.counts.size
+    occurrences = mine.usage.occurrences
+    assert occurrences is not None
+    at_pivot = measured[pivot].usage.tokens if pivot in measured else None
+    return {
+        "kind": "language",
+        "tokenizer": label,
+        "size": tokenizer.size,
+        "text": text.name,
+        "language": text.language,
+        "pivot": pivot,
+        "tokens": tokens,
+        "premium": _ratio(tokens, at_pivot),
+        "nsl": _ratio(tokens, basis.reference_tokens),
+        "reference_tokens": basis.reference_tokens,
+        "documents": size.documents,
+        "characters": size.characters,
+        "bytes": size.bytes,
+        "words": basis.words,
+        "tokens_per_character": _ratio(tokens, size.characters),
+        "tokens_per_byte": _ratio(tokens, size.bytes),
+        "tokens_per_word": _ratio(tokens, basis.words),
+        "used_tokens": int((occurrences > 0).sum()),
+        "measured_on": mine.usage.basis,
+        "lossy_lines": mine.failed,
+        "signature": signature(
+            "fairness",
+            [
+                ("tok", tokenizer.signature),
+                ("ref", basis.reference_signature),
+                ("lang", text.language),
+                ("pivot", pivot),
+                ("text", basis.fingerprint),
+            ],
+        ),
+    }
+
+
+def _total(
+    label: str,
+    measured: Mapping[str, _Measured],
+    rows: Sequence[Mapping[str, Any]],
+    pivot: str,
+) -> dict[str, Any]:
+    total: dict[str, Any] = {
+        "kind": "tokenizer",
+        "tokenizer": label,
+        "size": max(found.candidate.tokenizer.size for found in measured.values()),
+        "languages": list(measured),
+        "pivot": pivot,
+    }
+    for name, key in (
+        ("tokens", "tokens"),
+        ("per_character", "tokens_per_character"),
+        ("per_byte", "tokens_per_byte"),
+        ("nsl", "nsl"),
+    ):
+        values = [row[key] for row in rows if row[key] is not None]
+        for what, value in (spread(values) if values else {}).items():
+            total[f"{name}_{what}"] = value
+    worst = max(rows, key=lambda row: row["tokens"])
+    total["premium_max"] = worst["premium"]
+    total["premium_max_language"] = worst["language"]
+    total |= _vocabulary(measured)
+    signatures = [found.candidate.tokenizer.signature for found in measured.values()]
+    total["lossy_lines"] = sum(found.failed for found in measured.values())
+    total["signature"] = signature(
+        "fairness",
+        [
+            (
+                "tok",
+                digest(*(name.encode() for name in signatures)),
+            ),
+            ("langs", "+".join(measured)),
+            ("pivot", pivot),
+            ("rows", digest(*(str(row["signature"]).encode() for row in rows))),
+        ],
+    )
+    return total
+
+
+def _vocabulary(measured: Mapping[str, _Measured]) -> dict[str, Any]:
+    """Used share and merge-only share, of the tokenizer or, of several, their mean."""
+    by_tokenizer: dict[int, list[_Measured]] = {}
+    for found in measured.values():
+        by_tokenizer.setdefault(id(found.candidate.tokenizer), []).append(found)
+    used, junk = [], []
+    for group in by_tokenizer.values():
+        tokenizer = group[0].candidate.tokenizer
+        together = np.zeros(tokenizer.size, dtype=np.int64)
+        for found in group:
+            assert found.usage.occurrences is not None
+            together += found.usage.occurrences
+        ordinary = tokenizer.size - specials_of(tokenizer)
+        used.append(float((together > 0).sum()) / ordinary)
+        parts = merge_only(tokenizer, together)
+        junk.append(None if parts is None else parts / ordinary)
+    known = [share for share in junk if share is not None]
+    return {
+        "utilization": float(np.mean(used)),
+        "merge_only": float(np.mean(known)) if len(known) == len(junk) else None,
+    }

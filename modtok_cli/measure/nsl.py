@@ -1,0 +1,157 @@
+"""`modtok nsl`: how many tokens a text takes, against monolingual tokenizers.
+
+NSL (normalized sequence length) of a tokenizer on a text in language l is the number of
+tokens it needs, summed over the text, divided by the same of the reference tokenizer
+trained on l alone (the paper's equation 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.signature import signature
+from modtok_cli.measure.candidates import (
+    Candidate,
+    in_order,
+    open_each,
+    open_named,
+    schemes_of,
+)
+from modtok_cli.measure.references import References, find_references
+from modtok_cli.measure.texts import Text, load_texts
+from modtok_cli.measure.usage import usage
+from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.pretokens import class_table
+
+
+def word_total(counts: WordCounts) -> int:
+    """Number of words: pre-tokens that hold a letter, a mark or a digit.
+
+    "l'eau, 3 fois" has four: l, eau, 3, fois. Unlike a split at white space this can be
+    told from word counts exactly, and does not take a dash between spaces for a word.
+    """
+    text = counts.data.tobytes().decode("utf-8")
+    points = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
+    kinds = class_table()[points]
+    wordlike = np.zeros(len(points) + 1, dtype=np.int64)
+    np.cumsum((kinds == 1) | (kinds == 2) | (kinds == 4), out=wordlike[1:])
+    # Characters before each byte offset: bytes that do not continue a character.
+    starts = np.zeros(len(counts.data) + 1, dtype=np.int64)
+    np.cumsum((counts.data & 0xC0) != 0x80, out=starts[1:])
+    first, last = starts[counts.offsets[:-1]], starts[counts.offsets[1:]]
+    return int(counts.counts[wordlike[last] > wordlike[first]].sum())
+
+
+def nsl(
+    tokenizers: Sequence[str],
+    texts: Sequence[Path | str],
+    *,
+    references: Path | None = None,
+    language: str | None = None,
+    errors: str = "strict",
+    progress: Progress = SILENT,
+) -> list[dict[str, Any]]:
+    """Measure tokenizers on texts, per language.
+
+    Args:
+        tokenizers: as `modular.open.open_tokenizer` takes them, or `DIR@each`: for a text
+            in language l, the subtokenizer of l.
+        texts: files, directories or `-`.
+        references: directory of `<lang>.json`; by default the tokenizer's own, then the
+            workspace's.
+        language: of all the texts; by default each document's own.
+
+    Returns:
+        A row per text, language and tokenizer: tokens, reference_tokens, nsl (None where
+        the language has no reference), tokens per character (code point), byte (UTF-8)
+        and word (see `word_total`), whether it was measured on "words" (their counts,
+        exactly) or on the "text" line by line, and the signature.
+
+    Raises:
+        ModtokError: a file is missing or damaged, or no language has a reference.
+    """
+    reference_set = find_references(references, tokenizers)
+    opened = open_named(tokenizers)
+    loaded = load_texts(
+        texts,
+        language=language,
+        references=reference_set,
+        keep_documents=any(candidate.tokenizer.scheme is None for candidate in opened),
+        errors=errors,
+        progress=progress,
+        schemes=schemes_of(opened, tokenizers),
+    )
+    present = sorted({text.language for text in loaded})
+    opened = in_order(opened + open_each(tokenizers, present, progress), tokenizers)
+    missing = [name for name in present if name not in reference_set.languages]
+    if missing and len(missing) == len(present):
+        reference_set[missing[0]]  # raises, and says which there are
+    for name in missing:
+        progress.warn(f"no reference for {name} in {reference_set.directory}: no NSL for it")
+
+    rows: list[dict[str, Any]] = []
+    total = sum(1 for text in loaded for c in opened if c.fits(text.language))
+    with progress.task("measuring", total=total, unit="texts") as task:
+        for text in loaded:
+            basis = _Basis.of(text, reference_set)
+            for candidate in opened:
+                if candidate.fits(text.language):
+                    rows.append(_row(candidate, text, basis))
+                    task.advance(1)
+    return rows
+
+
+@dataclass(frozen=True)
+class _Basis:
+    """What a text's numbers are divided by."""
+
+    reference_tokens: int | None
+    reference_signature: str
+    words: int
+    fingerprint: str
+
+    @classmethod
+    def of(cls, text: Text, references: References) -> _Basis:
+        tokens, name = None, "none"
+        if text.language in references.languages:
+            reference = references[text.language].tokenizer
+            tokens, name = usage(reference, text).tokens, reference.signature
+        return cls(tokens, name, word_total(text.counts), text.counts.fingerprint())
+
+
+def _row(candidate: Candidate, text: Text, basis: _Basis) -> dict[str, Any]:
+    used = usage(candidate.tokenizer, text)
+    tokens = used.tokens
+    size = text.counts.size
+    return {
+        "tokenizer": candidate.label,
+        "size": candidate.tokenizer.size,
+        "text": text.name,
+        "language": text.language,
+        "nsl": tokens / basis.reference_tokens if basis.reference_tokens else None,
+        "tokens": tokens,
+        "reference_tokens": basis.reference_tokens,
+        "documents": size.documents,
+        "characters": size.characters,
+        "bytes": size.bytes,
+        "words": basis.words,
+        "tokens_per_character": tokens / size.characters if size.characters else None,
+        "tokens_per_byte": tokens / size.bytes if size.bytes else None,
+        "tokens_per_word": tokens / basis.words if basis.words else None,
+        "measured_on": used.basis,
+        "signature": signature(
+            "nsl",
+            [
+                ("tok", candidate.tokenizer.signature),
+                ("ref", basis.reference_signature),
+                ("lang", text.language),
+                ("text", basis.fingerprint),
+            ],
+        ),
+    }

@@ -1,0 +1,164 @@
+"""`modtok origin`: whose tokens does a tokenizer of several languages use for each of them?
+
+Text in a source language L, tokenized by all of T or by a union, takes some tokens that the
+subtokenizer of L does not have. They are told apart by the languages they belong to (the
+paper's appendix on inserted tokens).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.signature import signature
+from modtok_cli.measure.references import references_or_none
+from modtok_cli.measure.texts import load_texts
+from modtok_cli.measure.usage import usage
+from modtok_cli.modular.directory import is_modular
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.tokenizer import ModularTokenizer
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Of a text's tokens, how many are outside V_L, and whose those are.
+
+    Shares of all tokens of the text. `exclusive`: of one other language alone; `member`: of
+    that language, perhaps among others; `several`: of two or more others.
+    outside = several + Σ exclusive.
+    """
+
+    outside: float
+    several: float
+    exclusive: dict[str, float]
+    member: dict[str, float]
+
+
+def shares(occurrences: Ints, membership: Mask, languages: Sequence[str], source: str) -> Shares:
+    """Tell a text's tokens apart by membership.
+
+    Shapes: occurrences (V,) int64; membership (V, L) bool, columns as `languages`.
+
+    With 8 tokens of en, 1 of fi alone and 1 of fi and sv in an English text: outside 0.2,
+    exclusive fi 0.1, member fi 0.2 and sv 0.1, several 0.1.
+    """
+    total = int(occurrences.sum())
+    own = membership[:, list(languages).index(source)]
+    foreign = np.where(own, 0, occurrences)
+    owners = membership.sum(axis=1)
+    alone = np.where(owners == 1, foreign, 0)
+    exclusive = {}
+    member = {}
+    for column, name in enumerate(languages):
+        if name != source:
+            exclusive[name] = float(alone @ membership[:, column]) / total
+            member[name] = float(foreign @ membership[:, column]) / total
+    return Shares(
+        outside=float(foreign.sum()) / total,
+        several=float(foreign[owners > 1].sum()) / total,
+        exclusive=exclusive,
+        member=member,
+    )
+
+
+def origin(
+    tokenizer: str,
+    texts: Sequence[Path | str],
+    *,
+    language: str | None = None,
+    errors: str = "strict",
+    progress: Progress = SILENT,
+) -> list[dict[str, Any]]:
+    """Measure where the tokens of texts come from.
+
+    Args:
+        tokenizer: a modular directory, or `DIR@fr,en` for a union of it.
+        texts: in languages of that union; texts in others are passed over, and said to be.
+        language: of all the texts; by default each document's own.
+
+    Returns:
+        A row per text and language: tokens, `outside` (share of tokens not in V_L),
+        `exclusive` and `member` (language → share), `several`, and the signature.
+
+    Raises:
+        UsageError: the tokenizer is no modular directory.
+        ModtokError: a text is missing, empty or damaged, or in none of its languages.
+    """
+    modular, subset = _open(tokenizer)
+    loaded = load_texts(
+        texts,
+        language=language,
+        references=references_or_none(None, [tokenizer]),
+        keep_documents=False,
+        errors=errors,
+        progress=progress,
+        schemes=[subset.scheme],
+    )
+    columns = [modular.languages.index(name) for name in subset.languages]
+    membership = modular.token_membership[subset.global_ids][:, columns]
+    rows = []
+    with progress.task("measuring", total=len(loaded), unit="texts") as task:
+        for text in loaded:
+            task.advance(1)
+            if text.language not in subset.languages:
+                progress.warn(f"{text.name}: {tokenizer} has no language {text.language}")
+                continue
+            used = usage(subset, text, occurrences=True)
+            if not used.tokens:
+                continue
+            assert used.occurrences is not None
+            found = shares(used.occurrences, membership, subset.languages, text.language)
+            rows.append(
+                {
+                    "tokenizer": tokenizer,
+                    "size": subset.size,
+                    "languages": list(subset.languages),
+                    "text": text.name,
+                    "language": text.language,
+                    "tokens": used.tokens,
+                    "outside": found.outside,
+                    "several": found.several,
+                    "exclusive": found.exclusive,
+                    "member": found.member,
+                    "measured_on": used.basis,
+                    "signature": signature(
+                        "origin",
+                        [
+                            ("tok", subset.signature),
+                            ("of", modular.signature),
+                            ("lang", text.language),
+                            ("text", text.counts.fingerprint()),
+                        ],
+                    ),
+                }
+            )
+    if not rows:
+        raise ModtokError(
+            "none of the texts is in a language of the tokenizer",
+            where=tokenizer,
+            remedy=f"it has: {', '.join(subset.languages)}",
+        )
+    return rows
+
+
+def _open(spec: str) -> tuple[ModularTokenizer, Subtokenizer]:
+    head, at, tail = spec.partition("@")
+    if spec == "-" or not is_modular(Path(head)):
+        raise UsageError(
+            "only a modular tokenizer knows whose its tokens are",
+            where=spec,
+            remedy="give a modular directory, or DIR@fr,en",
+        )
+    modular = ModularTokenizer.load(Path(head))
+    languages = tail.replace(",", " ").split() if at else modular.languages
+    return modular, modular.subset(languages, name=spec)

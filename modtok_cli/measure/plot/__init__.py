@@ -1,0 +1,1 @@
+"""Charts as data, drawn as SVG, PNG or text."""

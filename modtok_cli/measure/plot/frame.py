@@ -1,0 +1,108 @@
+"""What every chart has around it: a title, a legend, a note."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from modtok_cli.measure.plot.scene import (
+    FAINT,
+    GRID,
+    INK,
+    Label,
+    Line,
+    Scene,
+    marker,
+    text_width,
+    tick_text,
+    wrapped,
+)
+
+EDGE = 12.0
+TITLE = 15.0
+TEXT = 12.0
+SMALL = 11.0
+
+
+def begin(title: str, width: float, names: Sequence[str]) -> tuple[Scene, float]:
+    """A scene with title and legend; also where the drawing may begin (y)."""
+    scene = Scene(width, 0.0, title)
+    y = EDGE + TITLE
+    for line in wrapped(title, width - 2 * EDGE, TITLE, bold=True):
+        scene.add(Label((EDGE, y), line, TITLE, bold=True))
+        y += TITLE + 5
+    y = _legend(scene, names, y + 3) if names else y
+    return scene, y
+
+
+def _legend(scene: Scene, names: Sequence[str], y: float) -> float:
+    x = EDGE
+    for index, name in enumerate(names):
+        shown = shortened(name, scene.width - 2 * EDGE - 18, TEXT)
+        needed = 18 + text_width(shown, TEXT) + 14
+        if x > EDGE and x + needed > scene.width - EDGE + 14:
+            x = EDGE
+            y += TEXT + 7
+        scene.add(marker(index, (x + 6, y - 4), 4.5), Label((x + 17, y), shown, TEXT))
+        x += needed
+    return y + TEXT + 4
+
+
+def shortened(text: str, width: float, size: float) -> str:
+    """A text cut in its middle where it is too wide: both ends of a path tell something."""
+    if text_width(text, size) <= width:
+        return text
+    keep = len(text)
+    while keep > 4:
+        keep -= 1
+        cut = f"{text[: keep // 2]}…{text[len(text) - (keep - keep // 2) :]}"
+        if text_width(cut, size) <= width:
+            return cut
+    return text[:4]
+
+
+def finish(scene: Scene, y: float, note: str) -> Scene:
+    """Put the note below the drawing that ends at `y`, and close the scene."""
+    for line in wrapped(note, scene.width - 2 * EDGE, SMALL):
+        y += SMALL + 4
+        scene.add(Label((EDGE, y), line, SMALL, colour=FAINT))
+    scene.height = y + EDGE
+    return scene
+
+
+class Axis:
+    """A scale from values to pixels along one direction, with round numbers."""
+
+    def __init__(
+        self, low: float, high: float, start: float, stop: float, most: int | None = None
+    ) -> None:
+        from modtok_cli.measure.plot.scene import ticks
+
+        room = abs(stop - start)
+        self.ticks = ticks(low, high, most or max(2, min(8, int(room / 58))))
+        self.low, self.high = self.ticks[0], self.ticks[-1]
+        self._start, self._stop = start, stop
+
+    def __call__(self, value: float) -> float:
+        """Pixel of a value."""
+        share = (value - self.low) / (self.high - self.low)
+        return self._start + share * (self._stop - self._start)
+
+    def text(self, value: float) -> str:
+        """The number at a tick."""
+        return tick_text(value, self.ticks[1] - self.ticks[0])
+
+
+def x_axis(scene: Scene, axis: Axis, top: float, bottom: float, name: str, both: bool) -> float:
+    """Grid lines from top to bottom, numbers below (and above if `both`); returns the new y."""
+    for tick in axis.ticks:
+        x = axis(tick)
+        scene.add(Line([(x, top), (x, bottom)], GRID))
+        scene.add(Label((x, bottom + SMALL + 3), axis.text(tick), SMALL, "middle", FAINT))
+        if both:
+            scene.add(Label((x, top - 5), axis.text(tick), SMALL, "middle", FAINT))
+    middle = (axis(axis.low) + axis(axis.high)) / 2
+    y = bottom + SMALL + 6
+    for line in wrapped(name, axis(axis.high) - axis(axis.low) + 40, TEXT):
+        y += TEXT + 2
+        scene.add(Label((middle, y), line, TEXT, "middle", INK))
+    return y + 2

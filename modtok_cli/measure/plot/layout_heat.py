@@ -1,0 +1,90 @@
+"""Charts of a matrix."""
+
+from __future__ import annotations
+
+from modtok_cli.measure.plot.charts import Heat
+from modtok_cli.measure.plot.frame import EDGE, SMALL, TEXT, begin, finish
+from modtok_cli.measure.plot.scene import (
+    FAINT,
+    GRID,
+    INK,
+    Area,
+    Label,
+    Line,
+    Scene,
+    rectangle,
+    text_width,
+    wrapped,
+)
+
+# One hue from light to dark: the order survives colour blindness and a grey printer.
+_STOPS = ("#f4f8fc", "#cfe1f2", "#94c4df", "#4b97c9", "#1764ab", "#08306b")
+
+
+def shade(share: float) -> str:
+    """Colour of a value's share of the largest, 0 to 1."""
+    place = min(max(share, 0.0), 1.0) * (len(_STOPS) - 1)
+    index = min(int(place), len(_STOPS) - 2)
+    rest = place - index
+    pair = [
+        [int(stop[i : i + 2], 16) for i in (1, 3, 5)] for stop in (_STOPS[index], _STOPS[index + 1])
+    ]
+    mixed = [round(a + rest * (b - a)) for a, b in zip(*pair, strict=True)]
+    return "#" + "".join(f"{part:02x}" for part in mixed)
+
+
+def lay_heat(chart: Heat, width: float) -> Scene:
+    """A square per cell, names on the left and above, the scale below."""
+    scene, y = begin(chart.title, width, ())
+    label = max(text_width(row, TEXT) for row in chart.rows) + 8
+    left = EDGE + label + TEXT + 4
+    cell = min(30.0, (width - EDGE - left) / max(1, len(chart.columns)))
+    size = min(TEXT, max(8.0, cell * 0.62))
+    top = y + TEXT + size + 12
+    scene.add(Label((left, y + 8), chart.column_axis, TEXT))
+    for index, column in enumerate(chart.columns):
+        scene.add(Label((left + (index + 0.5) * cell, top - 5), column, size, "middle"))
+    largest = max(chart.values.values(), default=0.0) or 1.0
+    for row_index, row in enumerate(chart.rows):
+        at = top + row_index * cell
+        scene.add(Label((left - 5, at + cell / 2 + size * 0.35), row, min(TEXT, size + 1), "end"))
+        for index, column in enumerate(chart.columns):
+            value = chart.values.get((row, column))
+            box = rectangle(left + index * cell, at, cell - 1, cell - 1)
+            if value is None:
+                scene.add(Line([*box, box[0]], GRID, 0.6))
+                continue
+            tip = f"{row}, {column}: {value:.3f}"
+            scene.add(Area(box, shade(value / largest), tip=tip))
+            if cell >= 24:
+                colour = "#ffffff" if value / largest > 0.55 else INK
+                at_text = (left + (index + 0.5) * cell - 0.5, at + cell / 2 + 3)
+                scene.add(Label(at_text, cell_text(value, largest), 8.8, "middle", colour))
+    bottom = top + cell * len(chart.rows)
+    middle = top + cell * len(chart.rows) / 2
+    scene.add(Label((EDGE + TEXT - 2, middle), chart.row_axis, TEXT, "middle", vertical=True))
+    return finish(scene, _scale(scene, chart.axis, left, bottom + 14, largest), chart.note)
+
+
+def _scale(scene: Scene, axis: str, left: float, y: float, largest: float) -> float:
+    room = min(160.0, scene.width - left - EDGE - 60)
+    steps = 32
+    for i in range(steps):
+        box = rectangle(left + i * room / steps, y, room / steps + 0.5, 10)
+        scene.add(Area(box, shade((i + 0.5) / steps)))
+    scene.add(Label((left, y + 10 + SMALL + 2), "0", SMALL, "start", FAINT))
+    scene.add(Label((left + room, y + 10 + SMALL + 2), f"{largest:.2f}", SMALL, "middle", FAINT))
+    y += 2 * SMALL + 6
+    for line in wrapped(axis, scene.width - left - EDGE, TEXT):
+        y += TEXT + 2
+        scene.add(Label((left, y), line, TEXT))
+    return y + 2
+
+
+def cell_text(value: float, largest: float) -> str:
+    """A cell's number, as exact as its room allows.
+
+    >>> cell_text(48.46, 48.46), cell_text(0.28, 2.95)
+    ('48', '.28')
+    """
+    return f"{value:.0f}" if largest >= 10 else f"{value:.2f}".removeprefix("0")

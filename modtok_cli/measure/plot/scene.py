@@ -1,0 +1,196 @@
+"""A drawing as a list of shapes in pixels, y downwards: what layouts make and writers draw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil, floor, log10
+
+Point = tuple[float, float]
+
+INK = "#1a1a1a"
+FAINT = "#5a5a5a"
+GRID = "#d4d4d4"
+BAND = "#f3f3f3"
+# Okabe and Ito's colours, which stay apart under every common colour blindness; the light
+# yellow is left out, since it is lost on paper. Each series has a shape of its own besides.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#4d4d4d")
+SHAPES = ("disc", "square", "triangle", "diamond", "wedge", "cross", "bar")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A polyline; `dash` is a pattern of lengths."""
+
+    points: Sequence[Point]
+    colour: str = INK
+    width: float = 1.0
+    dash: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Area:
+    """A filled polygon; `tip` is what a pointer over it is told."""
+
+    points: Sequence[Point]
+    fill: str
+    opacity: float = 1.0
+    tip: str = ""
+
+
+@dataclass(frozen=True)
+class Disc:
+    """A filled circle."""
+
+    centre: Point
+    radius: float
+    fill: str
+    tip: str = ""
+
+
+@dataclass(frozen=True)
+class Label:
+    """Text with its baseline at `at`; `anchor` is start, middle or end; turned if vertical."""
+
+    at: Point
+    text: str
+    size: float = 12.0
+    anchor: str = "start"
+    colour: str = INK
+    bold: bool = False
+    vertical: bool = False
+
+
+Shape = Line | Area | Disc | Label
+
+
+@dataclass
+class Scene:
+    """Shapes within width × height; `title` and `description` are for who cannot see them."""
+
+    width: float
+    height: float
+    title: str
+    description: str = ""
+    shapes: list[Shape] = field(default_factory=list)
+
+    def add(self, *shapes: Shape) -> None:
+        """Draw on top of what is there."""
+        self.shapes.extend(shapes)
+
+
+def moved(shape: Shape, dx: float, dy: float) -> Shape:
+    """A shape at another place."""
+    if isinstance(shape, (Line, Area)):
+        return replace(shape, points=[(x + dx, y + dy) for x, y in shape.points])
+    if isinstance(shape, Disc):
+        return replace(shape, centre=(shape.centre[0] + dx, shape.centre[1] + dy))
+    return replace(shape, at=(shape.at[0] + dx, shape.at[1] + dy))
+
+
+def stacked(scenes: Sequence[Scene]) -> Scene:
+    """Several scenes below each other as one."""
+    if len(scenes) == 1:
+        return scenes[0]
+    whole = Scene(
+        max(scene.width for scene in scenes),
+        sum(scene.height for scene in scenes),
+        "; ".join(scene.title for scene in scenes),
+    )
+    top = 0.0
+    for scene in scenes:
+        whole.add(*(moved(shape, 0.0, top) for shape in scene.shapes))
+        top += scene.height
+    return whole
+
+
+def text_width(text: str, size: float = 12.0, bold: bool = False) -> float:
+    """About how wide a text is, on the safe side for the fonts named in the SVG.
+
+    Wide letters and scripts without case are taken for a full em.
+    """
+    narrow = set("iljtfr.,:;|'!()[] ")
+    ems = sum(
+        0.36 if c in narrow else 0.92 if c in "mwMW—@%" or ord(c) > 0x2E80 else 0.64 for c in text
+    )
+    return ems * size * (1.08 if bold else 1.0)
+
+
+def wrapped(text: str, width: float, size: float, bold: bool = False) -> list[str]:
+    """Lines of at most `width` pixels, broken at spaces."""
+    lines: list[str] = []
+    for word in text.split():
+        if lines and text_width(f"{lines[-1]} {word}", size, bold) <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
+
+
+def rectangle(x: float, y: float, width: float, height: float) -> list[Point]:
+    """Corners of a box."""
+    return [(x, y), (x + width, y), (x + width, y + height), (x, y + height)]
+
+
+def marker(index: int, centre: Point, radius: float, tip: str = "") -> Shape:
+    """The sign of series `index`: a colour and a shape that no other of the first 49 has."""
+    colour = colour_of(index)
+    shape = SHAPES[(index + index // len(COLOURS)) % len(SHAPES)]
+    x, y = centre
+    r = radius
+    if shape == "disc":
+        return Disc(centre, r, colour, tip)
+    corners: dict[str, list[Point]] = {
+        "square": rectangle(x - 0.9 * r, y - 0.9 * r, 1.8 * r, 1.8 * r),
+        "triangle": [(x, y - 1.2 * r), (x + 1.15 * r, y + 0.9 * r), (x - 1.15 * r, y + 0.9 * r)],
+        "diamond": [(x, y - 1.3 * r), (x + 1.3 * r, y), (x, y + 1.3 * r), (x - 1.3 * r, y)],
+        "wedge": [(x, y + 1.2 * r), (x + 1.15 * r, y - 0.9 * r), (x - 1.15 * r, y - 0.9 * r)],
+        "cross": _cross(x, y, 1.2 * r, 0.42 * r),
+        "bar": rectangle(x - 0.5 * r, y - 1.25 * r, r, 2.5 * r),
+    }
+    return Area(corners[shape], colour, tip=tip)
+
+
+def _cross(x: float, y: float, r: float, t: float) -> list[Point]:
+    quarter = [(t, -r), (t, -t), (r, -t)]
+    points: list[Point] = []
+    for turn in range(4):
+        for dx, dy in quarter:
+            for _ in range(turn):
+                dx, dy = -dy, dx
+            points.append((x + dx, y + dy))
+    return points
+
+
+def colour_of(index: int) -> str:
+    """Colour of series `index`."""
+    return COLOURS[index % len(COLOURS)]
+
+
+def ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Round numbers from at or below `low` to at or above `high`, `most` + 2 at most.
+
+    >>> ticks(0.93, 1.31)
+    [0.9, 1.0, 1.1, 1.2, 1.3, 1.4]
+    """
+    if high <= low:
+        high = low + (abs(low) or 1.0) * 0.1
+    rough = (high - low) / most
+    scale = 10.0 ** floor(log10(rough))
+    step = next(m * scale for m in (1, 2, 2.5, 5, 10) if m * scale >= rough * 0.999)
+    first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
+    return [round(i * step, 12) for i in range(first, last + 1)]
+
+
+def tick_text(value: float, step: float) -> str:
+    """A tick's number with as many decimals as the step needs; thousands as k.
+
+    >>> [tick_text(1.0, 0.1), tick_text(0.975, 0.025), tick_text(340000, 20000)]
+    ['1.0', '0.975', '340k']
+    """
+    if step >= 500 and value % 500 == 0:
+        return f"{value / 1000:g}k" if value else "0"
+    decimals = max(0, -floor(log10(step) + 1e-9)) if step < 1 else 0
+    if decimals and abs(round(step, decimals) - step) > 1e-9:
+        decimals += 1
+    return f"{value:.{decimals}f}"

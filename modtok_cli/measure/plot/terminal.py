@@ -1,0 +1,147 @@
+"""Charts as text, for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from modtok_cli.measure.plot.charts import Chart, Curves, Dots, Heat, Spread
+from modtok_cli.measure.plot.scene import ticks
+
+_SIGNS = "●■▲◆▼✚▮○□△◇▽"
+_SHADES = " ░▒▓█"
+
+
+def to_text(chart: Chart, width: int = 80) -> list[str]:
+    """Lines of at most `width` characters."""
+    if isinstance(chart, Dots):
+        body = _dots(chart, width)
+    elif isinstance(chart, Spread):
+        body = _spread(chart, width)
+    elif isinstance(chart, Curves):
+        body = _curves(chart, width)
+    else:
+        body = _heat(chart, width)
+    return [chart.title, "", *body, *([chart.note] if chart.note else [])]
+
+
+def _legend(names: Sequence[str]) -> list[str]:
+    return [f"  {_SIGNS[i % len(_SIGNS)]} {name}" for i, name in enumerate(names)]
+
+
+class _Scale:
+    """Places of values in a line of `cells` characters, round numbers at its ends."""
+
+    def __init__(self, values: Sequence[float], cells: int) -> None:
+        marks = ticks(min(values), max(values))
+        self.low, self.high = marks[0], marks[-1]
+        self.cells = cells
+
+    def at(self, value: float) -> int:
+        share = (value - self.low) / (self.high - self.low)
+        return min(self.cells - 1, max(0, round(share * (self.cells - 1))))
+
+    def ends(self, indent: int) -> str:
+        left, right = f"{self.low:g}", f"{self.high:g}"
+        return " " * indent + left + right.rjust(self.cells - len(left))
+
+
+def _dots(chart: Dots, width: int) -> list[str]:
+    names = list(chart.series)
+    label = max(map(len, chart.rows))
+    values = [
+        number
+        for marks in chart.series.values()
+        for mark in marks.values()
+        for number in (mark.value, mark.low, mark.high)
+        if number is not None
+    ]
+    reference = [] if chart.reference is None else [chart.reference]
+    scale = _Scale([*values, *reference], max(16, width - label - 2))
+    lines = _legend(names)
+    for row in chart.rows:
+        cells = ["┄"] * scale.cells
+        if chart.reference is not None:
+            cells[scale.at(chart.reference)] = "│"
+        marks = [chart.series[name].get(row) for name in names]
+        for mark in marks:
+            if mark and mark.low is not None and mark.high is not None:
+                for i in range(scale.at(mark.low), scale.at(mark.high) + 1):
+                    cells[i] = "━"
+        # Backwards, so that of several at one place the first in the legend is seen.
+        for i, mark in reversed(list(enumerate(marks))):
+            if mark:
+                cells[scale.at(mark.value)] = _SIGNS[i % len(_SIGNS)]
+        lines.append(f"{row:>{label}}  {''.join(cells)}")
+    return [*lines, scale.ends(label + 2), f"{chart.axis:^{width}}".rstrip()]
+
+
+def _spread(chart: Spread, width: int) -> list[str]:
+    names = list(chart.series)
+    label = max(map(len, chart.rows))
+    values = [v for rows in chart.series.values() for many in rows.values() for v in many]
+    scale = _Scale(values, max(16, width - label - 2))
+    lines = _legend(names)
+    for row in chart.rows:
+        for i, name in enumerate(names):
+            many = chart.series[name].get(row, ())
+            if not len(many):
+                continue
+            low, first, middle, third, high = (
+                scale.at(float(v)) for v in np.percentile(many, [0, 25, 50, 75, 100])
+            )
+            cells = [" "] * scale.cells
+            cells[low : high + 1] = "─" * (high - low + 1)
+            cells[first : third + 1] = "━" * (third - first + 1)
+            cells[middle] = _SIGNS[i % len(_SIGNS)]
+            shown = row if i == 0 else ""
+            lines.append(f"{shown:>{label}}  {''.join(cells)}".rstrip())
+    return [*lines, scale.ends(label + 2), f"{chart.axis:^{width}}".rstrip()]
+
+
+def _curves(chart: Curves, width: int, height: int = 14) -> list[str]:
+    names = list(chart.series)
+    points = [point for curve in chart.series.values() for point in curve]
+    zero = [0.0] if chart.from_zero else []
+    down = _Scale([*(y for _, y in points), *zero], height)
+    label = max(len(f"{down.low:g}"), len(f"{down.high:g}"))
+    across = _Scale([*(x for x, _ in points), *zero], max(16, width - label - 2))
+    grid = [[" "] * across.cells for _ in range(height)]
+    for i, name in reversed(list(enumerate(names))):
+        for x, y in chart.series[name]:
+            grid[height - 1 - down.at(y)][across.at(x)] = _SIGNS[i % len(_SIGNS)]
+    lines = [*_legend(names), chart.y_axis]
+    for i, cells in enumerate(grid):
+        end = f"{down.high:g}" if i == 0 else f"{down.low:g}" if i == height - 1 else ""
+        lines.append(f"{end:>{label}} │{''.join(cells)}".rstrip())
+    return [*lines, across.ends(label + 2), f"{chart.x_axis:^{width}}".rstrip()]
+
+
+def _heat(chart: Heat, width: int) -> list[str]:
+    label = max(map(len, chart.rows))
+    wide = max(2, max(map(len, chart.columns))) + (
+        1 if (max(map(len, chart.columns)) + 1) * len(chart.columns) + label + 2 <= width else 0
+    )
+    largest = max(chart.values.values(), default=0.0) or 1.0
+    lines = [
+        f"rows: {chart.row_axis}; columns: {chart.column_axis}",
+        " " * (label + 1) + "".join(f"{column:>{wide}}" for column in chart.columns),
+    ]
+    for row in chart.rows:
+        cells = []
+        for column in chart.columns:
+            value = chart.values.get((row, column))
+            if value is None:
+                cells.append("·".rjust(wide))
+                continue
+            # The root tells small shares apart, of which such matrices mostly consist.
+            step = min(len(_SHADES) - 1, int((value / largest) ** 0.5 * len(_SHADES)))
+            cells.append(_SHADES[step] * 2 if wide == 2 else (_SHADES[step] * 2).rjust(wide))
+        lines.append(f"{row:>{label}} {''.join(cells)}".rstrip())
+    steps = [largest * (i / len(_SHADES)) ** 2 for i in range(len(_SHADES))]
+    scale = ", ".join(
+        f"{'blank' if sign == ' ' else sign * 2} from {start:.2f}"
+        for sign, start in zip(_SHADES, steps, strict=True)
+    )
+    return [*lines, f"{chart.axis}: {scale}"]

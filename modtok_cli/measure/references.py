@@ -1,0 +1,126 @@
+"""The monolingual references of a workspace: one tokenizer per language."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.modular.open import open_tokenizer
+from modtok_cli.modular.serialize import PROVENANCE
+from modtok_cli.modular.subtokenizer import Subtokenizer
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A monolingual tokenizer, and how often its tokens occur in its training text.
+
+    Shapes: counts (V,) int64, or None when the file does not say.
+    """
+
+    language: str
+    path: Path
+    tokenizer: Subtokenizer
+    counts: npt.NDArray[np.int64] | None
+
+    @cached_property
+    def prices(self) -> npt.NDArray[np.float64]:
+        """Bits per token, -log2 p; shape (V,)."""
+        if self.counts is None:
+            raise ModtokError(
+                "the reference does not hold token counts, so it cannot tell languages apart",
+                where=str(self.path),
+                remedy="name the language with --lang",
+            )
+        total = self.counts.sum() + 0.5 * len(self.counts)
+        return np.asarray(-np.log2((self.counts + 0.5) / total))
+
+
+class References:
+    """A directory `<lang>.json` of monolingual tokenizers, each read when it is needed."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        if not directory.is_dir():
+            raise ModtokError(
+                "no monolingual references here",
+                where=str(directory),
+                remedy="learn them with 'modtok bpe-seq' (without --no-references) or "
+                "'modtok bpe', or name their directory with --references",
+            )
+        self._paths = {path.stem: path for path in sorted(directory.glob("*.json"))}
+        self._read: dict[str, Reference] = {}
+
+    @property
+    def languages(self) -> list[str]:
+        """Languages that have a reference, ascending."""
+        return list(self._paths)
+
+    def __getitem__(self, language: str) -> Reference:
+        """The reference of a language.
+
+        Raises:
+            ModtokError: there is none, or its file is damaged.
+        """
+        if language not in self._paths:
+            raise ModtokError(
+                f"no reference for language '{language}'",
+                where=str(self.directory),
+                remedy=f"there are: {', '.join(self._paths) or 'none'}; learn it with "
+                f"'modtok bpe --langs {language}'",
+            )
+        if language not in self._read:
+            self._read[language] = _read(language, self._paths[language])
+        return self._read[language]
+
+    def all(self) -> dict[str, Reference]:
+        """Every reference, by language."""
+        return {language: self[language] for language in self._paths}
+
+
+def _read(language: str, path: Path) -> Reference:
+    tokenizer = open_tokenizer(str(path))
+    if not isinstance(tokenizer, Subtokenizer):
+        raise ModtokError(
+            "is no tokenizer of this program and cannot be a reference", where=str(path)
+        )
+    counts = orjson.loads(path.read_bytes())["model"].get(PROVENANCE, {}).get("counts")
+    if counts is not None and (
+        not isinstance(counts, list)
+        or len(counts) != tokenizer.size
+        or not all(type(count) is int and count >= 0 for count in counts)
+    ):
+        raise ModtokError("model.modtok.counts is damaged", where=str(path))
+    array = None if counts is None else np.array(counts, dtype=np.int64)
+    return Reference(language, path, tokenizer, array)
+
+
+def find_references(directory: Path | None, tokenizers: Sequence[str]) -> References:
+    """The references to measure against.
+
+    `directory` if given; else `references/` of the first tokenizer argument that is a
+    modular directory with one; else that of the workspace's `tokenizer/`.
+    """
+    if directory is not None:
+        return References(directory)
+    for spec in tokenizers:
+        inside = Path(spec.partition("@")[0]) / "references"
+        if spec != "-" and inside.is_dir():
+            return References(inside)
+    return References(Path("tokenizer") / "references")
+
+
+def references_or_none(directory: Path | None, tokenizers: Sequence[str]) -> References | None:
+    """The references to measure against; None where none were named and none are there."""
+    try:
+        return find_references(directory, tokenizers)
+    except ModtokError:
+        if directory is not None:
+            raise
+        return None

@@ -1,0 +1,1 @@
+"""One self-contained page of everything measured in a workspace."""

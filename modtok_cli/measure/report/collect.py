@@ -1,0 +1,138 @@
+"""What a workspace holds that a report can show: tokenizers, studies, saved measurements."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.progress import Progress
+from modtok_cli.measure.pictures import CHARTS
+from modtok_cli.modular.directory import is_modular
+from modtok_cli.modular.tokenizer import ModularTokenizer
+
+Row = Mapping[str, Any]
+
+FOLDERS = ("", "results", "studies")
+"""Where in a workspace saved rows are looked for."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """Saved rows of one kind (a key of `pictures.CHARTS`), and the command behind them."""
+
+    kind: str
+    path: Path
+    rows: Sequence[Row]
+    command: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """The tokenizers by directory name, and the results in the order of the report."""
+
+    tokenizers: Mapping[str, ModularTokenizer]
+    results: Sequence[Result]
+
+
+def collect(workspace: Path, progress: Progress) -> Found:
+    """Look through a workspace.
+
+    Raises:
+        ModtokError: there is no such directory, or nothing in it to report.
+    """
+    if not workspace.is_dir():
+        raise ModtokError("no such directory", where=str(workspace), remedy="name a workspace")
+    tokenizers = {
+        path.name: ModularTokenizer.load(path)
+        for path in sorted(workspace.iterdir())
+        if path.is_dir() and not path.name.startswith(".") and is_modular(path)
+    }
+    files = [
+        path
+        for folder in FOLDERS
+        for path in sorted((workspace / folder).glob("*.jsonl"))
+        if not path.name.startswith(".")
+    ]
+    results = [found for path in files if (found := read_result(path, progress))]
+    results.sort(key=lambda result: (list(CHARTS).index(result.kind), str(result.path)))
+    if not tokenizers and not results:
+        raise ModtokError(
+            "nothing to report: no tokenizer, and no rows in results/ or studies/",
+            where=str(workspace),
+            remedy="run a study there, or save rows: modtok nsl … > results/nsl.jsonl",
+        )
+    return Found(tokenizers, results)
+
+
+def read_result(path: Path, progress: Progress) -> Result | None:
+    """Saved rows; None for a file that is none of ours, with a word if it looked like one.
+
+    Raises:
+        ModtokError: the file cannot be read.
+    """
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise ModtokError(f"cannot read: {error.strerror}", where=str(path)) from error
+    rows: list[dict[str, Any]] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            row = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            row = None
+        if not isinstance(row, dict):
+            if rows:
+                progress.warn(f"{path}:{number}: not a JSON object; the file is left out")
+            return None
+        rows.append(row)
+        if number == 1 and _kind(row) is None:
+            return None
+    if not rows:
+        return None
+    kind = _kind(rows[0])
+    assert kind is not None
+    if "study" in rows[0]:
+        head, *rows = rows
+        return Result(kind, path, rows, str(head.get("command", ""))) if rows else None
+    if not all(_complete(kind, row) for row in rows):
+        progress.warn(f"{path}: rows of {kind} with fields missing; the file is left out")
+        return None
+    return Result(kind, path, rows, command_of(kind, rows))
+
+
+_FIELDS = {
+    "nsl": ("tokenizer", "language", "text", "nsl", "tokens_per_character"),
+    "fairness": ("kind", "tokenizer"),
+    "origin": ("tokenizer", "language", "text", "outside", "several", "exclusive"),
+    "cost": ("tokenizer", "language", "text", "scale", "cost", "size"),
+}
+
+
+def _complete(kind: str, row: Row) -> bool:
+    return all(name in row for name in _FIELDS[kind])
+
+
+def _kind(first: Row) -> str | None:
+    """The kind of rows, by the first of them."""
+    if first.get("study") in CHARTS:
+        return str(first["study"])
+    kind = str(first.get("signature", "")).partition("|")[0]
+    return kind if kind in _FIELDS else None
+
+
+def command_of(kind: str, rows: Sequence[Row]) -> str:
+    """The command line that gives such rows, from what is in them."""
+    words = ["modtok", *(["study", "cost"] if kind == "cost" else [kind])]
+    for name in dict.fromkeys(str(row["tokenizer"]) for row in rows):
+        words += ["-t", name]
+    words += dict.fromkeys(str(row["text"]) for row in rows if "text" in row)
+    pivots = {row["pivot"] for row in rows if "pivot" in row}
+    if len(pivots) == 1:
+        words += ["--pivot", str(pivots.pop())]
+    return shlex.join(words)

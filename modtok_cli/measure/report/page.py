@@ -1,0 +1,152 @@
+"""The page itself: HTML with its style and its pictures inside, and nothing else to load."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+from modtok_cli import __version__
+from modtok_cli.measure.plot.charts import Chart
+from modtok_cli.measure.plot.draw import scene_of
+from modtok_cli.measure.plot.svg import to_svg
+from modtok_cli.measure.report.tables import Table
+
+WIDE, NARROW = 760.0, 344.0
+
+_STYLE = """
+:root { color-scheme: light; }
+body { font: 16px/1.5 'DejaVu Sans', Verdana, 'Noto Sans', Arial, sans-serif; color: #1a1a1a;
+  background: #fff; margin: 0 auto; max-width: 820px; padding: 0 16px 64px; }
+h1 { font-size: 1.6rem; margin: 1.6rem 0 .4rem; overflow-wrap: anywhere; }
+h2 { font-size: 1.25rem; margin: 2.6rem 0 .4rem; padding-top: .9rem;
+  border-top: 2px solid #1a1a1a; overflow-wrap: anywhere; }
+p { margin: .5rem 0; overflow-wrap: anywhere; }
+nav ul { margin: .4rem 0; padding-left: 1.2rem; }
+a { color: #0b5394; }
+pre { background: #f3f3f3; padding: .6rem .8rem; margin: .6rem 0; font-size: .8rem;
+  white-space: pre-wrap; overflow-wrap: anywhere; }
+figure { margin: 1.2rem 0; }
+figure svg { display: block; max-width: 100%; height: auto; }
+svg.narrow { display: none; }
+.table { overflow-x: auto; margin: 1.2rem 0; }
+table { border-collapse: separate; border-spacing: 0; font-size: .82rem;
+  font-variant-numeric: tabular-nums; }
+caption { text-align: left; font-weight: bold; font-size: .95rem; padding-bottom: .35rem; }
+th, td { padding: .2rem .6rem; text-align: right; white-space: nowrap; }
+th.name, td.name { text-align: left; }
+thead th { border-bottom: 1.5px solid #1a1a1a; vertical-align: bottom; white-space: normal;
+  min-width: 2.6rem; }
+tbody tr { background: #fff; }
+tbody tr:nth-child(odd) { background: #f3f3f3; }
+thead tr { background: #fff; }
+th.name:first-child, td.name:first-child { position: sticky; left: 0; background: inherit; }
+details { margin: .6rem 0; font-size: .8rem; }
+summary { cursor: pointer; }
+details ul { padding-left: 1.2rem; overflow-wrap: anywhere; }
+footer { margin-top: 3rem; color: #5a5a5a; font-size: .8rem; }
+@media (max-width: 800px) {
+  svg.wide { display: none; }
+  svg.narrow { display: block; }
+}
+@media print {
+  body { max-width: none; font-size: 11pt; }
+  svg.wide { display: block; }
+  svg.narrow { display: none; }
+  figure, tr { break-inside: avoid; }
+  h2 { break-after: avoid; }
+  .table { overflow: visible; }
+  table { font-size: .6rem; }
+  th, td { padding: .1rem .25rem; }
+}
+"""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the report: words, pictures, tables, and what made them."""
+
+    anchor: str
+    title: str
+    text: Sequence[str] = ()
+    charts: Sequence[Chart] = ()
+    tables: Sequence[Table] = ()
+    command: str = ""
+    signatures: Sequence[str] = field(default=())
+
+
+def page(title: str, intro: Sequence[str], sections: Sequence[Section]) -> str:
+    """The whole document."""
+    contents = "".join(
+        f'<li><a href="#{escape(part.anchor)}">{escape(part.title)}</a></li>' for part in sections
+    )
+    # The policy forbids any request: the page is what the file holds.
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    return "\n".join(
+        [
+            "<!DOCTYPE html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+            '<link rel="icon" href="data:,">',
+            f"<title>{escape(title)}</title>",
+            f"<style>{_STYLE}</style>",
+            "</head>",
+            "<body>",
+            f"<h1>{escape(title)}</h1>",
+            *(f"<p>{escape(line)}</p>" for line in intro),
+            f'<nav aria-label="Contents"><ul>{contents}</ul></nav>',
+            "<main>",
+            *map(_section, sections),
+            "</main>",
+            f"<footer>modtok {escape(__version__)}</footer>",
+            "</body>",
+            "</html>",
+            "",
+        ]
+    )
+
+
+def _section(part: Section) -> str:
+    lines = [f'<section id="{escape(part.anchor)}">', f"<h2>{escape(part.title)}</h2>"]
+    lines += [f"<p>{escape(text)}</p>" for text in part.text]
+    lines += map(_figure, part.charts)
+    lines += map(_table, part.tables)
+    if part.command:
+        lines.append(f"<pre><code>{escape(part.command)}</code></pre>")
+    if part.signatures:
+        items = "".join(f"<li><code>{escape(name)}</code></li>" for name in part.signatures)
+        many = "signature" if len(part.signatures) == 1 else f"{len(part.signatures)} signatures"
+        lines.append(f"<details><summary>{many}</summary><ul>{items}</ul></details>")
+    return "\n".join([*lines, "</section>"])
+
+
+def _figure(chart: Chart) -> str:
+    """The picture twice, for wide and for narrow windows: shrunk, its text would be too small."""
+    wide = to_svg(scene_of(chart, WIDE), css_class="wide")
+    narrow = to_svg(scene_of(chart, NARROW), css_class="narrow")
+    return f"<figure>\n{wide}{narrow}</figure>"
+
+
+def _table(table: Table) -> str:
+    def cells(tag: str, row: Sequence[str]) -> str:
+        out = []
+        for index, cell in enumerate(row):
+            name = ' class="name"' if index < table.left else ""
+            scope = ' scope="col"' if tag == "th" else ""
+            # A heading may be a file's name: let it break at its signs.
+            text = re.sub(r"([-./@#_,])", r"\1<wbr>", escape(cell)) if scope else escape(cell)
+            out.append(f"<{tag}{name}{scope}>{text}</{tag}>")
+        return "".join(out)
+
+    body = "\n".join(f"<tr>{cells('td', row)}</tr>" for row in table.rows)
+    # Focusable, so that a keyboard can scroll what is wider than the window.
+    return (
+        f'<div class="table" tabindex="0" role="region" aria-label="{escape(table.caption)}">'
+        f"<table><caption>{escape(table.caption)}</caption>"
+        f"<thead><tr>{cells('th', table.headings)}</tr></thead>\n"
+        f"<tbody>\n{body}\n</tbody></table></div>"
+    )

@@ -1,0 +1,171 @@
+"""`modtok report`: the tables and pictures of a workspace on one page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.files import write_bytes
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.measure.pictures import CHARTS
+from modtok_cli.measure.plot.charts import Heat, is_empty
+from modtok_cli.measure.report.collect import Result, collect
+from modtok_cli.measure.report.page import Section, page
+from modtok_cli.measure.report.tables import TABLES, all_tokenizers_table, tokenizer_table
+from modtok_cli.modular.tokenizer import ModularTokenizer
+
+TITLES = {
+    "nsl": "Tokens against monolingual tokenizers",
+    "fairness": "Fairness across languages",
+    "origin": "Whose tokens a text takes",
+    "orders": "Order of the languages",
+    "combos": "Unions of languages",
+    "scaling": "Size of the vocabulary",
+    "budget": "Tokens per language",
+    "cost": "Cost by model size",
+}
+_WORDS = {
+    "nsl": "NSL is the number of tokens divided by that of a tokenizer learned from the "
+    "language alone: 1 is as good, less is better.",
+    "fairness": "The texts are the same lines in every language. The premium is a language's "
+    "number of tokens divided by that of the pivot; Gini is 0 where all languages pay alike. "
+    "Junk are tokens that occur only as parts of others.",
+    "origin": "Text of each language, tokenized by the union: tokens that the language's own "
+    "subtokenizer does not have.",
+    "orders": "Sequential BPE learned under several orders of the languages, and an ordinary "
+    "joint BPE of the same size.",
+    "combos": "For sets of languages: the union extracted from sequential BPE, against naive "
+    "concatenation of monolingual BPE in every order.",
+    "scaling": "The vocabulary of sequential BPE after each language.",
+    "budget": "Sequential BPE with several budgets, against monolingual references of one size.",
+    "cost": "Multiplications of a forward pass, output layer included: arithmetic, not a timing.",
+}
+_TRY = {
+    "nsl": "modtok nsl -t tokenizer -t tokenizer@each TEXT > results/nsl.jsonl",
+    "fairness": "modtok fairness -t tokenizer -t tokenizer@each TEXT > results/fairness.jsonl",
+    "origin": "modtok origin TEXT > results/origin.jsonl",
+    "orders": "modtok study orders TEXT",
+    "combos": "modtok study combos TEXT",
+    "scaling": "modtok study scaling",
+    "budget": "modtok study budget TEXT",
+    "cost": "modtok study cost -t tokenizer -t tokenizer@each TEXT > results/cost.jsonl",
+}
+
+
+def report(
+    workspace: Path,
+    output: Path,
+    *,
+    force: bool = False,
+    progress: Progress = SILENT,
+) -> list[dict[str, object]]:
+    """Write the page; a row per section.
+
+    It shows every modular tokenizer in the workspace, and every file of rows in it, in
+    `results/` and in `studies/`: each with pictures, tables, command and signatures.
+
+    Raises:
+        UsageError: `output` is there already and `force` was not given.
+        ModtokError: there is nothing to show, or a file is damaged.
+    """
+    if output.exists() and not force:
+        raise UsageError(
+            "is there already", where=str(output), remedy="choose another -o, or --force"
+        )
+    found = collect(workspace, progress)
+    sections = []
+    if found.tokenizers:
+        table = all_tokenizers_table(found.tokenizers)
+        sections.append(Section("tokenizers", "Tokenizers", [], [], [table]))
+    for name, tokenizer in found.tokenizers.items():
+        # Of an ordinary joint vocabulary every language has every token: nothing to see.
+        if len(tokenizer.languages) > 1 and not tokenizer.token_membership.all():
+            sections.append(tokenizer_section(name, tokenizer))
+    for index, result in enumerate(found.results):
+        sections.append(result_section(index, result, workspace))
+    missing = [kind for kind in TITLES if kind not in {result.kind for result in found.results}]
+    if missing:
+        sections.append(
+            Section(
+                "missing",
+                "Not here yet",
+                ["These commands, run in the workspace, would add:"],
+                command="\n".join(_TRY[kind] for kind in missing),
+            )
+        )
+    name = workspace.resolve().name
+    intro = [f"Tokenizers: {len(found.tokenizers)}. Measurements: {len(found.results)}."]
+    write_bytes(output, page(f"Report on {name}", intro, sections).encode())
+    return [
+        {
+            "section": part.title,
+            "pictures": len(part.charts),
+            "tables": len(part.tables),
+            "output": str(output),
+        }
+        for part in sections
+    ]
+
+
+def tokenizer_section(name: str, tokenizer: ModularTokenizer) -> Section:
+    """A modular tokenizer: its languages and what they share."""
+    languages = tokenizer.languages
+    text = (
+        f"{tokenizer.algorithm}, {len(languages)} languages, {tokenizer.k:,} tokens asked for "
+        f"each, {tokenizer.size:,} in all."
+    )
+    return Section(
+        f"tokenizer-{name}",
+        f"Shared tokens of {name}",
+        [text],
+        [shared_tokens(tokenizer)],
+        [tokenizer_table(tokenizer)],
+        f"modtok inspect -t {name}",
+        [f"tokenizer|{tokenizer.signature}"],
+    )
+
+
+def shared_tokens(tokenizer: ModularTokenizer) -> Heat:
+    """How much of each language's vocabulary every other language has too."""
+    names = tokenizer.languages
+    members = tokenizer.token_membership.astype("float32")
+    common = members.T @ members
+    values = {
+        (row, column): float(100 * common[i, j] / common[i, i])
+        for i, row in enumerate(names)
+        for j, column in enumerate(names)
+        if i != j
+    }
+    return Heat(
+        "Tokens in common",
+        "% of the row's tokens that the column's language has too",
+        "language",
+        "has too",
+        names,
+        names,
+        values,
+    )
+
+
+def result_section(index: int, result: Result, workspace: Path) -> Section:
+    """Saved rows as pictures and tables."""
+    charts = [chart for chart in CHARTS[result.kind](result.rows) if not is_empty(chart)]
+    signatures = list(dict.fromkeys(str(row.get("signature", "")) for row in result.rows))
+    return Section(
+        f"{result.kind}-{index}",
+        TITLES[result.kind],
+        [_WORDS[result.kind], f"Rows: {_inside(result.path, workspace)}"],
+        charts,
+        TABLES[result.kind](result.rows),
+        result.command,
+        _without_empty(signatures),
+    )
+
+
+def _inside(path: Path, workspace: Path) -> str:
+    return str(path.relative_to(workspace))
+
+
+def _without_empty(names: Sequence[str]) -> list[str]:
+    return [name for name in names if name]

@@ -1,0 +1,1 @@
+"""Studies over many tokenizers: rows on disk first, pictures second."""

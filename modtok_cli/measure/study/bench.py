@@ -1,0 +1,193 @@
+"""What studies share: word counts to learn from, text to measure on, monolingual references."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import write_bytes
+from modtok_cli.base.progress import Progress
+from modtok_cli.build.references import reference_json
+from modtok_cli.build.report import DEFAULT_SPECIALS
+from modtok_cli.measure.texts import load_texts
+from modtok_cli.modular.open import open_tokenizer
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.text.corpus import count_languages
+from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.workspace import language_files
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Languages in alphabetical order, each with its training words and its test words.
+
+    `references` are monolingual BPE tokenizers of k tokens learned from the same words,
+    `reference_tokens` how many tokens they need for the test text.
+    """
+
+    k: int
+    specials: tuple[str, ...]
+    counts: dict[str, WordCounts]
+    texts: dict[str, WordCounts]
+    references: dict[str, Subtokenizer]
+    reference_tokens: dict[str, int]
+
+    @property
+    def languages(self) -> list[str]:
+        """The languages, alphabetical."""
+        return list(self.counts)
+
+    def nsl(self, language: str, tokens: int) -> float:
+        """Tokens relative to the language's own tokenizer."""
+        return tokens / self.reference_tokens[language]
+
+    def tokens(self, tokenizer: Subtokenizer, language: str) -> int:
+        """Tokens that a tokenizer needs for the test text of a language."""
+        words = self.texts[language]
+        return int(tokenizer.token_lengths(words) @ words.counts)
+
+    def fingerprints(self) -> dict[str, list[str]]:
+        """What rows depend on besides settings: training and test words of each language."""
+        return {
+            language: [self.counts[language].fingerprint(), self.texts[language].fingerprint()]
+            for language in self.counts
+        }
+
+
+def load_counts(
+    languages: Sequence[str] | None,
+    data: Path,
+    errors: str,
+    threads: int | None,
+    progress: Progress,
+) -> dict[str, WordCounts]:
+    """Training words of each language, alphabetical.
+
+    Raises:
+        ModtokError: text is missing, empty or damaged.
+    """
+    files = language_files(data, languages)
+    counts = count_languages(files, errors=errors, threads=threads, progress=progress)
+    for language, table in counts.items():
+        if not len(table):
+            raise ModtokError(
+                f"the text of language '{language}' is empty",
+                where=", ".join(str(path) for path in files[language]),
+            )
+    return counts
+
+
+def load_bench(
+    languages: Sequence[str] | None,
+    texts: Sequence[Path | str],
+    *,
+    data: Path,
+    k: int,
+    cache: Path,
+    errors: str,
+    threads: int | None,
+    progress: Progress,
+) -> Bench:
+    """Count everything, and learn the references that `cache` does not hold already.
+
+    Raises:
+        UsageError: a language without a test text.
+        ModtokError: text is missing, empty or damaged.
+    """
+    counts = load_counts(languages, data, errors, threads, progress)
+    loaded = load_texts(
+        texts,
+        language=None,
+        references=None,
+        keep_documents=False,
+        errors=errors,
+        progress=progress,
+    )
+    tests: dict[str, WordCounts] = {}
+    for text in loaded:
+        if text.language in tests:
+            raise UsageError(
+                f"a second text in {text.language}",
+                where=text.name,
+                remedy="give one text a language",
+            )
+        tests[text.language] = text.counts
+    missing = [language for language in counts if language not in tests]
+    if missing:
+        raise UsageError(
+            f"no text to measure on in {', '.join(missing)}",
+            where=", ".join(map(str, texts)),
+            remedy=f"give one, or choose languages with --langs {','.join(sorted(tests))}",
+        )
+    specials = DEFAULT_SPECIALS
+    references = _references(counts, k, specials, cache, threads, progress)
+    tests = {language: tests[language] for language in counts}
+    tokens = {
+        language: int(references[language].token_lengths(words) @ words.counts)
+        for language, words in tests.items()
+    }
+    for language, needed in tokens.items():
+        if not needed:
+            raise ModtokError(f"the text in {language} is empty", where=", ".join(map(str, texts)))
+    return Bench(k, specials, counts, tests, references, tokens)
+
+
+def _references(
+    counts: dict[str, WordCounts],
+    k: int,
+    specials: tuple[str, ...],
+    cache: Path,
+    threads: int | None,
+    progress: Progress,
+) -> dict[str, Subtokenizer]:
+    """Monolingual tokenizers, from `cache` where those there are of the same words and k."""
+
+    def one(language: str) -> Subtokenizer:
+        path = cache / f"{language}.json"
+        fingerprint = counts[language].fingerprint()
+        if path.exists():
+            try:
+                kept = open_tokenizer(str(path))
+            except ModtokError:
+                kept = None  # damaged: made anew
+            if isinstance(kept, Subtokenizer):
+                said = (kept.provenance.get("k"), kept.provenance.get("corpus"))
+                if said == (k, fingerprint) and kept.vocabulary.specials == specials:
+                    return kept
+        write_bytes(path, reference_json(language, counts[language], k, specials))
+        made = open_tokenizer(str(path))
+        assert isinstance(made, Subtokenizer)
+        return made
+
+    with (
+        progress.task("monolingual references", total=len(counts), unit="languages") as task,
+        ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool,
+    ):
+        found = {}
+        for language, tokenizer in zip(counts, pool.map(one, counts), strict=True):
+            found[language] = tokenizer
+            task.advance(1)
+    return found
+
+
+def language_orders(languages: Sequence[str], number: int, seed: int) -> list[list[str]]:
+    """The alphabetical order and `number` - 1 shuffled ones, the same for the same seed.
+
+    Raises:
+        UsageError: fewer than one.
+    """
+    if number < 1:
+        raise UsageError(f"{number} orders", where="--orders", remedy="give 1 or more")
+    alphabetical = sorted(languages)
+    shuffler = random.Random(seed)
+    orders = [alphabetical]
+    for _ in range(number - 1):
+        order = list(alphabetical)
+        shuffler.shuffle(order)
+        orders.append(order)
+    return orders

@@ -1,0 +1,110 @@
+"""`modtok study budget`: NSL and |T| over the tokens per language."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.learn.state import check_budget
+from modtok_cli.measure.study.bench import Bench, load_bench
+from modtok_cli.measure.study.orders import learn_order
+from modtok_cli.measure.study.rows import Row, StudyFile
+from modtok_cli.modular.subtokenizer import Subtokenizer
+
+BUDGETS = (8000, 16000, 24000, 32000)
+
+
+def study_budget(
+    texts: Sequence[Path | str],
+    languages: Sequence[str] | None = None,
+    *,
+    data: Path = Path("data"),
+    output: Path = Path("studies/budget.jsonl"),
+    budgets: Sequence[int] = BUDGETS,
+    k: int = 24000,
+    errors: str = "strict",
+    threads: int | None = None,
+    force: bool = False,
+    command: str = "modtok study budget",
+    progress: Progress = SILENT,
+) -> list[Row]:
+    """Learn sequential BPE with several budgets; NSL is against references of `k` tokens.
+
+    Returns:
+        A row per budget, tokenizer ("T", "extracted", and "monolingual" up to `k`) and
+        language: size, tokens, NSL.
+
+    Raises:
+        ModtokError, UsageError: texts, settings or output are not usable.
+    """
+    wanted = sorted(set(budgets))
+    if not wanted:
+        raise UsageError("no budget", where="--budgets", remedy="give some, as in 8000,16000")
+    cache = output.parent / f"references-{k}"
+    bench = load_bench(
+        languages, texts, data=data, k=k, cache=cache, errors=errors, threads=threads,
+        progress=progress,
+    )  # fmt: skip
+    for budget in wanted:
+        check_budget(budget, bench.specials)
+    settings = {"k": k, "budgets": wanted, "text": bench.fingerprints()}
+    file = StudyFile(output, "budget", settings, command)
+    rows = file.finished(force, progress)
+    if rows is not None:
+        return rows
+    file.resume(force, progress)
+    units = [f"budget {budget}" for budget in wanted]
+    with progress.task("budgets", total=len(units), unit="budgets") as task:
+        for unit, budget in zip(units, wanted, strict=True):
+            if not file.has(unit):
+                file.add(unit, _measure(replace(bench, k=budget), k, progress))
+            task.advance(1)
+    return file.finish(units)
+
+
+def _measure(bench: Bench, reference_k: int, progress: Progress) -> list[Row]:
+    tokenizer = learn_order(bench, bench.languages, progress)
+    full = tokenizer.full()
+    rows = []
+    for language in bench.languages:
+        measured = {"T": full, "extracted": tokenizer.subset([language])}
+        if bench.k <= reference_k:
+            measured["monolingual"] = first_tokens(bench.references[language], bench.k)
+        for name, used in measured.items():
+            tokens = bench.tokens(used, language)
+            rows.append(
+                {
+                    "k": bench.k,
+                    "reference_k": reference_k,
+                    "tokenizer": name,
+                    "language": language,
+                    "size": used.size,
+                    "tokens": tokens,
+                    "reference_tokens": bench.reference_tokens[language],
+                    "nsl": bench.nsl(language, tokens),
+                }
+            )
+    return rows
+
+
+def first_tokens(tokenizer: Subtokenizer, size: int) -> Subtokenizer:
+    """The plain BPE tokenizer of a smaller size: BPE learned to k holds all smaller ones.
+
+    Merges come in the order in which they were learned, so those of the first `size`
+    tokens are a prefix.
+    """
+    merges = tokenizer.merges
+    made = int((merges[:, 2] < size).sum())
+    vocabulary = tokenizer.vocabulary
+    import numpy as np
+
+    ids = np.arange(min(size, tokenizer.size))
+    return Subtokenizer(
+        vocabulary.take(ids),
+        np.ascontiguousarray(merges[:made]),
+        scheme=str(tokenizer.scheme),
+        languages=tokenizer.languages,
+    )

@@ -1,0 +1,183 @@
+"""`modtok study combos`: unions of languages, extracted from sequential BPE or concatenated.
+
+For sets of 1 to 4 languages, and for each language of the set, how many tokens its text
+takes: by the union extracted from sequential tokenizers of several language orders, and by
+naive concatenation of the monolingual tokenizers in every order of the set.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from itertools import combinations, permutations
+from math import comb
+from pathlib import Path
+
+import numpy as np
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.build.bpe_concat import merges_of
+from modtok_cli.learn.concatenation import MergePool
+from modtok_cli.measure.study.bench import Bench, language_orders, load_bench
+from modtok_cli.measure.study.orders import learn_order
+from modtok_cli.measure.study.rows import Row, StudyFile
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.vocabulary import Vocabulary
+
+SIZES = (1, 2, 3, 4)
+
+
+def study_combos(
+    texts: Sequence[Path | str],
+    languages: Sequence[str] | None = None,
+    *,
+    data: Path = Path("data"),
+    output: Path = Path("studies/combos.jsonl"),
+    k: int = 24000,
+    orders: int = 4,
+    sample: int = 60,
+    seed: int = 0,
+    errors: str = "strict",
+    threads: int | None = None,
+    force: bool = False,
+    command: str = "modtok study combos",
+    progress: Progress = SILENT,
+) -> list[Row]:
+    """Measure unions of languages both ways.
+
+    Args:
+        texts: a text per language to measure on.
+        orders: sequential tokenizers to extract from; the first is alphabetical.
+        sample: sets of languages of each size to measure; all where there are fewer.
+
+    Returns:
+        A row per set, method ("sequential", "concatenated"), order and language: size,
+        tokens and NSL. `order` is the number of the sequential tokenizer, or the languages
+        in the order of concatenation.
+
+    Raises:
+        ModtokError, UsageError: texts, settings or output are not usable.
+    """
+    if sample < 1:
+        raise UsageError(f"{sample} sets", where="--sample", remedy="give 1 or more")
+    cache = output.parent / f"references-{k}"
+    bench = load_bench(
+        languages, texts, data=data, k=k, cache=cache, errors=errors, threads=threads,
+        progress=progress,
+    )  # fmt: skip
+    chosen = language_orders(bench.languages, orders, seed)
+    sets = {
+        size: sample_sets(bench.languages, size, sample, seed)
+        for size in SIZES
+        if size <= len(bench.languages)
+    }
+    settings = {"k": k, "orders": chosen, "sets": list(sets.values()), "text": bench.fingerprints()}
+    file = StudyFile(output, "combos", settings, command)
+    rows = file.finished(force, progress)
+    if rows is not None:
+        return rows
+    file.resume(force, progress)
+    every = [members for group in sets.values() for members in group]
+    units = [f"sequential {i}" for i in range(len(chosen))]
+    units += [f"concatenated {','.join(members)}" for members in every]
+    concatenator = _Concatenator(bench)
+    with progress.task("unions", total=len(units), unit="units") as task:
+        for index, order in enumerate(chosen):
+            if not file.has(units[index]):
+                file.add(units[index], _sequential(bench, index, order, every, progress))
+            task.advance(1)
+        for unit, members in zip(units[len(chosen) :], every, strict=True):
+            if not file.has(unit):
+                file.add(unit, concatenator.rows(members))
+            task.advance(1)
+    return file.finish(units)
+
+
+def sample_sets(
+    languages: Sequence[str], size: int, number: int, seed: int
+) -> list[tuple[str, ...]]:
+    """`number` different sets of `size` languages, ascending; all of them if there are fewer.
+
+    Sets are cut from shuffled rounds of all languages, so that each language comes up
+    about as often as every other.
+    """
+    if comb(len(languages), size) <= number:
+        return list(combinations(sorted(languages), size))
+    shuffler = random.Random(f"{seed} {size}")
+    found: set[tuple[str, ...]] = set()
+    while len(found) < number:
+        pack = sorted(languages)
+        shuffler.shuffle(pack)
+        for start in range(0, len(pack) - size + 1, size):
+            if len(found) < number:
+                found.add(tuple(sorted(pack[start : start + size])))
+    return sorted(found)
+
+
+def _sequential(
+    bench: Bench,
+    index: int,
+    order: Sequence[str],
+    sets: Sequence[tuple[str, ...]],
+    progress: Progress,
+) -> list[Row]:
+    tokenizer = learn_order(bench, order, progress)
+    rows = []
+    with progress.task("extracting unions", total=len(sets), unit="sets") as task:
+        for members in sets:
+            union = tokenizer.subset(members)
+            rows += [
+                _row(bench, members, "sequential", index, language, union.size,
+                     bench.tokens(union, language))
+                for language in members
+            ]  # fmt: skip
+            task.advance(1)
+    return rows
+
+
+class _Concatenator:
+    """Monolingual tokenizers in one numbering, ready for any order."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._place = {language: i for i, language in enumerate(bench.languages)}
+        self._pool = MergePool([merges_of(tokenizer) for tokenizer in bench.references.values()])
+        whole = self._pool.everything
+        self._vocabulary = Vocabulary(whole.specials, whole.token_data, whole.token_offsets)
+
+    def rows(self, members: Sequence[str]) -> list[Row]:
+        """All orders of a set, each measured on every language of it."""
+        size = self._pool.size([self._place[language] for language in members])
+        rows = []
+        for order in permutations(members):
+            merges = self._pool.merges([self._place[language] for language in order])
+            tokenizer = Subtokenizer(self._vocabulary, np.asarray(merges), scheme="bpe")
+            rows += [
+                _row(self._bench, members, "concatenated", list(order), language, size,
+                     self._bench.tokens(tokenizer, language))
+                for language in members
+            ]  # fmt: skip
+        return rows
+
+
+def _row(
+    bench: Bench,
+    members: Sequence[str],
+    method: str,
+    order: object,
+    language: str,
+    size: int,
+    tokens: int,
+) -> Row:
+    return {
+        "n": len(members),
+        "languages": list(members),
+        "method": method,
+        "order": order,
+        "language": language,
+        "size": size,
+        "tokens": tokens,
+        "reference_tokens": bench.reference_tokens[language],
+        "nsl": bench.nsl(language, tokens),
+    }

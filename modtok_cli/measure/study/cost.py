@@ -1,0 +1,102 @@
+"""`modtok study cost`: what a tokenizer costs a model, by arithmetic and not by the clock.
+
+A tokenizer decides two things of the cost of a text: how many tokens it takes, and how many
+columns the output layer has for each. In multiplications a token costs N + d·|V|, with N the
+parameters of the backbone and d its width, so that against a reference
+
+    cost = tokens / tokens_ref · (N + d·|V|) / (N + d·|V_ref|).
+
+Attention over the context and the machine's own efficiency are left out; `modtok latency`
+measures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.signature import signature
+from modtok_cli.measure.nsl import nsl
+from modtok_cli.measure.references import find_references
+from modtok_cli.measure.study.rows import Row
+
+# Width and layers of the paper's models (its table of memory by scale).
+SCALES = {
+    "0.5B": (1536, 19),
+    "1B": (2048, 21),
+    "2.5B": (3072, 24),
+    "7B": (4096, 40),
+    "12B": (5120, 40),
+    "30B": (7168, 52),
+}
+
+
+def backbone(width: int, layers: int) -> float:
+    """Parameters of the layers: 3 d² of attention (grouped queries) and 8.25 d² of SwiGLU each.
+
+    >>> round(backbone(1536, 19) / 1e9, 3)
+    0.504
+    """
+    return 11.25 * width * width * layers
+
+
+def step_cost(size: int, reference_size: int, width: int, layers: int) -> float:
+    """Multiplications per token with `size` columns, relative to `reference_size`."""
+    fixed = backbone(width, layers)
+    return (fixed + width * size) / (fixed + width * reference_size)
+
+
+def study_cost(
+    texts: Sequence[Path | str],
+    tokenizers: Sequence[str],
+    *,
+    references: Path | None = None,
+    language: str | None = None,
+    errors: str = "strict",
+    progress: Progress = SILENT,
+) -> list[Row]:
+    """Relative cost of tokenizers on texts, for models of the paper's sizes.
+
+    Returns:
+        A row per text, language, tokenizer and scale: size, NSL, `step` (cost of a token)
+        and `cost` (of the text), both relative to the language's monolingual reference.
+
+    Raises:
+        ModtokError: a file is missing or damaged, or no language has a reference.
+    """
+    measured = nsl(
+        tokenizers,
+        texts,
+        references=references,
+        language=language,
+        errors=errors,
+        progress=progress,
+    )
+    against = find_references(references, tokenizers)
+    rows: list[Row] = []
+    for row in measured:
+        if row["nsl"] is None:
+            continue
+        reference_size = against[row["language"]].tokenizer.size
+        for scale, (width, layers) in SCALES.items():
+            step = step_cost(row["size"], reference_size, width, layers)
+            rows.append(
+                {
+                    "tokenizer": row["tokenizer"],
+                    "text": row["text"],
+                    "language": row["language"],
+                    "scale": scale,
+                    "size": row["size"],
+                    "nsl": row["nsl"],
+                    "step": step,
+                    "cost": row["nsl"] * step,
+                    "signature": signature(
+                        "cost", [("scale", scale), ("nsl", row["signature"].replace("|", "/"))]
+                    ),
+                }
+            )
+    if not rows:
+        raise ModtokError("no text in a language that has a reference")
+    return rows

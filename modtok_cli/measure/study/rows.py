@@ -1,0 +1,148 @@
+"""The file of a study: JSON lines that grow unit by unit and survive a kill.
+
+While a study runs, its rows stand in `.NAME.resume` beside the output; a unit counts once
+its closing line is there. When all units are done the output appears whole, rows in the
+order of the units, so that a study that was killed and resumed leaves the same bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import write_bytes
+from modtok_cli.base.progress import Progress
+from modtok_cli.base.signature import digest, signature
+
+Row = dict[str, Any]
+
+
+class StudyFile:
+    """Rows of one study under `output`, by unit.
+
+    `settings` holds everything that decides the rows; a file with other settings is
+    another study's. `command` is what reproduces it, kept for the reader.
+    """
+
+    def __init__(self, output: Path, study: str, settings: Mapping[str, Any], command: str) -> None:
+        self.output = output
+        self.partial = output.parent / f".{output.name}.resume"
+        settings = orjson.loads(orjson.dumps(settings))
+        key = digest(orjson.dumps(settings, option=orjson.OPT_SORT_KEYS))
+        self.signature = signature(f"study-{study}", [("key", key)])
+        self.header: Row = {
+            "study": study,
+            "settings": settings,
+            "command": command,
+            "signature": self.signature,
+        }
+        self._units: dict[str, list[Row]] = {}
+
+    def finished(self, force: bool, progress: Progress) -> list[Row] | None:
+        """The rows of a finished study with these settings; None if there is work to do.
+
+        Raises:
+            UsageError: something else is there and `force` was not given.
+        """
+        if force or not self.output.exists():
+            return None
+        try:
+            head, rows = read_study(self.output)
+        except ModtokError:
+            head, rows = {}, []
+        if head.get("signature") != self.signature:
+            raise UsageError(
+                "is there, of other settings or other text",
+                where=str(self.output),
+                remedy="choose another -o, or --force to replace it",
+            )
+        progress.warn(f"{self.output} is finished already; --force makes it again")
+        return rows
+
+    def resume(self, force: bool, progress: Progress) -> None:
+        """Take up the units of a run that was stopped, or begin."""
+        self._units = {} if force else self._read_partial()
+        if self._units:
+            progress.note(f"going on: {len(self._units)} units are done")
+        self.output.parent.mkdir(parents=True, exist_ok=True)
+        # Written anew, so that half a unit at the end of a killed run is gone.
+        lines = [orjson.dumps(self.header)]
+        for unit, rows in self._units.items():
+            lines += _unit_lines(unit, rows)
+        write_bytes(self.partial, b"\n".join(lines) + b"\n")
+
+    def _read_partial(self) -> dict[str, list[Row]]:
+        try:
+            lines = self.partial.read_bytes().split(b"\n")
+        except OSError:
+            return {}
+        units: dict[str, list[Row]] = {}
+        waiting: list[Row] = []
+        for number, line in enumerate(lines):
+            try:
+                row = orjson.loads(line)
+            except orjson.JSONDecodeError:
+                break  # the line at which the run was killed
+            if number == 0:
+                if row.get("signature") != self.signature:
+                    return {}
+            elif "closes" in row:
+                if row["rows"] != len(waiting):
+                    break
+                units[row["closes"]] = waiting
+                waiting = []
+            else:
+                waiting.append(row)
+        return units
+
+    def has(self, unit: str) -> bool:
+        """Whether the rows of a unit are there."""
+        return unit in self._units
+
+    def rows_of(self, unit: str) -> list[Row]:
+        """The rows of a unit that is done."""
+        return self._units[unit]
+
+    def add(self, unit: str, rows: Sequence[Row]) -> None:
+        """Keep the rows of a unit, on the disk before this returns."""
+        self._units[unit] = list(rows)
+        with open(self.partial, "ab") as handle:
+            handle.write(b"\n".join(_unit_lines(unit, rows)) + b"\n")
+            handle.flush()
+            os.fsync(handle.fileno())
+
+    def finish(self, units: Sequence[str]) -> list[Row]:
+        """Write the output, units in this order, and give its rows."""
+        rows = [{**row, "signature": self.signature} for unit in units for row in self._units[unit]]
+        lines = [orjson.dumps(self.header), *map(orjson.dumps, rows)]
+        write_bytes(self.output, b"\n".join(lines) + b"\n")
+        self.partial.unlink(missing_ok=True)
+        return rows
+
+
+def _unit_lines(unit: str, rows: Sequence[Row]) -> list[bytes]:
+    closing = {"closes": unit, "rows": len(rows)}
+    return [*map(orjson.dumps, rows), orjson.dumps(closing)]
+
+
+def read_study(path: Path) -> tuple[Row, list[Row]]:
+    """Header and rows of a finished study.
+
+    Raises:
+        ModtokError: no such file, or no study.
+    """
+    try:
+        lines = path.read_bytes().splitlines()
+        head, *rows = (orjson.loads(line) for line in lines)
+        if not isinstance(head, dict) or "study" not in head:
+            raise ValueError("the first line names no study")
+    except OSError as error:
+        raise ModtokError(f"cannot read: {error.strerror}", where=str(path)) from error
+    except ValueError as error:
+        raise ModtokError(f"no study: {error}", where=str(path)) from error
+    return head, rows

@@ -1,0 +1,73 @@
+"""`modtok study scaling`: how large T grows as languages are added."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.build.report import DEFAULT_SPECIALS
+from modtok_cli.learn.sequential import SequentialLearner
+from modtok_cli.measure.study.bench import language_orders, load_counts
+from modtok_cli.measure.study.rows import Row, StudyFile
+
+
+def study_scaling(
+    languages: Sequence[str] | None = None,
+    *,
+    data: Path = Path("data"),
+    output: Path = Path("studies/scaling.jsonl"),
+    k: int = 24000,
+    orders: int = 3,
+    seed: int = 0,
+    errors: str = "strict",
+    threads: int | None = None,
+    force: bool = False,
+    command: str = "modtok study scaling",
+    progress: Progress = SILENT,
+) -> list[Row]:
+    """Learn T language by language, in several orders, and note its size after each.
+
+    Returns:
+        A row per order and language: `n` languages so far, `total` tokens of T, and of
+        the language's own tokens how many were `adopted` and how many were `new`.
+
+    Raises:
+        ModtokError, UsageError: texts, settings or output are not usable.
+    """
+    counts = load_counts(languages, data, errors, threads, progress)
+    chosen = language_orders(list(counts), orders, seed)
+    settings = {
+        "k": k,
+        "orders": chosen,
+        "text": {language: table.fingerprint() for language, table in counts.items()},
+    }
+    file = StudyFile(output, "scaling", settings, command)
+    rows = file.finished(force, progress)
+    if rows is not None:
+        return rows
+    file.resume(force, progress)
+    units = [f"order {i}" for i in range(len(chosen))]
+    with progress.task("orders", total=len(units), unit="orders") as task:
+        for index, order in enumerate(chosen):
+            if not file.has(units[index]):
+                learner = SequentialLearner(k, DEFAULT_SPECIALS)
+                for language in order:
+                    learner.add(language, counts[language], progress=progress)
+                file.add(
+                    units[index],
+                    [
+                        {
+                            "order": index,
+                            "n": n,
+                            "language": report.language,
+                            "total": report.total,
+                            "tokens": report.tokens,
+                            "adopted": report.adopted,
+                            "new": report.new_tokens,
+                        }
+                        for n, report in enumerate(learner.reports, 1)
+                    ],
+                )
+            task.advance(1)
+    return file.finish(units)

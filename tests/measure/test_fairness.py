@@ -1,0 +1,239 @@
+"""Fairness and origin: every number by hand on texts of a few words, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from handmade import write_plain, write_ranks, write_text
+from hypothesis import given
+from hypothesis import strategies as st
+from support import SAMPLE
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Silent
+from modtok_cli.build.bpe_seq import bpe_seq
+from modtok_cli.measure.fairness import fairness
+from modtok_cli.measure.inequality import gini, spread
+from modtok_cli.measure.origin import origin, shares
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.text.corpus import write_counts
+
+
+@given(st.lists(st.floats(0.0, 1e6), min_size=1, max_size=12))
+def test_gini_is_its_definition(values: list[float]) -> None:
+    total = sum(values)
+    differences = sum(abs(a - b) for a, b in product(values, values))
+    expected = differences / (2 * len(values) * total) if total else 0.0
+    assert gini(values) == pytest.approx(expected, abs=1e-9)
+
+
+def test_gini_by_hand() -> None:
+    assert gini([1, 1, 1, 1]) == 0.0
+    assert gini([1, 1, 2]) == pytest.approx(1 / 6)
+    assert gini([0, 0, 0, 5]) == pytest.approx(0.75)
+    assert spread([2.0, 3.0]) == {"mean": 2.5, "min": 2, "max": 3, "max_min": 1.5, "gini": 0.1}
+    with pytest.raises(ValueError, match="0 or more"):
+        gini([-1.0, 2.0])
+
+
+def test_every_number_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Merges t+h, th+e. "the the" is [the][ ][the], 3 tokens; "abc a" is 5 bytes, 5 tokens."""
+    monkeypatch.chdir(tmp_path)
+    tokenizer = write_plain(tmp_path / "t.json", [(b"t", b"h"), (b"th", b"e")])
+    texts = write_text(tmp_path / "x", en=["the the"], fi=["abc a"])
+    english, finnish, total = fairness([tokenizer], texts)
+    assert (english["tokens"], finnish["tokens"]) == (3, 5)
+    assert (english["premium"], finnish["premium"]) == (1.0, 5 / 3)
+    assert (english["tokens_per_character"], finnish["tokens_per_character"]) == (3 / 7, 1.0)
+    assert (english["words"], finnish["tokens_per_word"]) == (2, 2.5)
+    assert (english["used_tokens"], finnish["used_tokens"]) == (2, 4)
+    assert english["measured_on"] == "words"
+    assert english["nsl"] is None  # no references anywhere
+    assert total["kind"] == "tokenizer"
+    assert total["tokens_gini"] == 0.125  # 4 / (2 · 2² · 4)
+    assert total["tokens_max_min"] == 5 / 3
+    assert (total["premium_max"], total["premium_max_language"]) == (5 / 3, "fi")
+    assert total["per_character_mean"] == pytest.approx((3 / 7 + 1) / 2)
+    assert total["utilization"] == 5 / 258  # the, space, a, b, c of 256 bytes, th, the
+    assert total["merge_only"] == 1 / 258  # th
+    assert total["languages"] == ["en", "fi"]
+
+
+def test_special_tokens_are_no_unused_vocabulary(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tokenizer = write_plain(tmp_path / "t.json", [(b"t", b"h")], specials=("<|end|>",))
+    *_, total = fairness([tokenizer], write_text(tmp_path / "x", en=["th"]))
+    assert total["size"] == 258
+    assert total["utilization"] == 1 / 257
+
+
+def test_a_token_made_by_two_merges_needs_the_parts_of_both(tmp_path: Path, monkeypatch) -> None:
+    """abc comes of ab+c and of a+bc; ab, bc are never seen, and both are junk."""
+    monkeypatch.chdir(tmp_path)
+    merges = [(b"a", b"b"), (b"b", b"c"), (b"ab", b"c"), (b"a", b"bc")]
+    tokenizer = write_plain(tmp_path / "t.json", merges)
+    *_, total = fairness([tokenizer], write_text(tmp_path / "x", en=["abc"]))
+    assert total["merge_only"] == 2 / 259
+
+
+def test_pivot(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tokenizer = write_plain(tmp_path / "t.json", [])
+    texts = write_text(tmp_path / "x", da=["ab"], fi=["abcd"])
+    assert [row["premium"] for row in fairness([tokenizer], texts)[:2]] == [1, 2]  # da: first
+    rows = fairness([tokenizer], texts, pivot="fin_Latn")
+    assert [row["premium"] for row in rows[:2]] == [0.5, 1]
+    with pytest.raises(UsageError, match="no text in the pivot language 'sv'; there are: da, fi"):
+        fairness([tokenizer], texts, pivot="sv")
+
+
+def test_other_lines_are_refused_and_named(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tokenizer = write_plain(tmp_path / "t.json", [])
+    lines = ["a" * n for n in (9, 1, 7, 30, 2, 12, 5, 25)]
+    fewer = [*lines[:3], *lines[4:]]
+    texts = write_text(tmp_path / "x", en=lines, fi=fewer)
+    with pytest.raises(ModtokError, match=r"fi.txt:4: not line-aligned: 7 lines in fi, 8 in en"):
+        fairness([tokenizer], texts)
+
+
+def test_a_second_text_of_a_language_is_refused(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tokenizer = write_plain(tmp_path / "t.json", [])
+    texts = [*write_text(tmp_path / "x", en=["a"]), *write_text(tmp_path / "y", en=["a"])]
+    with pytest.raises(UsageError, match="a second text in en"):
+        fairness([tokenizer], texts)
+
+
+def test_empty_and_nameless_texts_are_refused(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tokenizer = write_plain(tmp_path / "t.json", [])
+    (empty,) = write_text(tmp_path / "x", en=[])
+    with pytest.raises(ModtokError, match=r"en.txt: .*(empty|no text)"):
+        fairness([tokenizer], [empty])
+    (tmp_path / "story.txt").write_text("a\n")
+    with pytest.raises(ModtokError, match="does not say its language"):
+        fairness([tokenizer], [tmp_path / "story.txt"])
+    assert fairness([tokenizer], [tmp_path / "story.txt"], language="en")[0]["tokens"] == 1
+
+
+def test_a_reference_that_is_missing_is_said(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    references = tmp_path / "refs"
+    references.mkdir()
+    write_plain(references / "en.json", [])
+    tokenizer = write_plain(tmp_path / "t.json", [(b"a", b"a")])
+    texts = write_text(tmp_path / "x", en=["aa"], fi=["aa"])
+    said = Silent()
+    english, finnish, total = fairness([tokenizer], texts, references=references, progress=said)
+    assert (english["nsl"], finnish["nsl"]) == (0.5, None)
+    assert total["nsl_mean"] == 0.5
+    assert any("no reference for fi" in line for line in said.warnings)
+    with pytest.raises(ModtokError, match="no monolingual references here"):
+        fairness([tokenizer], texts, references=tmp_path / "none")
+
+
+def test_a_tokenizer_that_loses_text_is_said(tmp_path: Path, monkeypatch) -> None:
+    """A lower-casing tokenizer.json gives "ABC" back as "abc"."""
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+    monkeypatch.chdir(tmp_path)
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    made = Tokenizer(models.BPE({c: i for i, c in enumerate(alphabet)}, []))
+    made.normalizer = normalizers.Lowercase()
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    made.save(str(tmp_path / "lower.json"))
+    said = Silent()
+    texts = write_text(tmp_path / "x", en=["abc", "ABC", "abc"])
+    row, total = fairness(["lower.json"], texts, progress=said)
+    assert (row["lossy_lines"], total["lossy_lines"]) == (1, 1)
+    assert row["measured_on"] == "text"
+    assert "1 of 3 lines tried, the first is line 2" in said.warnings[0]
+
+
+def test_rank_files_and_ours_in_one_table(tmp_path: Path, monkeypatch) -> None:
+    """The same merges as a rank file give the same tokens; its merges it does not tell."""
+    monkeypatch.chdir(tmp_path)
+    ours = write_plain(tmp_path / "t.json", [(b"t", b"h"), (b"th", b"e")])
+    ranks = write_ranks(tmp_path / "t.tiktoken", [b"th", b"the"])
+    tekken = {
+        "config": {
+            "pattern": r" ?\p{L}+|\s+|.",
+            "default_num_special_tokens": 3,
+            "default_vocab_size": 261,
+        },
+        "vocab": [
+            {"rank": rank, "token_bytes": line.split()[0]}
+            for rank, line in enumerate(Path(ranks).read_text().splitlines())
+        ],
+    }
+    (tmp_path / "tekken.json").write_text(json.dumps(tekken))
+    texts = write_text(tmp_path / "x", en=["the the"], fi=["abc a"])
+    rows = fairness([ours, ranks, "tekken.json"], texts)
+    lines = [row for row in rows if row["kind"] == "language"]
+    assert [row["tokens"] for row in lines] == [3, 5] * 3
+    assert [row["measured_on"] for row in lines] == ["words"] * 2 + ["text"] * 4
+    totals = rows[6:]
+    assert [row["merge_only"] is None for row in totals] == [False, True, True]
+    assert totals[1]["utilization"] == 5 / 258
+    assert totals[2]["size"] == 261
+
+
+def test_word_counts_give_what_text_gives(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    bpe_seq(data=SAMPLE / "data", output=tmp_path / "tokenizer", k=600)
+    write_counts(["en", "fr"], data=SAMPLE / "parallel", output=tmp_path / "counts")
+    specs = ["tokenizer", "tokenizer@each"]
+    text = fairness(specs, [SAMPLE / "parallel" / f"{name}.txt" for name in ("en", "fr")])
+    table = fairness(specs, [tmp_path / "counts" / f"{name}.counts" for name in ("en", "fr")])
+    assert [{**row, "text": ""} for row in text] == [{**row, "text": ""} for row in table]
+    ranks = write_ranks(tmp_path / "t.tiktoken", [])
+    with pytest.raises(ModtokError, match="word counts"):
+        fairness([ranks], [tmp_path / "counts" / "en.counts"])
+
+
+def test_shares_by_hand() -> None:
+    """8 tokens of en, 1 of fi alone, 1 of fi and sv, in an English text."""
+    membership = np.array([[1, 0, 0], [0, 1, 0], [0, 1, 1]], dtype=bool)
+    found = shares(np.array([8, 1, 1]), membership, ["en", "fi", "sv"], "en")
+    assert found.outside == 0.2
+    assert found.several == 0.1
+    assert found.exclusive == {"fi": 0.1, "sv": 0.0}
+    assert found.member == {"fi": 0.2, "sv": 0.1}
+
+
+def test_origin_counts_what_encoding_gives(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    bpe_seq(data=SAMPLE / "data", output=tmp_path / "tokenizer", k=600)
+    modular = ModularTokenizer.load(tmp_path / "tokenizer")
+    text = SAMPLE / "parallel" / "fi.txt"
+    (row,) = origin("tokenizer@en,fi,fr", [text])
+    subset = modular.subset(["en", "fi", "fr"])
+    ids = [i for line in text.read_text().splitlines() for i in subset.encode_global(line).tolist()]
+    columns = {name: modular.languages.index(name) for name in ("en", "fi", "fr")}
+    has = {name: modular.token_membership[:, column] for name, column in columns.items()}
+    assert row["tokens"] == len(ids)
+    assert row["outside"] == sum(not has["fi"][i] for i in ids) / len(ids)
+    alone = sum(has["en"][i] and not has["fi"][i] and not has["fr"][i] for i in ids)
+    assert row["exclusive"]["en"] == alone / len(ids)
+    assert row["several"] + sum(row["exclusive"].values()) == pytest.approx(row["outside"])
+    assert row["outside"] > 0
+    (only,) = origin("tokenizer@fi", [text])
+    assert only["outside"] == 0.0
+
+
+def test_origin_refuses_what_knows_no_languages(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tokenizer = write_plain(tmp_path / "t.json", [])
+    (text,) = write_text(tmp_path / "x", en=["a"])
+    with pytest.raises(UsageError, match="only a modular tokenizer"):
+        origin(tokenizer, [text])
+    bpe_seq(["en", "fi"], data=SAMPLE / "data", output=tmp_path / "tokenizer", k=400)
+    (greek,) = write_text(tmp_path / "y", el=["α"])
+    with pytest.raises(ModtokError, match=r"none of the texts .* it has: en, fi"):
+        origin("tokenizer", [greek])

@@ -1,0 +1,135 @@
+"""`measure.nsl`: the numbers by hand, languages found, what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support import SAMPLE
+from tokenizers import Tokenizer
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.progress import Silent
+from modtok_cli.build.bpe_seq import bpe_seq
+from modtok_cli.measure.identify import identify
+from modtok_cli.measure.nsl import nsl, word_total
+from modtok_cli.measure.references import References
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.text.corpus import write_counts
+from modtok_cli.text.counter import count_documents
+
+LANGUAGES = ["el", "en", "fi", "fr", "ne", "sw"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("nsl") / "tok"
+    bpe_seq(data=SAMPLE / "data", output=place, k=900)
+    return place
+
+
+def lines(language: str) -> list[str]:
+    return (SAMPLE / "parallel" / f"{language}.txt").read_text("utf-8").split("\n")[:-1]
+
+
+def test_equals_counting_with_the_library(place: Path) -> None:
+    """Equation 1 of the paper, with both sides tokenized line by line by the library."""
+    rows = nsl([f"{place}@fr,en"], [SAMPLE / "parallel" / "fr.txt"])
+    subset = Tokenizer.from_str(
+        ModularTokenizer.load(place).subset(["fr", "en"]).to_json().decode()
+    )
+    reference = Tokenizer.from_file(str(place / "references" / "fr.json"))
+    ours, theirs = (
+        sum(len(tokenizer.encode(line).ids) for line in lines("fr"))
+        for tokenizer in (subset, reference)
+    )
+    (row,) = rows
+    assert (row["tokens"], row["reference_tokens"]) == (ours, theirs)
+    assert row["nsl"] == ours / theirs
+    text = "".join(lines("fr"))
+    assert row["characters"] == len(text)
+    assert row["tokens_per_byte"] == ours / len(text.encode())
+    assert row["language"] == "fr"
+    assert row["documents"] == len(lines("fr"))
+
+
+def test_a_reference_against_itself_is_one(place: Path) -> None:
+    for language in LANGUAGES:
+        (row,) = nsl(
+            [str(place / "references" / f"{language}.json")],
+            [SAMPLE / "parallel" / f"{language}.txt"],
+            references=place / "references",
+        )
+        assert row["nsl"] == 1.0
+
+
+def test_each_takes_the_languages_own(place: Path) -> None:
+    rows = nsl([f"{place}@each", str(place)], [SAMPLE / "parallel"])
+    own = {row["language"]: row for row in rows if row["tokenizer"].endswith("@each")}
+    assert list(own) == LANGUAGES
+    assert all(row["size"] == 900 for row in own.values())
+    assert own["el"]["nsl"] == 1.0  # the first language is its own reference
+    assert {row["language"] for row in rows if row["tokenizer"] == str(place)} == set(LANGUAGES)
+
+
+def test_text_and_count_table_give_the_same_numbers(place: Path, tmp_path: Path) -> None:
+    write_counts(["sw"], data=SAMPLE / "data", output=tmp_path)
+    (text,) = nsl([str(place)], [SAMPLE / "data" / "sw.jsonl"])
+    (table,) = nsl([str(place)], [tmp_path / "sw.counts"])
+    assert {**text, "text": ""} == {**table, "text": ""}
+
+
+def test_lines_of_many_languages_are_told_apart(place: Path, tmp_path: Path) -> None:
+    mixed = tmp_path / "flores.txt"
+    mixed.write_text("\n".join("\n".join(lines(language)) for language in LANGUAGES) + "\n")
+    progress = Silent()
+    rows = nsl([str(place)], [mixed], progress=progress)
+    found = {row["language"]: row["documents"] for row in rows}
+    assert sum(found.values()) == 6 * len(lines("en"))
+    for language in LANGUAGES:
+        assert found[language] == pytest.approx(len(lines(language)), abs=4)
+
+
+def test_identification_takes_the_shortest_description(place: Path) -> None:
+    references = References(place / "references").all()
+    texts = [line.encode() for line in lines("ne")[:20]]
+    assert identify(texts, references) == ["ne"] * 20
+
+
+def test_words_are_letters_and_digits() -> None:
+    counts = count_documents([["l'eau, 3 fois - काठमाडौं\n".encode(), b"  ..  "]])
+    assert word_total(counts) == 5
+
+
+def test_signature_names_what_was_measured(place: Path) -> None:
+    (one,) = nsl([f"{place}@fr"], [SAMPLE / "parallel" / "fr.txt"])
+    (two,) = nsl([f"{place}@en"], [SAMPLE / "parallel" / "fr.txt"])
+    assert one["signature"].startswith("nsl|tok:")
+    assert "|lang:fr|text:" in one["signature"]
+    assert one["signature"] != two["signature"]
+
+
+def test_a_language_without_reference(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "de.txt").write_text("Das ist ein Haus.\n")
+    (tmp_path / "fr.txt").write_text("C'est une maison.\n")
+    with pytest.raises(ModtokError, match="no reference for language 'de'"):
+        nsl([str(place)], [tmp_path / "de.txt"])
+    progress = Silent()
+    rows = nsl([str(place)], [tmp_path], progress=progress)
+    assert [(row["language"], row["nsl"] is None) for row in rows] == [("de", True), ("fr", False)]
+    assert "no reference for de" in progress.warnings[0]
+
+
+def test_no_references_at_all(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModtokError, match="modtok bpe-seq"):
+        nsl([str(place / "references" / "fr.json")], [SAMPLE / "parallel" / "fr.txt"])
+
+
+def test_damaged_reference_counts(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "refs").mkdir()
+    data = (place / "references" / "fr.json").read_text()
+    start = data.index('"counts":[') + len('"counts":[')
+    (tmp_path / "refs" / "fr.json").write_text(data[:start] + '"x",' + data[start:])
+    with pytest.raises(ModtokError, match=r"fr\.json: model\.modtok\.counts is damaged"):
+        nsl([str(place)], [SAMPLE / "parallel" / "fr.txt"], references=tmp_path / "refs")

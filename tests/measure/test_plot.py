@@ -1,0 +1,197 @@
+"""Pictures: everything inside its frame, nothing on top of each other, the same each time."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.measure.pictures import CHARTS, short_names
+from modtok_cli.measure.plot.charts import Chart, Curves, Dots, Heat, Mark, Spread, is_empty
+from modtok_cli.measure.plot.draw import draw, scene_of, write_plot
+from modtok_cli.measure.plot.layout_heat import cell_text, shade
+from modtok_cli.measure.plot.layout_rows import density
+from modtok_cli.measure.plot.scene import (
+    COLOURS,
+    Area,
+    Disc,
+    Label,
+    Line,
+    marker,
+    text_width,
+    tick_text,
+    ticks,
+)
+from modtok_cli.measure.plot.svg import to_svg
+from modtok_cli.measure.plot.terminal import to_text
+
+_MAIN = ["bg", "cs", "da", "de", "el", "en", "es", "et", "fi", "fr", "hr", "hu", "it", "lt"]
+LANGUAGES = [*_MAIN, "lv", "ne", "nl", "pl", "pt", "ro", "si", "sk", "sl", "so", "sv", "sw", "te"]
+DOTS = Dots(
+    "Tokens & <others>",
+    "NSL",
+    LANGUAGES,
+    {
+        f"tokenizer {i}": {name: Mark(1 + 0.01 * i * j) for j, name in enumerate(LANGUAGES)}
+        for i in range(6)
+    },
+    reference=1.0,
+    note="A note that says what is missing.",
+)
+CHART_KINDS: dict[str, Chart] = {
+    "dots": DOTS,
+    "ranges": Dots("Ranges", "NSL", LANGUAGES, {"T": {"fi": Mark(1.0, 0.9, 1.2)}}),
+    "spread": Spread(
+        "Spread",
+        "NSL",
+        LANGUAGES,
+        {"concatenated": {name: [1.0, 1.2, 1.5, 1.1] for name in LANGUAGES}, "one": {"fi": [1.0]}},
+        reference=1.0,
+    ),
+    "curves": Curves("Size", "languages", "tokens", {"a": [(1, 24000), (27, 430000)]}, True),
+    "heat": Heat(
+        "Whose",
+        "% of the tokens of the source that belong to the added language alone and to no other",
+        "source",
+        "added",
+        LANGUAGES,
+        LANGUAGES,
+        {(a, b): 0.1 * i for i, a in enumerate(LANGUAGES) for b in LANGUAGES if a != b},
+    ),
+}
+BY_KIND = pytest.mark.parametrize("chart", CHART_KINDS.values(), ids=CHART_KINDS)
+BY_WIDTH = pytest.mark.parametrize("width", [344.0, 760.0])
+
+
+def box(label: Label) -> tuple[float, float, float, float]:
+    """Left, top, right, bottom of a text."""
+    width, (x, y) = text_width(label.text, label.size, label.bold), label.at
+    if label.vertical:
+        return x - label.size, y - width / 2, x, y + width / 2
+    left = {"start": x, "middle": x - width / 2, "end": x - width}[label.anchor]
+    return left, y - 0.75 * label.size, left + width, y + 0.2 * label.size
+
+
+@BY_KIND
+@BY_WIDTH
+def test_nothing_leaves_the_frame(chart: Chart, width: float) -> None:
+    scene = scene_of(chart, width)
+    assert scene.width == width
+    for shape in scene.shapes:
+        if isinstance(shape, (Line, Area)):
+            points = shape.points
+        elif isinstance(shape, Disc):
+            points = [shape.centre]
+        else:
+            left, top, right, bottom = box(shape)
+            points = [(left, top), (right, bottom)]
+        for x, y in points:
+            assert -0.5 <= x <= width + 0.5, shape
+            assert -0.5 <= y <= scene.height + 0.5, shape
+
+
+@BY_KIND
+@BY_WIDTH
+def test_row_names_do_not_overlap_and_are_legible(chart: Chart, width: float) -> None:
+    scene = scene_of(chart, width)
+    labels = [s for s in scene.shapes if isinstance(s, Label) and s.text in LANGUAGES]
+    if not isinstance(chart, Curves):
+        assert {label.text for label in labels} == set(LANGUAGES)
+    assert all(label.size >= 8 for label in labels)
+    rows = sorted(label.at[1] for label in labels if label.anchor == "end")
+    assert all(b - a >= 8 for a, b in pairwise(rows))
+    columns = sorted((label.at[0], label.size) for label in labels if label.anchor == "middle")
+    assert all(b[0] - a[0] >= 1.2 * a[1] for a, b in pairwise(columns))
+
+
+@BY_KIND
+def test_svg_is_xml_with_its_text_and_without_requests(chart: Chart) -> None:
+    svg = to_svg(scene_of(chart))
+    root = ET.fromstring(svg)
+    assert root.attrib["role"] == "img"
+    texts = {node.text for node in root.iter("{http://www.w3.org/2000/svg}text")}
+    assert chart.title in texts
+    assert "href" not in svg
+    assert set(re.findall(r"https?://[^\"]+", svg)) == {"http://www.w3.org/2000/svg"}
+    assert to_svg(scene_of(chart)) == svg
+
+
+@BY_KIND
+def test_png(chart: Chart, tmp_path: Path) -> None:
+    write_plot([chart], tmp_path / "a.png")
+    write_plot([chart], tmp_path / "b.png")
+    data = (tmp_path / "a.png").read_bytes()
+    assert data.startswith(b"\x89PNG")
+    assert data == (tmp_path / "b.png").read_bytes()
+    assert int.from_bytes(data[16:20], "big") == 1520
+
+
+@BY_KIND
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_text_fits_the_terminal(chart: Chart, width: int) -> None:
+    lines = to_text(chart, width)
+    body = [line for line in lines if line not in (chart.title, chart.note)]
+    if not isinstance(chart, Heat):  # a matrix takes the room that it needs
+        assert max(map(len, body)) <= width
+    if not isinstance(chart, Curves):
+        shown = {line.split()[0] for line in lines if line.strip()}
+        assert set(LANGUAGES) <= shown or isinstance(chart, Spread)
+
+
+def test_text_puts_values_where_they_belong() -> None:
+    chart = Dots("t", "NSL", ["fi"], {"a": {"fi": Mark(1.0)}, "b": {"fi": Mark(2.0)}}, 1.5)
+    line = next(line for line in to_text(chart, 44) if line.startswith("fi"))
+    cells = line[4:]
+    assert (cells[0], cells[-1]) == ("●", "■")
+    assert cells[len(cells) // 2 - 1 : len(cells) // 2 + 1].count("│") == 1
+
+
+def test_every_series_has_a_sign_of_its_own() -> None:
+    signs = set()
+    for index in range(49):
+        shape = marker(index, (0.0, 0.0), 4.0)
+        fill = shape.fill if isinstance(shape, (Area, Disc)) else ""
+        outline = tuple(shape.points) if isinstance(shape, Area) else "disc"
+        signs.add((fill, outline))
+    assert len(signs) == 49
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_shades_darken_steadily_and_markers_stand_out_on_paper() -> None:
+    shades = [luminance(shade(i / 20)) for i in range(21)]
+    assert all(a > b for a, b in pairwise(shades))
+    assert all(1.05 / (luminance(colour) + 0.05) > 1.9 for colour in COLOURS)
+
+
+def test_numbers() -> None:
+    assert ticks(0.93, 1.31) == [0.9, 1.0, 1.1, 1.2, 1.3, 1.4]
+    assert ticks(1.0, 1.0)[0] <= 1.0 < ticks(1.0, 1.0)[-1]
+    assert tick_text(340000, 20000) == "340k"
+    assert (cell_text(48.46, 48.46), cell_text(0.28, 2.95)) == ("48", ".28")
+    assert short_names(["a/x", "b/x"]) == {"a/x": "a/x", "b/x": "b/x"}
+    heights = density([1.0, 1.0, 2.0], 0.0, 3.0)
+    assert heights.max() == 1.0
+    assert heights[53] > heights[107] > heights[80]
+
+
+def test_a_name_from_outside_is_no_markup() -> None:
+    chart = Dots("t", "a", ["fi"], {"<script>&\x07": {"fi": Mark(1.0)}})
+    svg = to_svg(scene_of(chart))
+    assert "<script>" not in svg
+    ET.fromstring(svg)
+
+
+def test_nothing_to_plot_is_said() -> None:
+    assert is_empty(Dots("t", "a", [], {}))
+    with pytest.raises(UsageError, match="nothing to plot"):
+        draw([Dots("t", "a", [], {})], ".svg")
+    assert set(CHARTS) >= {"nsl", "fairness", "origin", "orders", "combos", "scaling", "budget"}

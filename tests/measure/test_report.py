@@ -1,0 +1,240 @@
+"""The report: every section there, nothing fetched, nothing wider than its window."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from support import SAMPLE
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Silent
+from modtok_cli.build.bpe import bpe
+from modtok_cli.build.bpe_seq import bpe_seq
+from modtok_cli.measure.fairness import fairness
+from modtok_cli.measure.nsl import nsl
+from modtok_cli.measure.origin import origin
+from modtok_cli.measure.report.report import TITLES, report
+from modtok_cli.measure.study.budget import study_budget
+from modtok_cli.measure.study.combos import study_combos
+from modtok_cli.measure.study.cost import study_cost
+from modtok_cli.measure.study.orders import study_orders
+from modtok_cli.measure.study.scaling import study_scaling
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
+DATA, PARALLEL = SAMPLE / "data", SAMPLE / "parallel"
+TEXTS = [PARALLEL / f"{language}.txt" for language in ("el", "en", "fi", "fr", "ne", "sw")]
+
+
+def save(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with a tokenizer, a joint one, and rows of every kind."""
+    place = tmp_path_factory.mktemp("ws & <co>")
+    bpe_seq(data=DATA, output=place / "tokenizer", k=600)
+    bpe(data=DATA, output=place / "bpe-joint", k=1500, joint=True)
+    specs = [f"{place}/tokenizer", f"{place}/tokenizer@each", f"{place}/bpe-joint"]
+    save(place / "results" / "nsl.jsonl", nsl(specs, TEXTS))
+    save(place / "results" / "fairness.jsonl", fairness(specs, TEXTS))
+    save(place / "results" / "origin.jsonl", origin(specs[0], TEXTS))
+    save(place / "results" / "cost.jsonl", study_cost(TEXTS, specs))
+    common: dict[str, Any] = {"data": DATA, "k": 600}
+    studies = place / "studies"
+    study_orders(TEXTS, output=studies / "orders.jsonl", orders=2, **common)
+    study_combos(TEXTS, output=studies / "combos.jsonl", orders=2, sample=4, **common)
+    study_scaling(output=studies / "scaling.jsonl", orders=2, **common)
+    study_budget(TEXTS, output=studies / "budget.jsonl", budgets=[400, 600], **common)
+    return place
+
+
+@pytest.fixture(scope="module")
+def page(workspace: Path) -> Path:
+    path = workspace / "report.html"
+    report(workspace, path, force=True)
+    return path
+
+
+class Reader(HTMLParser):
+    """Counts elements, checks that they close in order, and collects what a test looks at."""
+
+    VOID = frozenset({"meta", "link", "wbr"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.count: dict[str, int] = {}
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.text: dict[str, list[str]] = {}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.count[tag] = self.count.get(tag, 0) + 1
+        given = dict(attrs)
+        if tag not in self.VOID:
+            self.open.append(tag)
+        if tag == "section":
+            self.ids.append(given["id"] or "")
+        for name in ("href", "src"):
+            if given.get(name):
+                self.links.append(given[name] or "")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.count[tag] = self.count.get(tag, 0) + 1
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.text.setdefault(self.open[-1], []).append(data)
+
+
+def read(page: Path) -> Reader:
+    reader = Reader()
+    reader.feed(page.read_text(encoding="utf-8"))
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+def test_structure(page: Path) -> None:
+    found = read(page)
+    assert found.count["h1"] == 1
+    headings = found.text["h2"]
+    assert headings[:2] == ["Tokenizers", "Shared tokens of tokenizer"]  # the joint one shares all
+    assert set(TITLES.values()) <= set(headings)
+    assert "Not here yet" not in headings
+    assert len(found.ids) == len(set(found.ids)) == found.count["section"]
+    inner = [link[1:] for link in found.links if link.startswith("#")]
+    assert inner == found.ids
+    # nsl 1, fairness 2, origin 2, orders 1, combos 3, scaling 1, budget 2, cost 1, shared 1
+    assert found.count["figure"] == 14
+    assert found.count["svg"] == 2 * 14
+    assert found.count["table"] == found.count["caption"] >= 13
+
+
+def test_it_loads_nothing(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    found = read(page)
+    assert {link for link in found.links if not link.startswith("#")} == {"data:,"}
+    assert set(re.findall(r"(?:https?:)?//[\w.]+", text)) <= {"http://www.w3.org"}
+    assert "<script" not in text
+    assert "url(" not in text
+    assert "Content-Security-Policy" in text
+
+
+def test_commands_and_signatures_are_there(page: Path, workspace: Path) -> None:
+    found = read(page)
+    codes = "\n".join(found.text["code"])
+    for kind in ("nsl|tok:", "fairness|tok:", "origin|tok:", "study-combos|key:", "cost|scale:"):
+        assert kind in codes
+    assert "modtok study scaling" in codes
+    assert "--pivot en" in codes
+    assert "ws & <co>" in found.text["h1"][0] or "ws & " in found.text["title"][0]
+
+
+def test_numbers_of_the_rows_stand_in_the_tables(page: Path, workspace: Path) -> None:
+    cells = set(read(page).text["td"])
+    for row in map(orjson.loads, (workspace / "results" / "nsl.jsonl").read_bytes().splitlines()):
+        assert f"{row['nsl']:.3f}" in cells
+
+
+def test_twice_the_same_bytes(page: Path, workspace: Path, tmp_path: Path) -> None:
+    report(workspace, tmp_path / "again.html")
+    assert (tmp_path / "again.html").read_bytes() == page.read_bytes()
+    with pytest.raises(UsageError, match="is there already"):
+        report(workspace, page)
+
+
+def test_little_and_odd_workspaces(tmp_path: Path) -> None:
+    with pytest.raises(ModtokError, match="nothing to report"):
+        report(tmp_path, tmp_path / "r.html")
+    with pytest.raises(ModtokError, match="no such directory"):
+        report(tmp_path / "none", tmp_path / "r.html")
+    study_scaling(["en", "fi"], data=DATA, k=400, output=tmp_path / "studies" / "s.jsonl")
+    (tmp_path / "notes.jsonl").write_text('{"hello": 1}\n')
+    (tmp_path / "empty.jsonl").write_text("")
+    (tmp_path / "cut.jsonl").write_text('{"signature": "nsl|x"}\n{"sig')
+    (tmp_path / "old.jsonl").write_text('{"signature": "nsl|x"}\n')
+    said = Silent()
+    report(tmp_path, tmp_path / "r.html", progress=said)
+    found = read(tmp_path / "r.html")
+    assert found.text["h2"] == ["Size of the vocabulary", "Not here yet"]
+    assert len(said.warnings) == 2  # cut.jsonl and old.jsonl look like ours and are not whole
+    assert any("cut.jsonl:2" in line for line in said.warnings)
+
+
+_PROBE = """
+<script>
+addEventListener('load', () => {
+  const wide = [...document.querySelectorAll('body *')].filter(e =>
+    !e.closest('.table') && !e.closest('svg') &&
+    e.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5);
+  const shown = [...document.querySelectorAll('figure')].filter(f =>
+    [...f.querySelectorAll('svg')].filter(s => s.getBoundingClientRect().height > 20).length !== 1);
+  const clipped = [...document.querySelectorAll('svg text')].filter(t => {
+    const box = t.getBoundingClientRect(), frame = t.closest('svg').getBoundingClientRect();
+    return box.width > 0 && (box.right > frame.right + 1 || box.left < frame.left - 1);
+  });
+  document.title = JSON.stringify({
+    overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+    wide: wide.length, figures: shown.length, clipped: clipped.map(t => t.textContent),
+    sections: document.querySelectorAll('section h2').length,
+    requests: performance.getEntriesByType('resource').filter(
+      r => !r.name.startsWith('data:')).length});
+});
+</script></body>
+"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")
+@pytest.mark.parametrize("width", [360, 760, 1280])
+def test_in_a_browser(page: Path, tmp_path: Path, width: int) -> None:
+    """No overflow, one picture per figure, no text cut off, no request, no console message."""
+    # A frame gives the page its width: headless windows have a least width of their own.
+    text = page.read_text(encoding="utf-8")
+    text = re.sub(r"<meta http-equiv=.*?>", "", text).replace("</body>", _PROBE)
+    (tmp_path / "page.html").write_text(text, encoding="utf-8")
+    frame = (
+        f'<!DOCTYPE html><iframe id="f" src="page.html" style="width:{width}px;height:2000px;'
+        'border:0"></iframe><pre id="out"></pre><script>setInterval(() => {'
+        "const t = document.getElementById('f').contentDocument.title;"
+        "if (t[0] === '{') document.getElementById('out').textContent = t;}, 50)</script>"
+    )
+    (tmp_path / "frame.html").write_text(frame, encoding="utf-8")
+    done = subprocess.run(
+        [
+            str(BROWSER),
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--allow-file-access-from-files",
+            f"--user-data-dir={tmp_path / 'profile'}",
+            "--enable-logging=stderr",
+            "--virtual-time-budget=4000",
+            "--dump-dom",
+            (tmp_path / "frame.html").as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    match = re.search(r'<pre id="out">(.*?)</pre>', done.stdout)
+    assert match, done.stdout[-500:]
+    found = orjson.loads(match[1].replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">"))
+    assert found["overflow"] <= 0
+    assert (found["wide"], found["figures"], found["clipped"], found["requests"]) == (0, 0, [], 0)
+    assert found["sections"] == read(page).count["section"]
+    assert "CONSOLE" not in done.stderr

@@ -1,0 +1,247 @@
+"""Studies: what they find on the sample text, and that a kill costs nothing that was done."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from support import SAMPLE
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import SILENT, Silent
+from modtok_cli.build.bpe_concat import bpe_concat
+from modtok_cli.measure.nsl import nsl
+from modtok_cli.measure.study import budget, combos, cost, orders, scaling
+from modtok_cli.measure.study.rows import StudyFile, read_study
+from modtok_cli.measure.study.summary import (
+    budget_summary,
+    combos_summary,
+    cost_summary,
+    orders_summary,
+    scaling_summary,
+)
+from modtok_cli.modular.open import open_bytes
+
+DATA, PARALLEL = SAMPLE / "data", SAMPLE / "parallel"
+LANGUAGES = ["el", "en", "fi", "fr"]
+TEXTS = [PARALLEL / f"{language}.txt" for language in LANGUAGES]
+K = 700
+
+
+def study(name: str, output: Path, **more: Any) -> list[dict[str, Any]]:
+    settings: dict[str, Any] = {"data": DATA, "k": K, "output": output, **more}
+    if name == "scaling":
+        return scaling.study_scaling(LANGUAGES, **settings)
+    functions = {
+        "orders": orders.study_orders,
+        "combos": combos.study_combos,
+        "budget": budget.study_budget,
+    }
+    return functions[name](TEXTS, LANGUAGES, **settings)
+
+
+def test_orders(tmp_path: Path) -> None:
+    rows = study("orders", tmp_path / "o.jsonl", orders=3)
+    head, saved = read_study(tmp_path / "o.jsonl")
+    assert saved == rows
+    assert head["settings"]["orders"][0] == LANGUAGES
+    assert len(rows) == 3 * 2 * 4 + 4  # orders × (T, extracted) × languages, and joint
+    first = [row for row in rows if row["order"] == 0 and row["tokenizer"] == "extracted"]
+    assert first[0]["nsl"] == 1.0  # the first language is its own reference
+    assert all(row["nsl"] == row["tokens"] / row["reference_tokens"] for row in rows)
+    joint = [row for row in rows if row["tokenizer"] == "joint"]
+    sizes = [row["size"] for row in rows if row["tokenizer"] == "T"][::4]
+    assert joint[0]["size"] == round(sum(sizes) / 3)
+    lines = {(line["tokenizer"], line["language"]): line for line in orders_summary(rows)}
+    values = [
+        row["nsl"] for row in rows if (row["tokenizer"], row["language"]) == ("extracted", "fi")
+    ]
+    line = lines["extracted", "fi"]
+    assert (line["min"], line["max"]) == (min(values), max(values))
+    assert line["spread"] == pytest.approx(max(values) - min(values))
+
+
+def test_combos_are_what_bpe_concat_gives(tmp_path: Path) -> None:
+    rows = study("combos", tmp_path / "c.jsonl", orders=2, sample=3)
+    references = tmp_path / f"references-{K}"
+    concatenated = [row for row in rows if row["method"] == "concatenated"]
+    for n in (2, 3, 4):
+        sets = {tuple(row["languages"]) for row in concatenated if row["n"] == n}
+        assert len(sets) == (3 if n < 4 else 1)
+        for members in sets:
+            seen = [row["order"] for row in concatenated if tuple(row["languages"]) == members]
+            assert sorted(map(tuple, seen[::n])) == sorted(permutations(members))
+    row = random.Random(0).choice([row for row in concatenated if row["n"] == 3])
+    made = bpe_concat([str(references / f"{name}.json") for name in row["order"]])
+    tokenizer = open_bytes(made.data, "concatenated", "-")
+    lines = (PARALLEL / f"{row['language']}.txt").read_text().split("\n")[:-1]
+    assert row["tokens"] == sum(len(ids) for ids in tokenizer.encode_batch(lines))
+    assert row["size"] == made.size
+    alone = [row["nsl"] for row in concatenated if row["n"] == 1]
+    assert set(alone) == {1.0}
+    summary = {(line["n"], line["method"]): line for line in combos_summary(rows)}
+    assert summary[3, "concatenated"]["max"] > summary[3, "sequential"]["max"]
+
+
+def test_sets_are_sampled_evenly() -> None:
+    names = [f"l{i:02}" for i in range(21)]
+    sets = combos.sample_sets(names, 3, 60, seed=1)
+    assert len(set(sets)) == 60
+    assert sets == combos.sample_sets(names[::-1], 3, 60, seed=1)
+    uses = [sum(name in members for members in sets) for name in names]
+    assert max(uses) - min(uses) <= 2
+    assert len(combos.sample_sets(names[:5], 2, 60, seed=1)) == 10
+
+
+def test_scaling_and_budget(tmp_path: Path) -> None:
+    rows = study("scaling", tmp_path / "s.jsonl", orders=2)
+    assert [row["n"] for row in rows] == [1, 2, 3, 4] * 2
+    assert all(row["adopted"] + row["new"] + 258 == row["tokens"] == K for row in rows)
+    assert rows[0]["total"] == K
+    assert rows[3]["total"] == K + sum(row["new"] for row in rows[1:4])
+    assert scaling_summary(rows)[3]["n"] == 4
+    rows = study("budget", tmp_path / "b.jsonl", budgets=[400, 700, 800])
+    alone = {(row["k"], row["language"]): row for row in rows if row["tokenizer"] == "monolingual"}
+    assert {k for k, _ in alone} == {400, 700}  # beyond the reference's size there is none
+    assert all(row["nsl"] == 1.0 for (k, _), row in alone.items() if k == 700)
+    assert alone[400, "fi"]["size"] == 400
+    means = [line["mean"] for line in budget_summary(rows) if line["tokenizer"] == "extracted"]
+    assert means == sorted(means, reverse=True)
+    with pytest.raises(UsageError, match="k = 200 is too small"):
+        study("budget", tmp_path / "x.jsonl", budgets=[200])
+
+
+def test_a_smaller_budget_is_a_prefix(tmp_path: Path) -> None:
+    """What `first_tokens` cuts from the reference is what learning to that size gives."""
+    from modtok_cli.learn.bpe import learn_bpe
+    from modtok_cli.measure.study.bench import load_bench
+
+    bench = load_bench(
+        ["fi"], [PARALLEL / "fi.txt"], data=DATA, k=K, cache=tmp_path, errors="strict",
+        threads=1, progress=SILENT,
+    )  # fmt: skip
+    cut = budget.first_tokens(bench.references["fi"], 400)
+    learned = learn_bpe(bench.counts["fi"], 400, bench.specials)
+    assert cut.merges.tolist() == learned.merges.tolist()
+
+
+def test_cost_is_the_formula(tmp_path: Path) -> None:
+    orders.study_orders(TEXTS, LANGUAGES, data=DATA, k=K, orders=1, output=tmp_path / "o.jsonl")
+    references = tmp_path / f"references-{K}"
+    rows = cost.study_cost([TEXTS[2]], [str(references / "en.json")], references=references)
+    (measured,) = nsl([str(references / "en.json")], [TEXTS[2]], references=references)
+    assert [row["scale"] for row in rows] == list(cost.SCALES)
+    assert all(row["step"] == 1.0 and row["cost"] == measured["nsl"] for row in rows)
+    assert cost.backbone(1536, 19) == pytest.approx(0.504e9, rel=0.01)
+    # 387,000 columns against 24,000 at 0.5B: (0.504 + 0.594) / (0.504 + 0.037)
+    assert cost.step_cost(387_000, 24_000, 1536, 19) == pytest.approx(2.03, abs=0.01)
+    assert cost_summary(rows)[0]["max"] == measured["nsl"]
+
+
+@pytest.mark.parametrize("name", ["orders", "combos", "scaling", "budget"])
+def test_a_stopped_study_goes_on_and_ends_the_same(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more: dict[str, Any] = {"budgets": [400, 500, 600]} if name == "budget" else {"orders": 3}
+    if name == "combos":
+        more["sample"] = 2
+    whole = tmp_path / "whole.jsonl"
+    study(name, whole, **more)
+
+    added: list[str] = []
+    real = StudyFile.add
+
+    def stop_after_two(self: StudyFile, unit: str, rows: Any) -> None:
+        real(self, unit, rows)
+        added.append(unit)
+        if len(added) == 2:
+            raise KeyboardInterrupt
+
+    output = tmp_path / "stopped.jsonl"
+    monkeypatch.setattr(StudyFile, "add", stop_after_two)
+    with pytest.raises(KeyboardInterrupt):
+        study(name, output, **more)
+    assert not output.exists()
+    partial = tmp_path / ".stopped.jsonl.resume"
+    with open(partial, "ab") as handle:  # killed while it wrote
+        handle.write(b'{"order": 2, "langu')
+    done = list(added)
+    added.clear()
+
+    def note_and_add(self: StudyFile, unit: str, rows: Any) -> None:
+        added.append(unit)
+        real(self, unit, rows)
+
+    monkeypatch.setattr(StudyFile, "add", note_and_add)
+    study(name, output, **more)
+    assert set(added).isdisjoint(done)
+    assert not partial.exists()
+    assert output.read_bytes() == whole.read_bytes()
+
+
+def test_kill_9(tmp_path: Path) -> None:
+    """A process killed for good, at some moment, leaves units that the next one takes up."""
+    output = tmp_path / "studies" / "combos.jsonl"
+    command = [sys.executable, "-m", "modtok_cli", "study", "combos", *map(str, TEXTS)]
+    command += ["--langs", ",".join(LANGUAGES), "--data", str(DATA), "-k", str(K)]
+    command += ["-o", str(output), "--orders", "2", "--sample", "6", "-q"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=tmp_path)
+    partial = output.parent / f".{output.name}.resume"
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        if partial.exists() and partial.read_bytes().count(b'"closes"') >= 2:
+            break
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not output.exists()
+    done = partial.read_bytes().count(b'"closes"')
+    assert done >= 2
+    again = subprocess.run([*command[:-1]], capture_output=True, cwd=tmp_path, check=True)
+    assert f"going on: {done} units are done" in again.stderr.decode()
+    rows = study("combos", tmp_path / "whole.jsonl", orders=2, sample=6)
+    assert [orjson.loads(line) for line in again.stdout.splitlines()] == rows
+
+
+def test_finished_and_other_settings(tmp_path: Path) -> None:
+    output = tmp_path / "s.jsonl"
+    rows = study("scaling", output, orders=1)
+    before = output.stat().st_mtime_ns
+    said = Silent()
+    assert study("scaling", output, orders=1, progress=said) == rows
+    assert "finished already" in said.warnings[0]
+    assert output.stat().st_mtime_ns == before
+    with pytest.raises(UsageError, match=r"s.jsonl: is there, of other settings .* --force"):
+        study("scaling", output, orders=2)
+    assert len(study("scaling", output, orders=2, force=True)) == 8
+
+
+def test_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no text to measure on in fi, fr; give one, or"):
+        orders.study_orders(TEXTS[:2], LANGUAGES, data=DATA, k=K, output=tmp_path / "o.jsonl")
+    with pytest.raises(UsageError, match="a second text in fi"):
+        orders.study_orders([*TEXTS, TEXTS[2]], LANGUAGES, data=DATA, k=K, output=tmp_path / "o")
+    with pytest.raises(UsageError, match="give 1 or more"):
+        study("scaling", tmp_path / "s.jsonl", orders=0)
+    (tmp_path / "not.jsonl").write_text('{"a": 1}\n')
+    with pytest.raises(ModtokError, match="no study"):
+        read_study(tmp_path / "not.jsonl")
+
+
+def test_a_damaged_reference_is_learned_again(tmp_path: Path) -> None:
+    study("scaling", tmp_path / "s.jsonl", orders=1)
+    first = study("orders", tmp_path / "o.jsonl", orders=1, joint=False)
+    reference = tmp_path / f"references-{K}" / "fi.json"
+    kept = reference.read_bytes()
+    reference.write_bytes(kept[:100])
+    assert study("orders", tmp_path / "p.jsonl", orders=1, joint=False) == first
+    assert reference.read_bytes() == kept
