@@ -1,0 +1,1 @@
+"""ModularTokenizer × documents → checkpoints: sampled subtokenizers, sliced vocabularies."""

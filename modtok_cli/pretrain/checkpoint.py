@@ -1,0 +1,239 @@
+"""Checkpoints: safetensors and JSON, whole or not at all, for any number of shards.
+
+    checkpoints/step-00000100/
+        state.json               step, places of the lanes, sizes and CRCs of the files
+        shard-0-of-2.safetensors weights and moments of one tensor-parallel shard, float32
+
+Shards write their own files side by side; the directory gets its name when all are on the
+disk. Reading puts the parts of the shards there were together and takes those of the
+shards there are. The last two are kept: if one is damaged, the one before it is used.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import torch
+import torch.distributed as dist
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.files import atomic_directory
+from modtok_cli.base.progress import Progress
+from modtok_cli.pretrain import megatron
+from modtok_cli.pretrain.model import Model
+from modtok_cli.pretrain.ranks import Ranks, gather_json, raise_together
+from modtok_cli.pretrain.rows import RowTable
+
+KEEP = 2
+_STATE = "state.json"
+_TABLE_PARTS = ("weight", "moment1", "moment2", "steps")
+
+
+def save(directory: Path, model: Model, step: int, notes: Mapping[str, Any]) -> None:
+    """Write the checkpoint of `step`; every rank calls it.
+
+    Raises:
+        ModtokError: the file system refused; older checkpoints are as they were.
+    """
+    ranks = model.ranks
+    final = directory / f"step-{step:08d}"
+    error: ModtokError | None = None
+    try:
+        with _opened(final, ranks) as beside:
+            name = f"shard-{ranks.shard}-of-{ranks.shards}.safetensors"
+            told: dict[str, Any] = {}
+            if ranks.replica == 0:
+                told = _write(beside / name, model)
+            everyone = gather_json(ranks, told)
+            failed = [one["error"] for one in everyone if "error" in one]
+            if failed:
+                raise OSError(failed[0][0], failed[0][1])
+            if ranks.first:
+                files = {one["name"]: one["file"] for one in everyone if one}
+                state = {"step": step, "shards": ranks.shards, "files": files, **notes}
+                (beside / _STATE).write_bytes(orjson.dumps(state, option=orjson.OPT_INDENT_2))
+    except ModtokError as caught:
+        error = caught
+    raise_together(ranks, error)
+    if ranks.first:
+        for old in _all(directory)[:-KEEP]:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def _opened(final: Path, ranks: Ranks) -> Iterator[Path]:
+    """The directory to fill: rank 0 makes and finishes it, the others are told where."""
+    if not ranks.first:
+        told = gather_json(ranks, None)[0]
+        if told is None:
+            raise ModtokError("rank 0 could not begin the checkpoint", where=str(final))
+        try:
+            yield Path(told)
+        except OSError as error:
+            raise ModtokError(f"cannot write: {error.strerror}", where=str(final)) from error
+        return
+    begun = False
+    try:
+        with atomic_directory(final) as beside:
+            gather_json(ranks, str(beside))
+            begun = True
+            yield beside
+    except ModtokError as error:
+        if not begun:
+            gather_json(ranks, None)
+        raise ModtokError(error.what, where=error.where, remedy=_FULL) from error
+
+
+_FULL = "the checkpoint before it is whole; free space, then go on with --resume"
+
+
+def _write(path: Path, model: Model) -> dict[str, Any]:
+    tensors = {}
+    for name in model.backbone.parameters:
+        for part, tensor in model.optimizer.state(name).items():
+            tensors[f"backbone.{part}/{name}"] = tensor.detach().cpu().contiguous()
+    for name, table in model.tables.items():
+        for part in _TABLE_PARTS:
+            tensors[f"{name}.{part}"] = getattr(table, part).cpu()
+    try:
+        save_file(tensors, path)
+        with open(path, "rb") as handle:
+            os.fsync(handle.fileno())
+        return {"name": path.name, "file": {"bytes": path.stat().st_size, "crc": _crc(path)}}
+    except OSError as error:
+        return {"error": [error.errno or 0, error.strerror or str(error)]}
+    except SafetensorError as error:  # how it tells of a full disk
+        text = str(error)
+        found = re.search(r"os error (\d+)", text)
+        number = int(found[1]) if found else 5
+        return {"error": [number, os.strerror(number) if found else text]}
+
+
+def _crc(path: Path) -> int:
+    crc = 0
+    with open(path, "rb") as handle:
+        while chunk := handle.read(1 << 22):
+            crc = zlib.crc32(chunk, crc)
+    return crc
+
+
+def _all(directory: Path) -> list[Path]:
+    return sorted(p for p in directory.glob("step-*") if re.fullmatch(r"step-\d{8,}", p.name))
+
+
+def has_any(directory: Path) -> bool:
+    """Whether there is a checkpoint, sound or not."""
+    return bool(_all(directory))
+
+
+def newest(directory: Path, progress: Progress) -> tuple[Path, dict[str, Any]] | None:
+    """The last sound checkpoint and its state, None if there is none at all.
+
+    Raises:
+        ModtokError: there are checkpoints, and all are damaged.
+    """
+    damaged: list[str] = []
+    for path in reversed(_all(directory)):
+        wrong, state = check(path)
+        if state is not None:
+            for line in damaged:
+                progress.warn(f"{line}; using {path.name} in its place")
+            return path, state
+        damaged.append(wrong)
+    if damaged:
+        raise ModtokError(
+            f"no sound checkpoint: {'; '.join(damaged)}",
+            remedy="start the run again under another --name",
+        )
+    return None
+
+
+def check(path: Path) -> tuple[str, dict[str, Any] | None]:
+    """(what is wrong, None) of a damaged checkpoint, ("", its state) of a sound one."""
+    try:
+        state = orjson.loads((path / _STATE).read_bytes())
+        files = state["files"].items()
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        return f"{path / _STATE}: damaged or missing", None
+    for name, facts in files:
+        file = path / name
+        try:
+            sound = file.stat().st_size == facts["bytes"] and _crc(file) == facts["crc"]
+        except OSError:
+            sound = False
+        if not sound:
+            return f"{file}: damaged or missing", None
+    return "", state
+
+
+def load(path: Path, state: Mapping[str, Any], model: Model) -> None:
+    """Fill `model` from a checkpoint written on any number of shards.
+
+    Raises:
+        ModtokError: it is of another model.
+    """
+    old = int(state["shards"])
+    opened: list[Any] = [
+        safe_open(path / f"shard-{shard}-of-{old}.safetensors", framework="pt")
+        for shard in range(old)
+    ]
+    try:
+        with torch.no_grad():
+            for name, parameter in model.backbone.parameters.items():
+                for part, tensor in model.optimizer.state(name).items():
+                    shards = [file.get_tensor(f"backbone.{part}/{name}") for file in opened]
+                    tensor.copy_(_reshard(shards, megatron.partition(parameter), model.ranks))
+            model.optimizer.set_steps(int(state["step"]))
+            model.optimizer.publish()
+            for name, table in model.tables.items():
+                for part in _TABLE_PARTS:
+                    shards = [file.get_tensor(f"{name}.{part}") for file in opened]
+                    getattr(table, part).copy_(_redeal(shards, table))
+    except (SafetensorError, RuntimeError) as error:
+        raise ModtokError(f"is of another model ({error})", where=str(path)) from error
+
+
+def _reshard(
+    shards: list[torch.Tensor], partition: tuple[int, int] | None, ranks: Ranks
+) -> torch.Tensor:
+    """This rank's part of a parameter, from the parts of all shards there were."""
+    if partition is None:
+        return shards[0]
+    dim, parts = partition
+    if len(shards) == ranks.shards:
+        return shards[ranks.shard]
+    cut = [shard.chunk(parts, dim) for shard in shards]
+    mine = []
+    for part in range(parts):
+        whole = torch.cat([pieces[part] for pieces in cut], dim)
+        mine.append(whole.chunk(ranks.shards, dim)[ranks.shard])
+    return torch.cat(mine, dim)
+
+
+def _redeal(shards: list[torch.Tensor], table: RowTable) -> torch.Tensor:
+    """This shard's rows, from rows dealt round-robin to another number of shards.
+
+    Example: rows 0 … 4 dealt to two, [0, 2, 4] and [1, 3]; of three, shard 1 has [1, 4].
+    """
+    if len(shards) == table.shards:
+        return shards[table.shard]
+    whole = torch.empty(table.size, *shards[0].shape[1:], dtype=shards[0].dtype)
+    for shard, rows in enumerate(shards):
+        whole[shard :: len(shards)] = rows
+    return whole[table.shard :: table.shards]
+
+
+def wait_for_all() -> None:
+    """Meet the other ranks."""
+    if dist.get_world_size() > 1:
+        dist.barrier()

@@ -1,0 +1,226 @@
+"""The settings of a run, checked before anything costly starts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.pretrain.presets import PRESETS, Preset, preset
+from modtok_cli.pretrain.sampling import Regime, parse_mix
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user may say; None means that preset and machine decide.
+
+    `batch_size` counts sequences per step over all ranks, `micro_batch` those of one
+    language and subtokenizer: a step has batch_size / micro_batch slots.
+    """
+
+    sampling: str = "sub:2"
+    p: float = 0.5
+    mix: str | None = None
+    mix_rest: str = "data"
+    langs: tuple[str, ...] | None = None
+    model: str | None = None
+    steps: int | None = None
+    batch_size: int | None = None
+    micro_batch: int | None = None
+    seq_length: int | None = None
+    lr: float | None = None
+    warmup: int | None = None
+    seed: int = 0
+    tp: int = 1
+    update: str = "sparse"
+    tied: bool = False
+    recompute: bool = False
+    dtype: str | None = None
+    eval_every: int | None = None
+    save_every: int | None = None
+    workers: int = 1
+    errors: str = "strict"
+    tensorboard: bool = False
+    name: str | None = None
+    data: Path = Path("data")
+    tokenizer: Path = Path("tokenizer")
+    runs: Path = Path("runs")
+
+
+@dataclass(frozen=True)
+class Config:
+    """A run's settings with nothing left open. All of it decides the run's numbers."""
+
+    sampling: str
+    p: float
+    mix: dict[str, float] | None
+    mix_rest: str
+    langs: tuple[str, ...] | None
+    model: str
+    steps: int
+    batch_size: int
+    micro_batch: int
+    seq_length: int
+    lr: float
+    final_lr: float
+    warmup: int
+    seed: int
+    update: str
+    tied: bool
+    dtype: str
+    eval_every: int
+    save_every: int
+    errors: str
+
+    @property
+    def regime(self) -> Regime:
+        """The sampling regime."""
+        return Regime.parse(self.sampling)
+
+    @property
+    def preset(self) -> Preset:
+        """The model."""
+        return preset(self.model)
+
+    @property
+    def slots(self) -> int:
+        """Microbatches a step."""
+        return self.batch_size // self.micro_batch
+
+    @property
+    def step_tokens(self) -> int:
+        """Tokens a step."""
+        return self.batch_size * self.seq_length
+
+    def rate(self, step: int) -> float:
+        """Learning rate of a step (1 …): linear warm-up, then a cosine to `final_lr`.
+
+        >>> resolve(Settings(lr=1.0, warmup=10, steps=110), gpu=False).rate(5)
+        0.5
+        """
+        from math import cos, pi
+
+        if step <= self.warmup:
+            return self.lr * step / self.warmup
+        done = (step - self.warmup) / max(1, self.steps - self.warmup)
+        return self.final_lr + (self.lr - self.final_lr) * (1 + cos(pi * min(1.0, done))) / 2
+
+    def as_json(self) -> dict[str, Any]:
+        """As `config.json` keeps it."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Config:
+        """Read what `as_json` gave."""
+        langs = data["langs"]
+        return Config(**{**data, "langs": tuple(langs) if langs else None})
+
+
+def resolve(settings: Settings, *, gpu: bool) -> Config:
+    """Fill in what was left open, and check all of it.
+
+    Raises:
+        UsageError: a value out of range, or two that do not go together.
+    """
+    name = settings.model or ("0.5b" if gpu else "tiny")
+    chosen = preset(name)
+    steps = settings.steps or chosen.steps
+    batch = settings.batch_size or chosen.batch
+    micro = settings.micro_batch or min(chosen.micro_batch, batch)
+    rate = settings.lr or chosen.rate
+    warmup = chosen.warmup if settings.warmup is None else settings.warmup
+    if settings.warmup is None:
+        warmup = min(warmup, max(1, steps // 10))
+    if not 0 <= settings.p <= 1:
+        raise UsageError(f"{settings.p:g} is no probability", where="--p", remedy="0 to 1")
+    if batch % micro:
+        raise UsageError(
+            f"a batch of {batch} does not divide into microbatches of {micro}",
+            where="--micro-batch",
+            remedy="choose a divisor of --batch-size",
+        )
+    if settings.mix_rest not in ("data", "uniform"):
+        raise UsageError(f"'{settings.mix_rest}' is not data or uniform", where="--mix-rest")
+    if settings.update not in ("sparse", "dense"):
+        raise UsageError(f"'{settings.update}' is not sparse or dense", where="--update")
+    length = settings.seq_length or chosen.sequence
+    if length < 8:
+        raise UsageError(f"{length} tokens are no sequence", where="--seq-length", remedy="from 8")
+    regime = Regime.parse(settings.sampling)
+    every = max(1, steps // 10)
+    return Config(
+        sampling=str(regime),
+        p=settings.p,
+        mix=parse_mix(settings.mix),
+        mix_rest=settings.mix_rest,
+        langs=settings.langs,
+        model=name,
+        steps=steps,
+        batch_size=batch,
+        micro_batch=micro,
+        seq_length=length,
+        lr=rate,
+        final_lr=rate / 10,
+        warmup=warmup,
+        seed=settings.seed,
+        update=settings.update,
+        tied=settings.tied,
+        dtype=settings.dtype or ("bfloat16" if gpu else "float32"),
+        eval_every=settings.eval_every or min(1000, every),
+        save_every=settings.save_every or min(1000, every),
+        errors=settings.errors,
+    )
+
+
+def run_name(settings: Settings, config: Config) -> str:
+    """The directory below runs/: as said, else after sampling and model.
+
+    Raises:
+        UsageError: a name that would lead elsewhere.
+    """
+    name = settings.name or f"{config.sampling.replace(':', '-')}-{config.model}"
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}", name) or name == "latest":
+        raise UsageError(
+            f"'{name}' cannot name a run",
+            where="--name",
+            remedy="use letters, digits, and . _ + - (not 'latest')",
+        )
+    return name
+
+
+def check_ranks(config: Config, world: int, tp: int) -> None:
+    """Whether the model and the step divide over the processes.
+
+    Raises:
+        UsageError: they do not.
+    """
+    shape = config.preset.shape
+    if world % tp:
+        raise UsageError(f"{world} processes do not divide by {tp}", where="--tp")
+    if shape.groups % tp or shape.ffn % tp:
+        raise UsageError(
+            f"{config.model} has {shape.groups} key-value heads, which {tp} shards cannot share",
+            where="--tp",
+            remedy="choose a divisor of it",
+        )
+    replicas = world // tp
+    if config.slots % replicas:
+        raise UsageError(
+            f"{config.slots} microbatches a step cannot be dealt to {replicas} replicas",
+            where="--batch-size",
+            remedy=f"make --batch-size a multiple of {config.micro_batch * replicas}, "
+            "or --micro-batch smaller",
+        )
+
+
+def changed(old: Config, new: Config) -> list[str]:
+    """Settings in which a run to be resumed differs from what it was started with."""
+    free = {"steps", "eval_every", "save_every"}
+    before, now = old.as_json(), new.as_json()
+    return [key for key in before if key not in free and before[key] != now[key]]
+
+
+__all__ = ["PRESETS", "Config", "Settings", "changed", "check_ranks", "resolve", "run_name"]

@@ -1,0 +1,265 @@
+"""`modtok pretrain`: six steps by name, and a short main.
+
+One code path for a CPU by gloo and for many GPUs by NCCL; each process runs `pretrain`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.pretrain import checkpoint
+from modtok_cli.pretrain.config import Settings
+from modtok_cli.pretrain.heldout import held_out_bits
+from modtok_cli.pretrain.lanes import Batch
+from modtok_cli.pretrain.metrics import LanguageSums, mean_bits, peak_flops, step_flops, timing
+from modtok_cli.pretrain.model import Micro, Model
+from modtok_cli.pretrain.prepare import Run, prepare
+from modtok_cli.pretrain.ranks import gather_json
+from modtok_cli.pretrain.stream import BatchStream, StreamPlan
+
+
+@dataclass
+class RunReport:
+    """Where a run lies, and a row of held-out figures per language."""
+
+    output: Path
+    step: int
+    lines: list[dict[str, Any]] = field(default_factory=list)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows, each with the run and its last step."""
+        return [{**line, "run": str(self.output), "step": self.step} for line in self.lines]
+
+
+def build_model(run: Run, *, recompute: bool = False) -> Model:
+    """The model with its first weights."""
+    config = run.config
+    return Model(
+        config.preset.shape,
+        run.subsets.size,
+        run.ranks,
+        seed=config.seed,
+        tied=config.tied,
+        dtype=getattr(torch, config.dtype),
+        recompute=recompute,
+    )
+
+
+def restore(run: Run, model: Model) -> tuple[int, dict[int, dict[str, tuple[int, int]]]]:
+    """Fill the model from the last sound checkpoint: (its step, places of all lanes)."""
+    found = checkpoint.newest(run.directory.checkpoints, run.progress)
+    if found is None:
+        return 0, {}
+    path, state = found
+    checkpoint.load(path, state, model)
+    run.progress.note(f"going on after step {state['step']:,}")
+    places = {
+        int(slot): {language: (int(n), int(at)) for language, (n, at) in lane.items()}
+        for slot, lane in state["lanes"].items()
+    }
+    return int(state["step"]), places
+
+
+def open_stream(
+    run: Run, step: int, places: dict[int, dict[str, tuple[int, int]]], workers: int
+) -> BatchStream:
+    """The batches of this rank's slots from `step` on."""
+    config, ranks = run.config, run.ranks
+    plan = StreamPlan(
+        tokenizer=run.tokenizer,
+        stores={language: store.directory for language, store in run.stores.items()},
+        regime=config.regime,
+        p=config.p,
+        mixture=run.mixture,
+        seed=config.seed,
+        slots=config.slots,
+        rows=config.micro_batch,
+        length=config.seq_length,
+    )
+    mine = range(ranks.replica, config.slots, ranks.replicas)
+    return BatchStream(
+        plan, mine, first_step=step, last_step=config.steps, state=places, workers=workers
+    )
+
+
+def train_step(run: Run, model: Model, stream: BatchStream, step: int) -> dict[str, Any]:
+    """One step: batches, forward, backward, update; the line for the metrics.
+
+    Raises:
+        ModtokError: loss or gradient is not finite; names the batches. Nothing was updated.
+    """
+    config, ranks = run.config, run.ranks
+    started, waited = time.perf_counter(), stream.waited
+    batches = stream.step(step)
+    ids = [run.subsets.of(batch.draw.languages).global_ids for batch in batches]
+    micros = [
+        Micro.of(batch.inputs, batch.targets, rows, run.device)
+        for batch, rows in zip(batches, ids, strict=True)
+    ]
+    rate = config.rate(step)
+    losses, norm = model.step(micros, rate, dense=config.update == "dense")
+    _refuse_infinite(run, step, batches, losses, float(norm))
+    sums = LanguageSums(run.mixture.languages, run.device)
+    for batch, nll in zip(batches, losses, strict=True):
+        sums.add(batch, nll)
+    loss, languages = sums.over_replicas(ranks)
+    seconds = time.perf_counter() - started
+    sizes = [(batch.targets.size, len(rows)) for batch, rows in zip(batches, ids, strict=True)]
+    flops = step_flops(config.preset.shape, config.seq_length, sizes) * ranks.replicas
+    return {
+        "step": step,
+        "loss": loss,
+        "bits_per_byte": mean_bits(languages),
+        "lr": rate,
+        "grad_norm": float(norm),
+        "tokens": step * config.step_tokens,
+        "languages": languages,
+        "time": timing(
+            seconds=seconds,
+            waited=stream.waited - waited,
+            tokens=config.step_tokens,
+            flops=flops,
+            peak=peak_flops(run.device, model.dtype),
+            world=ranks.world,
+        ),
+    }
+
+
+def _refuse_infinite(
+    run: Run, step: int, batches: Sequence[Batch], losses: Sequence[torch.Tensor], norm: float
+) -> None:
+    if norm == norm and norm not in (float("inf"), float("-inf")):
+        return
+    named = [
+        f"slot {batch.slot}, language {batch.draw.language}, subtokenizer "
+        f"{','.join(batch.draw.languages) if batch.draw.languages else 'full'}, "
+        f"from document {batch.first_document}"
+        for batch, nll in zip(batches, losses, strict=True)
+        if not bool(torch.isfinite(nll).all())
+    ]
+    every = sorted({name for names in gather_json(run.ranks, named) for name in names})
+    what = f"the loss of step {step} is not finite ({'; '.join(every)})"
+    if not every:
+        what = f"the gradient of step {step} is not finite, the losses are"
+    last = checkpoint.newest(run.directory.checkpoints, SILENT)
+    kept = f"the checkpoint of step {last[1]['step']} is kept; " if last else ""
+    raise ModtokError(
+        what, where=str(run.directory.path), remedy=f"{kept}try a lower --lr in another run"
+    )
+
+
+def evaluate(run: Run, model: Model, step: int) -> dict[str, Any]:
+    """Held-out bits per byte of each language under its own subtokenizer (T for joint)."""
+    joint = run.config.regime.kind == "joint"
+    found = held_out_bits(
+        model,
+        run.stores,
+        {name: run.subsets.of(None if joint else (name,)) for name in run.mixture.languages},
+        end_of_text=run.subsets.end_of_text,
+        length=run.config.seq_length,
+        rows=run.config.micro_batch,
+    )
+    return {"step": step, "held_out": found, "bits_per_byte": mean_bits(found)}
+
+
+def save_checkpoint(run: Run, model: Model, stream: BatchStream, step: int) -> None:
+    """Weights, moments and the places of all lanes; every rank calls it."""
+    lanes: dict[str, Any] = {}
+    for part in gather_json(run.ranks, {str(slot): lane for slot, lane in stream.state.items()}):
+        lanes.update(part)
+    checkpoint.save(run.directory.checkpoints, model, step, {"lanes": lanes})
+
+
+def pretrain(
+    settings: Settings,
+    *,
+    resume: bool = False,
+    force: bool = False,
+    progress: Progress = SILENT,
+) -> RunReport:
+    """Train a model on the languages of `data`, by sampled subtokenizers.
+
+    Started alone it is one rank; under torchrun, srun or `modtok pretrain --gpus N` every
+    process calls it.
+
+    Raises:
+        ModtokError, UsageError: what was given is not usable, the disk is full, the loss is
+            not finite. The last checkpoint stays.
+    """
+    run = prepare(settings, resume=resume, force=force, progress=progress)
+    config, first = run.config, run.ranks.first
+    model = build_model(run, recompute=settings.recompute)
+    step, places = restore(run, model) if resume else (0, {})
+    if first:
+        run.directory.open_metrics(step)
+        if not resume:
+            run.progress.note(_describe(run, model))
+    stream = open_stream(run, step + 1, places, settings.workers)
+    last: dict[str, Any] = {}
+    try:
+        with run.progress.task("training", config.steps, "steps") as task:
+            task.advance(step)
+            for now in range(step + 1, config.steps + 1):
+                line = train_step(run, model, stream, now)
+                _report(run, line)
+                task.describe(f"training, loss {line['loss']:.3f}")
+                task.advance(1)
+                if now % config.eval_every == 0 or now == config.steps:
+                    last = evaluate(run, model, now)
+                    _report(run, last)
+                    run.progress.note(_held_out_note(last))
+                if now % config.save_every == 0 or now == config.steps:
+                    save_checkpoint(run, model, stream, now)
+    finally:
+        stream.close()
+        run.directory.close()
+        if run.board is not None:
+            run.board.close()
+    if not last:
+        run.progress.warn(f"{run.directory.path} is finished already ({step:,} steps)")
+        last = evaluate(run, model, step)
+    rows = [{"language": name, **figures} for name, figures in last["held_out"].items()]
+    return RunReport(run.directory.path, max(step, config.steps), rows)
+
+
+def _report(run: Run, line: dict[str, Any]) -> None:
+    """Add a line on rank 0; all stop if it cannot be written."""
+    if not run.ranks.first:
+        return
+    run.directory.add(line)
+    if run.board is not None:
+        run.board.add(line)
+
+
+def _describe(run: Run, model: Model) -> str:
+    config, ranks = run.config, run.ranks
+    tables = sum(table.size * table.width for table in model.tables.values())
+    where = f"{ranks.world} × {torch.cuda.get_device_name()}" if ranks.device.type == "cuda" else ""
+    where = where or (f"{ranks.world} processes on CPU" if ranks.world > 1 else "one CPU process")
+    return (
+        f"{config.model}: {config.preset.shape.parameters:,} parameters in the backbone, "
+        f"{tables:,} in the tables of {run.subsets.size:,} rows; {config.steps:,} steps of "
+        f"{config.step_tokens:,} tokens, {config.sampling}, on {where}; {run.directory.path}"
+    )
+
+
+def _held_out_note(line: dict[str, Any]) -> str:
+    parts = [f"{name} {f['bits_per_byte']:.3f}" for name, f in line["held_out"].items()]
+    return f"step {line['step']:,}: held-out bits per byte {', '.join(parts)}"
+
+
+def finish() -> None:
+    """Leave the other ranks, at the end of a process."""
+    with suppress(Exception):
+        from modtok_cli.pretrain.ranks import stop_ranks
+
+        stop_ranks()

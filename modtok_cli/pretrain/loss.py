@@ -1,0 +1,125 @@
+"""Cross-entropy over the active vocabulary, in chunks of tokens and shards of rows.
+
+Logits exist for one chunk of tokens and one shard of V_S at a time; the gradient of a
+chunk is made while they are there. So neither tokens × V_S in full precision nor anything
+of size |T| is ever held.
+
+Shapes: N tokens, d width, n rows of V_S on this shard (uneven shares are fine, none too).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+CHUNK = 2048
+
+
+def sliced_cross_entropy(
+    hidden: torch.Tensor,
+    rows: torch.Tensor,
+    columns: torch.Tensor,
+    weights: torch.Tensor,
+    *,
+    group: dist.ProcessGroup | None = None,
+    chunk: int = CHUNK,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Weighted sum of negative log-likelihoods, and each one.
+
+    Args:
+        hidden: (N, d).
+        rows: (n, d), this shard's rows of V_S.
+        columns: (N,) int64, the target's row in `rows`, or -1 if another shard holds it.
+        weights: (N,) float32; the loss is Σ weight · nll.
+        group: the shards; None for one.
+        chunk: tokens at a time.
+
+    Returns:
+        The loss, a scalar with gradients for `hidden` and `rows`; and nll (N,) float32 in
+        nats, without gradient. Both are the same on every shard; so is the gradient of
+        `hidden`, which is summed over shards.
+
+    Example: d = 1, hidden [[1]], rows [[0], [0]], columns [0], weights [1] gives ln 2.
+    """
+    apply: Any = _CrossEntropy.apply
+    loss, nll = apply(hidden, rows, columns, weights, group, chunk)
+    return loss, nll
+
+
+class _CrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: torch.Tensor,
+        rows: torch.Tensor,
+        columns: torch.Tensor,
+        weights: torch.Tensor,
+        group: dist.ProcessGroup | None,
+        chunk: int,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        # Forward runs without autograd: this says whether the caller wants gradients.
+        wanted = any(ctx.needs_input_grad[:2])
+        d_hidden = torch.empty_like(hidden, dtype=torch.float32) if wanted else None
+        d_rows = torch.zeros_like(rows, dtype=torch.float32) if wanted else None
+        nll = torch.empty(len(hidden), dtype=torch.float32, device=hidden.device)
+        for start in range(0, len(hidden), chunk):
+            part = slice(start, start + chunk)
+            nll[part], p, at = _chunk(hidden[part], rows, columns[part], group)
+            if d_hidden is None or d_rows is None:
+                continue
+            p[at, columns[part][at]] -= 1
+            p *= weights[part].unsqueeze(1)
+            p = p.to(hidden.dtype)
+            d_hidden[part] = p @ rows
+            if hidden.dtype == torch.float32:
+                d_rows.addmm_(p.t(), hidden[part])
+            else:  # summed over chunks in full precision, see Megatron-LM #2206
+                d_rows += p.t() @ hidden[part]
+        if d_hidden is not None and group is not None:
+            dist.all_reduce(d_hidden, group=group)
+        ctx.save_for_backward(d_hidden, d_rows)
+        ctx.dtypes = hidden.dtype, rows.dtype
+        ctx.mark_non_differentiable(nll)
+        return (nll * weights).sum(), nll
+
+    @staticmethod
+    def backward(ctx: Any, scale: torch.Tensor, _: torch.Tensor) -> Any:
+        d_hidden, d_rows = ctx.saved_tensors
+        of_hidden, of_rows = ctx.dtypes
+        return (
+            (d_hidden * scale).to(of_hidden),
+            (d_rows * scale).to(of_rows),
+            None,
+            None,
+            None,
+            None,
+        )
+
+
+def _chunk(
+    hidden: torch.Tensor,
+    rows: torch.Tensor,
+    columns: torch.Tensor,
+    group: dist.ProcessGroup | None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """nll (c,), probabilities (c, n) of this shard, and which tokens have their target here."""
+    logits = (hidden @ rows.t()).float()
+    if logits.shape[1]:
+        peak = logits.amax(dim=1)
+    else:
+        peak = torch.full((len(hidden),), -torch.inf, device=hidden.device)
+    if group is not None:
+        dist.all_reduce(peak, op=dist.ReduceOp.MAX, group=group)
+    logits -= peak.unsqueeze(1)
+    at = torch.nonzero(columns >= 0).squeeze(1)
+    target = torch.zeros_like(peak)
+    target[at] = logits[at, columns[at]]
+    p = logits.exp_()
+    sums = torch.stack([p.sum(dim=1), target])
+    if group is not None:
+        dist.all_reduce(sums, group=group)
+    total, target = sums
+    p /= total.unsqueeze(1)
+    return total.log() - target, p, at

@@ -1,0 +1,251 @@
+"""All that is particular to Megatron-Core, in one place.
+
+0.16 (Python 3.11) to 0.19 (3.12) differ in details, and none of them expects a machine
+without a GPU. What this adapter works around:
+
+- `core_attention` of the stock local layer wants a CUDA random state: here it is torch's
+  SDPA, which takes flash attention on GPUs by itself.
+- rotary embeddings ask `torch.cuda.current_device()`: without a GPU it answers the CPU.
+- activation recomputation saves CUDA random states: torch's own is used.
+- embedding and output layer are ours, so the block is used, not `GPTModel`
+  (`ColumnParallelLinear` refuses a weight that is not its whole partition).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+
+from modtok_cli.pretrain.presets import Shape
+
+_PARTS = (
+    "distributed",
+    "models.common.embeddings.rotary_pos_embedding",
+    "models.gpt.gpt_layer_specs",
+    "parallel_state",
+    "tensor_parallel",
+    "transformer.module",
+    "transformer.transformer_block",
+    "transformer.transformer_config",
+)
+
+
+@cache
+def _core() -> Any:
+    """megatron.core with its parts; imports take seconds, so only when a run starts."""
+    # It warns its own developers: of arguments to come, and of settings for CUDA.
+    warnings.filterwarnings("ignore", module=r"megatron\.core")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that Transformer Engine and Apex are not installed
+        for part in _PARTS:
+            import_module(f"megatron.core.{part}")
+    return import_module("megatron.core")
+
+
+def start(shards: int, device: torch.device) -> tuple[dist.ProcessGroup, dist.ProcessGroup]:
+    """Make Megatron's process groups: (tensor parallel, data parallel)."""
+    state = _core().parallel_state
+    if device.type == "cpu":
+        torch.cuda.current_device = lambda: device  # type: ignore[assignment,return-value]
+    there = state.model_parallel_is_initialized()
+    if there and state.get_tensor_model_parallel_world_size() != shards:
+        state.destroy_model_parallel()
+    if not state.model_parallel_is_initialized():
+        state.initialize_model_parallel(tensor_model_parallel_size=shards)
+    if device.type == "cuda":
+        _core().tensor_parallel.model_parallel_cuda_manual_seed(0)
+    return state.get_tensor_model_parallel_group(), state.get_data_parallel_group()
+
+
+def stop() -> None:
+    """Take the process groups down."""
+    _core().parallel_state.destroy_model_parallel()
+
+
+def sum_over_shards(values: torch.Tensor) -> torch.Tensor:
+    """Sum over tensor-parallel shards; the gradient passes unchanged."""
+    result: torch.Tensor = _core().tensor_parallel.reduce_from_tensor_model_parallel_region(values)
+    return result
+
+
+class CausalAttention(torch.nn.Module):
+    """torch's scaled dot product attention in the place of Megatron's."""
+
+    def __init__(self, config: Any, layer_number: int, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+    def forward(
+        self,
+        query_SBHD: torch.Tensor,
+        key_SBGD: torch.Tensor,
+        value_SBGD: torch.Tensor,
+        *args: Any,
+        **kwargs: Any,
+    ) -> torch.Tensor:
+        """(S, B, H, D) queries and (S, B, G, D) keys and values to (S, B, H · D)."""
+        q, k, v = (x.permute(1, 2, 0, 3) for x in (query_SBHD, key_SBGD, value_SBGD))
+        mixed = F.scaled_dot_product_attention(
+            q, k, v, is_causal=True, enable_gqa=q.shape[1] != k.shape[1]
+        )
+        return mixed.permute(2, 0, 1, 3).flatten(2)
+
+
+def _layer_spec(device: torch.device) -> Any:
+    specs = _core().models.gpt.gpt_layer_specs
+    if device.type == "cuda" and importlib.util.find_spec("transformer_engine"):
+        return specs.get_gpt_layer_with_transformer_engine_spec()
+    spec = specs.get_gpt_layer_local_spec(normalization="RMSNorm")
+    spec.submodules.self_attention.submodules.core_attention = CausalAttention
+    return spec
+
+
+def _config(shape: Shape, shards: int, dtype: torch.dtype) -> Any:
+    return _core().transformer.transformer_config.TransformerConfig(
+        num_layers=shape.layers,
+        hidden_size=shape.width,
+        num_attention_heads=shape.heads,
+        num_query_groups=shape.groups,
+        kv_channels=shape.head_width,
+        ffn_hidden_size=shape.ffn,
+        tensor_model_parallel_size=shards,
+        normalization="RMSNorm",
+        layernorm_epsilon=1e-5,
+        gated_linear_unit=True,
+        activation_func=F.silu,
+        add_bias_linear=False,
+        hidden_dropout=0.0,
+        attention_dropout=0.0,
+        init_method_std=0.02,
+        use_cpu_initialization=True,  # the same numbers on any number of shards
+        params_dtype=dtype,
+        bf16=dtype == torch.bfloat16,
+        pipeline_dtype=dtype,
+        gradient_accumulation_fusion=False,
+        bias_activation_fusion=False,
+        bias_dropout_fusion=False,
+        masked_softmax_fusion=False,
+        apply_rope_fusion=False,
+        persist_layer_norm=False,
+    )
+
+
+def build_backbone(
+    shape: Shape,
+    *,
+    shards: int,
+    device: torch.device,
+    dtype: torch.dtype,
+    seed: int,
+    recompute: bool = False,
+) -> Backbone:
+    """The Transformer between the tables, wrapped for data parallelism."""
+    core = _core()
+    config = _config(shape, shards, dtype)
+    spec = _layer_spec(device)
+
+    Module: Any = core.transformer.module.MegatronModule
+
+    class Block(Module):  # type: ignore[misc]
+        """Transformer layers and the final norm, (S, B, d) to (S, B, d)."""
+
+        def __init__(self) -> None:
+            super().__init__(config)
+            self.block = core.transformer.transformer_block.TransformerBlock(
+                config, spec, post_layer_norm=True
+            )
+            rotary = core.models.common.embeddings.rotary_pos_embedding.RotaryEmbedding
+            self.rotary = rotary(
+                shape.head_width,
+                rotary_percent=1.0,
+                rotary_base=shape.rope_theta,
+                use_cpu_initialization=True,
+            )
+
+        def forward(self, x_SBd: torch.Tensor) -> torch.Tensor:
+            angles = self.rotary(x_SBd.shape[0])
+            result: torch.Tensor = self.block(
+                hidden_states=x_SBd, attention_mask=None, rotary_pos_emb=angles
+            )
+            return result
+
+    torch.manual_seed(seed)
+    block = Block().to(device=device, dtype=dtype)
+    if recompute:
+        for layer in block.block.layers:
+            layer.forward = _recomputed(layer.forward)
+    ddp = core.distributed
+    return Backbone(
+        ddp.DistributedDataParallel(
+            config,
+            ddp.DistributedDataParallelConfig(
+                grad_reduce_in_fp32=True,
+                overlap_grad_reduce=False,
+                use_distributed_optimizer=False,
+            ),
+            block,
+        )
+    )
+
+
+def _recomputed(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """`forward` that keeps its inputs only and runs again for the backward pass.
+
+    Megatron's own saves CUDA random states; without dropout there are none to save.
+    """
+    from torch.utils.checkpoint import checkpoint
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return checkpoint(forward, *args, use_reentrant=False, preserve_rng_state=False, **kwargs)
+
+    return run
+
+
+class Backbone:
+    """Megatron's block in Megatron's data parallelism, by the few calls that training makes."""
+
+    def __init__(self, wrapped: Any) -> None:
+        self._wrapped = wrapped
+        self.parameters: dict[str, torch.nn.Parameter] = {
+            name: parameter
+            for name, parameter in wrapped.module.named_parameters()
+            if parameter.requires_grad
+        }
+
+    def __call__(self, x_SBd: torch.Tensor) -> torch.Tensor:
+        """Hidden states behind the final norm; (S, B, d) to (S, B, d)."""
+        result: torch.Tensor = self._wrapped(x_SBd)
+        return result
+
+    def clear_gradients(self) -> None:
+        """Start a step."""
+        self._wrapped.zero_grad_buffer()
+
+    def accumulating(self, more: bool) -> AbstractContextManager[None]:
+        """Around a microbatch: with `more` to come, gradients are not exchanged yet."""
+        context: Callable[[], AbstractContextManager[None]] = self._wrapped.no_sync
+        return context() if more else nullcontext()
+
+    def finish_gradients(self) -> dict[str, torch.Tensor]:
+        """Exchange them among replicas; mean gradients in float32 by parameter."""
+        self._wrapped.finish_grad_sync()
+        return {name: parameter.main_grad for name, parameter in self.parameters.items()}  # type: ignore[attr-defined]
+
+
+def partition(parameter: torch.nn.Parameter) -> tuple[int, int] | None:
+    """How a parameter lies on the shards: (dimension, interleaved parts), None if whole.
+
+    With two parts ([gate; up] of SwiGLU) a shard holds its slice of each, one after the
+    other.
+    """
+    if not getattr(parameter, "tensor_model_parallel", False):
+        return None
+    return int(parameter.partition_dim), int(getattr(parameter, "partition_stride", 1))  # type: ignore[attr-defined]

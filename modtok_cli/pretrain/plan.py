@@ -1,0 +1,171 @@
+"""`--dry-run`: what a run will take, before it takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.pretrain.config import Config, Settings, check_ranks, resolve
+from modtok_cli.pretrain.sampling import Mixture, draw
+from modtok_cli.pretrain.subsets import Subsets
+from modtok_cli.text.readers import is_text
+from modtok_cli.text.workspace import language_files
+
+# Steps whose draws are looked at for the mean size of V_S and of a step's union.
+_SAMPLED = 200
+# Share of the data sheet's FLOP/s that a run of this kind usually reaches.
+_UTILIZATION = 0.4
+_H100 = 989e12
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Figures of a run to be; bytes are per device.
+
+    Attributes:
+        memory: part → (parameters on this device, bytes).
+    """
+
+    config: Config
+    ranks: int
+    shards: int
+    vocabulary: int
+    active: float
+    union: float
+    memory: dict[str, tuple[int, int]]
+    flops: float
+    seconds: float
+    device: str
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row per part of memory, the sum last, each with the figures of the whole run."""
+        config = self.config
+        whole = {
+            "model": config.model,
+            "backbone_parameters": config.preset.shape.parameters,
+            "table_parameters": self.vocabulary
+            * config.preset.shape.width
+            * (1 if config.tied else 2),
+            "vocabulary": self.vocabulary,
+            "active_rows": round(self.active),
+            "step_tokens": config.step_tokens,
+            "steps": config.steps,
+            "tokens": config.steps * config.step_tokens,
+            "step_seconds": round(self.seconds, 4),
+            "hours": round(self.seconds * config.steps / 3600, 3),
+            "device": self.device,
+        }
+        total = sum(size for _, size in self.memory.values())
+        parts = {**self.memory, "all": (0, total)}
+        return [
+            {"part": part, "parameters": count or None, "bytes": size, **whole}
+            for part, (count, size) in parts.items()
+        ]
+
+
+def plan(settings: Settings, *, ranks: int, device: str | None = None) -> Plan:
+    """Parameters, memory and time of a run with these settings on `ranks` devices.
+
+    Raises:
+        UsageError, ModtokError: what the run itself would refuse.
+    """
+    gpu = device is not None or ranks > 1 or _has_gpu()
+    config = resolve(settings, gpu=gpu)
+    check_ranks(config, ranks, settings.tp)
+    subsets = Subsets.load(settings.tokenizer)
+    mixture = _mixture(settings, config, subsets)
+    config.regime.check(mixture.languages)
+    active, union = _row_counts(config, mixture, subsets, ranks // settings.tp)
+    shape, shards = config.preset.shape, settings.tp
+    replicas = ranks // shards
+    half = 2 if config.dtype == "bfloat16" else 4
+    backbone = shape.parameters // shards
+    tables = 1 if config.tied else 2
+    rows = -(-subsets.size // shards) * shape.width * tables
+    tokens = config.micro_batch * config.seq_length
+    gathered = int(union / shards) * shape.width * tables
+    kept = 2 * half if settings.recompute else half * 17
+    memory = {
+        # Weights, float32 gradients and moments, and masters where weights are half as wide.
+        "backbone": (backbone, backbone * (half + 12 + (4 if half == 2 else 0))),
+        "tables": (rows, rows * 12),
+        "active rows": (gathered, gathered * (half * 2 + 8)),
+        "activations": (0, shape.layers * tokens * shape.width * kept // shards),
+        "logits": (0, int(min(2048, tokens) * active / shards) * (4 + half)),
+    }
+    flops = config.slots * tokens * 6.0 * (shape.parameters + shape.width * active)
+    flops += config.slots * tokens * 6.0 * shape.layers * config.seq_length * shape.width
+    name, peak = (device or "H100", _H100) if gpu else _cpu(config)
+    return Plan(
+        config,
+        ranks,
+        shards,
+        subsets.size,
+        active,
+        union,
+        memory,
+        flops,
+        flops / (peak * _UTILIZATION * replicas * shards),
+        name,
+    )
+
+
+def _has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def _cpu(config: Config) -> tuple[str, float]:
+    import torch
+
+    from modtok_cli.pretrain.metrics import peak_flops
+
+    peak = peak_flops(torch.device("cpu"), getattr(torch, config.dtype))
+    assert peak is not None
+    return "CPU", peak
+
+
+def _mixture(settings: Settings, config: Config, subsets: Subsets) -> Mixture:
+    """The mixture by the sizes of the files: the text itself is not read for a plan."""
+    files: dict[str, list[Path]] = language_files(settings.data, config.langs)
+    sizes = {
+        language: sum(path.stat().st_size for path in paths if is_text(path))
+        for language, paths in files.items()
+    }
+    for language, size in sizes.items():
+        if language not in subsets.tokenizer.languages:
+            raise UsageError(f"the tokenizer has no language '{language}'", where="--langs")
+        if not size:
+            raise UsageError(f"language '{language}' has no text", where=str(settings.data))
+    return Mixture.of(sizes, config.mix, config.mix_rest)
+
+
+def _row_counts(
+    config: Config, mixture: Mixture, subsets: Subsets, replicas: int
+) -> tuple[float, float]:
+    """Mean |V_S| of a microbatch, and of the union over a step: (rows, rows)."""
+    sizes: list[int] = []
+    unions: list[int] = []
+    steps = max(1, min(_SAMPLED // max(1, config.slots), config.steps))
+    for step in range(1, steps + 1):
+        drawn = [
+            draw(config.regime, config.p, mixture, config.seed, step, slot)
+            for slot in range(config.slots)
+        ]
+        sizes += [_size(subsets, one.languages) for one in drawn]
+        together = {name for one in drawn for name in one.languages or ()}
+        everything = any(one.languages is None for one in drawn)
+        unions.append(_size(subsets, None if everything else tuple(sorted(together))))
+    return _mean(sizes), _mean(unions)
+
+
+def _size(subsets: Subsets, languages: tuple[str, ...] | None) -> int:
+    return subsets.size if languages is None else subsets.tokenizer.subset(languages).size
+
+
+def _mean(values: Sequence[int]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,185 @@
+"""What stands before a run can start: ranks, tokenizer, text, mixture, directory."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.pretrain import checkpoint
+from modtok_cli.pretrain.config import Config, Settings, changed, check_ranks, resolve, run_name
+from modtok_cli.pretrain.ranks import Ranks, raise_together, start_ranks, versions
+from modtok_cli.pretrain.rundir import LATEST, RunDirectory, point_latest
+from modtok_cli.pretrain.sampling import Mixture
+from modtok_cli.pretrain.subsets import Subsets
+from modtok_cli.pretrain.tensorboard import TensorBoard
+from modtok_cli.pretrain.textstore import TextStore, text_store
+from modtok_cli.text.workspace import language_files
+
+TEXTS = ".text"
+
+
+@dataclass
+class Run:
+    """All that the steps below share."""
+
+    config: Config
+    directory: RunDirectory
+    ranks: Ranks
+    subsets: Subsets
+    stores: dict[str, TextStore]
+    mixture: Mixture
+    progress: Progress
+    tokenizer: Path
+    board: TensorBoard | None = None
+
+    @property
+    def device(self) -> torch.device:
+        """This rank's."""
+        return self.ranks.device
+
+
+def prepare(settings: Settings, *, resume: bool, force: bool, progress: Progress) -> Run:
+    """Join the ranks, read tokenizer and text, open the run's directory.
+
+    Raises:
+        ModtokError, UsageError: settings, tokenizer, text or directory are not usable.
+    """
+    ranks = start_ranks(settings.tp)
+    progress = progress if ranks.first else SILENT
+    directory, config = choose_run(settings, resume=resume, gpu=ranks.device.type == "cuda")
+    check_ranks(config, ranks.world, settings.tp)
+    if resume and ranks.device.type == "cpu":  # sums on a CPU depend on the number of threads
+        torch.set_num_threads(directory.read_config()["ranks"]["threads"])
+    subsets = Subsets.load(settings.tokenizer)
+    files = language_files(settings.data, config.langs)
+    strangers = sorted(set(files) - set(subsets.tokenizer.languages))
+    if strangers:
+        raise UsageError(
+            f"the tokenizer has no language '{strangers[0]}', which {settings.data} holds",
+            where=str(settings.tokenizer),
+            remedy="leave it out with --langs, or add it with modtok bpe-seq --append",
+        )
+    error: ModtokError | None = None
+    stores: dict[str, TextStore] = {}
+    if ranks.first:  # the others read what rank 0 unpacked, on the file system they share
+        try:
+            stores = _stores(files, settings, progress)
+        except ModtokError as caught:
+            error = caught
+    raise_together(ranks, error)
+    stores = stores or _stores(files, settings, SILENT)
+    sizes = {language: store.text_bytes for language, store in stores.items()}
+    mixture = Mixture.of(sizes, config.mix, config.mix_rest)
+    config.regime.check(mixture.languages)
+    run = Run(
+        config, directory, ranks, subsets, stores, mixture, progress, settings.tokenizer.resolve()
+    )
+    error = None
+    if ranks.first:
+        try:
+            _open_directory(run, resume=resume, force=force)
+        except ModtokError as caught:
+            error = caught
+    raise_together(ranks, error)
+    if settings.tensorboard and ranks.first:
+        run.board = TensorBoard(directory.path / "tensorboard")
+    return run
+
+
+def _stores(
+    files: dict[str, list[Path]], settings: Settings, progress: Progress
+) -> dict[str, TextStore]:
+    cache = settings.runs / TEXTS
+    return {
+        language: text_store(language, paths, cache, errors=settings.errors, progress=progress)
+        for language, paths in files.items()
+    }
+
+
+def choose_run(settings: Settings, *, resume: bool, gpu: bool) -> tuple[RunDirectory, Config]:
+    """The run's directory and its settings: as told now, or on `resume` as told then.
+
+    Raises:
+        UsageError: nothing to resume, or a setting that the run was not started with.
+    """
+    if not resume:
+        config = resolve(settings, gpu=gpu)
+        return RunDirectory(settings.runs / run_name(settings, config)), config
+    path = settings.runs / (settings.name or LATEST)
+    directory = RunDirectory(path.resolve() if path.is_symlink() else path)
+    then = Config.from_json(directory.read_config()["config"])
+    told = {
+        name: getattr(settings, name)
+        for name in Config.__dataclass_fields__
+        if name in Settings.__dataclass_fields__
+        and getattr(settings, name) != getattr(Settings(), name)
+    }
+    now = resolve(Settings(**told), gpu=gpu)
+    differing = [name for name in changed(then, now) if name in told]
+    if differing:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in differing)
+        raise UsageError(
+            f"the run was started with other settings: {options}",
+            where=str(directory.path),
+            remedy="leave them out, or start another run with --name",
+        )
+    free = {name: getattr(now, name) for name in ("steps", "eval_every", "save_every")}
+    kept = {name: value for name, value in free.items() if name in told}
+    return directory, Config.from_json({**then.as_json(), **kept})
+
+
+def _open_directory(run: Run, *, resume: bool, force: bool) -> None:
+    """Check what is there; write config.json of a new run."""
+    signature = run.subsets.tokenizer.signature
+    directory = run.directory
+    if resume:
+        then = directory.read_config()
+        if then["tokenizer"]["signature"] != signature:
+            raise ModtokError(
+                f"was trained with tokenizer {then['tokenizer']['signature']}, "
+                f"{run.tokenizer.name} is {signature}",
+                where=str(directory.path),
+                remedy="give the same tokenizer with -t, or start another run with --name",
+            )
+        if then["mixture"] != run.mixture.as_dict():
+            raise ModtokError(
+                "the text has changed since the run was started",
+                where=str(directory.path),
+                remedy="put the text back as it was, or start another run with --name",
+            )
+        point_latest(directory.path)
+        return
+    if directory.path.exists():
+        if not force:
+            there = "is there already" if checkpoint.has_any(directory.checkpoints) else "is there"
+            raise UsageError(
+                there,
+                where=str(directory.path),
+                remedy="--resume goes on with it, --force begins anew, --name chooses another",
+            )
+        if not (directory.path / "config.json").is_file():
+            raise UsageError("is no run of ours", where=str(directory.path), remedy="use --name")
+        shutil.rmtree(directory.path)
+    directory.start(
+        {
+            "config": run.config.as_json(),
+            "mixture": run.mixture.as_dict(),
+            "tokenizer": {
+                "path": run.tokenizer.name,
+                "signature": signature,
+                "size": run.subsets.size,
+                "languages": run.subsets.tokenizer.languages,
+            },
+            "ranks": {
+                "world": run.ranks.world,
+                "shards": run.ranks.shards,
+                "threads": torch.get_num_threads(),
+            },
+            "versions": versions(),
+        }
+    )

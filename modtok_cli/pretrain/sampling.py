@@ -1,0 +1,195 @@
+"""Which language a batch is of, and by which subtokenizer it is cut.
+
+Every draw is a pure function of (seed, step, slot): no random state is carried along, so
+any rank can know any other's draws, and a resumed run draws what the unbroken one would.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from modtok_cli.base.errors import UsageError
+
+REGIMES = "none, full, sub:N, joint"
+
+
+@dataclass(frozen=True)
+class Regime:
+    """A sampling regime of the paper's §5, or the shared-vocabulary baseline.
+
+    With probability p a batch of language i is cut by more than T_i: by all of T ("full"),
+    by T_i and `extra` further languages ("sub"). "none" is always T_i, "joint" always T.
+    """
+
+    kind: str
+    extra: int = 0
+
+    @staticmethod
+    def parse(text: str) -> Regime:
+        """Read `none`, `full`, `joint` or `sub:N`.
+
+        >>> Regime.parse("sub:2")
+        Regime(kind='sub', extra=2)
+
+        Raises:
+            UsageError: anything else.
+        """
+        if text in ("none", "full", "joint"):
+            return Regime(text)
+        found = re.fullmatch(r"sub:([1-9][0-9]{0,3})", text)
+        if not found:
+            raise UsageError(
+                f"'{text}' is no sampling regime", where="--sampling", remedy=f"use {REGIMES}"
+            )
+        return Regime("sub", int(found[1]))
+
+    def __str__(self) -> str:
+        return f"sub:{self.extra}" if self.kind == "sub" else self.kind
+
+    def check(self, languages: Sequence[str]) -> None:
+        """Refuse more extra languages than there are.
+
+        Raises:
+            UsageError: `sub:n` with n at least the number of languages.
+        """
+        if self.kind == "sub" and self.extra >= len(languages):
+            most = len(languages) - 1
+            raise UsageError(
+                f"{self} draws {self.extra} further languages, and the mixture has {most}",
+                where="--sampling",
+                remedy=f"use sub:{most} at most, or full" if most else "use none",
+            )
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """How likely a batch is of each language; weights are positive and sum to 1."""
+
+    languages: tuple[str, ...]
+    weights: tuple[float, ...]
+
+    @staticmethod
+    def of(
+        sizes: Mapping[str, int], fixed: Mapping[str, float] | None = None, rest: str = "data"
+    ) -> Mixture:
+        """Weights for the languages of `sizes` (bytes of text).
+
+        `fixed` names shares, such as {"en": 0.7} (the default when English is there); the
+        other languages share what is left in proportion to their text (`rest` = "data") or
+        equally ("uniform").
+
+        >>> Mixture.of({"en": 10, "fi": 30, "fr": 10}, {"en": 0.5}, "uniform").weights
+        (0.5, 0.25, 0.25)
+
+        Raises:
+            UsageError: a share of a language that is not there, shares that leave nothing to
+                the others or do not sum to 1.
+        """
+        languages = tuple(sorted(sizes))
+        if fixed is None:
+            fixed = {"en": 0.7} if "en" in sizes and len(sizes) > 1 else {}
+        for language, share in fixed.items():
+            if language not in sizes:
+                raise UsageError(
+                    f"the mixture names '{language}', of which there is no text",
+                    where="--mix",
+                    remedy=f"there are {', '.join(languages)}",
+                )
+            if not 0 < share <= 1:
+                raise UsageError(f"a share of {share:g} for '{language}'", where="--mix")
+        left = 1 - sum(fixed.values())
+        others = [language for language in languages if language not in fixed]
+        if (others and left <= 1e-9) or left < -1e-9 or (not others and abs(left) > 1e-6):
+            what = f"the shares sum to {1 - left:g}"
+            remedy = f"leave something to {', '.join(others)}" if others else "make them sum to 1"
+            raise UsageError(what, where="--mix", remedy=remedy)
+        parts = {name: 1.0 if rest == "uniform" else float(sizes[name]) for name in others}
+        whole = sum(parts.values())
+        weights = {**fixed, **{name: left * part / whole for name, part in parts.items()}}
+        total = sum(weights.values())
+        return Mixture(languages, tuple(weights[name] / total for name in languages))
+
+    def as_dict(self) -> dict[str, float]:
+        """Language → weight."""
+        return dict(zip(self.languages, self.weights, strict=True))
+
+
+def parse_mix(text: str | None) -> dict[str, float] | None:
+    """Shares of `--mix en=0.7,fr=0.1`; None stays.
+
+    Raises:
+        UsageError: not of that form, or a language named twice.
+    """
+    if text is None:
+        return None
+    shares: dict[str, float] = {}
+    for part in text.split(","):
+        found = re.fullmatch(r"\s*([A-Za-z_]+)\s*=\s*([0-9.eE+-]+)\s*", part)
+        try:
+            share = float(found[2]) if found else None
+        except ValueError:
+            share = None
+        if not found or share is None:
+            raise UsageError(f"'{part}' is no share", where="--mix", remedy="write en=0.7,fr=0.1")
+        if found[1] in shares:
+            raise UsageError(f"'{found[1]}' has two shares", where="--mix")
+        shares[found[1]] = share
+    return shares
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What one microbatch is: its language, and the languages of its subtokenizer.
+
+    `languages` is None for all of T.
+    """
+
+    language: str
+    languages: tuple[str, ...] | None
+
+
+def uniforms(seed: int, step: int, slot: int, count: int) -> list[float]:
+    """Numbers in [0, 1) that depend on nothing else (Philox, counter-based)."""
+    generator = np.random.Philox(key=seed, counter=[0, slot, step, 0])
+    # 53 bits of the raw stream, so that no change in numpy's distributions changes a run.
+    return [(int(raw) >> 11) * 2.0**-53 for raw in generator.random_raw(count)]
+
+
+def draw(regime: Regime, p: float, mixture: Mixture, seed: int, step: int, slot: int) -> Draw:
+    """Language and subtokenizer of the microbatch in `slot` of `step`.
+
+    Extra languages are drawn without replacement, one after the other, each in proportion
+    to its weight in the mixture among those not yet drawn.
+    """
+    numbers = iter(uniforms(seed, step, slot, 2 + regime.extra))
+    language = mixture.languages[_pick(mixture.weights, next(numbers))]
+    more = next(numbers) < p
+    if regime.kind == "joint" or (regime.kind == "full" and more):
+        return Draw(language, None)
+    chosen = [language]
+    if regime.kind == "sub" and more:
+        weights = [
+            0.0 if name == language else weight for name, weight in mixture.as_dict().items()
+        ]
+        for _ in range(regime.extra):
+            index = _pick(weights, next(numbers))
+            chosen.append(mixture.languages[index])
+            weights[index] = 0.0
+    return Draw(language, tuple(sorted(chosen)))
+
+
+def _pick(weights: Sequence[float], number: float) -> int:
+    """The index whose part of the summed weights holds `number` · sum; never one of weight 0."""
+    goal = number * sum(weights)
+    last = 0
+    for index, weight in enumerate(weights):
+        if weight > 0:
+            last = index
+            goal -= weight
+            if goal < 0:
+                break
+    return last

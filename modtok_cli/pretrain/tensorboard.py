@@ -1,0 +1,46 @@
+"""The numbers of metrics.jsonl for TensorBoard, where it is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from modtok_cli.base.errors import UsageError
+
+
+class TensorBoard:
+    """Writes every number of a metrics line under a name such as `languages/fi/tokens`."""
+
+    def __init__(self, directory: Path) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise UsageError(
+                "TensorBoard is not installed",
+                where="--tensorboard",
+                remedy="pip install tensorboard, or read metrics.jsonl",
+            ) from error
+        self._writer: Any = SummaryWriter(str(directory))
+
+    def add(self, line: Mapping[str, Any]) -> None:
+        """Write one line."""
+        for name, value in flatten(line):
+            self._writer.add_scalar(name, value, line["step"])
+
+    def close(self) -> None:
+        """Bring out what is buffered."""
+        self._writer.close()
+
+
+def flatten(line: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    """Numbers by path, without the step itself.
+
+    >>> list(flatten({"step": 1, "loss": 2.0, "time": {"mfu": None, "step_seconds": 3.0}}))
+    [('loss', 2.0), ('time/step_seconds', 3.0)]
+    """
+    for key, value in line.items():
+        if isinstance(value, Mapping):
+            yield from flatten(value, f"{prefix}{key}/")
+        elif isinstance(value, int | float) and key != "step":
+            yield f"{prefix}{key}", value

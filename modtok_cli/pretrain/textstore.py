@@ -1,0 +1,171 @@
+"""The documents of a language as one memory-mapped file, and the order they are read in.
+
+Text in `data/` is compressed and can only be read from the front; training needs any
+document at once, after a resume too. So each language is unpacked once into
+`runs/.text/<hash of the files>/`, shared by all runs, ranks and workers through the page
+cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.files import atomic_directory
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.signature import digest
+from modtok_cli.text.readers import is_text, read_documents
+
+# Of every hundred documents the last is held out for evaluation, and of fewer one at least.
+HELD_OUT_EVERY = 100
+_MASK = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class TextStore:
+    """Documents of one language on disk; `data` and `ends` are memory maps.
+
+    Document d is data[ends[d-1]:ends[d]], valid UTF-8 and not empty.
+    """
+
+    directory: Path
+
+    @cached_property
+    def _data(self) -> npt.NDArray[np.uint8]:
+        return np.memmap(self.directory / "text", dtype=np.uint8, mode="r")
+
+    @cached_property
+    def _ends(self) -> npt.NDArray[np.int64]:
+        ends: npt.NDArray[np.int64] = np.load(self.directory / "ends.npy", mmap_mode="r")
+        return ends
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    @property
+    def text_bytes(self) -> int:
+        """Size of all documents together."""
+        return int(self._ends[-1])
+
+    def document(self, index: int, start: int = 0, stop: int | None = None) -> bytes:
+        """Bytes of a document, or a part of them."""
+        first = int(self._ends[index - 1]) if index else 0
+        last = int(self._ends[index])
+        end = last if stop is None else min(last, first + stop)
+        return self._data[first + start : end].tobytes()
+
+    def length(self, index: int) -> int:
+        """Bytes of a document."""
+        return int(self._ends[index]) - (int(self._ends[index - 1]) if index else 0)
+
+    @property
+    def stride(self) -> int:
+        """One document in so many is held out."""
+        return min(HELD_OUT_EVERY, len(self))
+
+    @property
+    def held_out(self) -> range:
+        """Documents that are never trained on."""
+        return range(self.stride - 1, len(self), self.stride)
+
+    @property
+    def training_size(self) -> int:
+        """Number of documents to train on."""
+        return len(self) - len(self.held_out)
+
+    def training_document(self, position: int, seed: int) -> int:
+        """The document read at `position` (0 …) of an endless, shuffled reading.
+
+        Every epoch holds each training document once, in an order of its own.
+        """
+        epoch, place = divmod(position, self.training_size)
+        shuffled = permuted(place, self.training_size, seed, epoch)
+        return shuffled + shuffled // (self.stride - 1)
+
+
+def permuted(index: int, size: int, seed: int, epoch: int) -> int:
+    """Place of `index` in a pseudo-random permutation of range(size), in constant memory.
+
+    A four-round Feistel network on the next even number of bits, walked until it lands
+    inside (fewer than four rounds of it on average).
+    """
+    half = max(1, (max(1, size - 1).bit_length() + 1) // 2)
+    mask = (1 << half) - 1
+    while True:
+        left, right = index >> half, index & mask
+        for turn in range(4):
+            left, right = right, left ^ (_mix(right, seed, epoch * 4 + turn) & mask)
+        index = (left << half) | right
+        if index < size:
+            return index
+
+
+def _mix(value: int, seed: int, turn: int) -> int:
+    """SplitMix64's finalizer over the three numbers."""
+    z = (value + seed * 0x9E3779B97F4A7C15 + turn * 0xD1B54A32D192ED03) & _MASK
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+    return z ^ (z >> 31)
+
+
+def text_store(
+    language: str,
+    files: Sequence[Path],
+    cache: Path,
+    *,
+    errors: str = "strict",
+    progress: Progress = SILENT,
+) -> TextStore:
+    """The store of a language's files, made if it is not in `cache` yet.
+
+    The name holds size and time of each file, so changed text makes another store.
+
+    Raises:
+        ModtokError: unreadable text, only word counts, or fewer than two documents.
+    """
+    texts = [file for file in files if is_text(file)]
+    if not texts:
+        raise ModtokError(
+            f"language '{language}' has word counts only, no text to train on",
+            where=str(files[0]),
+            remedy="put its text there, or leave the language out with --langs",
+        )
+    stamps = [f"{file.resolve()}:{(s := file.stat()).st_size}:{s.st_mtime_ns}" for file in texts]
+    final = cache / f"{language}-{digest(errors.encode(), *map(str.encode, stamps))}"
+    if not (final / "ends.npy").is_file():
+        with atomic_directory(final) as beside:
+            _unpack(language, texts, beside, errors, progress)
+    return TextStore(final)
+
+
+def _unpack(
+    language: str, texts: Sequence[Path], directory: Path, errors: str, progress: Progress
+) -> None:
+    ends: list[int] = []
+    written = 0
+    size = sum(file.stat().st_size for file in texts)
+    with (
+        progress.task(f"unpacking {language}", size, "B") as task,
+        open(directory / "text", "wb") as out,
+    ):
+        for file in texts:
+            for document in read_documents(
+                file, errors, progress=progress, advance=lambda n: task.advance(n)
+            ):
+                if document.text:
+                    out.write(document.text)
+                    written += len(document.text)
+                    ends.append(written)
+    if len(ends) < 2:
+        raise ModtokError(
+            f"language '{language}' has {len(ends)} documents; one is held out for evaluation",
+            where=", ".join(map(str, texts)),
+            remedy="give two documents at least, or leave the language out with --langs",
+        )
+    np.save(directory / "ends.npy", np.array(ends, dtype=np.int64))

@@ -1,0 +1,82 @@
+"""Training with an additive mask over the full softmax: slow, obvious, the size of T.
+
+What the sliced model with dense updates must equal. Also what benchmarks compare with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+
+from modtok_cli.pretrain import megatron
+from modtok_cli.pretrain.model import CLIP, Micro
+from modtok_cli.pretrain.optimizer import BackboneOptimizer
+from modtok_cli.pretrain.presets import Shape
+from modtok_cli.pretrain.rows import AdamW, RowTable
+
+
+class MaskedModel:
+    """Tables as ordinary parameters under torch's AdamW, and −inf on what is not in V_S."""
+
+    def __init__(
+        self,
+        shape: Shape,
+        vocabulary: int,
+        *,
+        seed: int = 0,
+        tied: bool = False,
+        device: torch.device | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        device = device or torch.device("cpu")
+        self.shape, self.size, self.dtype = shape, vocabulary, dtype
+        self.input = self._table(2 * seed + 1, device)
+        self.output = self.input if tied else self._table(2 * seed + 2, device)
+        self.backbone = megatron.build_backbone(
+            shape, shards=1, device=device, dtype=dtype, seed=seed
+        )
+        adamw = AdamW()
+        self.optimizer = BackboneOptimizer(self.backbone.parameters, adamw)
+        self.tables = [self.input] if tied else [self.input, self.output]
+        self.adamw = torch.optim.AdamW(
+            self.tables,
+            betas=(adamw.beta1, adamw.beta2),
+            eps=adamw.epsilon,
+            weight_decay=adamw.weight_decay,
+        )
+
+    def _table(self, seed: int, device: torch.device) -> torch.nn.Parameter:
+        table = RowTable(self.size, self.shape.width, device=device)
+        table.initialize(seed)
+        return torch.nn.Parameter(table.weight)
+
+    def loss(self, micro: Micro) -> torch.Tensor:
+        x = F.embedding(micro.inputs.t(), self.input.to(self.dtype))
+        hidden = self.backbone(x).transpose(0, 1).reshape(-1, self.shape.width)
+        mask = torch.full((self.size,), -torch.inf, device=hidden.device)
+        mask[micro.vocabulary] = 0
+        logits = (hidden @ self.output.to(self.dtype).t()).float() + mask
+        nll = F.cross_entropy(logits, micro.targets, reduction="none")
+        return (nll * micro.weights).sum()
+
+    def step(self, micros: Sequence[Micro], rate: float) -> torch.Tensor:
+        self.backbone.clear_gradients()
+        self.adamw.zero_grad()
+        total = torch.zeros(())
+        for index, micro in enumerate(micros):
+            with self.backbone.accumulating(more=index + 1 < len(micros)):
+                loss = self.loss(micro) / len(micros)
+                loss.backward()
+            total = total + loss.detach().cpu()
+        gradients = self.backbone.finish_gradients()
+        every = [*gradients.values(), *(table.grad for table in self.tables)]
+        norm = torch.stack([g.double().pow(2).sum() for g in every]).sum().sqrt()
+        for gradient in every:
+            gradient.mul_((CLIP / (norm + 1e-6)).clamp(max=1.0).float())
+        self.optimizer.step(gradients, rate)
+        for group in self.adamw.param_groups:
+            group["lr"] = rate
+        self.adamw.step()
+        return total

@@ -1,0 +1,86 @@
+"""Two processes by gloo against one: tensor parallel, data parallel, and both ways of saving."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+import torch
+
+from modtok_cli.base.progress import SILENT
+from modtok_cli.pretrain import checkpoint
+from modtok_cli.pretrain.model import Model
+from modtok_cli.pretrain.ranks import start_ranks
+from modtok_cli.pretrain.subsets import Subsets
+
+from .two_ranks import SHAPE, WAYS, train
+
+
+@pytest.fixture(scope="module")
+def left(tokenizer: Path, subsets: Subsets, stores, tmp_path_factory) -> Path:
+    """What two ranks left behind."""
+    out = tmp_path_factory.mktemp("two")
+    single = Model(SHAPE, subsets.size, start_ranks(), seed=3)
+    checkpoint.save(out / "single", single, 3, {})
+    texts = next(iter(stores.values())).directory.parent
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-m", "pretrain.two_ranks", tokenizer, texts, out],
+            cwd=Path(__file__).parents[1],
+            env={
+                **os.environ,
+                "RANK": str(rank),
+                "WORLD_SIZE": "2",
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(port),
+                "OMP_NUM_THREADS": "1",
+            },
+            stderr=subprocess.PIPE,
+        )
+        for rank in range(2)
+    ]
+    for rank in ranks:
+        _, err = rank.communicate(timeout=300)
+        assert rank.returncode == 0, err.decode()[-3000:]
+    return out
+
+
+def loaded(directory: Path, subsets: Subsets, tied: bool = False) -> Model:
+    model = Model(SHAPE, subsets.size, start_ranks(), seed=8, tied=tied)
+    found = checkpoint.newest(directory, SILENT)
+    assert found is not None
+    checkpoint.load(*found, model)
+    return model
+
+
+def same(one: Model, other: Model, **tolerance: float) -> None:
+    for name, table in one.tables.items():
+        for part in ("weight", "moment1", "moment2", "steps"):
+            torch.testing.assert_close(
+                getattr(table, part), getattr(other.tables[name], part), **tolerance
+            )
+    for name in one.backbone.parameters:
+        for part, tensor in one.optimizer.state(name).items():
+            torch.testing.assert_close(tensor, other.optimizer.state(name)[part], **tolerance)
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_two_processes_train_as_one(name: str, left: Path, subsets: Subsets, stores) -> None:
+    alone, losses = train(name, start_ranks(), subsets, stores)
+    found = orjson.loads((left / "losses.json").read_bytes())[name]
+    assert found == pytest.approx(losses, rel=1e-4)
+    assert losses[-1] < losses[0]
+    same(loaded(left / name, subsets, WAYS[name][2]), alone, atol=2e-4, rtol=5e-3)
+
+
+def test_a_checkpoint_changes_its_number_of_shards(left: Path, subsets: Subsets) -> None:
+    # One file to two, and back to one: every number is where it was.
+    assert len(list((left / "again" / "step-00000003").glob("*.safetensors"))) == 2
+    once, twice = loaded(left / "single", subsets), loaded(left / "again", subsets)
+    same(once, twice, atol=0, rtol=0)

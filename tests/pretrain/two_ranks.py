@@ -1,0 +1,95 @@
+"""What two processes do in `test_parallel`: train in four ways, leave checkpoints.
+
+`python two_ranks.py TOKENIZER TEXTS OUT`, with RANK, WORLD_SIZE and the master's address set.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import orjson
+import torch
+import torch.distributed as dist
+
+from modtok_cli.pretrain import checkpoint
+from modtok_cli.pretrain.lanes import Lane
+from modtok_cli.pretrain.model import Micro, Model
+from modtok_cli.pretrain.presets import Shape
+from modtok_cli.pretrain.ranks import Ranks, start_ranks
+from modtok_cli.pretrain.sampling import Mixture, Regime
+from modtok_cli.pretrain.subsets import Subsets
+from modtok_cli.pretrain.textstore import TextStore
+
+SHAPE = Shape(2, 32, 8, 88)
+STEPS = 12
+# name → (shards, slots a step, tied, dense)
+WAYS = {
+    "tp": (2, 1, False, True),
+    "tp-tied-sparse": (2, 1, True, False),
+    "dp": (1, 2, False, True),
+    "dp-sparse": (1, 4, False, False),
+    "tp-micro": (2, 3, False, True),
+}
+
+
+def train(
+    name: str, ranks: Ranks, subsets: Subsets, stores: dict[str, TextStore]
+) -> tuple[Model, list[float]]:
+    """Train one way; the mean loss of each step over all slots."""
+    _, slots, tied, dense = WAYS[name]
+    model = Model(SHAPE, subsets.size, ranks, seed=4, tied=tied, chunk=16)
+    mixture = Mixture.of({language: store.text_bytes for language, store in stores.items()})
+    mine = range(ranks.replica, slots, ranks.replicas)
+    lanes = [
+        Lane(
+            slot,
+            slots,
+            stores=stores,
+            subsets=subsets,
+            regime=Regime.parse("sub:1"),
+            p=0.5,
+            mixture=mixture,
+            seed=9,
+            rows=2,
+            length=24,
+        )
+        for slot in mine
+    ]
+    losses = []
+    for step in range(1, STEPS + 1):
+        micros = []
+        for lane in lanes:
+            batch = lane.batch(step)
+            ids = subsets.of(batch.draw.languages).global_ids
+            micros.append(Micro.of(batch.inputs, batch.targets, ids, ranks.device))
+        nll, _ = model.step(micros, 2e-3, dense=dense)
+        total = torch.stack([one.mean() for one in nll]).sum()
+        if ranks.replica_group is not None:
+            dist.all_reduce(total, group=ranks.replica_group)
+        losses.append(float(total) / slots)
+    return model, losses
+
+
+def main() -> None:
+    tokenizer, texts, out = (Path(argument) for argument in sys.argv[1:4])
+    subsets = Subsets.load(tokenizer)
+    stores = {path.name.split("-")[0]: TextStore(path) for path in sorted(texts.iterdir())}
+    found = {}
+    for name, (shards, *_) in WAYS.items():
+        ranks = start_ranks(shards)
+        model, found[name] = train(name, ranks, subsets, stores)
+        checkpoint.save(out / name, model, STEPS, {})
+    # And the other way round: what one process wrote, on two shards.
+    ranks = start_ranks(2)
+    model = Model(SHAPE, subsets.size, ranks, seed=1)
+    path = out / "single" / "step-00000003"
+    checkpoint.load(path, orjson.loads((path / "state.json").read_bytes()), model)
+    checkpoint.save(out / "again", model, 3, {})
+    if ranks.first:
+        (out / "losses.json").write_bytes(orjson.dumps(found))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main()
