@@ -1,0 +1,1 @@
+"""Checkpoint × languages → a sliced model: slice, generate, export, latency, memory."""

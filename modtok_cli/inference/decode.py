@@ -1,0 +1,191 @@
+"""Generation: transformers' backbone and KV cache, in a loop that knows two vocabularies.
+
+Prompts are batched with padding on the left. Text comes out as it is decided: never half
+a character, and never the beginning of what may become a stop string.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.inference.model import SlicedModel
+from modtok_cli.inference.sampling import Options
+
+# (index of the prompt, text that is now certain)
+Listener = Callable[[int, str], None]
+
+
+@dataclass(frozen=True)
+class Generated:
+    """What came after a prompt.
+
+    Attributes:
+        ids: of `tokenizer_out`, without the end of text.
+        text: decoded, cut before a stop string.
+        reason: why it ended: "end" of text, "stop" string, "length" asked for, "context" full.
+    """
+
+    ids: tuple[int, ...]
+    text: str
+    reason: str
+
+
+class _Text:
+    """Decoded text of one sequence, and how much of it is certain."""
+
+    def __init__(self, stop: Sequence[str]) -> None:
+        self._stop = stop
+        self._held = b""
+        self.text = ""
+        self.told = 0
+
+    def add(self, data: bytes) -> bool:
+        """Append; True if a stop string is reached, the text then ends before it."""
+        self._held += data
+        whole = len(self._held) - _unfinished(self._held)
+        before = len(self.text)
+        self.text += self._held[:whole].decode("utf-8", "replace")
+        self._held = self._held[whole:]
+        longest = max(map(len, self._stop), default=0)
+        found = [self.text.find(stop, max(0, before - longest + 1)) for stop in self._stop]
+        places = [place for place in found if place >= 0]
+        if places:
+            self.text, self._held = self.text[: min(places)], b""
+        return bool(places)
+
+    def certain(self, *, finished: bool) -> str:
+        """What may be shown beyond what was."""
+        end = len(self.text)
+        if finished:
+            self.text += self._held.decode("utf-8", "replace")
+            self._held, end = b"", len(self.text)
+        else:
+            end -= max((_overlap(self.text, stop) for stop in self._stop), default=0)
+        fresh = self.text[self.told : end]
+        self.told = max(self.told, end)
+        return fresh
+
+
+def _unfinished(data: bytes) -> int:
+    """Bytes at the end that begin a character and do not finish it.
+
+    >>> _unfinished("né".encode()[:-1])
+    1
+    """
+    for back in range(1, min(4, len(data) + 1)):
+        byte = data[-back]
+        if byte >= 0xC0:
+            length = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return back if length > back else 0
+        if byte < 0x80:
+            return 0
+    return 0
+
+
+def _overlap(text: str, stop: str) -> int:
+    """Characters at the end of `text` that `stop` begins with.
+
+    >>> _overlap("one\\n", "\\n\\n")
+    1
+    """
+    for size in range(min(len(text), len(stop) - 1), 0, -1):
+        if text.endswith(stop[:size]):
+            return size
+    return 0
+
+
+@torch.inference_mode()
+def generate(
+    model: SlicedModel,
+    prompts: Sequence[Sequence[int]],
+    options: Options | None = None,
+    *,
+    listener: Listener | None = None,
+) -> list[Generated]:
+    """Continue prompts, given as rows of `model` (see `SlicedModel.encode_in`), as one batch.
+
+    Example:
+        generate(model, [[model.end_of_text, *model.encode_in("Il était")]], Options(most=20))
+
+    Raises:
+        UsageError: an empty prompt, or one that fills the context.
+    """
+    from transformers import DynamicCache
+
+    options = options or Options()
+    _check(model, prompts)
+    if not prompts:
+        return []
+    device, count = model.device, len(prompts)
+    longest = max(map(len, prompts))
+    pads = [longest - len(prompt) for prompt in prompts]
+    end = model.end_of_text
+    rows = torch.tensor(
+        [[end] * pad + list(prompt) for pad, prompt in zip(pads, prompts, strict=True)],
+        device=device,
+    )
+    mask = torch.ones_like(rows)
+    for index, pad in enumerate(pads):
+        mask[index, :pad] = 0
+    positions = (mask.cumsum(-1) - 1).clamp(min=0)
+    generators = [torch.Generator().manual_seed(options.seed + index) for index in range(count)]
+    cache = DynamicCache(config=model.backbone.config)
+    texts = [_Text(options.stop) for _ in prompts]
+    ids: list[list[int]] = [[] for _ in prompts]
+    reasons: list[str | None] = [None] * count
+    padded = any(pads)
+    while True:
+        hidden = model.hidden(
+            rows,
+            attention_mask=mask if padded else None,
+            position_ids=positions if padded else None,
+            cache=cache,
+        )
+        chosen = options.choose(model.head_logits(hidden[:, -1]), generators)
+        for index, token in enumerate(chosen.tolist()):
+            if reasons[index] is None:
+                reasons[index] = _take(model, options, token, ids[index], texts[index])
+                if (
+                    reasons[index] is None
+                    and len(prompts[index]) + len(ids[index]) >= model.context
+                ):
+                    reasons[index] = "context"
+                fresh = texts[index].certain(finished=reasons[index] is not None)
+                if listener is not None and fresh:
+                    listener(index, fresh)
+        if all(reasons):
+            break
+        rows = model.row_of_out[chosen][:, None]
+        mask = torch.cat([mask, torch.ones_like(rows)], 1)
+        positions = positions[:, -1:] + 1
+    return [
+        Generated(tuple(ids[index]), texts[index].text, reasons[index] or "")
+        for index in range(count)
+    ]
+
+
+def _take(
+    model: SlicedModel, options: Options, token: int, ids: list[int], text: _Text
+) -> str | None:
+    """Add a token; why the sequence ends with it, or None."""
+    if token == model.end_of_text and not options.past_end:
+        return "end"
+    ids.append(token)
+    if text.add(model.tokenizer_out.decode_bytes([token])):
+        return "stop"
+    return "length" if len(ids) >= options.most else None
+
+
+def _check(model: SlicedModel, prompts: Sequence[Sequence[int]]) -> None:
+    for prompt in prompts:
+        if not prompt:
+            raise UsageError("an empty prompt", remedy="begin it with the end of text")
+        if len(prompt) >= model.context:
+            raise UsageError(
+                f"the prompt has {len(prompt):,} tokens, the model reads {model.context:,}",
+                remedy="shorten it",
+            )

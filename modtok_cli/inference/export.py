@@ -1,0 +1,249 @@
+"""`modtok export`: a slice as one file for llama.cpp (GGUF), or a refusal that says why.
+
+llama.cpp knows a fixed list of pre-tokenizers and ours is not among them. The nearest is
+GPT-2's, which cuts otherwise at combining marks, before English contractions ('s, 't, …)
+and in runs of white space. So the ids are compared on a probe first: words of the slice's
+own vocabulary, or a text of the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import torch
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import atomic_file
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.inference.llama import NORM_EPSILON
+from modtok_cli.inference.sources import RunSource, Side, SliceSource, Source, open_source
+from modtok_cli.modular.subtokenizer import Subtokenizer
+
+PRE_TOKENIZER = "gpt-2"
+_GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+_PROBE_WORDS = 16  # to a line
+_NORMAL, _CONTROL = 1, 3
+DTYPES = ("float32", "float16", "bfloat16")
+
+_NAMES = {
+    "input_layernorm": "attn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "post_attention_layernorm": "ffn_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+}
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """What was written, and how well its tokenizer agrees.
+
+    Attributes:
+        lines, different: of the probe, and how many of them get other ids there.
+    """
+
+    output: Path
+    bytes: int
+    vocabulary: int
+    lines: int
+    different: int
+
+
+def export(
+    path: Path,
+    output: Path,
+    *,
+    languages: Side = None,
+    probe: Sequence[str] | None = None,
+    inexact: bool = False,
+    dtype: str = "float16",
+    tokenizer: Path | None = None,
+    step: int | None = None,
+    force: bool = False,
+    progress: Progress = SILENT,
+) -> ExportReport:
+    """Write a slice, or some languages of a run, as GGUF.
+
+    `probe`: texts whose ids must be the same in llama.cpp; with `inexact` the file is
+    written even if they are not (every text stays lossless).
+
+    Raises:
+        UsageError: two vocabularies, a tokenizer that llama.cpp cannot run, ids that differ,
+            an output that is there.
+    """
+    output = Path(output)
+    if output.exists() and not force:
+        raise UsageError(
+            "is there already", where=str(output), remedy="choose another -o, or --force"
+        )
+    source = open_source(path, tokenizer=tokenizer, step=step, progress=progress)
+    vocabularies = source.vocabularies(languages, None)
+    if not vocabularies.same:
+        raise UsageError(
+            "reads by one vocabulary and predicts in another, for which GGUF has no place",
+            where=str(path),
+            remedy="slice the run with --langs, then export that",
+        )
+    own = vocabularies.tokenizer_in
+    _check_kind(own, str(path))
+    texts = list(probe) if probe is not None else _own_words(own)
+    different = disagreements(own, texts)
+    if different and not inexact:
+        raise UsageError(
+            f"llama.cpp would cut {different:,} of {len(texts):,} probe lines otherwise: it has no "
+            f"pre-tokenizer like ours, and its '{PRE_TOKENIZER}' parts marks from letters, "
+            "contractions and runs of white space in its own way",
+            where=str(path),
+            remedy="--inexact writes it all the same; transformers reads the slice exactly",
+        )
+    with atomic_file(output) as beside:
+        _write(beside, source, vocabularies, own, dtype)
+        size = beside.stat().st_size
+    return ExportReport(output, size, own.size, len(texts), different)
+
+
+def _check_kind(tokenizer: Subtokenizer, where: str) -> None:
+    if tokenizer.segmentation != "merges":
+        raise UsageError(
+            f"its tokenizer cuts by '{tokenizer.segmentation}', llama.cpp knows merges only: its "
+            "Unigram has neither bytes to fall back on nor our segmentation",
+            where=where,
+            remedy="use transformers, or train on a tokenizer of modtok bpe-seq",
+        )
+
+
+def _own_words(tokenizer: Subtokenizer) -> list[str]:
+    """Lines of the vocabulary's own words, numbers and signs, sixteen a line."""
+    words = []
+    for index in range(len(tokenizer.vocabulary.specials) + 256, tokenizer.size):
+        try:
+            word = tokenizer.vocabulary.token_bytes(index).decode().strip()
+        except UnicodeDecodeError:
+            continue
+        if word:
+            words.append(word)
+    return [
+        " ".join(words[start : start + _PROBE_WORDS])
+        for start in range(0, len(words), _PROBE_WORDS)
+    ]
+
+
+def disagreements(tokenizer: Subtokenizer, texts: Sequence[str]) -> int:
+    """How many texts get other ids when they are pre-tokenized as llama.cpp does."""
+    from tokenizers import Tokenizer
+
+    document = orjson.loads(tokenizer.to_json())
+    document["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = _GPT2
+    theirs = Tokenizer.from_str(orjson.dumps(document).decode())
+    ours = tokenizer.encode_batch(list(texts))
+    found = theirs.encode_batch(list(texts), add_special_tokens=False)
+    return sum(
+        not np.array_equal(np.array(a.ids, dtype=np.int32), b)
+        for a, b in zip(found, ours, strict=True)
+    )
+
+
+def _write(
+    path: Path, source: Source, vocabularies: Any, tokenizer: Subtokenizer, dtype: str
+) -> None:
+    try:
+        import gguf
+    except ImportError as error:
+        raise UsageError(
+            "the package gguf is not installed", remedy="pip install 'modtok[lm]'"
+        ) from error
+    assert isinstance(source, RunSource | SliceSource)
+    shape = source.run.shape if isinstance(source, RunSource) else source.facts.shape
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_name(f"modtok {','.join(tokenizer.languages)}")
+    writer.add_languages(list(tokenizer.languages))
+    writer.add_context_length(source.context)
+    writer.add_embedding_length(shape.width)
+    writer.add_block_count(shape.layers)
+    writer.add_feed_forward_length(shape.ffn)
+    writer.add_head_count(shape.heads)
+    writer.add_head_count_kv(shape.groups)
+    writer.add_key_length(shape.head_width)
+    writer.add_value_length(shape.head_width)
+    writer.add_rope_dimension_count(shape.head_width)
+    writer.add_rope_freq_base(float(shape.rope_theta))
+    writer.add_layer_norm_rms_eps(NORM_EPSILON)
+    writer.add_vocab_size(tokenizer.size)
+    writer.add_file_type({"float32": 0, "float16": 1, "bfloat16": 32}[dtype])
+    _add_tokenizer(writer, tokenizer, source.end_of_text())
+    for name, tensor in _tensors(source, vocabularies, shape):
+        _add_tensor(gguf, writer, name, tensor, dtype)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def _add_tokenizer(writer: Any, tokenizer: Subtokenizer, end: int) -> None:
+    names = tokenizer.vocabulary.spellings()
+    specials = len(tokenizer.vocabulary.specials)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(PRE_TOKENIZER)
+    writer.add_token_list(names)
+    writer.add_token_types([_CONTROL] * specials + [_NORMAL] * (len(names) - specials))
+    merges = [f"{names[left]} {names[right]}" for left, right, _ in tokenizer.merges.tolist()]
+    writer.add_token_merges(merges)
+    writer.add_bos_token_id(end)
+    writer.add_eos_token_id(end)
+    writer.add_pad_token_id(end)
+    # As training begins every text behind an end of text, llama.cpp puts it before prompts.
+    writer.add_add_bos_token(True)
+    writer.add_add_eos_token(False)
+    writer.add_add_space_prefix(False)
+
+
+def _tensors(source: Source, vocabularies: Any, shape: Any) -> Iterable[tuple[str, torch.Tensor]]:
+    """Names and weights as llama.cpp's Llama has them."""
+    embedding, head = source.tables(vocabularies)
+    yield "token_embd.weight", embedding
+    if head is not embedding:
+        yield "output.weight", head
+    backbone = source.backbone(torch.float32, torch.device("cpu"))
+    for name, tensor in backbone.state_dict().items():
+        if name == "norm.weight":
+            yield "output_norm.weight", tensor
+        elif name.startswith("layers."):
+            _, layer, rest = name.split(".", 2)
+            short = _NAMES[rest.removesuffix(".weight")]
+            if short == "attn_q":
+                tensor = _interleaved(tensor, shape.heads)
+            elif short == "attn_k":
+                tensor = _interleaved(tensor, shape.groups)
+            yield f"blk.{layer}.{short}.weight", tensor
+        elif name != "embed_tokens.weight":
+            raise ModtokError(f"parameter '{name}' has no place in GGUF")
+
+
+def _interleaved(tensor: torch.Tensor, heads: int) -> torch.Tensor:
+    """Rows of each head reordered from halves to pairs, as llama.cpp's rotary wants them.
+
+    A head of rows 0 1 2 3 (0 turns with 2, 1 with 3) becomes 0 2 1 3.
+    """
+    split = tensor.reshape(heads, 2, -1, tensor.shape[1])
+    return split.transpose(1, 2).reshape(tensor.shape)
+
+
+def _add_tensor(gguf: Any, writer: Any, name: str, tensor: torch.Tensor, dtype: str) -> None:
+    data: npt.NDArray[Any] = tensor.detach().float().contiguous().numpy()
+    if data.ndim == 1 or dtype == "float32":
+        writer.add_tensor(name, data)
+    elif dtype == "float16":
+        writer.add_tensor(name, data.astype(np.float16))
+    else:
+        kind = gguf.GGMLQuantizationType.BF16
+        writer.add_tensor(name, gguf.quants.quantize(data, kind), raw_dtype=kind)

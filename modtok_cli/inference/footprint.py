@@ -1,0 +1,93 @@
+"""Tokenizers and texts by name, for `memory`: their sizes, and tokens a character."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.inference.memory import choose_models, memory
+from modtok_cli.pretrain.presets import Shape, preset
+
+
+def footprint(
+    tokenizers: Sequence[str],
+    texts: Sequence[Path | str],
+    *,
+    scales: Sequence[str] | None = None,
+    run: Path | None = None,
+    tied: bool = False,
+    language: str | None = None,
+    errors: str = "strict",
+    progress: Progress = SILENT,
+) -> list[dict[str, Any]]:
+    """The rows of `memory` for tokenizers as they are named on the command line.
+
+    With `run`, its size and its tokenizer, whole and by language, stand for what is not
+    named. With texts, tokens a character are measured on them (`DIR@each` is allowed).
+
+    Raises:
+        UsageError, ModtokError: a tokenizer, a text or the run is not usable.
+    """
+    if texts and not (tokenizers or run):
+        raise UsageError("tokens of a text: by which tokenizer?", remedy="name it with -t")
+    models = choose_models(scales) if scales or run is None else None
+    specs = list(tokenizers)
+    if run is not None:
+        shape, tied, own = _of_run(run, tied)
+        models = models or shape
+        specs = specs or own
+    if texts:
+        sizes, figures = _measured(specs, texts, language, errors, progress)
+    else:
+        sizes, figures = _sizes(specs), None
+    return memory(sizes or None, models=models, tied=tied, tokens_per_character=figures)
+
+
+def _of_run(run: Path, tied: bool) -> tuple[dict[str, Shape], bool, list[str]]:
+    """(size by name, tied, tokenizer arguments) of a run, without torch."""
+    try:
+        config = orjson.loads((run / "config.json").read_bytes())
+        name, languages = config["config"]["model"], config["tokenizer"]["languages"]
+        tied = tied or bool(config["config"]["tied"])
+        directory = run.resolve().parent.parent / config["tokenizer"]["path"]
+    except OSError as error:
+        raise UsageError("is no run", where=str(run)) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise ModtokError(
+            f"is not as pretrain writes it ({error!r})", where=str(run / "config.json")
+        ) from error
+    each = [f"{directory}@{language}" for language in languages]
+    return {str(name): preset(str(name)).shape}, tied, [str(directory), *each]
+
+
+def _sizes(specs: Sequence[str]) -> dict[str, int]:
+    from modtok_cli.modular.open import open_tokenizer
+
+    for spec in specs:
+        if spec.endswith("@each"):
+            raise UsageError(f"{spec} depends on the text", remedy="name a text, or languages")
+    return {spec: open_tokenizer(spec).size for spec in specs}
+
+
+def _measured(
+    specs: Sequence[str],
+    texts: Sequence[Path | str],
+    language: str | None,
+    errors: str,
+    progress: Progress,
+) -> tuple[dict[str, int], dict[str, dict[str, float]]]:
+    """(name → size, language → name → tokens a character)."""
+    from modtok_cli.measure.nsl import nsl
+
+    sizes: dict[str, int] = {}
+    figures: dict[str, dict[str, float]] = {}
+    for row in nsl(specs, texts, language=language, errors=errors, progress=progress):
+        name = row["tokenizer"]
+        sizes[name] = max(sizes.get(name, 0), row["size"])
+        figures.setdefault(row["language"], {})[name] = row["tokens_per_character"]
+    return sizes, figures

@@ -1,0 +1,236 @@
+"""`modtok generate`: prompts to text, by the subtokenizers one names or that fit the prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.inference.decode import generate
+from modtok_cli.inference.model import SlicedModel, load
+from modtok_cli.inference.route import Route, route, routing_references
+from modtok_cli.inference.sampling import Options
+from modtok_cli.inference.sources import RunSource, Side
+from modtok_cli.measure.references import Reference
+
+AUTO = "auto"
+_KEPT = 8
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A text to continue; `langs` overrides what the call says, `line` is for messages."""
+
+    text: str
+    langs: tuple[str, ...] | None = None
+    line: int | None = None
+
+
+@dataclass
+class Generator:
+    """A loaded model that answers prompts.
+
+    Attributes:
+        inputs, outputs: the sides for prompts that do not name theirs; ("auto",) routes.
+    """
+
+    path: Path
+    inputs: Side = None
+    outputs: Side = None
+    tokenizer: Path | None = None
+    step: int | None = None
+    references: Path | None = None
+    progress: Progress = SILENT
+    _models: dict[tuple[tuple[str, ...], ...], SlicedModel] = field(default_factory=dict)
+    _first: SlicedModel | None = None
+    _prices: dict[str, Reference] | None = None
+
+    def __post_init__(self) -> None:
+        routed = _is_auto(self.inputs)
+        self._first = load(
+            self.path,
+            None if routed else self.inputs,
+            None if routed else self.outputs,
+            tokenizer=self.tokenizer,
+            step=self.step,
+            progress=self.progress,
+        )
+        if routed:
+            self._references(needed=True)
+
+    @property
+    def model(self) -> SlicedModel:
+        """The model of the call's own sides."""
+        assert self._first is not None
+        return self._first
+
+    def _references(self, *, needed: bool) -> dict[str, Reference]:
+        """Prices by language; empty if there are none and they are not `needed`."""
+        if self._prices is None:
+            source = self.model.source
+            if not isinstance(source, RunSource) and self.references is None:
+                if needed:
+                    raise UsageError(
+                        "a slice has one vocabulary: there is nothing to choose",
+                        where=str(self.path),
+                        remedy="leave --langs out, or name the run",
+                    )
+                self._prices = {}
+                return {}
+            home = source.run.tokenizer_path if isinstance(source, RunSource) else source.path
+            try:
+                self._prices = routing_references(home, source.languages, self.references)
+            except ModtokError:
+                if needed:
+                    raise
+                self._prices = {}
+        return self._prices
+
+    def _for(self, languages: tuple[str, ...]) -> SlicedModel:
+        outputs = None if self.outputs is None else tuple(self.outputs)
+        key = (languages, outputs or ())
+        if key not in self._models:
+            if len(self._models) >= _KEPT:
+                self._models.pop(next(iter(self._models)))
+            self._models[key] = self.model.with_vocabulary(languages, self.outputs)
+        return self._models[key]
+
+    def answer(
+        self,
+        prompts: Sequence[Prompt],
+        options: Options,
+        listener: Callable[[int, str], None] | None = None,
+    ) -> list[dict[str, Any]]:
+        """Continue a batch; prompts of one subset run together.
+
+        Returns:
+            A row per prompt, in order: prompt, text, langs (what it was read by), tokens,
+            prompt_tokens, reason; routed: whether langs were chosen here, and lead.
+
+        Raises:
+            UsageError: a prompt that is too long, or a language that the run does not have.
+        """
+        routes = self._routes(prompts)
+        groups: dict[tuple[str, ...] | None, list[int]] = {}
+        for index, prompt in enumerate(prompts):
+            found = routes.get(index)
+            named = prompt.langs if prompt.langs != (AUTO,) else None
+            groups.setdefault(found.languages if found else named, []).append(index)
+        rows: dict[int, dict[str, Any]] = {}
+        for languages, members in groups.items():
+            model = self.model if languages is None else self._for(languages)
+            tokens = [[model.end_of_text, *model.encode_in(prompts[i].text)] for i in members]
+            told = None if listener is None else _renumbered(listener, members)
+            try:
+                results = generate(model, tokens, options, listener=told)
+            except UsageError as error:
+                raise _located(error, model, tokens, [prompts[i] for i in members]) from error
+            for index, ids, result in zip(members, tokens, results, strict=True):
+                rows[index] = {
+                    "prompt": prompts[index].text,
+                    "text": result.text,
+                    "langs": list(model.tokenizer_in.languages),
+                    "output_langs": list(model.tokenizer_out.languages),
+                    "prompt_tokens": len(ids) - 1,
+                    "tokens": len(result.ids),
+                    "reason": result.reason,
+                    **_routed(routes.get(index)),
+                    **self._stranger(prompts[index].text, model, len(ids) - 1),
+                }
+        return [rows[index] for index in range(len(prompts))]
+
+    def _routes(self, prompts: Sequence[Prompt]) -> dict[int, Route]:
+        everywhere = _is_auto(self.inputs)
+        wanted = [
+            index
+            for index, prompt in enumerate(prompts)
+            if (prompt.langs == (AUTO,) or (everywhere and prompt.langs is None))
+        ]
+        if not wanted:
+            return {}
+        prices = self._references(needed=True)
+        found = route([prompts[index].text for index in wanted], prices)
+        return dict(zip(wanted, found, strict=True))
+
+    def _stranger(self, text: str, model: SlicedModel, tokens: int) -> dict[str, Any]:
+        """What the prompt costs in a subset that was not made for its language, if so."""
+        prices = self._references(needed=False)
+        known = set(model.tokenizer_in.languages)
+        if not prices or not text or known >= set(model.source.languages):
+            return {}
+        found = route([text], prices)[0]
+        if not found.certain or found.languages[0] in known:
+            return {}
+        assert isinstance(model.source, RunSource)
+        own = len(model.source.side(found.languages).encode(text))
+        return {"looks_like": found.languages[0], "own_tokens": own} if own < tokens else {}
+
+
+def _is_auto(side: Side) -> bool:
+    return side is not None and (side == AUTO or list(side) == [AUTO])
+
+
+def _routed(found: Route | None) -> dict[str, Any]:
+    return {"routed": found is not None, "lead": None if found is None else round(found.lead, 1)}
+
+
+def _renumbered(
+    listener: Callable[[int, str], None], members: Sequence[int]
+) -> Callable[[int, str], None]:
+    return lambda place, text: listener(members[place], text)
+
+
+def _located(
+    error: UsageError, model: SlicedModel, tokens: list[list[int]], prompts: list[Prompt]
+) -> UsageError:
+    """The error with the line of the first prompt that is too long."""
+    for ids, prompt in zip(tokens, prompts, strict=True):
+        if len(ids) >= model.context and prompt.line is not None:
+            return UsageError(error.what, where=f"line {prompt.line}", remedy=error.remedy)
+    return error
+
+
+def read_prompts(lines: Iterable[bytes], where: str = "standard input") -> Iterator[Prompt]:
+    """Prompts from JSON lines: {"prompt": "…"}, with "langs": ["fr"] or "fr,en" if wanted.
+
+    Raises:
+        ModtokError: a line that is no such object; names it.
+    """
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = orjson.loads(line)
+        except ValueError as error:
+            raise _bad_line(where, number, f"not JSON ({error})") from error
+        if not isinstance(row, Mapping) or not isinstance(row.get("prompt"), str):
+            raise _bad_line(where, number, 'no object with a text "prompt"')
+        langs = row.get("langs")
+        if isinstance(langs, str):
+            langs = [part.strip() for part in langs.split(",")]
+        if langs is not None and (
+            not isinstance(langs, list) or not all(isinstance(name, str) for name in langs)
+        ):
+            raise _bad_line(where, number, '"langs" is no list of languages')
+        yield Prompt(row["prompt"], tuple(langs) if langs else None, number)
+
+
+def _bad_line(where: str, number: int, what: str) -> ModtokError:
+    return ModtokError(
+        what, where=f"{where}:{number}", remedy='write lines such as {"prompt": "Il était"}'
+    )
+
+
+def answer_all(
+    generator: Generator, prompts: Iterable[Prompt], options: Options, *, batch: int = 8
+) -> Iterator[dict[str, Any]]:
+    """Rows for any number of prompts, `batch` at a time; see `Generator.answer`."""
+    waiting = iter(prompts)
+    while part := list(islice(waiting, batch)):
+        yield from generator.answer(part, options)

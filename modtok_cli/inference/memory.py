@@ -1,0 +1,109 @@
+"""`modtok memory`: parameters, the vocabulary's share of them, and the KV cache.
+
+Plain arithmetic over shapes: no weights are read and no torch is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.pretrain.presets import PRESETS, Shape
+
+PAPER_SCALES = ("0.5b", "1b", "2.5b", "7b", "12b", "30b")
+PAPER_VOCABULARIES = {"256k": 256_000, "24k": 24_000}
+
+
+def kv_bytes_per_token(shape: Shape, number_bytes: int = 2) -> int:
+    """Keys and values of one token over all layers.
+
+    >>> kv_bytes_per_token(PRESETS["0.5b"].shape)  # 2 · 6 heads · 128 · 19 layers · 2 bytes
+    58368
+    """
+    return 2 * shape.groups * shape.head_width * shape.layers * number_bytes
+
+
+def memory(
+    vocabularies: Mapping[str, int] | None = None,
+    *,
+    models: Mapping[str, Shape] | None = None,
+    tied: bool = False,
+    tokens_per_character: Mapping[str, Mapping[str, float]] | None = None,
+    number_bytes: int = 2,
+) -> list[dict[str, Any]]:
+    """What each tokenizer costs at each scale.
+
+    Args:
+        vocabularies: name → number of tokens; the first is what the others are compared
+            with. By default the paper's 256,000 and 24,000.
+        models: name → shape; by default the paper's six scales.
+        tied: one table for input and output.
+        tokens_per_character: language → name → figure, for the cache a character.
+        number_bytes: bytes of a number, 2 for bfloat16.
+
+    Returns:
+        A row for each scale and tokenizer (and language, if any): parameters of all,
+        of the vocabulary and its share, `saved` (share of all the first one's parameters
+        that is not there), bytes, kv_bytes_per_token, and with text kv_bytes_per_character
+        and kv_saved against the first.
+
+    Raises:
+        UsageError: no tokenizer.
+    """
+    sizes = dict(PAPER_VOCABULARIES if vocabularies is None else vocabularies)
+    if not sizes:
+        raise UsageError("no tokenizer given", remedy="name one with -t")
+    if models is None:
+        models = {name: PRESETS[name].shape for name in PAPER_SCALES}
+    first = next(iter(sizes))
+    rows: list[dict[str, Any]] = []
+    for scale, shape in models.items():
+        tables = 1 if tied else 2
+        whole = shape.parameters + tables * shape.width * sizes[first]
+        cache = kv_bytes_per_token(shape, number_bytes)
+        for name, size in sizes.items():
+            own = tables * shape.width * size
+            row = {
+                "model": scale,
+                "width": shape.width,
+                "layers": shape.layers,
+                "tokenizer": name,
+                "vocabulary": size,
+                "tied": tied,
+                "parameters": shape.parameters + own,
+                "vocabulary_parameters": own,
+                "share": own / (shape.parameters + own),
+                "saved": 1 - (shape.parameters + own) / whole,
+                "bytes": (shape.parameters + own) * number_bytes,
+                "kv_bytes_per_token": cache,
+            }
+            if not tokens_per_character:
+                rows.append(row)
+            for language, figures in (tokens_per_character or {}).items():
+                if name in figures:
+                    rows.append(row | _with_text(language, figures, name, first, cache))
+    return rows
+
+
+def _with_text(
+    language: str, figures: Mapping[str, float], name: str, first: str, cache: int
+) -> dict[str, Any]:
+    base = figures.get(first)
+    return {
+        "language": language,
+        "tokens_per_character": figures[name],
+        "kv_bytes_per_character": figures[name] * cache,
+        "kv_saved": None if not base else 1 - figures[name] / base,
+    }
+
+
+def choose_models(names: Sequence[str] | None) -> dict[str, Shape]:
+    """Shapes by the names of presets; None for the paper's scales.
+
+    Raises:
+        UsageError: a name that is none.
+    """
+    from modtok_cli.pretrain.presets import preset
+
+    return {name: preset(name).shape for name in names or PAPER_SCALES}

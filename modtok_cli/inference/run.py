@@ -1,0 +1,234 @@
+"""Read a pretraining run: its tokenizer, its shape, and weights as they are needed.
+
+Rows of the tables are read by id from memory-mapped files, so a slice of a large run costs
+its own size; moments are never touched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import torch
+from safetensors import SafetensorError, safe_open
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.modular.directory import is_modular
+from modtok_cli.modular.manifest import read_manifest
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.pretrain import checkpoint
+from modtok_cli.pretrain.presets import Shape, preset
+from modtok_cli.pretrain.rundir import CHECKPOINTS, CONFIG
+
+_STEP = re.compile(r"step-\d{8,}")
+_BACKBONE = "backbone.weight/"
+# Of SwiGLU's [gate; up] every shard holds its slice of both; all else is cut in one piece.
+_ROW_PARALLEL = ("linear_proj.weight", "linear_fc2.weight")
+_COLUMN_PARALLEL = {"linear_qkv.weight": 1, "linear_fc1.weight": 2}
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A checkpoint of a run and what it was trained with.
+
+    Attributes:
+        path: the run's directory.
+        checkpoint: the directory of the checkpoint.
+        step: steps trained.
+        settings: "config" of the run's config.json.
+        tokenizer_path: the modular directory, its signature that of the run.
+    """
+
+    path: Path
+    checkpoint: Path
+    step: int
+    settings: Mapping[str, Any]
+    tokenizer_path: Path
+    state: Mapping[str, Any]
+
+    @cached_property
+    def tokenizer(self) -> ModularTokenizer:
+        """T with its membership."""
+        return ModularTokenizer.load(self.tokenizer_path)
+
+    @property
+    def shape(self) -> Shape:
+        """The backbone's sizes."""
+        return preset(str(self.settings["model"])).shape
+
+    @property
+    def context(self) -> int:
+        """Tokens of a training sequence: the longest text the model has seen."""
+        return int(self.settings["seq_length"])
+
+    @property
+    def tied(self) -> bool:
+        """Whether input and output rows are the same."""
+        return bool(self.settings["tied"])
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Numbers that training computed with; the stored ones are float32."""
+        dtype: torch.dtype = getattr(torch, str(self.settings["dtype"]))
+        return dtype
+
+    @cached_property
+    def _shards(self) -> list[Any]:
+        count = int(self.state["shards"])
+        names = [f"shard-{shard}-of-{count}.safetensors" for shard in range(count)]
+        try:
+            return [safe_open(self.checkpoint / name, framework="pt") for name in names]
+        except (OSError, SafetensorError) as error:
+            raise ModtokError(f"cannot be read ({error})", where=str(self.checkpoint)) from error
+
+    def rows(self, table: str, ids: npt.NDArray[np.integer]) -> torch.Tensor:
+        """Rows of "input" or "output" by ids of T; (n, width) float32.
+
+        Raises:
+            ModtokError: the checkpoint has no such table, or fewer rows.
+        """
+        name = "table.weight" if self.tied else f"{table}.weight"
+        wanted = torch.from_numpy(np.asarray(ids, dtype=np.int64))
+        count = len(self._shards)
+        result = torch.empty(len(wanted), self.shape.width)
+        try:
+            for shard, file in enumerate(self._shards):
+                here = wanted % count == shard
+                result[here] = file.get_tensor(name)[wanted[here] // count].float()
+        except (SafetensorError, IndexError, RuntimeError) as error:
+            raise ModtokError(
+                f"table '{name}' is not as expected ({error})", where=str(self.checkpoint)
+            ) from error
+        return result
+
+    def backbone(self) -> dict[str, torch.Tensor]:
+        """Megatron's parameters by name, whole, whatever the sharding; float32."""
+        try:
+            names = [name for name in self._shards[0].keys() if name.startswith(_BACKBONE)]  # noqa: SIM118
+            return {
+                name.removeprefix(_BACKBONE): _joined(
+                    name, [file.get_tensor(name) for file in self._shards]
+                )
+                for name in names
+            }
+        except (SafetensorError, RuntimeError) as error:
+            raise ModtokError(f"is damaged ({error})", where=str(self.checkpoint)) from error
+
+
+def _joined(name: str, shards: list[torch.Tensor]) -> torch.Tensor:
+    if len(shards) == 1:
+        return shards[0]
+    if name.endswith(_ROW_PARALLEL):
+        return torch.cat(shards, 1)
+    for ending, parts in _COLUMN_PARALLEL.items():
+        if name.endswith(ending):
+            cut = [shard.chunk(parts) for shard in shards]
+            return torch.cat([piece[part] for part in range(parts) for piece in cut])
+    return shards[0]
+
+
+def is_run(path: Path) -> bool:
+    """Does `path` look like a run, or a checkpoint of one?"""
+    return (_run_of(path) / CONFIG).is_file() and (_run_of(path) / CHECKPOINTS).is_dir()
+
+
+def _run_of(path: Path) -> Path:
+    """The run's directory of itself or of `…/checkpoints/step-…`."""
+    return path.parent.parent if _STEP.fullmatch(path.name) else path
+
+
+def open_run(
+    path: Path,
+    *,
+    tokenizer: Path | None = None,
+    step: int | None = None,
+    progress: Progress = SILENT,
+) -> TrainedRun:
+    """Open `runs/NAME` (its last sound checkpoint, or that of `step`) or a checkpoint itself.
+
+    The tokenizer is looked for as named, in the run, in its workspace and in the current
+    directory; the one with the run's signature is taken.
+
+    Raises:
+        UsageError: no run, no such step, or no tokenizer of that signature.
+        ModtokError: a file is damaged.
+    """
+    path = Path(path)
+    root = _run_of(path)
+    if not is_run(path):
+        what = "is no run" if path.is_dir() else "no such directory"
+        raise UsageError(what, where=str(path), remedy="name one that modtok pretrain made")
+    if root != path:
+        step = int(path.name.removeprefix("step-"))
+    config = _config(root / CONFIG)
+    directory, state = _checkpoint(root / CHECKPOINTS, step, progress)
+    return TrainedRun(
+        path=root.resolve() if root.is_symlink() else root,
+        checkpoint=directory,
+        step=int(state["step"]),
+        settings=config["config"],
+        tokenizer_path=_tokenizer(root, config["tokenizer"], tokenizer),
+        state=state,
+    )
+
+
+def _config(file: Path) -> dict[str, Any]:
+    try:
+        config: dict[str, Any] = orjson.loads(file.read_bytes())
+        for name in ("model", "seq_length", "tied", "dtype"):
+            config["config"][name]
+        config["tokenizer"]["signature"]
+    except OSError as error:
+        raise ModtokError(f"cannot read: {error.strerror}", where=str(file)) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise ModtokError(f"is not as pretrain writes it ({error!r})", where=str(file)) from error
+    return config
+
+
+def _checkpoint(
+    directory: Path, step: int | None, progress: Progress
+) -> tuple[Path, Mapping[str, Any]]:
+    if step is None:
+        found = checkpoint.newest(directory, progress)
+        if found is None:
+            raise ModtokError("has no checkpoint yet", where=str(directory))
+        return found
+    path = directory / f"step-{step:08d}"
+    if not path.is_dir():
+        there = sorted(int(p.name[5:]) for p in directory.glob("step-*") if _STEP.fullmatch(p.name))
+        raise UsageError(
+            f"no checkpoint of step {step}",
+            where=str(directory),
+            remedy=f"there are: {', '.join(map(str, there)) or 'none'}",
+        )
+    wrong, state = checkpoint.check(path)
+    if state is None:
+        raise ModtokError(wrong, remedy="take another step")
+    return path, state
+
+
+def _tokenizer(run: Path, facts: Mapping[str, Any], said: Path | None) -> Path:
+    real = run.resolve()
+    name = str(facts.get("path", "tokenizer"))
+    places = [said] if said else [real / name, real.parent.parent / name, Path(name)]
+    found = []
+    for place in places:
+        if is_modular(place):
+            signature = str(read_manifest(place)["signature"])
+            if signature == facts["signature"]:
+                return place
+            found.append(f"{place} is {signature}")
+    seen = f" ({'; '.join(dict.fromkeys(found))})" if found else ""
+    raise UsageError(
+        f"was trained with tokenizer {facts['signature']}, which is not at hand{seen}",
+        where=str(run),
+        remedy="name its directory with -t",
+    )

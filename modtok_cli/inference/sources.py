@@ -1,0 +1,273 @@
+"""Where a model comes from: a run, of which any subset can be taken, or a slice, one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from safetensors import SafetensorError, safe_open
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.inference.llama import build_llama, llama_config, llama_weights
+from modtok_cli.inference.run import TrainedRun, is_run, open_run
+from modtok_cli.inference.slicefile import NAME, TOKENIZER_OUT, WEIGHTS, SliceFacts, read_facts
+from modtok_cli.inference.vocabularies import Vocabularies
+from modtok_cli.modular.open import open_tokenizer
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.pretrain.subsets import Subsets
+
+FULL = "full"
+Side = Sequence[str] | str | None
+
+
+class Source(Protocol):
+    """What a sliced model is made from."""
+
+    path: Path
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Languages there are."""
+
+    @property
+    def context(self) -> int:
+        """Tokens that the model was trained to read at once."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Numbers to compute with."""
+
+    @property
+    def signature(self) -> str:
+        """Of the modular tokenizer and the step: what decides the weights."""
+
+    def vocabularies(self, inputs: Side, outputs: Side) -> Vocabularies:
+        """The two sides; None for `inputs` is all there is, for `outputs` the same as inputs."""
+
+    def end_of_text(self) -> int:
+        """Row, and id on both sides, of the token between documents."""
+
+    def tables(self, vocabularies: Vocabularies) -> tuple[torch.Tensor, torch.Tensor]:
+        """Input rows (n, d) and output rows (|V_out|, d)."""
+
+    def backbone(self, dtype: torch.dtype, device: torch.device) -> Any:
+        """transformers' `LlamaModel` without a table."""
+
+
+def open_source(
+    path: Path,
+    *,
+    tokenizer: Path | None = None,
+    step: int | None = None,
+    progress: Progress = SILENT,
+) -> Source:
+    """A run, a checkpoint of one, or a directory that `modtok slice` wrote.
+
+    Raises:
+        UsageError: it is neither.
+        ModtokError: it is damaged.
+    """
+    path = Path(path)
+    if (path / NAME).is_file():
+        if step is not None:
+            raise UsageError("is a slice and holds one step only", where=str(path))
+        return SliceSource(path)
+    if not is_run(path):
+        what = "is neither a run nor a slice" if path.exists() else "no such directory"
+        raise UsageError(
+            what,
+            where=str(path),
+            remedy="name a directory that modtok pretrain or modtok slice made",
+        )
+    return RunSource(open_run(path, tokenizer=tokenizer, step=step, progress=progress))
+
+
+class RunSource:
+    """Any subset of a run's checkpoint."""
+
+    def __init__(self, run: TrainedRun) -> None:
+        self.run = run
+        self.path = run.path
+
+    @cached_property
+    def _subsets(self) -> Subsets:
+        return Subsets(self.run.tokenizer, str(self.run.tokenizer_path))
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Languages of the run's tokenizer."""
+        return self.run.tokenizer.languages
+
+    @property
+    def context(self) -> int:
+        """Tokens of a training sequence."""
+        return self.run.context
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What training computed with."""
+        return self.run.dtype
+
+    @property
+    def signature(self) -> str:
+        """Tokenizer and step."""
+        return f"{self.run.tokenizer.signature}/{self.run.step}"
+
+    def side(self, languages: Side) -> Subtokenizer:
+        """The subtokenizer of one side; None and "full" are T."""
+        if languages is None or languages == FULL or list(languages) == [FULL]:
+            return self._subsets.of(None)
+        names = [languages] if isinstance(languages, str) else languages
+        wanted = self.run.tokenizer.resolve(names)
+        return self._subsets.of(tuple(name for name in self.languages if name in wanted))
+
+    def vocabularies(self, inputs: Side, outputs: Side) -> Vocabularies:
+        """Two sides by their languages.
+
+        Raises:
+            UsageError: a language that the run does not have.
+        """
+        reading = self.side(inputs)
+        writing = reading if outputs is None else self.side(outputs)
+        if writing.languages == reading.languages:
+            writing = reading
+        return Vocabularies(reading, writing)
+
+    def end_of_text(self) -> int:
+        """Special tokens have the same ids in every subset."""
+        return self._subsets.end_of_text
+
+    def tables(self, vocabularies: Vocabularies) -> tuple[torch.Tensor, torch.Tensor]:
+        """Rows of the checkpoint; one tensor for both where the run was tied and the sides are
+        the same."""
+        embedding = self.run.rows("input", vocabularies.ids)
+        if self.run.tied and vocabularies.same:
+            return embedding, embedding
+        return embedding, self.run.rows("output", vocabularies.tokenizer_out.global_ids)
+
+    def backbone(self, dtype: torch.dtype, device: torch.device) -> Any:
+        """From Megatron's parameters."""
+        weights = {
+            name: tensor.to(device=device, dtype=dtype)
+            for name, tensor in llama_weights(self.run.backbone(), self.run.shape).items()
+        }
+        config = llama_config(
+            self.run.shape,
+            vocabulary=1,
+            context=self.context,
+            end=0,
+            tied=self.run.tied,
+            dtype=dtype,
+        )
+        return build_llama(config, weights, str(self.run.checkpoint)).to(device)
+
+
+class SliceSource:
+    """A directory of `modtok slice`: its languages, and no others."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.facts: SliceFacts = read_facts(path)
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Languages of the input side."""
+        return self.facts.inputs
+
+    @property
+    def context(self) -> int:
+        """Tokens of a training sequence."""
+        return self.facts.context
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Numbers of the file."""
+        dtype: torch.dtype = getattr(torch, self.facts.dtype)
+        return dtype
+
+    @property
+    def signature(self) -> str:
+        """Tokenizer and step of the run."""
+        return f"{self.facts.tokenizer}/{self.facts.step}"
+
+    def vocabularies(self, inputs: Side, outputs: Side) -> Vocabularies:
+        """The two sides that the slice was cut for.
+
+        Raises:
+            UsageError: others are asked for.
+        """
+        for said, own in ((inputs, self.facts.inputs), (outputs, self.facts.outputs)):
+            if said is None:
+                continue
+            names = {said} if isinstance(said, str) else set(said)
+            if names != set(own):
+                raise UsageError(
+                    f"holds {','.join(own)} and cannot be cut for {','.join(sorted(names))}",
+                    where=str(self.path),
+                    remedy="name the run that it was sliced from, or slice that anew",
+                )
+        reading = _plain(self.path / "tokenizer.json", self.facts.inputs)
+        if self.facts.row_of_out is None:
+            return Vocabularies(reading, reading)
+        writing = _plain(self.path / TOKENIZER_OUT, self.facts.outputs)
+        return SliceVocabularies(reading, writing, self.facts)
+
+    def end_of_text(self) -> int:
+        """Special tokens have the same ids on both sides."""
+        return self.facts.end_of_text
+
+    @cached_property
+    def _file(self) -> Any:
+        try:
+            return safe_open(self.path / WEIGHTS, framework="pt")
+        except (OSError, SafetensorError) as error:
+            raise ModtokError(f"cannot be read ({error})", where=str(self.path / WEIGHTS)) from None
+
+    def tables(self, vocabularies: Vocabularies) -> tuple[torch.Tensor, torch.Tensor]:
+        """The tables of the file."""
+        embedding = self._file.get_tensor("model.embed_tokens.weight")
+        if self.facts.tied:
+            return embedding, embedding
+        return embedding, self._file.get_tensor("lm_head.weight")
+
+    def backbone(self, dtype: torch.dtype, device: torch.device) -> Any:
+        """From the file's parameters."""
+        names = [name for name in self._file.keys() if name.startswith("model.")]  # noqa: SIM118
+        weights = {
+            name.removeprefix("model."): self._file.get_tensor(name).to(device=device, dtype=dtype)
+            for name in names
+            if name != "model.embed_tokens.weight"
+        }
+        config = llama_config(
+            self.facts.shape,
+            vocabulary=1,
+            context=self.context,
+            end=0,
+            tied=self.facts.tied,
+            dtype=dtype,
+        )
+        return build_llama(config, weights, str(self.path / WEIGHTS)).to(device)
+
+
+class SliceVocabularies(Vocabularies):
+    """Two sides read from files of their own, joined by the id map of the slice."""
+
+    def __init__(self, reading: Subtokenizer, writing: Subtokenizer, facts: SliceFacts) -> None:
+        super().__init__(reading, writing)
+        assert facts.row_of_in is not None
+        assert facts.row_of_out is not None
+        self.__dict__["ids"] = facts.ids
+        self.__dict__["row_of_in"] = facts.row_of_in
+        self.__dict__["row_of_out"] = facts.row_of_out
+
+
+def _plain(path: Path, languages: Sequence[str]) -> Subtokenizer:
+    found = open_tokenizer(str(path))
+    if not isinstance(found, Subtokenizer):
+        raise ModtokError("is no tokenizer of ours", where=str(path), remedy="slice the run anew")
+    found.languages = tuple(languages)
+    return found

@@ -1,0 +1,72 @@
+"""What a model reads by and what it predicts in: two subtokenizers and the rows they need.
+
+A model keeps input rows for every token of either side, since what it predicts it reads
+again. A **row** is a place among them. Where both sides are one set of languages, rows are
+simply the ids of their tokenizer; where the output is part of the input (`full-lang`: read
+by T, predict in V_fr), rows are the ids of the input's tokenizer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.modular.subtokenizer import Subtokenizer
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabularies:
+    """Two subtokenizers of one parent.
+
+    Attributes:
+        tokenizer_in, tokenizer_out: the same object when the sides are the same.
+    """
+
+    tokenizer_in: Subtokenizer
+    tokenizer_out: Subtokenizer
+
+    @property
+    def same(self) -> bool:
+        """Whether predictions are in the vocabulary that is read."""
+        return self.tokenizer_in is self.tokenizer_out
+
+    @cached_property
+    def ids(self) -> Ints:
+        """The parent's id of each row, ascending; (n,)."""
+        if self.same:
+            return self.tokenizer_in.global_ids.astype(np.int64)
+        return np.union1d(self.tokenizer_in.global_ids, self.tokenizer_out.global_ids).astype(
+            np.int64
+        )
+
+    @cached_property
+    def row_of_in(self) -> Ints:
+        """Row of each token of `tokenizer_in`; (|V_in|,)."""
+        return np.searchsorted(self.ids, self.tokenizer_in.global_ids).astype(np.int64)
+
+    @cached_property
+    def row_of_out(self) -> Ints:
+        """Row of each token of `tokenizer_out`; (|V_out|,), ascending."""
+        return np.searchsorted(self.ids, self.tokenizer_out.global_ids).astype(np.int64)
+
+    @cached_property
+    def out_of_row(self) -> Ints:
+        """Id in `tokenizer_out` of each row, -1 where it cannot be predicted; (n,)."""
+        found = np.full(len(self.ids), -1, dtype=np.int64)
+        found[self.row_of_out] = np.arange(self.tokenizer_out.size)
+        return found
+
+    def encode_in(self, text: str) -> list[int]:
+        """Rows of a text as the input side cuts it."""
+        rows: list[int] = self.row_of_in[self.tokenizer_in.encode(text)].tolist()
+        return rows
+
+    def encode_out(self, text: str) -> list[int]:
+        """Ids in `tokenizer_out` of a text as the output side cuts it."""
+        ids: list[int] = self.tokenizer_out.encode(text).tolist()
+        return ids

@@ -1,0 +1,77 @@
+"""A small run, trained a few steps for real, and what is sliced from it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from modtok_cli.build.bpe_seq import bpe_seq
+from modtok_cli.pretrain.config import Settings
+from modtok_cli.pretrain.presets import PRESETS, Preset, Shape
+
+SAMPLE = Path(__file__).parents[2] / "examples" / "sample" / "data"
+LANGUAGES = ("el", "en", "fi", "fr")
+# Not the defaults: more layers, heads and groups than one, so that a wrong order shows.
+TOY = Preset(Shape(2, 64, 8, 96), 48, 4, 2, 8, 2, 1e-2)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _toy() -> Iterator[None]:
+    PRESETS["toy-inference"] = TOY
+    yield
+    del PRESETS["toy-inference"]
+
+
+@pytest.fixture(scope="session")
+def workspace(tmp_path_factory: pytest.TempPathFactory, _toy: None) -> Path:
+    """data/, tokenizer/ (four languages, 600 tokens each) and runs/it, eight steps old."""
+    from modtok_cli.pretrain.loop import pretrain
+
+    root = tmp_path_factory.mktemp("inference")
+    (root / "data").mkdir()
+    for language in LANGUAGES:
+        shutil.copy(SAMPLE / f"{language}.jsonl", root / "data")
+    bpe_seq(LANGUAGES, data=root / "data", output=root / "tokenizer", k=600)
+    pretrain(_settings(root, "it"))
+    return root
+
+
+def _settings(root: Path, name: str, *, tied: bool = False) -> Settings:
+    return Settings(
+        model="toy-inference",
+        sampling="sub:1",
+        data=root / "data",
+        tokenizer=root / "tokenizer",
+        runs=root / "runs",
+        workers=0,
+        steps=8,
+        eval_every=8,
+        save_every=4,
+        name=name,
+        tied=tied,
+    )
+
+
+@pytest.fixture(scope="session")
+def run(workspace: Path) -> Path:
+    return workspace / "runs" / "it"
+
+
+@pytest.fixture(scope="session")
+def tied_run(workspace: Path) -> Path:
+    from modtok_cli.pretrain.loop import pretrain
+
+    pretrain(_settings(workspace, "tied", tied=True))
+    return workspace / "runs" / "tied"
+
+
+@pytest.fixture(scope="session")
+def french_english(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from modtok_cli.inference.slice import slice_model
+
+    path = tmp_path_factory.mktemp("slices") / "fr-en"
+    slice_model(run, ["fr", "en"], output=path)
+    return path

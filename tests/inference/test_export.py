@@ -1,0 +1,78 @@
+"""GGUF: every weight and the tokenizer are there, in llama.cpp's order; refusals say why."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.inference.export import disagreements, export
+from modtok_cli.inference.latency import latency
+from modtok_cli.inference.model import load
+from modtok_cli.inference.slice import slice_model
+from modtok_cli.pretrain.presets import PRESETS
+
+from .conftest import SAMPLE
+
+gguf = pytest.importorskip("gguf")
+
+
+def test_what_is_written_reads_back(french_english: Path, tmp_path: Path) -> None:
+    report = export(french_english, tmp_path / "m.gguf", dtype="float32")
+    assert report.different == 0
+    assert report.bytes == (tmp_path / "m.gguf").stat().st_size
+    reader = gguf.GGUFReader(tmp_path / "m.gguf")
+    model = load(french_english)
+    fields = {name: field.contents() for name, field in reader.fields.items()}
+    assert fields["llama.attention.head_count_kv"] == 4
+    assert fields["llama.rope.freq_base"] == 100_000
+    assert fields["tokenizer.ggml.pre"] == "gpt-2"
+    assert fields["tokenizer.ggml.tokens"] == model.tokenizer_in.vocabulary.spellings()
+    assert len(fields["tokenizer.ggml.merges"]) == len(model.tokenizer_in.merges)
+    tensors = {tensor.name: tensor for tensor in reader.tensors}
+    assert np.array_equal(tensors["output.weight"].data, model.head.numpy())
+    assert np.array_equal(tensors["token_embd.weight"].data, model.embedding.numpy())
+    backbone = model.backbone.state_dict()
+    assert np.array_equal(
+        tensors["blk.1.ffn_gate.weight"].data, backbone["layers.1.mlp.gate_proj.weight"].numpy()
+    )
+    # Of each head the rows go in pairs that turn together: 0 4 1 5 2 6 3 7 of eight.
+    rows = backbone["layers.0.self_attn.k_proj.weight"][torch.tensor([0, 4, 1, 5, 2, 6, 3, 7])]
+    assert np.array_equal(tensors["blk.0.attn_k.weight"].data[:8], rows.numpy())
+    assert len(tensors) == 3 + 9 * 2
+
+
+def test_other_ids_are_refused(french_english: Path, tmp_path: Path) -> None:
+    output = tmp_path / "m.gguf"
+    spaces = ["plain words", "two  spaces before a word"]
+    with pytest.raises(UsageError, match="1 of 2 probe lines otherwise"):
+        export(french_english, output, probe=spaces)
+    assert not output.exists()
+    assert export(french_english, output, probe=spaces, inexact=True).different == 1
+    with pytest.raises(UsageError, match="is there already"):
+        export(french_english, output)
+    tokenizer = load(french_english).tokenizer_in
+    assert disagreements(tokenizer, ["l'homme, it's 12 ans.", "« non »"]) == 0
+
+
+def test_two_vocabularies_are_refused(run: Path, tmp_path: Path) -> None:
+    slice_model(run, inputs="full", outputs=["fr"], output=tmp_path / "to-fr")
+    with pytest.raises(UsageError, match="GGUF has no place"):
+        export(tmp_path / "to-fr", tmp_path / "m.gguf")
+
+
+def test_latency_measures_every_tokenizer_on_the_same_text(workspace: Path) -> None:
+    each = f"{workspace / 'tokenizer'}@each"
+    rows = latency(
+        [each, str(workspace / "tokenizer")],
+        [SAMPLE / "fr.jsonl"],
+        models={"toy": PRESETS["toy-inference"].shape},
+        lines=2,
+        decode_steps=3,
+    )
+    assert [row["tokenizer"] for row in rows] == ["reference", each, str(workspace / "tokenizer")]
+    assert rows[0]["forward_ratio"] == rows[0]["decode_ratio"] == 1
+    assert rows[1]["vocabulary"] == 600 < rows[2]["vocabulary"]
+    assert all(row["forward_seconds"] > 0 and row["token_seconds"] > 0 for row in rows)
+    assert rows[2]["tokens"] < rows[1]["tokens"] * 1.1

@@ -1,0 +1,166 @@
+"""A slice writes what the whole model writes with the other tokens masked; and the rest."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.inference.decode import generate
+from modtok_cli.inference.generate import Generator, Prompt, answer_all, read_prompts
+from modtok_cli.inference.model import SlicedModel, load
+from modtok_cli.inference.route import route, routing_references
+from modtok_cli.inference.sampling import Options
+
+PROMPTS = ("Il était une fois", "The", "La ville de Paris, it's")
+
+
+@pytest.fixture(scope="module")
+def model(run: Path) -> SlicedModel:
+    return load(run, ["fr", "en"])
+
+
+def prompts_of(model: SlicedModel) -> list[list[int]]:
+    return [[model.end_of_text, *model.encode_in(text)] for text in PROMPTS]
+
+
+def masked(whole: SlicedModel, kept: np.ndarray, prompt: list[int], options: Options) -> list[int]:
+    """Plain generation in ids of T without a cache, tokens outside `kept` at -inf."""
+    outside = torch.ones(whole.tokenizer_out.size, dtype=torch.bool)
+    outside[kept] = False
+    generator, rows = torch.Generator().manual_seed(options.seed), list(prompt)
+    while len(rows) - len(prompt) < options.most:
+        logits = whole.logits(torch.tensor([rows]))[:, -1].masked_fill(outside, -torch.inf)
+        token = int(options.choose(logits, [generator])[0])
+        if token == whole.end_of_text:
+            break
+        rows.append(token)
+    return rows[len(prompt) :]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        Options(16),
+        Options(16, temperature=1.0, seed=1),
+        Options(16, temperature=0.7, top_p=0.9, min_p=0.02, seed=2),
+    ],
+    ids=["greedy", "drawn", "filtered"],
+)
+def test_token_for_token_the_masked_whole_model(model: SlicedModel, options: Options) -> None:
+    whole = model.with_vocabulary("full")
+    own = model.tokenizer_in.global_ids.astype(np.int64)
+    for prompt in prompts_of(model):
+        found = generate(model, [prompt], options)[0]
+        expected = masked(whole, own, own[prompt].tolist(), options)
+        assert own[list(found.ids)].tolist() == expected
+
+
+def test_a_batch_is_its_prompts_one_by_one(model: SlicedModel) -> None:
+    together = generate(model, prompts_of(model), Options(12))
+    alone = [generate(model, [prompt], Options(12))[0] for prompt in prompts_of(model)]
+    assert together == alone
+    assert generate(model, [], Options(12)) == []
+
+
+def test_streaming_is_the_text_in_whole_characters(model: SlicedModel) -> None:
+    options = Options(24, temperature=1.5, seed=5)  # random enough for broken characters
+    heard: dict[int, list[str]] = {0: [], 1: [], 2: []}
+    found = generate(
+        model, prompts_of(model), options, listener=lambda i, text: heard[i].append(text)
+    )
+    for index, result in enumerate(found):
+        assert "".join(heard[index]) == result.text
+        assert result.text == model.tokenizer_out.decode(result.ids)
+
+
+def test_stop_strings_end_the_text_before_them(model: SlicedModel) -> None:
+    options = Options(24, temperature=1.0, seed=3)
+    free = generate(model, prompts_of(model)[:1], options)[0].text
+    assert len(free) > 12
+    for stop in (free[6], free[5:8], free[8:11]):
+        heard: list[str] = []
+        found = generate(
+            model,
+            prompts_of(model)[:1],
+            Options(24, temperature=1.0, seed=3, stop=(stop, "never there")),
+            listener=lambda _, text, heard=heard: heard.append(text),
+        )[0]
+        assert found.text == free[: free.index(stop)] == "".join(heard)
+        assert found.reason == "stop"
+
+
+def test_the_context_ends_it(model: SlicedModel) -> None:
+    prompt = [model.end_of_text, *model.encode_in("la " * 80)][: model.context - 3]
+    found = generate(model, [prompt], Options(20, past_end=True))[0]
+    assert (len(found.ids), found.reason) == (3, "context")
+    with pytest.raises(UsageError, match=f"the model reads {model.context}"):
+        generate(model, [[0] * model.context])
+
+
+def test_writing_another_vocabulary(run: Path, model: SlicedModel) -> None:
+    """What is predicted in V_fr is read again, though it was no token of the input side."""
+    found = model.with_vocabulary(["fi"], ["fr"])
+    prompt = [found.end_of_text, *found.encode_in("Olipa kerran")]
+    result = generate(found, [prompt], Options(10))[0]
+    whole = model.with_vocabulary("full")
+    french = found.tokenizer_out.global_ids.astype(np.int64)
+    expected = masked(whole, french, found.vocabularies.ids[prompt].tolist(), Options(10))
+    assert french[list(result.ids)].tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"most": 0}, {"temperature": -1}, {"top_p": 0}, {"min_p": 2}, {"stop": ("",)}]
+)
+def test_options_out_of_range(wrong: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        Options(**wrong)  # type: ignore[arg-type]
+
+
+def test_the_prompt_chooses_its_subtokenizer(run: Path, workspace: Path) -> None:
+    prices = routing_references(workspace / "tokenizer", ("el", "en", "fi", "fr"))
+    sure, doubt = route(["Olipa kerran pieni poika, joka asui metsässä", "a"], prices)
+    assert sure.languages == ("fi",)
+    assert sure.certain
+    assert len(doubt.languages) > 1
+    assert doubt.lead < 8
+    found = Generator(run, inputs=["auto"]).answer(
+        [Prompt("Ήταν μια φορά ένας βασιλιάς"), Prompt("Il était une fois un roi"), Prompt("a")],
+        Options(3),
+    )
+    assert [row["langs"] for row in found[:2]] == [["el"], ["fr"]]
+    assert set(found[2]["langs"]) == set(doubt.languages)
+    assert all(row["routed"] for row in found)
+
+
+def test_a_prompt_in_another_language_says_its_cost(run: Path) -> None:
+    text = "Ήταν μια φορά ένας"
+    row = Generator(run, inputs=["fr"]).answer([Prompt(text)], Options(3))[0]
+    assert row["looks_like"] == "el"
+    assert row["own_tokens"] < row["prompt_tokens"]
+    assert "looks_like" not in Generator(run).answer([Prompt(text)], Options(3))[0]
+
+
+def test_json_lines_in_their_order(run: Path) -> None:
+    lines = [
+        b'{"prompt": "Il"}\n',
+        b"\n",
+        b'{"prompt": "The", "langs": "en"}\n',
+        b'{"prompt": "Olipa kerran metsa", "langs": ["auto"]}',
+    ]
+    generator = Generator(run, inputs=["fr", "en"])
+    rows = list(answer_all(generator, read_prompts(lines), Options(2), batch=2))
+    assert [row["prompt"] for row in rows] == ["Il", "The", "Olipa kerran metsa"]
+    assert [row["langs"] for row in rows] == [["en", "fr"], ["en"], ["fi"]]
+    for bad in (b"{", b"[]", b'{"prompt": 1}', b'{"prompt": "a", "langs": 3}'):
+        with pytest.raises(ModtokError, match="standard input:2: "):
+            list(read_prompts([b'{"prompt": "a"}', bad]))
+    long = b'{"prompt": "' + b"la " * 90 + b'"}'
+    with pytest.raises(UsageError, match="line 2: the prompt has"):
+        list(answer_all(generator, read_prompts([b'{"prompt": "a"}', long]), Options(2)))
+
+
+def test_a_slice_has_nothing_to_choose(french_english: Path) -> None:
+    with pytest.raises(UsageError, match="nothing to choose"):
+        Generator(french_english, inputs=["auto"])

@@ -1,0 +1,151 @@
+"""Logits of a slice are the training engine's and the whole model's; so are likelihoods."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.inference import model as models
+from modtok_cli.inference.model import SlicedModel, load
+from modtok_cli.pretrain import checkpoint
+from modtok_cli.pretrain.model import Micro, Model
+from modtok_cli.pretrain.ranks import start_ranks
+
+from .conftest import TOY
+
+TEXT = "Il était une fois un roi. The king was old, said l'homme; 12 ans."
+
+
+@pytest.fixture(scope="module")
+def small(run: Path) -> SlicedModel:
+    return load(run, ["fr", "en"])
+
+
+@pytest.fixture(scope="module")
+def whole(small: SlicedModel) -> SlicedModel:
+    return small.with_vocabulary("full")
+
+
+def rows_of(model: SlicedModel, text: str = TEXT) -> list[int]:
+    return [model.end_of_text, *model.encode_in(text)]
+
+
+@pytest.mark.parametrize("name", ["run", "tied_run"])
+def test_nll_is_that_of_the_training_engine(name: str, request: pytest.FixtureRequest) -> None:
+    """Float32, other kernels for norm and attention: within 2e-5 nats a token."""
+    path = request.getfixturevalue(name)
+    model = load(path, ["fr", "en"])
+    engine = Model(TOY.shape, model.source.run.tokenizer.size, start_ranks(1), tied="tied" in name)
+    found = checkpoint.newest(path / "checkpoints", models.SILENT)
+    assert found is not None
+    checkpoint.load(*found, engine)
+    ids = np.array(rows_of(model), dtype=np.int32)
+    own = model.tokenizer_in.global_ids
+    micro = Micro.of(own[ids[:-1]][None], ids[1:][None], own, torch.device("cpu"))
+    expected = engine.measure(micro)
+    logits = model.logits(torch.tensor(ids[:-1].astype(np.int64))[None])[0]
+    nll = torch.nn.functional.cross_entropy(
+        logits, torch.tensor(ids[1:].astype(np.int64)), reduction="none"
+    )
+    assert float(expected.std()) > 0.1  # eight steps old: not all the same
+    torch.testing.assert_close(nll, expected, atol=2e-5, rtol=0)
+
+
+def test_logits_are_the_whole_models_over_the_subset(
+    small: SlicedModel, whole: SlicedModel
+) -> None:
+    rows = rows_of(small)
+    own = small.tokenizer_in.global_ids.astype(np.int64)
+    expected = whole.logits(torch.tensor(own[rows])[None])[..., torch.from_numpy(own)]
+    torch.testing.assert_close(small.logits(torch.tensor([rows])), expected, atol=1e-5, rtol=0)
+
+
+def test_padding_on_the_left_changes_nothing(small: SlicedModel) -> None:
+    rows = rows_of(small)
+    padded = torch.tensor([[0] * 5 + rows])
+    mask = torch.tensor([[0] * 5 + [1] * len(rows)])
+    torch.testing.assert_close(
+        small.logits(padded, mask)[:, 5:], small.logits(torch.tensor([rows])), atol=1e-5, rtol=0
+    )
+
+
+def test_two_vocabularies(small: SlicedModel, whole: SlicedModel) -> None:
+    """full-lang reads by T and predicts V_fr; src|tgt reads by one and predicts the other."""
+    full_lang = small.with_vocabulary("full", ["fr"])
+    rows = rows_of(full_lang)
+    french = full_lang.tokenizer_out.global_ids.astype(np.int64)
+    expected = whole.logits(torch.tensor([rows]))[..., torch.from_numpy(french)]
+    torch.testing.assert_close(full_lang.logits(torch.tensor([rows])), expected, atol=1e-5, rtol=0)
+
+    source_target = small.with_vocabulary(["fi"], ["fr"])
+    vocabularies = source_target.vocabularies
+    assert len(vocabularies.ids) < vocabularies.tokenizer_in.size + vocabularies.tokenizer_out.size
+    rows = source_target.encode_in("Olipa kerran kuningas")
+    finnish = vocabularies.tokenizer_in.global_ids
+    ids = vocabularies.ids[rows]
+    assert np.isin(ids, finnish).all()
+    expected = whole.logits(torch.tensor(ids)[None])[..., torch.from_numpy(french)]
+    torch.testing.assert_close(
+        source_target.logits(torch.tensor([rows])), expected, atol=1e-5, rtol=0
+    )
+    outs = np.array(source_target.encode_out(" roi"))
+    assert (vocabularies.out_of_row[vocabularies.row_of_out[outs]] == outs).all()
+
+
+def test_likelihoods_by_hand(small: SlicedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the context computed once, one by one, and from plain logits: the same."""
+    context = rows_of(small, "Il était une fois un petit garçon qui voulait")
+    tails = [small.encode_out(text) for text in (" aller", " manger une pomme.", " x", "")]
+    requests = [(context, tail) for tail in tails] + [(context[:4], tails[1])]
+    assert len(context) >= models._SHARED_PREFIX
+    shared = small.loglikelihoods(requests)
+    monkeypatch.setattr(models, "_SHARED_PREFIX", 10**9)
+    alone = small.loglikelihoods(requests, batch_tokens=64)
+    for (before, after), one, other in zip(requests, shared, alone, strict=True):
+        logits = small.logits(torch.tensor([[*before, *after]]))[0].log_softmax(-1)
+        places = range(len(before) - 1, len(before) - 1 + len(after))
+        by_hand = sum(float(logits[p, t]) for p, t in zip(places, after, strict=True))
+        greedy = all(int(logits[p].argmax()) == t for p, t in zip(places, after, strict=True))
+        for found in (one, other):
+            assert found.nats == pytest.approx(by_hand, abs=1e-4)
+            assert (found.tokens, found.greedy) == (len(after), greedy)
+            assert not found.truncated
+
+
+def test_a_long_context_loses_its_beginning(small: SlicedModel) -> None:
+    context = rows_of(small, TEXT * 5)
+    tail = small.encode_out(" roi")
+    assert len(context) > small.context
+    kept = context[-(small.context + 1 - len(tail)) :]
+    long, short = small.loglikelihoods([(context, tail), (kept, tail)])
+    assert long.truncated
+    assert not short.truncated
+    assert long.nats == pytest.approx(short.nats, abs=1e-4)
+    with pytest.raises(UsageError, match="empty context"):
+        small.loglikelihoods([([], tail)])
+
+
+def test_any_step_and_what_is_wrong(run: Path, tmp_path: Path) -> None:
+    older = load(run / "checkpoints" / "step-00000004", ["fr"])
+    assert older.source.run.step == load(run, ["fr"], step=4).source.run.step == 4
+    assert not torch.equal(older.head, load(run, ["fr"]).head)
+    with pytest.raises(UsageError, match="no checkpoint of step 5; there are: 4, 8"):
+        load(run, step=5)
+    with pytest.raises(UsageError, match=r"no language 'xx'; it has: el, en, fi, fr"):
+        load(run, ["xx"])
+    with pytest.raises(UsageError, match="neither a run nor a slice"):
+        load(tmp_path)
+    with pytest.raises(UsageError, match="no such directory"):
+        load(tmp_path / "nothing")
+
+
+def test_the_tokenizer_must_be_the_runs(run: Path, workspace: Path, tmp_path: Path) -> None:
+    import shutil
+
+    alone = tmp_path / "it"
+    shutil.copytree(run, alone)
+    with pytest.raises(UsageError, match="not at hand; name its directory with"):
+        load(alone, ["fr"])
+    assert load(alone, ["fr"], tokenizer=workspace / "tokenizer").tokenizer_in.size > 256

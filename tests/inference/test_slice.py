@@ -1,0 +1,143 @@
+"""The sliced directory is a plain Llama to transformers; two vocabularies are not."""
+
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+import torch
+from support import SHARED, needs_shared
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.inference.decode import generate
+from modtok_cli.inference.model import load
+from modtok_cli.inference.sampling import Options
+from modtok_cli.inference.slice import slice_model
+
+PROBES = [
+    "Il était une fois un roi. The king was old.",
+    "  spaces \n\n\tand tabs  ",
+    "l'eau, d'accord; it's 1234 €",
+    "日本語 ▁ λόγος ♥ \u0301",
+    "",
+]
+
+
+def test_transformers_gives_the_same_logits_and_text(french_english: Path, run: Path) -> None:
+    theirs = AutoModelForCausalLM.from_pretrained(french_english)
+    ours = load(run, ["fr", "en"])
+    rows = torch.tensor([[ours.end_of_text, *ours.encode_in(PROBES[0])]])
+    with torch.no_grad():
+        logits = theirs(rows).logits
+    torch.testing.assert_close(logits, ours.logits(rows), atol=1e-5, rtol=0)
+    prompt = rows[:, :6]
+    expected = theirs.generate(prompt, max_new_tokens=12, do_sample=False)[0, 6:].tolist()
+    found = generate(ours, prompt.tolist(), Options(most=12))[0]
+    assert list(found.ids) == [token for token in expected if token != ours.end_of_text]
+
+
+def test_transformers_gives_the_same_ids(french_english: Path, run: Path) -> None:
+    theirs, ours = AutoTokenizer.from_pretrained(french_english), load(run, ["fr", "en"])
+    for text in PROBES:
+        assert theirs(text).input_ids == ours.encode_in(text)
+        assert theirs.decode(theirs(text).input_ids) == text
+    assert theirs.eos_token_id == theirs.bos_token_id == ours.end_of_text
+
+
+@needs_shared
+def test_same_ids_in_27_languages(french_english: Path, run: Path) -> None:
+    theirs = AutoTokenizer.from_pretrained(french_english)
+    ours = load(run, ["fr", "en"]).tokenizer_in
+    files = sorted((SHARED / "data" / "ntrex").glob("*.txt"))
+    assert len(files) == 27
+    for path in files:
+        lines = path.read_text(encoding="utf-8").splitlines()[:60]
+        expected = theirs(lines).input_ids
+        assert [ids.tolist() for ids in ours.encode_batch(lines)] == expected, path.name
+
+
+def test_what_it_says_of_itself(french_english: Path, run: Path) -> None:
+    facts = orjson.loads((french_english / "modtok.json").read_bytes())
+    assert facts["outputs"] == ["en", "fr"]
+    model = load(run, ["fr", "en"])
+    assert facts["signature"] == model.tokenizer_in.signature
+    assert np.cumsum(facts["ids"]).tolist() == model.tokenizer_in.global_ids.tolist()
+    card = (french_english / "README.md").read_text()
+    assert f"{model.tokenizer_in.size:,} tokens" in card
+    assert facts["signature"] in card
+    assert (french_english / "model.safetensors").stat().st_mode & 0o044
+
+
+def test_bytes_saved_by_part(run: Path, tmp_path: Path) -> None:
+    report = slice_model(run, ["fr"], output=tmp_path / "fr")
+    rows = {row["part"]: row for row in report.rows()}
+    assert list(rows) == ["backbone", "input rows", "output rows", "all"]
+    assert rows["backbone"]["saved"] == 0
+    assert rows["input rows"]["bytes"] == 600 * 64 * 4
+    size = (tmp_path / "fr" / "model.safetensors").stat().st_size
+    assert 0 <= size - rows["all"]["bytes"] < 5000  # its header
+
+
+def test_a_slice_opens_as_the_run_does(french_english: Path, run: Path) -> None:
+    slice_, ours = load(french_english), load(run, ["fr", "en"])
+    rows = torch.tensor([ours.encode_in(PROBES[0])])
+    assert torch.equal(slice_.logits(rows), ours.logits(rows))
+    with pytest.raises(UsageError, match="holds en,fr and cannot be cut for fr"):
+        load(french_english, ["fr"])
+
+
+def test_tied_tables_stay_one(tied_run: Path, tmp_path: Path) -> None:
+    slice_model(tied_run, ["fi"], output=tmp_path / "fi")
+    theirs = AutoModelForCausalLM.from_pretrained(tmp_path / "fi")
+    assert theirs.lm_head.weight is theirs.model.embed_tokens.weight
+    ours = load(tied_run, ["fi"])
+    rows = torch.tensor([ours.encode_in("Olipa kerran")])
+    with torch.no_grad():
+        torch.testing.assert_close(theirs(rows).logits, ours.logits(rows), atol=1e-5, rtol=0)
+
+
+def test_widening(french_english: Path, run: Path, tmp_path: Path) -> None:
+    slice_model(french_english, add=["fi"], output=tmp_path / "three")
+    slice_model(run, ["fi", "fr", "en"], output=tmp_path / "anew")
+    for name in ("model.safetensors", "tokenizer.json", "config.json"):
+        assert (tmp_path / "three" / name).read_bytes() == (tmp_path / "anew" / name).read_bytes()
+    slice_model(tmp_path / "three", add=["el"], output=tmp_path / "three")
+    assert load(tmp_path / "three").source.languages == ("el", "en", "fi", "fr")
+
+
+def test_two_vocabularies_are_ours_alone(run: Path, tmp_path: Path) -> None:
+    slice_model(run, inputs="full", outputs=["fr"], output=tmp_path / "to-fr")
+    found, ours = load(tmp_path / "to-fr"), load(run, "full", ["fr"])
+    rows = torch.tensor([ours.encode_in(PROBES[0])])
+    assert torch.equal(found.logits(rows), ours.logits(rows))
+    assert found.encode_out(" roi") == ours.encode_out(" roi")
+    with pytest.raises(ValueError, match="modtok"):
+        AutoModelForCausalLM.from_pretrained(tmp_path / "to-fr")
+
+
+def test_bfloat16(run: Path, tmp_path: Path) -> None:
+    slice_model(run, ["fr"], output=tmp_path / "fr", dtype="bfloat16")
+    assert AutoModelForCausalLM.from_pretrained(tmp_path / "fr").dtype == torch.bfloat16
+    assert load(tmp_path / "fr").dtype == torch.bfloat16
+
+
+def test_what_is_wrong(french_english: Path, run: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is there already"):
+        slice_model(run, ["fr"], output=french_english)
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "mine.txt").write_text("mine")
+    with pytest.raises(UsageError, match="is there and is no slice"):
+        slice_model(run, ["fr"], output=tmp_path / "notes", force=True)
+    with pytest.raises(UsageError, match="no language 'xx'"):
+        slice_model(run, ["fr", "xx"], output=tmp_path / "q")
+    with pytest.raises(UsageError, match="is no run"):
+        slice_model(french_english, ["fr"], output=tmp_path / "q")
+    with pytest.raises(UsageError, match="--add widens a directory of modtok slice"):
+        slice_model(run, add=["fi"], output=tmp_path / "q")
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "modtok.json").write_text('{"format": 1}')
+    with pytest.raises(ModtokError, match="not as modtok slice writes it"):
+        load(broken)
+    assert not (tmp_path / "q").exists()
