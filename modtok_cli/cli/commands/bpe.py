@@ -1,0 +1,74 @@
+"""`modtok bpe`: one language, or several in one vocabulary."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from modtok_cli.cli.command import command
+from modtok_cli.cli.options import (
+    Budget,
+    Data,
+    Errors,
+    Force,
+    Json,
+    Langs,
+    Output,
+    Special,
+    Threads,
+    split_languages,
+)
+from modtok_cli.cli.report import emit_report
+from modtok_cli.cli.session import Session
+
+Joint = Annotated[
+    bool,
+    typer.Option("--joint", help="One tokenizer over the text of all languages together."),
+]
+
+
+@command(
+    "bpe",
+    examples="""
+    # one language
+    modtok bpe --langs fr -k 24000
+    # one for each of three languages: bpe/en.json, bpe/fi.json, bpe/fr.json
+    modtok bpe --langs en,fi,fr -k 24000
+    # one ordinary multilingual tokenizer, to compare with: bpe-joint/
+    modtok bpe --langs en,fi,fr --joint -k 64000
+    """,
+)
+def bpe(
+    session: Session,
+    langs: Langs = None,
+    k: Budget = 24000,
+    joint: Joint = False,
+    special: Special = None,
+    data: Data = Path("data"),
+    output: Output = None,
+    errors: Errors = "strict",
+    threads: Threads = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Learn a plain BPE tokenizer, for each language or jointly.
+
+    These are the ordinary tokenizers that a modular one is compared with; each is a
+    tokenizer.json that other tools load. Without --langs, every language in data/.
+    """
+    languages = split_languages(langs)
+    from modtok_cli.build.bpe import bpe
+
+    report = bpe(
+        languages,
+        data=data,
+        output=output,
+        k=k,
+        joint=joint,
+        specials=tuple(special or ()),
+        errors=errors,
+        threads=threads,
+        force=force,
+        progress=session.progress,
+    )
+    emit_report(report, title="BPE", json=json)

@@ -1,0 +1,68 @@
+"""`modtok bpe-parity`: parity-aware BPE, a fairness baseline."""
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument
+
+from modtok_cli.cli.command import command
+from modtok_cli.cli.options import (
+    Budget,
+    Data,
+    Errors,
+    Force,
+    Json,
+    Langs,
+    Output,
+    Special,
+    split_languages,
+)
+from modtok_cli.cli.report import emit_report
+from modtok_cli.cli.session import Session
+
+Parallel = Annotated[
+    Path,
+    Argument(metavar="PARALLEL", help="Directory of line-aligned text to balance on."),
+]
+
+
+@command(
+    "bpe-parity",
+    examples="""
+    # balanced on a development set, compared on a test set
+    modtok bpe-parity flores/dev --langs en,fi,fr -k 64000
+    modtok fairness -t bpe-parity.json -t tokenizer@each flores/devtest
+    """,
+)
+def bpe_parity(
+    session: Session,
+    parallel: Parallel,
+    langs: Langs = None,
+    k: Budget = 128000,
+    special: Special = None,
+    data: Data = Path("data"),
+    output: Output = Path("bpe-parity.json"),
+    errors: Errors = "strict",
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Learn parity-aware BPE, a baseline for fairness.
+
+    One vocabulary of -k tokens for all languages; each merge is for the language that is
+    worst compressed on PARALLEL so far. By the tokenizers library, where it has the
+    trainer. Do not measure on the text that it was balanced on.
+    """
+    from modtok_cli.build.bpe_parity import bpe_parity
+
+    report = bpe_parity(
+        parallel,
+        split_languages(langs),
+        data=data,
+        output=output or Path("bpe-parity.json"),
+        k=k,
+        specials=tuple(special or ()),
+        errors=errors,
+        force=force,
+        progress=session.progress,
+    )
+    emit_report(report, title="Parity-aware BPE", json=json)

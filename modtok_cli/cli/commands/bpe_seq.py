@@ -1,0 +1,128 @@
+"""`modtok bpe-seq`: a modular tokenizer by sequential BPE."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from modtok_cli.cli.command import command
+from modtok_cli.cli.options import (
+    Budget,
+    Data,
+    Errors,
+    Force,
+    Json,
+    Langs,
+    Output,
+    Special,
+    Threads,
+    split_languages,
+)
+from modtok_cli.cli.report import emit_report
+from modtok_cli.cli.session import Session
+
+Order = Annotated[
+    Literal["alphabetical", "given", "size"],
+    typer.Option("--order", help="Order of the languages; size: most text first."),
+]
+Passes = Annotated[
+    int,
+    typer.Option(
+        "--passes",
+        metavar="N",
+        min=1,
+        max=2,
+        help="2: segment again with the adopted merges only and learn the new ones anew.",
+    ),
+]
+UnitCounts = Annotated[
+    Literal["all", "word"],
+    typer.Option(
+        "--unit-counts",
+        help="What makes a token worth adopting: all its occurrences, or those as a whole word.",
+    ),
+]
+Segment = Annotated[
+    Literal["merges", "least"],
+    typer.Option(
+        "--segment",
+        help="How words are cut: by replaying merges, or into the fewest tokens.",
+    ),
+]
+Append = Annotated[
+    str | None,
+    typer.Option(
+        "--append",
+        metavar="LANG,...",
+        help="Add languages to the tokenizer that is there; older ids and merges stay.",
+    ),
+]
+NoReferences = Annotated[
+    bool,
+    typer.Option(
+        "--no-references",
+        help="Leave out the monolingual tokenizers that nsl measures against.",
+    ),
+]
+
+
+@command(
+    "bpe-seq",
+    examples="""
+    # three languages from data/, into tokenizer/
+    modtok bpe-seq --langs en,fi,fr -k 24000
+    # every language in data/, better subtokenizers, twice the time
+    modtok bpe-seq --passes 2
+    # the same vocabulary, but each word in as few tokens as it allows
+    modtok bpe-seq --segment least -o least
+    # add Swedish to the tokenizer that is there
+    modtok bpe-seq --append sv
+    """,
+)
+def bpe_seq(
+    session: Session,
+    langs: Langs = None,
+    k: Budget = 24000,
+    order: Order = "alphabetical",
+    passes: Passes = 1,
+    unit_counts: UnitCounts = "all",
+    segment: Segment = "merges",
+    append: Append = None,
+    no_references: NoReferences = False,
+    special: Special = None,
+    data: Data = Path("data"),
+    output: Output = Path("tokenizer"),
+    errors: Errors = "strict",
+    threads: Threads = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Learn a modular tokenizer by sequential BPE.
+
+    One vocabulary, of which each language uses k tokens; any set of languages can be
+    taken out of it later. Languages come one after the other: each adopts tokens that
+    are there already where they serve it, and adds its own, until it has k. Without
+    --langs, every language in data/.
+    """
+    languages = split_languages(langs)
+    added = split_languages(append, "--append")
+    from modtok_cli.build.bpe_seq import bpe_seq
+
+    report = bpe_seq(
+        languages,
+        data=data,
+        output=output or Path("tokenizer"),
+        k=k,
+        order=order,
+        passes=passes,
+        unit_counts=unit_counts,
+        segment=segment,
+        append=added,
+        references=not no_references,
+        specials=tuple(special or ()),
+        errors=errors,
+        threads=threads,
+        force=force,
+        progress=session.progress,
+    )
+    emit_report(report, title="Sequential BPE", json=json)

@@ -1,0 +1,154 @@
+"""`modtok corpus build`: crawled pages → a corpus of each language."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from modtok_cli.cli.command import command
+from modtok_cli.cli.corpus_options import ExecutorKind, ExecutorOptions, Workers, split_options
+from modtok_cli.cli.options import Force, Json, Langs, Output, split_languages
+from modtok_cli.cli.output import Column, emit_rows, is_stdout_terminal
+from modtok_cli.cli.session import Session
+
+KEPT = (
+    Column("language", "language"),
+    Column("pages", "pages", "int"),
+    Column("paragraphs", "paragraphs", "int"),
+    Column("characters", "characters", "int"),
+    Column("characters_before", "before dedup", "int"),
+)
+DROPPED = (
+    Column("step", "step"),
+    Column("reason", "reason"),
+    Column("pages", "pages", "int"),
+    Column("paragraphs", "paragraphs", "int"),
+    Column("characters", "characters", "int"),
+)
+
+Pages = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="PAGES",
+        help="WARC, WET, HTML, .txt (a page a line) or .jsonl, also .gz or .zst, or a directory.",
+    ),
+]
+LangModel = Annotated[
+    Path | None,
+    typer.Option(
+        "--lang-model",
+        metavar="FILE",
+        help="fastText model that tells the language, such as GlotLID; lid.176 by default.",
+    ),
+]
+LangThreshold = Annotated[
+    float,
+    typer.Option(
+        "--lang-threshold", metavar="SCORE", help="Least score of the language of a page, 0 to 1."
+    ),
+]
+MinCharacters = Annotated[
+    int,
+    typer.Option("--min-characters", metavar="N", min=1, help="Pages with less text are dropped."),
+]
+QualityModel = Annotated[
+    Path | None,
+    typer.Option(
+        "--quality-model",
+        metavar="FILE",
+        help="Score the quality of pages by this model (see corpus train-quality).",
+    ),
+]
+QualityThreshold = Annotated[
+    float | None,
+    typer.Option(
+        "--quality-threshold", metavar="SCORE", help="Keep pages of at least this quality, 0 to 1."
+    ),
+]
+QualityTop = Annotated[
+    float | None,
+    typer.Option(
+        "--quality-top",
+        metavar="SHARE",
+        help="Keep this share of the pages of each language, the best, 0 to 1.",
+    ),
+]
+Executor = Annotated[
+    ExecutorKind,
+    typer.Option("--executor", help="Where the tasks run: on this machine, by Slurm or by Ray."),
+]
+
+
+@command(
+    "corpus build",
+    examples="""
+    # WARC files into data/fi, data/fr and data/en
+    modtok corpus build crawl/*.warc.gz --langs fi,fr,en
+    # every language that is found, the better half by quality
+    modtok corpus build crawl/ --quality-model quality.bin --quality-top 0.5
+    # the same on a cluster
+    modtok corpus build crawl/ --executor slurm --executor-option partition=cpu \\
+        --executor-option time=10:00:00
+    """,
+)
+def corpus_build(
+    session: Session,
+    pages: Pages,
+    langs: Langs = None,
+    output: Output = Path("data"),
+    lang_model: LangModel = None,
+    lang_threshold: LangThreshold = 0.4,
+    min_characters: MinCharacters = 200,
+    quality_model: QualityModel = None,
+    quality_threshold: QualityThreshold = None,
+    quality_top: QualityTop = None,
+    executor: Executor = "local",
+    executor_option: ExecutorOptions = None,
+    workers: Workers = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Build a corpus of each language from crawled pages.
+
+    Takes the text out of the pages, tells its language, drops what is no text, scores its
+    quality if there is a model for it, and removes paragraphs that occur again. Writes
+    DIR/LANG/*.jsonl.zst and DIR/corpus.json, which says what was dropped where and why.
+    A broken record is counted and passed over. After an interruption the same call goes on.
+
+    Needs the extra [corpus]: pip install 'modtok[corpus]'.
+    """
+    languages = split_languages(langs)
+    options = split_options(executor_option)
+    from modtok_cli.corpus.build import corpus_build
+    from modtok_cli.corpus.report import summary
+
+    report = corpus_build(
+        pages,
+        languages=languages,
+        output=output or Path("data"),
+        language_model=lang_model,
+        language_threshold=lang_threshold,
+        min_characters=min_characters,
+        quality_model=quality_model,
+        quality_threshold=quality_threshold,
+        quality_top=quality_top,
+        executor=executor,
+        executor_options=options,
+        workers=workers,
+        force=force,
+        progress=session.progress,
+    )
+    if report is None:
+        return
+    if json or not is_stdout_terminal():
+        emit_rows(report.rows(), KEPT, title="Corpus", json=True)
+    else:
+        emit_rows(summary(report), DROPPED, title="Dropped", json=False)
+        emit_rows(report.languages, KEPT, title="Corpus", json=False, caption=str(report.output))
+    if report.bad:
+        first, number = report.bad[0], len(report.bad)
+        said = "1 bad record is" if number == 1 else f"{number} bad records are"
+        place = f"{report.output}/corpus.json"
+        session.say(f"{said} listed in {place}, the first: {first['source']} ({first['reason']})")

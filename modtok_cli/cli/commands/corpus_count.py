@@ -1,0 +1,140 @@
+"""`modtok corpus count`: text → a table of word counts per language."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.cli.command import command
+from modtok_cli.cli.corpus_options import ExecutorKind, ExecutorOptions, Workers, split_options
+from modtok_cli.cli.options import (
+    Data,
+    Errors,
+    Force,
+    Json,
+    Langs,
+    Output,
+    Threads,
+    split_languages,
+)
+from modtok_cli.cli.output import Column, emit_rows
+from modtok_cli.cli.session import Session
+
+COLUMNS = (
+    Column("language", "language"),
+    Column("documents", "documents", "int"),
+    Column("bytes", "text", "bytes"),
+    Column("words", "words", "int"),
+    Column("unique", "unique", "int"),
+    Column("path", "counts"),
+)
+
+Executor = Annotated[
+    ExecutorKind | None,
+    typer.Option(
+        "--executor",
+        help="Count every file as a task of its own, here, by Slurm or by Ray, and merge by a "
+        "tree.",
+    ),
+]
+
+
+@command(
+    "corpus count",
+    examples="""
+    # count the words of every language in data/, into counts/
+    modtok corpus count
+    # two languages only; text that is not UTF-8 is repaired
+    modtok corpus count --langs fi,fr --errors replace
+    # hundreds of gigabytes: a task a file, on a cluster
+    modtok corpus count --executor slurm --executor-option partition=cpu \\
+        --executor-option time=4:00:00
+    # learn from the counts instead of the text
+    modtok bpe-seq --data counts --langs fi,fr -k 24000
+    """,
+)
+def corpus_count(
+    session: Session,
+    langs: Langs = None,
+    data: Data = Path("data"),
+    output: Output = Path("counts"),
+    errors: Errors = "strict",
+    threads: Threads = None,
+    executor: Executor = None,
+    executor_option: ExecutorOptions = None,
+    workers: Workers = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Count the words of each language, once for all.
+
+    Everything that is learned or measured needs only how often each word occurs. The
+    tables are taken wherever text is, and tables of several texts add up.
+
+    With --executor (needs the extra [corpus]) the files are counted by many processes, and
+    an interrupted count goes on where it was; the tables are the same.
+    """
+    languages = split_languages(langs)
+    if executor is not None:
+        _count_shards(
+            session,
+            languages,
+            data,
+            output,
+            errors,
+            executor,
+            executor_option,
+            workers,
+            force,
+            json,
+        )
+        return
+    if executor_option or workers:
+        raise UsageError("--workers and --executor-option go with --executor")
+    from modtok_cli.text.corpus import write_counts
+
+    rows = write_counts(
+        languages,
+        data=data,
+        output=output or Path("counts"),
+        errors=errors,
+        threads=threads,
+        force=force,
+        progress=session.progress,
+    )
+    emit_rows(rows, COLUMNS, title="Word counts", json=json)
+
+
+def _count_shards(
+    session: Session,
+    languages: list[str] | None,
+    data: Path,
+    output: Path | None,
+    errors: str,
+    executor: str,
+    executor_option: list[str] | None,
+    workers: int | None,
+    force: bool,
+    json: bool,
+) -> None:
+    from modtok_cli.corpus.extra import require_executor
+
+    require_executor()
+    from modtok_cli.corpus.count import count_shards
+
+    rows = count_shards(
+        languages,
+        data=data,
+        output=output or Path("counts"),
+        errors=errors,
+        executor=executor,
+        executor_options=split_options(executor_option),
+        workers=workers,
+        force=force,
+        progress=session.progress,
+    )
+    if rows is not None:
+        emit_rows(rows, COLUMNS, title="Word counts", json=json)

@@ -1,0 +1,105 @@
+"""`modtok fairness`: tokenizers × parallel texts → does every language pay the same?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from modtok_cli.cli.command import command
+from modtok_cli.cli.commands.nsl import default_tokenizer, texts_of
+from modtok_cli.cli.options import Errors, Json, Lang, Plot, References, Texts, Tokenizers
+from modtok_cli.cli.output import Column, emit_tables
+from modtok_cli.cli.plotting import check_plot, emit_plot
+from modtok_cli.cli.session import Session
+
+TOTALS = (
+    Column("tokenizer", "tokenizer"),
+    Column("size", "size", "int"),
+    Column("per_character_mean", "/char", "ratio"),
+    Column("per_character_max_min", "max/min", "ratio"),
+    Column("premium_max", "premium", "ratio"),
+    Column("premium_max_language", "of"),
+    Column("tokens_gini", "Gini", "ratio"),
+    Column("nsl_mean", "NSL", "ratio"),
+    Column("utilization", "used", "ratio"),
+    Column("merge_only", "junk", "ratio"),
+)
+
+Pivot = Annotated[
+    str | None,
+    typer.Option(
+        "--pivot",
+        metavar="LANG",
+        help="Language that premiums are relative to; en, or else the first there is.",
+    ),
+]
+
+
+@command(
+    "fairness",
+    examples="""
+    # the workspace's tokenizer on parallel text, a file for each language
+    modtok fairness flores/
+    # each language by its own subtokenizer, beside other people's tokenizers
+    modtok fairness -t tokenizer@each -t llama3.tiktoken -t gemma.json flores/
+    # as a picture, relative to French
+    modtok fairness -t tokenizer flores/ --pivot fr --plot fairness.svg
+    """,
+)
+def fairness(
+    session: Session,
+    texts: Texts,
+    tokenizer: Tokenizers = None,
+    pivot: Pivot = None,
+    references: References = None,
+    lang: Lang = None,
+    errors: Errors = "strict",
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Measure what each language pays for one content.
+
+    On line-aligned text, one file for each language: tokens per character, byte and
+    word; the premium over a pivot language; Gini and max/min over languages; the share of
+    the vocabulary that is used; and of tokens that are only parts of others (junk).
+
+    Rows of kind "language" come first, then one of kind "tokenizer" for each.
+    """
+    sources = texts_of(texts)
+    check_plot(plot)
+    from modtok_cli.measure.fairness import fairness
+
+    rows = fairness(
+        tokenizer or [default_tokenizer(texts)],
+        sources,
+        pivot=pivot,
+        references=references,
+        language=lang,
+        errors=errors,
+        progress=session.progress,
+    )
+    totals = [row for row in rows if row["kind"] == "tokenizer"]
+    wide, columns = per_language(rows)
+    emit_tables(
+        rows,
+        [("Tokens per character", wide, columns), ("Over all languages", totals, TOTALS)],
+        json=json,
+    )
+    emit_plot(session, plot, rows, "fairness")
+
+
+def per_language(
+    rows: Sequence[Mapping[str, Any]],
+) -> tuple[list[dict[str, Any]], list[Column]]:
+    """Languages as rows, tokenizers as columns: tokens per character."""
+    table: dict[str, dict[str, Any]] = {}
+    labels: dict[str, None] = {}
+    for row in rows:
+        if row["kind"] == "language":
+            labels[row["tokenizer"]] = None
+            line = table.setdefault(row["language"], {"language": row["language"]})
+            line[row["tokenizer"]] = row["tokens_per_character"]
+    columns = [Column("language", "lang"), *(Column(name, name, "ratio") for name in labels)]
+    return list(table.values()), columns

@@ -1,0 +1,106 @@
+"""`modtok slice`: the model of some languages, as a directory that transformers opens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.cli.command import command
+from modtok_cli.cli.inference_options import (
+    LATEST,
+    In,
+    Numbers,
+    Out,
+    RunTokenizer,
+    Step,
+    require_models,
+    sides,
+)
+from modtok_cli.cli.options import Force, Json, Langs, Output, split_languages
+from modtok_cli.cli.output import Column, emit_rows
+from modtok_cli.cli.session import Session
+
+COLUMNS = (
+    Column("part", "part"),
+    Column("bytes", "slice", "bytes"),
+    Column("full_bytes", "whole", "bytes"),
+    Column("saved", "saved", "ratio"),
+)
+
+Source = Annotated[
+    Path, typer.Argument(metavar="RUN", help="A run or a checkpoint; with --add, a slice.")
+]
+Add = Annotated[
+    str | None,
+    typer.Option("--add", metavar="LANG,...", help="Widen the slice RUN by these languages."),
+]
+Origin = Annotated[
+    Path | None,
+    typer.Option("--from", metavar="DIR", help="With --add: the run, if it was moved."),
+]
+
+
+@command(
+    "slice",
+    examples="""
+    # French and English, for transformers, vLLM or lm-eval
+    modtok slice runs/latest --langs fr,en -o fr-en/
+    # Finnish as well, from the run that it came from
+    modtok slice fr-en/ --add fi
+    # read any language, write French (for modtok generate only)
+    modtok slice runs/latest --in full --out fr -o to-fr/
+    """,
+)
+def slice(
+    session: Session,
+    run: Source = LATEST,
+    langs: Langs = None,
+    reading: In = None,
+    writing: Out = None,
+    add: Add = None,
+    origin: Origin = None,
+    output: Output = None,
+    step: Step = None,
+    numbers: Numbers = None,
+    modular: RunTokenizer = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Cut the model of some languages out of a run.
+
+    The directory is an ordinary Hugging Face Llama with the backbone, the rows of these
+    languages and their tokenizer. Its logits are those of the whole model over them.
+
+    With different --in and --out the directory is in our own format, which modtok
+    generate and modtok eval read.
+    """
+    added = split_languages(add, "--add")
+    inputs, outputs = sides(langs, reading, writing)
+    if added is not None and (inputs is not None or outputs is not None):
+        raise UsageError("--add widens a slice on both sides", remedy="leave --langs out")
+    if added is None and inputs is None and outputs is None:
+        raise UsageError("which languages?", remedy="name them: modtok slice RUN --langs fr,en")
+    if added is None and output is None:
+        raise UsageError("where to?", remedy="name a directory: modtok slice … -o fr-en/")
+    require_models()
+    from modtok_cli.inference.slice import slice_model
+
+    report = slice_model(
+        run,
+        output=output or run,
+        inputs=inputs,
+        outputs=outputs if outputs is not None else inputs,
+        add=added,
+        run=origin,
+        tokenizer=modular,
+        step=step,
+        dtype=numbers,
+        force=force,
+        progress=session.progress,
+    )
+    facts = report.facts
+    caption = f"{report.output}  (signature {facts.signature}, step {facts.step:,})"
+    emit_rows(report.rows(), COLUMNS, title="Bytes of weights", json=json, caption=caption)

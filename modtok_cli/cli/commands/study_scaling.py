@@ -1,0 +1,79 @@
+"""`modtok study scaling`: the size of T as languages are added."""
+
+from pathlib import Path
+
+from modtok_cli.cli.command import command
+from modtok_cli.cli.options import (
+    Budget,
+    Data,
+    Errors,
+    Force,
+    Json,
+    Langs,
+    Output,
+    Plot,
+    Threads,
+    split_languages,
+)
+from modtok_cli.cli.output import Column
+from modtok_cli.cli.plotting import check_plot
+from modtok_cli.cli.session import Session
+from modtok_cli.cli.study import Orders, Seed, command_line, emit_study, place
+
+COLUMNS = (
+    Column("n", "languages", "int"),
+    Column("total", "tokens of T", "int"),
+    Column("min", "min", "int"),
+    Column("max", "max", "int"),
+    Column("new", "new", "int"),
+    Column("adopted", "adopted", "int"),
+)
+
+
+@command(
+    "study scaling",
+    examples="""
+    # the languages in data/, in three orders
+    modtok study scaling
+    # as a picture
+    modtok study scaling --orders 5 --plot scaling.svg
+    """,
+)
+def study_scaling(
+    session: Session,
+    langs: Langs = None,
+    k: Budget = 24000,
+    orders: Orders = 3,
+    seed: Seed = 0,
+    data: Data = Path("data"),
+    output: Output = None,
+    errors: Errors = "strict",
+    threads: Threads = None,
+    plot: Plot = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Learn sequential BPE and note the size of T after each language.
+
+    Rows go to studies/scaling.jsonl: for each order and language how many tokens T has,
+    and how many of the language's tokens were adopted or new.
+    """
+    check_plot(plot)
+    from modtok_cli.measure.study.scaling import study_scaling
+    from modtok_cli.measure.study.summary import scaling_summary
+
+    rows = study_scaling(
+        split_languages(langs),
+        data=data,
+        output=place(output, "scaling"),
+        k=k,
+        orders=orders,
+        seed=seed,
+        errors=errors,
+        threads=threads,
+        force=force,
+        command=command_line(session),
+        progress=session.progress,
+    )
+    tables = [("Size of T", scaling_summary(rows), COLUMNS)]
+    emit_study(session, "scaling", rows, tables, plot=plot, json=json)

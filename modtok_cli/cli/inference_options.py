@@ -1,0 +1,83 @@
+"""Options that the commands around a trained model share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from typer import Option
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.cli.options import split_languages
+
+LATEST = Path("runs/latest")
+
+Run = Annotated[
+    Path,
+    Option("--run", metavar="DIR", help="A run, a checkpoint of one, or a slice."),
+]
+Step = Annotated[
+    int | None,
+    Option("--step", metavar="N", min=0, help="Checkpoint of that step; the last by default."),
+]
+In = Annotated[
+    str | None,
+    Option("--in", metavar="LANG,...", help="Languages to read by, or full, apart from --out."),
+]
+Out = Annotated[
+    str | None,
+    Option("--out", metavar="LANG,...", help="Languages to predict in, or full."),
+]
+Numbers = Annotated[
+    Literal["float32", "bfloat16", "float16"] | None,
+    Option("--numbers", help="Numbers of the weights; those of training by default."),
+]
+RunTokenizer = Annotated[
+    Path | None,
+    Option(
+        "--modular",
+        metavar="DIR",
+        help="The modular directory of the run, where it is not beside it.",
+    ),
+]
+
+
+def sides(
+    langs: str | None, reading: str | None, writing: str | None
+) -> tuple[list[str] | None, list[str] | None]:
+    """(inputs, outputs) of --langs, or of --in and --out; ["full"] is T, None is unsaid.
+
+    >>> sides("fr,en", None, None)
+    (['fr', 'en'], None)
+
+    Raises:
+        UsageError: --langs beside one of the others, or a list that cannot be read.
+    """
+    if langs is not None and (reading is not None or writing is not None):
+        raise UsageError("--langs names both sides", remedy="leave it, or --in and --out, out")
+    if langs is not None:
+        return split_languages(langs), None
+    inputs = split_languages(reading, "--in")
+    outputs = split_languages(writing, "--out")
+    return (["full"] if outputs and inputs is None else inputs), outputs
+
+
+def require_models() -> None:
+    """Say what to install where torch or transformers is missing; imports neither.
+
+    Raises:
+        UsageError: one is not installed.
+    """
+    from importlib.util import find_spec
+
+    for module in ("torch", "transformers"):
+        if find_spec(module) is None:
+            raise UsageError(
+                f"this needs {module}, which is not installed",
+                remedy="pip install 'modtok[lm]'",
+            )
+    import os
+
+    # Bars and advice of the library itself; ours says what is going on.
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")

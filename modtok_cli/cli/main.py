@@ -1,0 +1,167 @@
+"""The command `modtok`: its tree of commands and its entry point.
+
+Only light modules are imported here; a command imports its room when it runs, so that
+`modtok --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from modtok_cli import __version__
+from modtok_cli.cli.command import REGISTERED, Group, session_of
+from modtok_cli.cli.commands import (  # noqa: F401 - importing declares them
+    bpe,
+    bpe_concat,
+    bpe_merge,
+    bpe_parity,
+    bpe_seq,
+    corpus_build,
+    corpus_count,
+    corpus_stats,
+    corpus_train_quality,
+    decode,
+    encode,
+    export,
+    extract,
+    fairness,
+    generate,
+    inspect,
+    latency,
+    memory,
+    nsl,
+    origin,
+    pretrain,
+    report,
+    slice,
+    study_budget,
+    study_combos,
+    study_cost,
+    study_orders,
+    study_sampling,
+    study_scaling,
+    unigram,
+    unigram_merge,
+    warmup,
+)
+from modtok_cli.cli.options import Debug, Quiet, Verbose
+from modtok_cli.cli.run import run
+
+_EXAMPLES = """
+modtok bpe-seq --langs en,fi,fr -k 24000
+modtok extract --langs fr,en | modtok nsl flores.txt
+modtok encode -t tokenizer@fr,en < text.txt
+"""
+
+ORDER = (  # as the help lists them: groups first, then the way of the work
+    "corpus build",
+    "corpus train-quality",
+    "corpus count",
+    "corpus stats",
+    "study orders",
+    "study combos",
+    "study scaling",
+    "study budget",
+    "study cost",
+    "study sampling",
+    "bpe",
+    "bpe-seq",
+    "bpe-concat",
+    "bpe-merge",
+    "bpe-parity",
+    "unigram",
+    "unigram-merge",
+    "extract",
+    "encode",
+    "decode",
+    "inspect",
+    "nsl",
+    "fairness",
+    "origin",
+    "report",
+    "pretrain",
+    "generate",
+    "slice",
+    "export",
+    "latency",
+    "memory",
+    "warmup",
+)
+
+app = typer.Typer(
+    name="modtok",
+    cls=Group,
+    context_settings={"auto_envvar_prefix": "MODTOK"},
+    epilog=_EXAMPLES,
+    no_args_is_help=True,
+    rich_markup_mode=None,  # plain help: it is read in pipes too, and rich costs 50 ms
+    pretty_exceptions_enable=False,
+)
+corpus = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None)
+study = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None)
+
+
+def _print_version(ctx: typer.Context, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        typer.echo(f"modtok {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _modtok(
+    ctx: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version and exit.", is_eager=True, callback=_print_version
+        ),
+    ] = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    debug: Debug = False,
+) -> None:
+    """Modular multilingual tokenizers: learn one, extract a compact one for any languages.
+
+    The current directory is the workspace: text in data/, the tokenizer in tokenizer/,
+    defaults in modtok.toml.
+    """
+    from modtok_cli.base.errors import UsageError
+    from modtok_cli.cli.settings import load_settings
+
+    session = session_of(ctx)
+    session.quiet, session.verbose, session.debug = quiet, verbose, debug
+    try:
+        ctx.default_map = load_settings(ctx.command)
+    except UsageError:
+        if "--help" not in session.args:  # help must be there to repair the settings with
+            raise
+
+
+@corpus.callback()
+def _corpus() -> None:
+    """Make text out of crawls, look at it and count its words."""
+
+
+@study.callback()
+def _study() -> None:
+    """Run a study over many tokenizers."""
+
+
+_GROUPS = {"corpus": corpus, "study": study}
+for _name, _group in _GROUPS.items():
+    app.add_typer(_group, name=_name)
+for _command in map(REGISTERED.__getitem__, ORDER):
+    _command.add_to(_GROUPS[_command.words[0]] if len(_command.words) > 1 else app)
+
+
+def command_tree() -> Any:
+    """The framework's object of the whole tree."""
+    return typer.main.get_command(app)
+
+
+def main() -> NoReturn:
+    """Entry point of the `modtok` script."""
+    sys.exit(run(command_tree(), sys.argv[1:]))

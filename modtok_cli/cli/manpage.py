@@ -1,0 +1,164 @@
+"""Man pages from the command tree itself: `python -m modtok_cli.cli.manpage man/`.
+
+One page per command and modtok(1). The text is that of --help, so a page cannot drift from
+its command; a test regenerates and compares. Pages carry the version and no date.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from modtok_cli import __version__
+from modtok_cli.cli.tree import Line, Node, nodes
+
+_EXIT = (
+    ("0", "The work is done. A reader that closes the pipe early is no failure."),
+    ("1", "The work failed: unreadable text, a damaged tokenizer, a full disk."),
+    ("2", "Wrong usage: an unknown option, language or key of modtok.toml."),
+    ("130", "Interrupted by Ctrl-C."),
+)
+_FILES = (
+    ("modtok.toml", "Defaults of the workspace, a table for each command, [default] for all."),
+    ("data/", "Text by language: fr.txt, fr.jsonl.zst, fr/…"),
+    ("tokenizer/", "The modular tokenizer of the workspace."),
+)
+
+
+def escape(text: str) -> str:
+    """Text as roff: backslashes, leading dots and quotes, and anything beyond ASCII.
+
+    >>> escape("a-b …")
+    'a\\\\-b \\\\[u2026]'
+    """
+    text = text.replace("\\", "\\e").replace("-", "\\-")
+    text = "".join(c if c.isascii() else f"\\[u{ord(c):04X}]" for c in text)
+    return re.sub(r"^(?=[.'])", r"\\&", text, flags=re.MULTILINE)
+
+
+def bold(text: str) -> str:
+    """Words to be typed as they stand."""
+    return f"\\fB{escape(text)}\\fR"
+
+
+def italic(text: str) -> str:
+    """Words that stand for something."""
+    return f"\\fI{escape(text)}\\fR"
+
+
+def page_name(path: tuple[str, ...]) -> str:
+    """`modtok-corpus-count`."""
+    return "-".join(("modtok", *path))
+
+
+def pages(root: object) -> dict[str, str]:
+    """File name → roff, for `root` and every command below it (groups have no page)."""
+    every = list(nodes(root))
+    shown = [node for node in every if not node.is_group or not node.path]
+    return {f"{page_name(node.path)}.1": _page(node, shown) for node in shown}
+
+
+def _page(node: Node, every: list[Node]) -> str:
+    name = page_name(node.path)
+    title = f'.TH "{name.upper()}" "1" "" "modtok {__version__}" "modtok manual"'
+    lines = [title, ".nh", ".ad l", ".SH NAME", f"{escape(name)} \\- {escape(_lower(node))}"]
+    lines += [".SH SYNOPSIS", _synopsis(node), ".SH DESCRIPTION", *_description(node)]
+    if not node.path:
+        lines += [".SH COMMANDS", *_terms(_commands(every))]
+    arguments = [line for line in node.lines if line.is_argument]
+    if arguments:
+        lines += [".SH ARGUMENTS", *_terms(map(_argument, arguments))]
+    options = [line for line in node.lines if not line.is_argument]
+    lines += [".SH OPTIONS", *_terms(map(_option, options))]
+    lines += [".SH ENVIRONMENT", *_terms(_environment(node))]
+    lines += [".SH FILES", *_terms((italic(file), escape(text)) for file, text in _FILES)]
+    lines += [".SH EXIT STATUS", *_terms((bold(code), escape(text)) for code, text in _EXIT)]
+    lines += [".SH EXAMPLES", *_examples(node)]
+    lines += [".SH SEE ALSO", _see_also(node, every)]
+    return "\n".join(lines) + "\n"
+
+
+def _lower(node: Node) -> str:
+    """The summary as it follows the dash of NAME: no capital, no full stop."""
+    return node.summary[0].lower() + node.summary[1:].rstrip(".")
+
+
+def _synopsis(node: Node) -> str:
+    return f"{bold(' '.join(('modtok', *node.path)))} {italic(node.usage)}"
+
+
+def _description(node: Node) -> Iterator[str]:
+    for paragraph in inspect.cleandoc(node.command.help or "").split("\n\n"):
+        yield ".PP"
+        yield escape(" ".join(paragraph.split()))
+
+
+def _terms(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
+    for term, text in rows:
+        yield ".TP"
+        yield term
+        yield text
+
+
+def _commands(every: list[Node]) -> Iterator[tuple[str, str]]:
+    for node in every:
+        if node.path:
+            yield f"{bold(page_name(node.path))}(1)", escape(node.summary)
+
+
+def _argument(line: Line) -> tuple[str, str]:
+    return italic(line.value), escape(line.text)
+
+
+def _option(line: Line) -> tuple[str, str]:
+    value = f" {italic(line.value)}" if line.value else ""
+    return ", ".join(map(bold, line.flags)) + value, escape(line.text)
+
+
+def _environment(node: Node) -> Iterator[tuple[str, str]]:
+    if node.path:
+        prefix = "_".join(("MODTOK", *node.path)).upper().replace("-", "_")
+        names = [
+            f"{prefix}_{line.name.upper()}"
+            for line in node.lines
+            if not line.is_argument and line.name != "help"
+        ]
+        yield (
+            ", ".join(map(bold, names)),
+            "Defaults of the options above; over modtok.toml, under the flags.",
+        )
+    yield bold("MODTOK_DEBUG"), "1: show the traceback of an error."
+    yield bold("NO_COLOR"), "Set to anything: no colour."
+
+
+def _examples(node: Node) -> Iterator[str]:
+    yield ".nf"
+    for line in inspect.cleandoc(node.command.epilog or "").splitlines():
+        yield escape(line)
+    yield ".fi"
+
+
+def _see_also(node: Node, every: list[Node]) -> str:
+    others = [page_name(other.path) for other in every if other.path != node.path]
+    return ",\n".join(f"{bold(name)}(1)" for name in others)
+
+
+def write_pages(directory: Path) -> list[Path]:
+    """Write every page to `directory`, take away those of commands that are gone."""
+    from modtok_cli.cli.main import command_tree
+
+    texts = pages(command_tree())
+    directory.mkdir(parents=True, exist_ok=True)
+    for old in directory.glob("modtok*.1"):
+        if old.name not in texts:
+            old.unlink()
+    for name, text in texts.items():
+        (directory / name).write_text(text, encoding="utf-8")
+    return [directory / name for name in texts]
+
+
+if __name__ == "__main__":
+    write_pages(Path(sys.argv[1] if len(sys.argv) > 1 else "man"))

@@ -1,0 +1,61 @@
+"""`--plot FILE` and `--plot -`: the same picture in a file or as text in the terminal."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.cli.output import one_line
+from modtok_cli.cli.session import Session
+
+
+def check_plot(plot: str | None) -> None:
+    """Refuse a picture we cannot write before the work begins.
+
+    Raises:
+        UsageError: the name ends neither in .svg nor in .png, and is not "-".
+    """
+    if plot is not None and plot != "-" and Path(plot).suffix.lower() not in (".svg", ".png"):
+        raise UsageError(
+            f"'{plot}' is no picture that we write",
+            where="--plot",
+            remedy="name a file that ends in .svg or .png, or - for the terminal",
+        )
+
+
+def emit_plot(
+    session: Session, plot: str | None, rows: Sequence[Mapping[str, Any]], kind: str
+) -> None:
+    """Draw the charts of a `kind` of rows: to the file, or as text where tables go too.
+
+    `kind` is a key of `measure.pictures.CHARTS`.
+    """
+    if plot is None:
+        return
+    from modtok_cli.measure.pictures import CHARTS
+
+    charts = CHARTS[kind](rows)
+    if plot != "-":
+        from modtok_cli.measure.plot.draw import write_plot
+
+        write_plot(charts, Path(plot))
+        session.say(f"wrote {plot}")
+        return
+    from modtok_cli.measure.plot.charts import is_empty
+    from modtok_cli.measure.plot.terminal import to_text
+
+    width = max(40, min(120, shutil.get_terminal_size().columns))
+    for chart in charts:
+        if not is_empty(chart):
+            for line in to_text(chart, width):
+                print(_harmless(line), file=sys.stderr)
+            print(file=sys.stderr)
+
+
+def _harmless(line: str) -> str:
+    """A line without control characters, its spaces kept."""
+    return " ".join(one_line(part) for part in line.split(" "))

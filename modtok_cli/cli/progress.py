@@ -1,0 +1,155 @@
+"""Progress on a terminal: bars with rate and time left, notes beside them.
+
+Implements `base.progress.Progress`. Bars appear only when standard error is a terminal;
+otherwise notes and warnings are plain lines. --quiet leaves only the warnings.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from modtok_cli.base.progress import SILENT, Task
+from modtok_cli.cli.output import one_line
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
+
+
+class CommandProgress:
+    """Bars, notes and warnings on standard error."""
+
+    def __init__(self, *, quiet: bool, verbose: bool) -> None:
+        self._quiet = quiet
+        self._draws = not quiet and _stderr_is_terminal()
+        self.verbose = verbose
+        self._bars: Bars | None = None
+        self._open = 0
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def task(self, label: str, total: float | None, unit: str) -> Iterator[Task]:
+        """Draw a bar until the block ends; nested and parallel tasks share the display."""
+        if not self._draws:
+            with SILENT.task(label, total, unit) as silent:
+                yield silent
+            return
+        bars = self._start()
+        bar = _Bar(bars, bars.add_task(label, total=total, unit=unit))
+        try:
+            yield bar
+        finally:
+            bars.remove_task(bar.id)
+            self._stop()
+
+    def note(self, text: str) -> None:
+        """Say one line, unless --quiet."""
+        if not self._quiet:
+            self._say(text)
+
+    def warn(self, text: str) -> None:
+        """Say one line in any case."""
+        self._say(f"modtok: warning: {text}")
+
+    def _start(self) -> Bars:
+        with self._lock:  # tasks begin and end in any thread
+            if self._bars is None:
+                self._bars = _bars()
+                self._bars.start()
+            self._open += 1
+            return self._bars
+
+    def _stop(self) -> None:
+        with self._lock:
+            self._open -= 1
+            if self._open == 0 and self._bars is not None:
+                self._bars.stop()
+                self._bars = None
+
+    def _say(self, text: str) -> None:
+        line = one_line(text)
+        bars = self._bars
+        if bars is not None:
+            from rich.text import Text
+
+            bars.console.print(Text(line), soft_wrap=True)
+        elif sys.stderr is not None:
+            sys.stderr.write(line + "\n")
+            sys.stderr.flush()
+
+
+class _Bar:
+    """A task of the display; rich locks, so that any thread may advance it."""
+
+    def __init__(self, bars: Bars, task: TaskID) -> None:
+        self._bars = bars
+        self.id = task
+
+    def advance(self, amount: float = 1) -> None:
+        self._bars.advance(self.id, amount)
+
+    def describe(self, text: str) -> None:
+        self._bars.update(self.id, description=text)
+
+
+def _bars() -> Bars:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Done(ProgressColumn):
+        def render(self, task: Any) -> Text:
+            unit = task.fields["unit"]
+            done = format_amount(task.completed, unit)
+            if task.total is None:
+                return Text(_with_unit(done, unit))
+            return Text(_with_unit(f"{done}/{format_amount(task.total, unit)}", unit))
+
+    class Rate(ProgressColumn):
+        def render(self, task: Any) -> Text:
+            speed = task.finished_speed or task.speed
+            if speed is None:
+                return Text("")
+            unit = task.fields["unit"]
+            return Text(_with_unit(format_amount(speed, unit), unit) + "/s")
+
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=16),
+        Done(),
+        Rate(),
+        TimeRemainingColumn(compact=True),
+        console=Console(stderr=True, highlight=False),
+        transient=True,
+        refresh_per_second=5,
+    )
+
+
+def _with_unit(amount: str, unit: str) -> str:
+    return f"{amount}B" if unit == "B" else f"{amount} {unit}"
+
+
+def format_amount(value: float, unit: str) -> str:
+    """A count short enough for a bar: `1234567` → `1.2 M`, and `1.2 M` + `B` for bytes.
+
+    >>> format_amount(345_270_564, "B"), format_amount(24_000, "tokens")
+    ('345.3 M', '24,000')
+    """
+    if unit != "B" and value < 1e6:
+        return f"{value:,.0f}"
+    for prefix in ("", "k", "M", "G"):
+        if abs(value) < 1000:
+            return f"{value:.1f} {prefix}" if prefix else f"{value:.0f} "
+        value /= 1000
+    return f"{value:.1f} T"
+
+
+def _stderr_is_terminal() -> bool:
+    try:
+        return sys.stderr.isatty()
+    except (AttributeError, ValueError):
+        return False

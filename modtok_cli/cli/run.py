@@ -1,0 +1,145 @@
+"""From an exception to one line and an exit status.
+
+0 done, 1 the work failed, 2 wrong usage, 130 Ctrl-C. A closed pipe is no failure: whoever
+reads had enough. A traceback is shown with --debug (or MODTOK_DEBUG=1) and never else.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from modtok_cli.base.errors import Exit, ModtokError
+from modtok_cli.cli.command import ClosedPipe, Interrupted
+from modtok_cli.cli.output import one_line, output_error
+from modtok_cli.cli.session import Session
+
+
+def run(root: Any, args: Sequence[str]) -> int:
+    """Run the command line `args` (without the program's name) and give its exit status."""
+    session = Session(args=tuple(args))
+    # numpy's linear algebra keeps a thread a core, which spin while our kernels need the
+    # cores: 5% of the time of bpe-seq on two of them. No command multiplies matrices in numpy.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    try:
+        status = _invoke(root, session)
+        _flush()
+    except (ClosedPipe, BrokenPipeError):
+        _abandon_output()
+        return Exit.OK
+    except (Interrupted, KeyboardInterrupt):
+        _say("modtok: interrupted; nothing half-written was left")
+        return Exit.INTERRUPTED
+    except BaseException as error:
+        if isinstance(error, SystemExit):
+            raise
+        if type(error).__name__ == "NoArgsIsHelpError":  # `modtok`, `modtok corpus`
+            print(error, file=sys.stderr)
+            return Exit.USAGE
+        status, message = explain(error, root, session)
+        if _wants_traceback(session) and status != Exit.USAGE:
+            traceback.print_exception(error)
+        _say(f"modtok: error: {message}")
+        _abandon_output()
+    return status
+
+
+def _invoke(root: Any, session: Session) -> int:
+    status = root.main(
+        args=list(session.args), prog_name="modtok", standalone_mode=False, obj=session
+    )
+    return status if isinstance(status, int) else Exit.OK
+
+
+def explain(error: BaseException, root: Any, session: Session) -> tuple[int, str]:
+    """Exit status and the one line for `error`."""
+    if isinstance(error, ModtokError):
+        wants_help = error.exit_code == Exit.USAGE and error.remedy is None
+        return error.exit_code, str(error) + (_see_help(session.label) if wants_help else "")
+    if hasattr(error, "format_message"):  # the framework's own errors
+        return Exit.USAGE, _explain_usage(error, root, session)
+    if isinstance(error, MemoryError):
+        return Exit.FAILED, "out of memory; use fewer languages or threads, or a smaller -k"
+    if isinstance(error, OSError) and error.strerror:
+        if error.errno == errno.ENOSPC and not error.filename:
+            return Exit.FAILED, str(output_error(error))
+        where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
+        return Exit.FAILED, f"{where}{error.strerror}"
+    kind = type(error).__name__
+    return Exit.FAILED, f"internal error ({kind}: {error}); run again with --debug and report it"
+
+
+def _see_help(label: str) -> str:
+    return f'; try "{label} --help"'
+
+
+def _explain_usage(error: Any, root: Any, session: Session) -> str:
+    """The framework's message, with the place that a bad value came from."""
+    message = error.format_message().rstrip(".").replace("Value error, ", "")
+    ctx, param = getattr(error, "ctx", None), getattr(error, "param", None)
+    if ctx is not None and param is not None:
+        message = _origin(ctx, param) + message
+    return str(message) + _see_help(_command_of(root, session.args))
+
+
+def _command_of(root: Any, args: Sequence[str]) -> str:
+    """`modtok corpus count` for `corpus count --lnags fr`; errors do not always know."""
+    words, here = ["modtok"], root
+    for word in args:
+        here = getattr(here, "commands", {}).get(word)
+        if here is None:
+            break
+        words.append(word)
+    return " ".join(words)
+
+
+def _origin(ctx: Any, param: Any) -> str:
+    source = ctx.get_parameter_source(param.name)
+    if source is None:
+        return ""
+    if source.name == "DEFAULT_MAP":
+        return "modtok.toml: "
+    if source.name == "ENVIRONMENT":
+        return f"{param.envvar or f'{ctx.auto_envvar_prefix}_{param.name.upper()}'}: "
+    return ""
+
+
+def _wants_traceback(session: Session) -> bool:
+    return session.debug or os.environ.get("MODTOK_DEBUG", "").lower() in {"1", "true", "yes", "on"}
+
+
+def _say(message: str) -> None:
+    with suppress(OSError, ValueError, AttributeError):  # nobody listens: the status still tells
+        print(one_line(message), file=sys.stderr, flush=True)
+
+
+def _flush() -> None:
+    """Bring out what is buffered while an error can still be reported."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise output_error(error) from error
+
+
+def _abandon_output() -> None:
+    """Point a standard stream that refuses data at nothing.
+
+    The interpreter flushes both when it ends; on a closed pipe or a full disk it would
+    complain and change the exit status to 120.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            with suppress(OSError, ValueError, AttributeError):
+                nothing = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nothing, stream.fileno())
+                os.close(nothing)

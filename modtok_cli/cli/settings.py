@@ -1,0 +1,183 @@
+"""`modtok.toml`: defaults of a workspace, by command.
+
+Environment variables (`MODTOK_BPE_SEQ_K`) go over it, flags over both; a table of a command
+goes over `[default]`:
+
+    [default]
+    data = "text"
+
+    [bpe-seq]
+    k = 16000
+    langs = ["en", "fi", "fr"]
+
+Everything is checked when a command starts, so that a slip is found before hours of work.
+"""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.cli.options import COMMA_SEPARATED
+from modtok_cli.cli.tree import Node, choices_of, nodes, type_of
+
+FILE = "modtok.toml"
+SHARED_TABLE = "default"
+_TYPES: dict[type, tuple[type, str]] = {
+    bool: (bool, "true or false"),
+    int: (int, "a whole number"),
+    float: (float, "a number"),
+    str: (str, "a string"),
+    Path: (str, "a string"),
+}
+_NAMES = {dict: "a table", list: "a list", str: "a string", bool: "true or false"}
+
+
+def load_settings(root: Any, directory: Path = Path()) -> dict[str, Any]:
+    """Defaults for every command below `root`, nested by its words, from `modtok.toml`.
+
+    Returns {} when the file is not there; e.g. {"bpe-seq": {"k": 16000}}.
+
+    Raises:
+        UsageError: not TOML, an unknown table or key, a value of the wrong type.
+    """
+    path = directory / FILE
+    tables = _read(path)
+    commands = [node for node in nodes(root) if not node.is_group]
+    shared = tables.pop(SHARED_TABLE, {})
+    if not isinstance(shared, dict):
+        raise _wrong(f"[{SHARED_TABLE}]", "a table", shared)
+    result: dict[str, Any] = {}
+    known: set[str] = set()
+    for node in commands:
+        keys = _keys(node)
+        known |= set(keys)
+        mine = _defaults(node, keys, {k: v for k, v in shared.items() if k in keys}, SHARED_TABLE)
+        mine |= _defaults(node, keys, _take(tables, node.path), ".".join(node.path))
+        if mine:
+            _put(result, node.path, mine)
+    _refuse_unknown_tables(tables, commands)
+    for key in shared:
+        if key not in known:
+            raise _unknown(f"[{SHARED_TABLE}]", "key", key, known)
+    return result
+
+
+def _read(path: Path) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(path.read_bytes().decode("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except UnicodeDecodeError as error:
+        raise UsageError("not UTF-8", where=FILE, remedy="save it as UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r"line (\d+)", str(error))
+        where = f"{FILE}:{found[1]}" if found else FILE
+        what = re.sub(r" \(at .*\)$", "", str(error))
+        raise UsageError(f"not TOML: {what}", where=where, remedy="correct it") from error
+    except OSError as error:
+        raise UsageError(f"cannot read: {error.strerror}", where=FILE) from error
+
+
+def _keys(node: Node) -> dict[str, Any]:
+    """Names under which an option can be set, the long ones and the parameter's own."""
+    keys = {}
+    for param in node.command.params:
+        if param.param_type_name == "option" and not param.hidden:
+            for flag in [*param.opts, f"--{param.name}"]:
+                keys[flag.lstrip("-").replace("_", "-")] = param
+    # One letter is a key only where it is the parameter's own name, as k is.
+    return {key: param for key, param in keys.items() if len(key) > 1 or key == param.name}
+
+
+def _take(tables: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    """Take the table of a command out of `tables`, groups that it leaves empty included."""
+    table: Any = tables
+    for word in path[:-1]:
+        table = table.get(word, {})
+        if not isinstance(table, dict):
+            raise _wrong(f"[{word}]", "a table", table)
+    found = table.pop(path[-1], {})
+    if not isinstance(found, dict):
+        raise _wrong(f"[{'.'.join(path)}]", "a table", found)
+    if len(path) > 1 and not table:
+        tables.pop(path[0], None)
+    return found
+
+
+def _put(result: dict[str, Any], path: tuple[str, ...], values: dict[str, Any]) -> None:
+    for word in path[:-1]:
+        result = result.setdefault(word, {})
+    result[path[-1]] = values
+
+
+def _defaults(
+    node: Node, keys: dict[str, Any], values: dict[str, Any], table: str
+) -> dict[str, Any]:
+    """Checked values by parameter name."""
+    result: dict[str, Any] = {}
+    for key, value in values.items():
+        if key not in keys:
+            raise _unknown(f"[{table}]", "key", key, set(keys))
+        param = keys[key]
+        if param.name in result:
+            raise UsageError(f"[{table}] sets {key!r} twice, by two names", where=FILE)
+        annotation = type_of(node.command, param)
+        result[param.name] = _checked(f"[{table}] {key}", param.name, annotation, value)
+    return result
+
+
+def _checked(where: str, name: str, annotation: Any, value: Any) -> Any:
+    if name in COMMA_SEPARATED and isinstance(value, list):
+        return ",".join(_checked(where, "", str, item) for item in value)
+    if get_origin(annotation) is list:
+        if not isinstance(value, list):
+            raise _wrong(where, "a list", value)
+        (item_type,) = get_args(annotation)
+        return [_checked(where, "", item_type, item) for item in value]
+    choices = choices_of(annotation)
+    if choices:
+        if value not in choices:
+            raise UsageError(
+                f"{where}: expected one of {', '.join(choices)}, found {value!r}", where=FILE
+            )
+        return value
+    expected, words = _TYPES[annotation]
+    fits = isinstance(value, expected) and (expected is bool or not isinstance(value, bool))
+    if not fits and not (expected is float and type(value) is int):
+        raise _wrong(where, words, value)
+    return value
+
+
+def _wrong(where: str, expected: str, value: Any) -> UsageError:
+    found = _NAMES.get(type(value), f"{value}")
+    return UsageError(f"{where}: expected {expected}, found {found}", where=FILE)
+
+
+def _unknown(where: str | None, what: str, name: str, known: set[str]) -> UsageError:
+    close = get_close_matches(name, sorted(known), n=1, cutoff=0.5)
+    remedy = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(known))}"
+    place = f"{where}: " if where else ""
+    return UsageError(f"{place}unknown {what} {name!r}", where=FILE, remedy=remedy)
+
+
+def _refuse_unknown_tables(tables: dict[str, Any], commands: list[Node]) -> None:
+    known = {".".join(node.path) for node in commands} | {SHARED_TABLE}
+    groups = {node.path[0] for node in commands if len(node.path) > 1}
+    for name, value in tables.items():
+        if not isinstance(value, dict):
+            raise UsageError(
+                f"{name!r} stands outside any table",
+                where=FILE,
+                remedy=f"put it under [{SHARED_TABLE}] or the table of a command",
+            )
+        if name in groups:
+            name = f"{name}.{next(iter(value))}" if value else name
+            if name in groups:
+                continue
+        raise _unknown(None, "table", name, known)

@@ -1,0 +1,164 @@
+"""The command tree as plain data: what help, man pages, settings and tests are made from."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+
+@dataclass(frozen=True)
+class Line:
+    """One parameter in words.
+
+    heading: `-k, --budget N`; text: its help with the default; value: `N`, or "" for a
+    flag that takes none.
+    """
+
+    name: str
+    is_argument: bool
+    flags: tuple[str, ...]
+    value: str
+    help: str
+    note: str
+
+    @property
+    def heading(self) -> str:
+        """The flags and the value that they take."""
+        return f"{', '.join(self.flags)} {self.value}".strip()
+
+    @property
+    def text(self) -> str:
+        """The help and, in brackets, default and range."""
+        return f"{self.help}  {self.note}".strip()
+
+
+def plain_type(annotation: Any) -> Any:
+    """`Annotated[X | None, …]` → X.
+
+    >>> plain_type(Annotated[int | None, "…"])
+    <class 'int'>
+    """
+    if get_origin(annotation) is Annotated:
+        return plain_type(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        (annotation,) = (part for part in get_args(annotation) if part is not type(None))
+    return annotation
+
+
+@cache
+def _annotations(callback: Any) -> dict[str, Any]:
+    if callback is None:
+        return {}
+    signature = inspect.signature(callback, eval_str=True)
+    return {name: p.annotation for name, p in signature.parameters.items()}
+
+
+def type_of(command: Any, param: Any) -> Any:
+    """The Python type of a parameter, as its function is annotated; str where it is not.
+
+    Read from our own annotations: the framework's notion of types changes with its versions.
+    """
+    return plain_type(_annotations(command.callback).get(param.name, str))
+
+
+def _range_of(command: Any, param: Any) -> tuple[int | None, int | None]:
+    """Smallest and largest value, as its function is annotated."""
+    for extra in get_args(_annotations(command.callback).get(param.name, str))[1:]:
+        if hasattr(extra, "min"):
+            return extra.min, extra.max
+    return None, None
+
+
+def choices_of(annotation: Any) -> tuple[str, ...]:
+    """Values of a Literal, else nothing."""
+    return get_args(annotation) if get_origin(annotation) is Literal else ()
+
+
+def describe(param: Any, ctx: Any) -> Line:
+    """Words for `param` of the command of `ctx`."""
+    is_argument = param.param_type_name == "argument"
+    annotation = type_of(ctx.command, param)
+    choices = choices_of(annotation)
+    value = param.metavar or "|".join(choices) or param.name.upper()
+    if is_argument:
+        value += "..." if param.nargs == -1 else ""
+        value = value if param.required else f"[{value}]"
+    elif param.is_flag:
+        value = ""
+    flags = sorted([*param.opts, *param.secondary_opts], key=lambda flag: flag.startswith("--"))
+    return Line(
+        name=param.name,
+        is_argument=is_argument,
+        flags=() if is_argument else tuple(flags),
+        value=value,
+        help=param.help or "",
+        note=_note(param, ctx),
+    )
+
+
+def _note(param: Any, ctx: Any) -> str:
+    default = param.get_default(ctx, call=False)
+    parts = []
+    if isinstance(default, (list, tuple)):
+        default = ", ".join(map(str, default)) or None
+    if param.param_type_name == "option" and param.is_flag and param.secondary_opts:
+        # A pair of switches: say which of the two is in force.
+        parts.append(f"default: {(param.opts if default else param.secondary_opts)[0]}")
+    elif default is not None and default is not False:
+        parts.append(f"default: {default}")
+    low, high = _range_of(ctx.command, param)
+    if low is not None:
+        parts.append(f"at least {low}")
+    if high is not None:
+        parts.append(f"at most {high}")
+    return f"[{'; '.join(parts)}]" if parts else ""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One command: its words after `modtok`, the framework's object, its context."""
+
+    path: tuple[str, ...]
+    command: Any
+    ctx: Any
+
+    @property
+    def is_group(self) -> bool:
+        """Whether it only holds other commands."""
+        return hasattr(self.command, "commands")
+
+    @property
+    def summary(self) -> str:
+        """First sentence of the help."""
+        text = inspect.cleandoc(self.command.help or "")
+        return " ".join(text.split("\n\n")[0].split())
+
+    @property
+    def usage(self) -> str:
+        """`[OPTIONS] TEXT...`: what follows the command's name."""
+        words = ["[OPTIONS]"] + [line.value for line in self.lines if line.is_argument]
+        return " ".join(words + (["COMMAND [ARGS]..."] if self.is_group else []))
+
+    @property
+    def lines(self) -> list[Line]:
+        """Every parameter in words, in the order of the help."""
+        params = self.command.get_params(self.ctx)
+        return [describe(param, self.ctx) for param in params if not param.hidden]
+
+
+def nodes(root: Any) -> Iterator[Node]:
+    """The root, then every group and command below it, in the order of the help."""
+
+    def walk(command: Any, path: tuple[str, ...], parent: Any) -> Iterator[Node]:
+        name = path[-1] if path else "modtok"
+        ctx = command.context_class(command, info_name=name, parent=parent)
+        yield Node(path, command, ctx)
+        if hasattr(command, "commands"):
+            for child in command.list_commands(ctx):
+                yield from walk(command.commands[child], (*path, child), ctx)
+
+    yield from walk(root, (), None)

@@ -1,0 +1,102 @@
+"""Running the command line: as a process, or in this one with a stand-in for a room."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modtok_cli.cli.main import command_tree
+from modtok_cli.cli.run import run
+
+Modtok = Callable[..., "subprocess.CompletedProcess[bytes]"]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current directory, without settings from outside."""
+    monkeypatch.chdir(tmp_path)
+    for name in os.environ:
+        if name.startswith("MODTOK_"):
+            monkeypatch.delenv(name)
+    return tmp_path
+
+
+@pytest.fixture
+def modtok(workspace: Path) -> Modtok:
+    """`modtok ARGS…` as a process of its own in the workspace."""
+
+    def call(*args: str, stdin: Any = subprocess.DEVNULL, **options: Any) -> Any:
+        data = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
+        return subprocess.run(
+            [sys.executable, "-m", "modtok_cli", *args],
+            cwd=workspace,
+            capture_output=True,
+            timeout=120,
+            check=False,
+            **data,
+            **options,
+        )
+
+    return call
+
+
+@pytest.fixture
+def here(workspace: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """`modtok ARGS…` in this process: exit status, standard output, standard error."""
+
+    def call(*args: str, root: Any = None) -> tuple[int, str, str]:
+        capfd.readouterr()
+        status = run(root or command_tree(), args)
+        out, err = capfd.readouterr()
+        return status, out, err
+
+    return call
+
+
+class StandIn:
+    """Takes the place of one function of a room and keeps what it was called with."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+        self.args: tuple[Any, ...] = ()
+        self.kwargs: dict[str, Any] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.args, self.kwargs = args, kwargs
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[..., StandIn]:
+    """`stand_in("modtok_cli.measure.nsl", "nsl", answer)`."""
+
+    def put(module: str, name: str, answer: Any = None) -> StandIn:
+        function = StandIn(answer)
+        fake = types.ModuleType(module)
+        setattr(fake, name, function)
+        monkeypatch.setitem(sys.modules, module, fake)
+        return function
+
+    return put
+
+
+class FakeReport:
+    """Looks like a `BuildReport`."""
+
+    output = Path("tokenizer")
+    signature = "0123456789ab"
+
+    def rows(self) -> list[dict[str, object]]:
+        return [
+            {"language": "en", "tokens": 300, "adopted": None, "seconds": 0.25},
+            {"language": "fi", "tokens": 300, "adopted": 290, "seconds": 0.5},
+        ]

@@ -1,0 +1,165 @@
+"""Each command hands its options to the room's function, under the function's own names.
+
+Rooms are replaced by stand-ins here; that the real functions take these arguments is
+checked against their signatures.
+"""
+
+import inspect as python_inspect
+import json
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from .conftest import FakeReport, StandIn
+
+
+def fits(called: StandIn, module: str, name: str) -> None:
+    """The call would be understood by the function that the stand-in stood for."""
+    import sys
+
+    stand_in = sys.modules.pop(module)
+    try:
+        real = getattr(import_module(module), name)
+    finally:
+        sys.modules[module] = stand_in
+    python_inspect.signature(real).bind(*called.args, **called.kwargs)
+
+
+def rest(called: StandIn) -> dict[str, object]:
+    return {key: value for key, value in called.kwargs.items() if key != "progress"}
+
+
+def test_bpe_seq(here, stand_in) -> None:
+    where = ("modtok_cli.build.bpe_seq", "bpe_seq")
+    called = stand_in(*where, FakeReport())
+    status, out, err = here("bpe-seq")
+    assert (status, err) == (0, "")
+    assert [json.loads(line)["language"] for line in out.splitlines()] == ["en", "fi"]
+    assert called.args == (None,)
+    assert rest(called) == {
+        "data": Path("data"),
+        "output": Path("tokenizer"),
+        "k": 24000,
+        "order": "alphabetical",
+        "passes": 1,
+        "unit_counts": "all",
+        "segment": "merges",
+        "append": None,
+        "references": True,
+        "specials": (),
+        "errors": "strict",
+        "threads": None,
+        "force": False,
+    }
+    fits(called, *where)
+    line = "--langs fi,en -k 900 --order given --passes 2 --unit-counts word --segment least"
+    line += " --no-references --special <s> --special </s> --data text -o out --errors skip"
+    line += " --threads 3 --force"
+    assert here("bpe-seq", *line.split(), "--json")[0] == 0
+    assert called.args == (["fi", "en"],)
+    assert rest(called) == {
+        "data": Path("text"),
+        "output": Path("out"),
+        "k": 900,
+        "order": "given",
+        "passes": 2,
+        "unit_counts": "word",
+        "segment": "least",
+        "append": None,
+        "references": False,
+        "specials": ("<s>", "</s>"),
+        "errors": "skip",
+        "threads": 3,
+        "force": True,
+    }
+    here("bpe-seq", "--append", "sv,da")
+    assert called.kwargs["append"] == ["sv", "da"]
+
+
+@pytest.mark.parametrize("passes", ["0", "3"])
+def test_bpe_seq_has_one_or_two_passes(here, passes: str) -> None:
+    assert here("bpe-seq", "--passes", passes)[0] == 2
+
+
+def test_bpe(here, stand_in) -> None:
+    where = ("modtok_cli.build.bpe", "bpe")
+    called = stand_in(*where, FakeReport())
+    assert here("bpe", "--langs", "fr")[0] == 0
+    assert called.args == (["fr"],)
+    assert rest(called) == {
+        "data": Path("data"),
+        "output": None,
+        "k": 24000,
+        "joint": False,
+        "specials": (),
+        "errors": "strict",
+        "threads": None,
+        "force": False,
+    }
+    fits(called, *where)
+    here("bpe", "--joint", "-o", "both", "--special", "<s>")
+    assert called.args == (None,)
+    assert called.kwargs["joint"] is True
+    assert called.kwargs["output"] == Path("both")
+    assert called.kwargs["specials"] == ("<s>",)
+
+
+def test_corpus_count(here, stand_in) -> None:
+    where = ("modtok_cli.text.corpus", "write_counts")
+    called = stand_in(*where, [{"language": "fr", "words": 3}])
+    status, out, _ = here("corpus", "count", "--langs", "fr", "--errors", "replace", "--force")
+    assert (status, json.loads(out)) == (0, {"language": "fr", "words": 3})
+    assert called.args == (["fr"],)
+    assert rest(called) == {
+        "data": Path("data"),
+        "output": Path("counts"),
+        "errors": "replace",
+        "threads": None,
+        "force": True,
+    }
+    fits(called, *where)
+
+
+def test_nsl(here, stand_in) -> None:
+    where = ("modtok_cli.measure.nsl", "nsl")
+    called = stand_in(*where, [{"nsl": 1.0}])
+    line = "nsl -t a -t b@fr x.txt - --references refs --lang fr --errors skip"
+    assert here(*line.split())[0] == 0
+    assert called.args == (["a", "b@fr"], [Path("x.txt"), "-"])
+    assert rest(called) == {"references": Path("refs"), "language": "fr", "errors": "skip"}
+    fits(called, *where)
+
+
+def test_warmup(here, stand_in) -> None:
+    where = ("modtok_cli.cli.warmup", "warmup")
+    called = stand_in(*where)
+    assert here("warmup") == (0, "", "")
+    assert (called.args, rest(called)) == ((), {})
+    fits(called, *where)
+
+
+def test_progress_reaches_the_room(here, stand_in) -> None:
+    called = stand_in("modtok_cli.measure.nsl", "nsl", [])
+    here("nsl", "x.txt", "-t", "a")
+    called.kwargs["progress"].note("a note")
+    with called.kwargs["progress"].task("label", 10, "B") as task:
+        task.advance(1)
+        task.describe("other")
+
+
+def test_quiet_and_verbose_before_and_after_the_command(here, stand_in) -> None:
+    stand_in("modtok_cli.build.bpe_seq", "bpe_seq", FakeReport())
+    assert "MiB" in here("-v", "bpe-seq")[2]
+    assert "MiB" in here("bpe-seq", "--verbose")[2]
+    assert here("-q", "bpe-seq", "-v")[2] == ""
+    assert here("--quiet", "bpe-seq", "-v")[2] == ""
+
+
+def test_long_and_short_names(here, stand_in) -> None:
+    learn = stand_in("modtok_cli.build.bpe_seq", "bpe_seq", FakeReport())
+    here("bpe-seq", "--budget", "300", "--output", "there")
+    assert (learn.kwargs["k"], learn.kwargs["output"]) == (300, Path("there"))
+    measure = stand_in("modtok_cli.measure.nsl", "nsl", [])
+    here("nsl", "x.txt", "--tokenizer", "a")
+    assert measure.args[0] == ["a"]

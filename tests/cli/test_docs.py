@@ -1,0 +1,75 @@
+"""What is written about the command line elsewhere is so, and every flag is tried."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from modtok_cli.cli.main import ORDER, command_tree
+from modtok_cli.cli.tree import nodes
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+TESTS = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_*"))
+FLAGS = {
+    node.path: {f for line in node.lines for f in line.flags} for node in nodes(command_tree())
+}
+
+
+def test_the_readme_names_every_command() -> None:
+    table = README.split("## Commands")[1].split("##")[0]
+    assert set(re.findall(r"`modtok ([a-z -]+)`", table)) == set(ORDER)
+
+
+@pytest.mark.parametrize("file", ["README.md", "examples/demo.sh", "CHANGELOG.md"])
+def test_commands_in_the_docs_exist_with_their_flags(file: str) -> None:
+    text = (ROOT / file).read_text(encoding="utf-8")
+    calls = re.findall(r"\bmodtok ([a-z][a-z-]*(?: [^|`#\n]*)?)", text)
+    found = 0
+    for call in calls:
+        words = call.replace('"', " ").split()
+        path = tuple(words[:2]) if tuple(words[:2]) in FLAGS else tuple(words[:1])
+        if path not in FLAGS:
+            continue  # prose
+        found += 1
+        used = {word for word in words if re.fullmatch(r"--?[a-z][a-z-]*", word)}
+        assert used <= FLAGS[path], call
+    assert found >= 5
+
+
+def test_every_flag_is_in_some_test() -> None:
+    framework = {"--install-completion", "--help"}
+    every = {flag for flags in FLAGS.values() for flag in flags if flag.startswith("--")}
+    untried = {flag for flag in every - framework if not re.search(f"{flag}\\b", TESTS)}
+    assert untried == set()
+
+
+def test_make_venv_says_what_is_missing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["/bin/sh", str(ROOT / ".ci" / "make-venv.sh"), "venv"],
+        cwd=tmp_path,
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "needs Python 3.11 or newer" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_make_help_names_every_target() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
+    assert targets is not None
+    done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for target in targets[1].split():
+        assert f"  make {target} " in done.stdout
+
+
+def test_ci_runs_lint_and_test() -> None:
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    assert "make lint test" in script.read_text(encoding="utf-8")

@@ -1,0 +1,177 @@
+"""slice, generate, export, latency and memory: what they hand on, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.cli.inference_options import sides
+
+from .conftest import StandIn
+
+PART = {"part": "all", "bytes": 2, "full_bytes": 4, "saved": 0.5}
+
+
+def room(monkeypatch: pytest.MonkeyPatch, module: str, **things: Any) -> Any:
+    """A module in the place of one that imports torch, and nothing asked of the machine."""
+    fake = types.ModuleType(f"modtok_cli.inference.{module}")
+    for name, thing in things.items():
+        setattr(fake, name, thing)
+    monkeypatch.setitem(sys.modules, fake.__name__, fake)
+    for command in ("slice", "generate", "export", "latency"):
+        path = f"modtok_cli.cli.commands.{command}"
+        monkeypatch.setattr(sys.modules[path], "require_models", lambda: None)
+    return fake
+
+
+class SliceReport:
+    output = Path("fr-en")
+    facts = types.SimpleNamespace(signature="abc", step=7)
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [PART]
+
+
+def test_slice(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = room(monkeypatch, "slice", slice_model=StandIn(SliceReport())).slice_model
+    line = "slice runs/a --langs fr,en -o fr-en --step 7 --numbers bfloat16 --modular t --force"
+    status, out, _ = here(*line.split(), "--json")
+    assert (status, json.loads(out)) == (0, PART)
+    assert made.args == (Path("runs/a"),)
+    assert (made.kwargs["inputs"], made.kwargs["outputs"]) == (["fr", "en"], ["fr", "en"])
+    assert (made.kwargs["step"], made.kwargs["dtype"]) == (7, "bfloat16")
+    assert (made.kwargs["tokenizer"], made.kwargs["force"]) == (Path("t"), True)
+    assert here("slice", "s", "--add", "fi", "--from", "runs/b")[0] == 0
+    assert (made.kwargs["add"], made.kwargs["run"]) == (["fi"], Path("runs/b"))
+    assert made.kwargs["output"] == Path("s")
+    assert here("slice", "--out", "fr", "-o", "s")[0] == 0
+    assert (made.kwargs["inputs"], made.kwargs["outputs"]) == (["full"], ["fr"])
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("slice runs/a -o s", "which languages?"),
+        ("slice runs/a --langs fr", "where to?"),
+        ("slice runs/a --langs fr --in en -o s", "--langs names both sides"),
+        ("slice s --add fi --langs fr", "--add widens a slice on both sides"),
+        ("slice runs/a --langs fr,,en -o s", "has an empty entry"),
+        ("generate", "no prompt"),
+        ("generate --in fr, hello", "--in 'fr,' has an empty entry"),
+        ("memory text.txt", "by which tokenizer?"),
+        ("memory --scale 3b", "no model is called '3b'"),
+        ("memory --of nowhere", "nowhere: is no run"),
+        ("memory -t tokenizer@each", "depends on the text"),
+    ],
+)
+def test_wrong_usage(here: Any, line: str, said: str) -> None:
+    status, out, err = here(*line.split())
+    assert (status, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_sides() -> None:
+    assert sides("fr,en", None, None) == (["fr", "en"], None)
+    assert sides(None, "en", "fr") == (["en"], ["fr"])
+    assert sides(None, None, "fr") == (["full"], ["fr"])
+    assert sides(None, None, None) == (None, None)
+    with pytest.raises(UsageError):
+        sides("fr", None, "fr")
+
+
+ROW = {
+    "prompt": "Il",
+    "text": " était",
+    "langs": ["fr"],
+    "output_langs": ["fr"],
+    "routed": True,
+    "lead": 12.5,
+    "prompt_tokens": 1,
+    "tokens": 2,
+    "reason": "length",
+    "looks_like": "it",
+    "own_tokens": 1,
+}
+
+
+class Generator:
+    """In place of a model: says what it is told to say."""
+
+    made: tuple[Any, ...] = ()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        type(self).made = (args, kwargs)
+
+    def answer(self, prompts: Any, options: Any, listener: Any) -> list[dict[str, Any]]:
+        if listener is not None:
+            listener(0, " ét")
+            listener(0, "ait")
+        return [{**ROW, "prompt": prompts[0].text, "options": options}]
+
+
+def test_generate(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def prompt(text: str) -> Any:
+        return types.SimpleNamespace(text=text)
+
+    room(monkeypatch, "generate", Generator=Generator, Prompt=prompt)
+    room(monkeypatch, "sampling", Options=lambda **said: said)
+    status, out, err = here("generate", "--langs", "auto", "Il")
+    assert (status, out) == (0, " était\n")
+    assert "fr (chosen by the prompt, ahead by 12.5 bits); 1 tokens read, 2 written" in err
+    assert "looks like it, whose own subtokenizer would read it in 1" in err
+    assert Generator.made[0] == (Path("runs/latest"), ["auto"], None)
+    line = (
+        "generate --run s --max-tokens 5 --temperature 0.5 --top-p 0.9 --min-p 0.1 --stop x "
+        "--seed 3 --batch 2 --references r --json"
+    )
+    status, out, _ = here(*line.split(), "Il")
+    assert status == 0
+    assert json.loads(out)["options"] == {
+        "most": 5,
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "min_p": 0.1,
+        "stop": ["x"],
+        "seed": 3,
+    }
+    assert Generator.made[1]["references"] == Path("r")
+
+
+def test_export(here: Any, monkeypatch: pytest.MonkeyPatch, workspace: Path) -> None:
+    report = types.SimpleNamespace(
+        output=Path("m.gguf"), bytes=10, vocabulary=600, lines=4, different=1
+    )
+    made = room(monkeypatch, "export", export=StandIn(report)).export
+    (workspace / "fr.txt").write_text("un\ndeux\n")
+    line = "export s --format gguf --probe fr.txt --inexact --numbers float32"
+    status, out, err = here(*line.split())
+    assert (status, out) == (0, "")
+    assert "3 of 4 probe lines get the same ids" in err
+    assert made.args == (Path("s"), Path("s.gguf"))
+    assert (made.kwargs["probe"], made.kwargs["inexact"]) == (["un", "deux"], True)
+    assert made.kwargs["dtype"] == "float32"
+
+
+def test_memory_is_the_papers_table(here: Any) -> None:
+    status, out, _ = here("memory", "--scale", "1b", "--scale", "30b", "--tied", "--json")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert status == 0
+    assert [round(100 * row["saved"]) for row in rows] == [0, 31, 0, 5]
+
+
+def test_latency(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"model": "tiny", "tokenizer": "t", "forward_ratio": 1.0}
+    made = room(monkeypatch, "latency", latency=StandIn([row])).latency
+    monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))
+    status, out, _ = here("latency", "fr.txt", "--scale", "tiny", "--lines", "3", "--json")
+    assert (status, json.loads(out)) == (0, row)
+    assert made.args == (["tokenizer", "tokenizer@each"], [Path("fr.txt")])
+    assert made.kwargs["lines"] == 3
+    assert list(made.kwargs["models"]) == ["tiny"]

@@ -1,0 +1,224 @@
+"""fairness, origin, bpe-concat, bpe-parity, the studies and report on the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .test_commands import fits, rest
+
+SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
+LANGUAGES = ["el", "en", "fr"]
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with a tokenizer of k = 500 in three languages, and parallel text."""
+    place = tmp_path_factory.mktemp("workspace")
+    for folder, suffix in (("data", "jsonl"), ("parallel", "txt")):
+        (place / folder).mkdir()
+        for language in LANGUAGES:
+            shutil.copy(SAMPLE / folder / f"{language}.{suffix}", place / folder)
+    command = [sys.executable, "-m", "modtok_cli", "bpe-seq", "-k", "500"]
+    subprocess.run(command, cwd=place, capture_output=True, check=True)
+    return place
+
+
+@pytest.fixture
+def at(learned: Path, monkeypatch: pytest.MonkeyPatch, here: Any) -> Any:
+    monkeypatch.chdir(learned)
+    return here
+
+
+def rows(out: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_fairness(at, learned: Path) -> None:
+    line = "fairness -t tokenizer -t tokenizer@each parallel --pivot fr --plot fair.svg"
+    status, out, err = at(*line.split())
+    assert status == 0
+    assert err.endswith("wrote fair.svg\n")
+    found = rows(out)
+    assert [row["kind"] for row in found] == ["language"] * 6 + ["tokenizer"] * 2
+    assert {row["pivot"] for row in found} == {"fr"}
+    picture = (learned / "fair.svg").read_text()
+    assert "Parity premium over fr" in picture
+    assert "tokenizer@each" in picture
+
+
+def test_fairness_and_origin_hand_their_options_on(here, stand_in) -> None:
+    where = ("modtok_cli.measure.fairness", "fairness")
+    called = stand_in(*where, [])
+    line = "fairness -t a -t b x y --pivot fi --references r --lang en --errors skip"
+    assert here(*line.split())[0] == 0
+    assert called.args == (["a", "b"], [Path("x"), Path("y")])
+    assert rest(called) == {
+        "pivot": "fi", "references": Path("r"), "language": "en", "errors": "skip",
+    }  # fmt: skip
+    fits(called, *where)
+    where = ("modtok_cli.measure.origin", "origin")
+    called = stand_in(*where, [])
+    assert here("origin", "x", "-t", "d@en,fi", "--lang", "fi")[0] == 0
+    assert called.args == ("d@en,fi", [Path("x")])
+    assert rest(called) == {"language": "fi", "errors": "strict"}
+    fits(called, *where)
+
+
+def test_plots_as_text_and_png_and_wrong_names(at, learned: Path) -> None:
+    status, out, err = at("nsl", "-t", "tokenizer@each", "parallel", "--plot", "-")
+    assert status == 0
+    assert len(rows(out)) == 3  # standard output holds data and nothing else
+    assert "● tokenizer@each" in err
+    assert at("origin", "parallel", "--plot", "origin.png")[0] == 0
+    assert (learned / "origin.png").read_bytes().startswith(b"\x89PNG")
+    status, out, err = at("origin", "parallel", "--plot", "origin.pdf")
+    assert (status, out) == (2, "")
+    assert "ends in .svg or .png" in err
+
+
+def test_tables_for_the_eye(learned: Path) -> None:
+    """On a terminal: tables on standard error, nothing on standard output."""
+    pty = pytest.importorskip("pty")
+    for line, heading in (
+        ("fairness parallel", "Over all languages"),
+        ("study scaling --orders 1 -k 400 -o t.jsonl", "Size of T"),
+    ):
+        main, other = pty.openpty()
+        done = subprocess.run(
+            [sys.executable, "-m", "modtok_cli", *line.split()],
+            cwd=learned, stdin=subprocess.DEVNULL, stdout=other, stderr=subprocess.PIPE,
+            env={**os.environ, "COLUMNS": "100"}, check=True,
+        )  # fmt: skip
+        os.close(other)
+        os.close(main)
+        assert heading in done.stderr.decode()
+
+
+def test_bpe_concat(at, learned: Path) -> None:
+    line = "bpe-concat tokenizer/references/en.json tokenizer/references/fr.json"
+    status, out, err = at(*line.split())
+    assert status == 0
+    assert "can never be formed" in err
+    from tokenizers import Tokenizer
+
+    loaded = Tokenizer.from_str(out)
+    assert loaded.decode(loaded.encode("C’est l’été.").ids) == "C’est l’été."
+    assert at(*line.split(), "-o", "en-fr.json")[0] == 0
+    assert (learned / "en-fr.json").read_text(encoding="utf-8") == out
+    assert at(*line.split(), "-o", "en-fr.json")[0] == 2
+    assert at(*line.split(), "-o", "en-fr.json", "--force")[0] == 0
+    assert rows(at("nsl", "-t", "en-fr.json", "parallel/fr.txt")[1])[0]["nsl"] > 1
+    assert at("bpe-concat", "tokenizer/references/en.json")[0] == 2
+
+
+def test_bpe_parity(at, learned: Path) -> None:
+    from modtok_cli.build.bpe_parity import parity_trainer
+
+    line = "bpe-parity parallel --langs en,fr -k 700 -o parity.json"
+    status, out, err = at(*line.split())
+    if parity_trainer() is None:
+        assert status == 1
+        assert "install a newer one" in err
+        return
+    assert status == 0
+    assert rows(out)[0]["tokens"] == 700
+    assert at(*line.split())[0] == 2
+    (row, *_) = rows(at("fairness", "-t", "parity.json", "parallel")[1])
+    assert (row["size"], row["measured_on"], row["lossy_lines"]) == (700, "words", 0)
+    status, _, err = at("bpe-parity", "parallel", "--langs", "en,fi", "-o", "x.json")
+    assert status == 2
+
+
+def test_bpe_parity_without_the_trainer(at, monkeypatch) -> None:
+    from tokenizers import trainers
+
+    monkeypatch.delattr(trainers, "ParityBpeTrainer", raising=False)
+    status, _, err = at("bpe-parity", "parallel", "-o", "y.json")
+    assert status == 1
+    assert "no trainer for parity-aware BPE; install a newer one" in err
+
+
+STUDIES = {
+    "orders": "study orders parallel --orders 2 --seed 7 --no-joint",
+    "combos": "study combos parallel --orders 2 --sample 2",
+    "scaling": "study scaling --orders 2",
+    "budget": "study budget parallel --budgets 400,500",
+}
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_studies(name: str, at, learned: Path) -> None:
+    line = [*STUDIES[name].split(), "-k", "500", "--langs", "en,fr"]
+    status, out, err = at(*line, "--plot", f"{name}.svg")
+    assert status == 0
+    assert f"wrote {name}.svg" in err
+    saved = (learned / "studies" / f"{name}.jsonl").read_text().splitlines()
+    head = json.loads(saved[0])
+    assert [json.loads(text) for text in saved[1:]] == rows(out)
+    assert head["command"] == " ".join(["modtok", *line])
+    status, again, err = at(*line)
+    assert (status, again) == (0, out)
+    assert "finished already" in err
+    other = [word if word != "500" else "501" for word in line]
+    assert at(*other)[0] == 2
+    assert at(*line, "--force")[1] == out
+
+
+def test_study_options_reach_the_room(here, stand_in) -> None:
+    where = ("modtok_cli.measure.study.combos", "study_combos")
+    called = stand_in(*where, [])
+    line = "study combos x -k 900 --orders 3 --sample 9 --seed 4 --data d -o o.jsonl --threads 2"
+    status = here(*line.split(), "--errors", "skip", "--langs", "fi,en")[0]
+    assert status == 0
+    assert called.args == ([Path("x")], ["fi", "en"])
+    kept = rest(called)
+    assert kept.pop("command").startswith("modtok study combos x -k 900")
+    assert kept == {
+        "data": Path("d"), "output": Path("o.jsonl"), "k": 900, "orders": 3, "sample": 9,
+        "seed": 4, "errors": "skip", "threads": 2, "force": False,
+    }  # fmt: skip
+    fits(called, *where)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "study budget parallel --budgets 400,x",
+        "study budget parallel --budgets ,",
+        "study orders parallel --orders 0",
+        "study combos parallel --sample 0",
+        "study orders parallel --langs en,xx",
+        "study cost parallel --plot x",
+    ],
+)
+def test_wrong_usage(line: str, at) -> None:
+    assert at(*line.split())[0] == 2
+
+
+def test_study_cost(at) -> None:
+    status, out, _ = at("study", "cost", "-t", "tokenizer@each", "parallel", "--plot", "-")
+    assert status == 0
+    found = rows(out)
+    assert len(found) == 3 * 6
+    assert found[0]["cost"] == found[0]["nsl"] * found[0]["step"]
+
+
+def test_report(at, learned: Path) -> None:
+    (learned / "results").mkdir(exist_ok=True)
+    (learned / "results" / "nsl.jsonl").write_text(at("nsl", "-t", "tokenizer@each", "parallel")[1])
+    status, out, err = at("report", ".", "-o", "report.html")
+    assert status == 0
+    assert err.endswith("wrote report.html\n")
+    assert "Tokens against monolingual tokenizers" in {row["section"] for row in rows(out)}
+    assert "modtok nsl -t tokenizer@each parallel" in (learned / "report.html").read_text()
+    assert at("report", "-o", "report.html")[0] == 2
+    assert at("report", "--force")[0] == 0
+    assert at("report", "nowhere", "-o", "r.html")[0] == 1

@@ -1,0 +1,148 @@
+"""Data on standard output, everything for the eye on standard error."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from modtok_cli.cli.output import format_value, one_line
+from modtok_cli.cli.progress import format_amount
+
+from .test_run import TOY
+from .toy import toy
+
+Terminal = Callable[..., tuple[str, str]]
+
+
+def read_all(handle: int) -> str:
+    data = b""
+    try:
+        while piece := os.read(handle, 1 << 16):
+            data += piece
+    except OSError:
+        pass  # a terminal whose other end is closed says EIO, not end of file
+    os.close(handle)
+    return data.decode().replace("\r\n", "\n")
+
+
+@pytest.fixture
+def terminal() -> Terminal:
+    """Run the toy with a terminal of 80 columns at standard output, standard error, or both.
+
+    Gives what came on each; what is no terminal is a pipe.
+    """
+
+    def call(*args: str, out: bool, err: bool, **environment: str) -> tuple[str, str]:
+        leaders: dict[str, int] = {}
+        followers: dict[str, int] = {}
+        for name, wanted in (("stdout", out), ("stderr", err)):
+            # (leader, follower) and (read, write): we hold the first, the toy the second.
+            leaders[name], followers[name] = pty.openpty() if wanted else os.pipe()
+        process = subprocess.Popen(
+            [*TOY, *args],
+            stdin=subprocess.DEVNULL,
+            stdout=followers["stdout"],
+            stderr=followers["stderr"],
+            env={**os.environ, "COLUMNS": "80", "TERM": "xterm", **environment},
+        )
+        for name in ("stdout", "stderr"):
+            os.close(followers[name])
+        # Both at once: a terminal holds few bytes, and whoever writes more waits for a reader.
+        with ThreadPoolExecutor(2) as pool:
+            texts = list(pool.map(read_all, (leaders["stdout"], leaders["stderr"])))
+        assert process.wait(timeout=60) == 0
+        return texts[0], texts[1]
+
+    return call
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+
+
+def test_piped_rows_are_json_lines(here) -> None:
+    status, out, err = here("good", root=toy())
+    assert status == 0
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert rows[0] == {"language": "[fr]", "nsl": 1.01449, "ids": 340147}
+    assert rows[1] == {"language": "ελ", "nsl": None}
+    assert err == "a note\nmodtok: warning: a warning\n"
+
+
+def test_quiet_leaves_warnings_and_data(here) -> None:
+    status, out, err = here("good", "-q", root=toy())
+    assert status == 0
+    assert out.count("\n") == 2
+    assert err == "modtok: warning: a warning\n"
+
+
+def test_on_a_terminal_rows_are_a_table_on_standard_error(terminal: Terminal) -> None:
+    out, err = terminal("good", out=True, err=True)
+    assert out == ""
+    lines = [line.rstrip() for line in plain(err).splitlines()]
+    assert "Toy" in lines
+    assert any(line.split() == ["[fr]", "1.014", "340,147"] for line in lines)
+    assert any(line.split() == ["ελ", "–", "–"] for line in lines)
+
+
+def test_json_on_a_terminal(terminal: Terminal) -> None:
+    out, err = terminal("good", "--json", out=True, err=True)
+    assert [json.loads(line)["language"] for line in out.splitlines()] == ["[fr]", "ελ"]
+    assert "Toy" not in err
+
+
+def test_no_color(terminal: Terminal) -> None:
+    assert "\x1b[" in terminal("good", out=True, err=True)[1]
+    coloured = re.compile(r"\x1b\[[0-9;]*3[0-9]")
+    assert not coloured.search(terminal("good", out=True, err=True, NO_COLOR="1")[1])
+    assert not coloured.search(terminal("bars", out=False, err=True, NO_COLOR="1")[1])
+    assert coloured.search(terminal("bars", out=False, err=True)[1])
+
+
+def test_bars_on_a_terminal(terminal: Terminal) -> None:
+    out, err = terminal("bars", out=False, err=True)
+    assert out == "done\n"
+    assert "counting fr" in err
+    assert "half of it" in err
+    assert "MB" in err
+
+
+def test_bars_of_many_threads(terminal: Terminal) -> None:
+    out, err = terminal("threads", out=False, err=True)
+    assert out == "done\n"
+    assert "\x1b[?25h" in err.rsplit("\x1b[?25l", 1)[1]  # the cursor is back in the end
+
+
+def test_no_bars_elsewhere_nor_with_quiet(terminal: Terminal) -> None:
+    assert terminal("bars", out=True, err=False) == ("done\n", "half of it\n")
+    assert terminal("bars", "-q", out=True, err=True) == ("done\n", "")
+
+
+@pytest.mark.parametrize(
+    ("value", "form", "text"),
+    [
+        (1.0145, "ratio", "1.014"),
+        (0, "int", "0"),
+        (1234567, "int", "1,234,567"),
+        (float("nan"), "ratio", "–"),
+        (12.34, "seconds", "12.3 s"),
+        (999, "bytes", "999 B"),
+        (24_503_043, "bytes", "24.5 MB"),
+        (3e15, "bytes", "3000.0 TB"),
+        (["en", "fi"], "text", "en, fi"),
+    ],
+)
+def test_format_value(value: object, form: str, text: str) -> None:
+    assert format_value(value, form) == text  # type: ignore[arg-type]
+
+
+def test_amounts_and_lines() -> None:
+    assert format_amount(999_999, "tokens") == "999,999"
+    assert format_amount(2_500_000, "tokens") == "2.5 M"
+    assert format_amount(12, "B") == "12 "
+    assert one_line("a\r\n b\x00é\u202e") == "a b\\x00é\\u202e"

@@ -1,0 +1,189 @@
+"""pretrain and study sampling: options handed on, plans, launching, and a real run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.pretrain.config import Settings
+
+from .conftest import StandIn
+
+SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
+ROW = {"language": "fi", "bits_per_byte": 2.5, "nats_per_token": 5.0, "tokens": 9, "bytes": 20}
+
+
+def words(line: str) -> list[str]:
+    return line.split()
+
+
+FLAGS = words("""
+    --sampling full --p 0.25 --mix en=0.5 --mix-rest uniform --langs fi,en --model small
+    --steps 7 --batch-size 4 --micro-batch 2 --seq-length 64 --lr 0.01 --warmup 3 --seed 5
+    --tp 2 --update dense --tied --recompute --dtype bfloat16 --eval-every 2 --save-every 3
+    --workers 0 --tensorboard --name one --data text --tokenizer other --runs out
+    --errors skip
+""")
+
+
+class Report:
+    output = Path("runs/one")
+    step = 7
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [ROW]
+
+
+@pytest.fixture
+def loop(monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    """In place of training."""
+    monkeypatch.delenv("RANK", raising=False)
+    fake = types.ModuleType("modtok_cli.pretrain.loop")
+    fake.pretrain = StandIn(Report())  # type: ignore[attr-defined]
+    fake.finish = lambda: None  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, fake.__name__, fake)
+    return fake.pretrain  # type: ignore[attr-defined, no-any-return]
+
+
+def test_defaults(here: Any, loop: StandIn) -> None:
+    status, out, _ = here("pretrain", "--sampling", "sub:2", "--json")
+    assert (status, json.loads(out)) == (0, ROW)
+    assert loop.args == (Settings(),)
+    assert (loop.kwargs["resume"], loop.kwargs["force"]) == (False, False)
+
+
+def test_every_option(here: Any, loop: StandIn) -> None:
+    assert here("pretrain", *FLAGS, "--resume", "--force")[0] == 0
+    assert loop.args == (
+        Settings(
+            sampling="full",
+            p=0.25,
+            mix="en=0.5",
+            mix_rest="uniform",
+            langs=("en", "fi"),
+            model="small",
+            steps=7,
+            batch_size=4,
+            micro_batch=2,
+            seq_length=64,
+            lr=0.01,
+            warmup=3,
+            seed=5,
+            tp=2,
+            update="dense",
+            tied=True,
+            recompute=True,
+            dtype="bfloat16",
+            eval_every=2,
+            save_every=3,
+            workers=0,
+            tensorboard=True,
+            name="one",
+            data=Path("text"),
+            tokenizer=Path("other"),
+            runs=Path("out"),
+            errors="skip",
+        ),
+    )
+    assert (loop.kwargs["resume"], loop.kwargs["force"]) == (True, True)
+
+
+def test_gpus_start_that_many_ranks(
+    here: Any, loop: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from modtok_cli.pretrain import launch
+
+    started = StandIn(0)
+    monkeypatch.setattr(launch, "launch", started)
+    assert here("pretrain", "--gpus", "8")[0] == 0
+    assert started.args == (("pretrain", "--gpus", "8"), 8)
+    started.answer = 1
+    assert here("pretrain", "--gpus", "8")[0] == 1
+    started.args = ()
+    assert here("pretrain", "--gpus", "1")[0] == 0
+    monkeypatch.setenv("RANK", "3")  # under torchrun this process is a rank already
+    status, out, _ = here("pretrain", "--gpus", "8")
+    assert (status, out, started.args) == (0, "", ())
+    loop.answer = UsageError("no such run")
+    assert here("pretrain")[::2] == (2, "")  # rank 0 says it
+    monkeypatch.setenv("RANK", "0")
+    status, _, err = here("pretrain")
+    assert status == 2
+    assert "no such run" in err
+
+
+def test_without_torch(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib.util
+
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *a: None if name == "megatron" else find(name, *a)
+    )
+    status, _, err = here("pretrain")
+    assert status == 2
+    assert "pip install 'modtok[lm]'" in err
+
+
+def test_study_sampling(here: Any, stand_in: Any, loop: StandIn) -> None:
+    row = {"sampling": "none", "inference": "lang", "language": "fi", "bits_per_byte": 2.0}
+    called = stand_in("modtok_cli.pretrain.study", "study_sampling", [row])
+    status, out, _ = here("study", "sampling", "--json")
+    assert (status, json.loads(out)) == (0, row)
+    assert called.args == (Settings(), ["joint", "none", "full", "sub:1", "sub:2"])
+    assert here(*words("study sampling --regimes none,sub:2 --samples 4 --steps 5 --force"))[0] == 0
+    assert called.args == (Settings(steps=5), ["none", "sub:2"])
+    assert (called.kwargs["samples"], called.kwargs["force"]) == (4, True)
+    assert here("study", "sampling", "--regimes", "none,,full")[0] == 2
+
+
+@pytest.fixture
+def filled(workspace: Path, here: Any) -> Path:
+    """A workspace of two languages with a tokenizer."""
+    (workspace / "data").mkdir()
+    for language in ("en", "fi"):
+        shutil.copy(SAMPLE / "data" / f"{language}.jsonl", workspace / "data")
+    assert here("bpe-seq", "-k", "500", "--no-references", "-q")[0] == 0
+    return workspace
+
+
+def test_dry_run_says_what_it_takes(here: Any, filled: Path) -> None:
+    status, out, _ = here(*words("pretrain --sampling sub:1 --dry-run --json"))
+    rows = {row["part"]: row for row in map(json.loads, out.splitlines())}
+    assert status == 0
+    assert set(rows) == {"backbone", "tables", "active rows", "activations", "logits", "all"}
+    assert rows["backbone"]["parameters"] == rows["all"]["backbone_parameters"] == 738_432
+    assert rows["all"]["bytes"] == sum(r["bytes"] for p, r in rows.items() if p != "all")
+    assert rows["all"]["tokens"] == 300 * 8 * 256
+    assert rows["all"]["step_seconds"] > 0
+    assert not (filled / "runs").exists()
+    paper = here(*words("pretrain --model 2.5b --gpus 8 --tp 2 --sampling none --dry-run --json"))
+    row = json.loads(paper[1].splitlines()[0])
+    assert row["backbone_parameters"] == 2_548_190_208
+    assert row["parameters"] == row["backbone_parameters"] // 2
+    assert row["tokens"] == 300_000 * 64 * 4096
+    assert row["active_rows"] == 500
+    assert here(*words("pretrain --sampling sub:2 --dry-run"))[0] == 2
+    assert here(*words("pretrain --model 2.5b --gpus 8 --tp 8 --dry-run"))[0] == 2
+
+
+def test_a_workspace_trains_with_no_other_flag(modtok: Any, filled: Path) -> None:
+    (filled / "modtok.toml").write_text(
+        "[pretrain]\nsteps = 4\nseq-length = 32\neval-every = 4\n", encoding="utf-8"
+    )
+    done = modtok("pretrain", "--sampling", "sub:1")
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["language"] for row in rows] == ["en", "fi"]
+    assert (filled / "runs" / "latest" / "metrics.jsonl").read_bytes().count(b"\n") == 5
+    two = modtok(*words("pretrain --sampling none --gpus 2 --tp 2 --name two -q"))
+    assert two.returncode == 0, two.stderr
+    assert len(two.stdout.splitlines()) == 2
+    shards = list((filled / "runs" / "two" / "checkpoints" / "step-00000004").glob("shard-*"))
+    assert len(shards) == 2

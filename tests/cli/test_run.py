@@ -1,0 +1,144 @@
+"""How a command ends: one line on standard error, and the exit status."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import hear_ctrl_c
+
+from .toy import toy
+
+TOY = [sys.executable, str(Path(__file__).parent / "toy.py")]
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "line"),
+    [
+        ("work", 1, r"modtok: error: fr.txt:3: not UTF-8 \x1b[31m; pass --errors replace"),
+        ("usage", 2, "modtok: error: unknown language 'xx'; try \"modtok usage --help\""),
+        ("missing", 1, "modtok: error: no/such.txt: No such file or directory"),
+        ("memory", 1, "modtok: error: out of memory; use fewer languages or threads, or a sma"),
+        ("interrupt", 130, "modtok: interrupted; nothing half-written was left"),
+        (
+            "defect",
+            1,
+            "modtok: error: internal error (ZeroDivisionError: division by zero); run again "
+            "with --debug and report it",
+        ),
+        ("nothing", 2, "modtok: error: No such command 'nothing'; try \"modtok --help\""),
+    ],
+)
+def test_one_line_and_status(here, command: str, status: int, line: str) -> None:
+    got, out, err = here(command, root=toy())
+    assert (got, out) == (status, "")
+    assert err.startswith(line)
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "line"),
+    [
+        (["bpe", "--lang", "fr"], 'No such option: --lang (Possible options: --langs); try "mod'),
+        (["bpe", "fr"], 'Got unexpected extra argument(s) (fr); try "modtok bpe --help"'),
+        (["bpe", "-k"], "Option '-k' requires an argument; try \"modtok bpe --help\""),
+        (["bpe", "-k", "x"], "Invalid value for '-k' / '--budget': "),
+        (["bpe", "-k", "256"], "Invalid value for '-k' / '--budget': "),
+        (["bpe", "--threads", "0"], "Invalid value for '--threads': "),
+        (
+            ["bpe", "--errors", "no"],
+            "Invalid value for '--errors': 'no' is not one of 'strict'",
+        ),
+        (["bpe", "--langs", "en,,fi"], "--langs 'en,,fi' has an empty entry; write it as --langs"),
+        (["bpe", "--langs", "en,en"], "--langs names 'en' twice; name it once"),
+        (["bpe-seq", "--append", "sv,"], "--append 'sv,' has an empty entry; write it as --app"),
+        (["nsl"], "Missing argument 'TEXT'; try \"modtok nsl --help\""),
+        (["nsl", "-", "-"], "standard input (-) can be read once only; name it once"),
+        (["bpe_seq"], "No such command 'bpe_seq'. Did you mean 'bpe-seq', 'bpe'?; try \"modtok "),
+        (["corpus", "cuont"], "No such command 'cuont'. Did you mean 'count'?; try \"modtok corp"),
+    ],
+)
+def test_wrong_usage_is_one_line(here, args: list[str], line: str) -> None:
+    status, out, err = here(*args)
+    assert (status, out) == (2, "")
+    assert err.startswith(f"modtok: error: {line}")
+    assert err.count("\n") == 1
+
+
+def test_traceback_only_on_demand(here, monkeypatch: pytest.MonkeyPatch) -> None:
+    status, _, err = here("defect", "--debug", root=toy())
+    assert status == 1
+    assert err.startswith("Traceback")
+    assert "in defect" in err
+    assert err.splitlines()[-1].startswith("modtok: error: internal error")
+    monkeypatch.setenv("MODTOK_DEBUG", "1")
+    assert here("work", root=toy())[2].startswith("Traceback")
+    assert not here("usage", root=toy())[2].startswith("Traceback")
+    monkeypatch.setenv("MODTOK_DEBUG", "0")
+    assert not here("work", root=toy())[2].startswith("Traceback")
+
+
+def shell(line: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line, "toy", *TOY],
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("command", ["endless", "--help", "printed"])
+def test_a_closed_pipe_ends_quietly(command: str) -> None:
+    # `true` reads nothing and is gone at once, also before a short output is flushed.
+    for reader in ("head -1", "true", "sleep 0.3; true"):
+        done = shell(f'"$@" {command} | ({reader})')
+        assert done.returncode == 0
+        assert done.stderr == b""
+
+
+def test_a_closed_standard_error_is_no_failure_either() -> None:
+    done = shell('"$@" good 2>&1 >/dev/null | true')
+    assert done.returncode == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+@pytest.mark.parametrize("command", ["endless", "small", "printed"])
+def test_a_full_disk_under_standard_output(command: str) -> None:
+    done = shell(f'"$@" {command} > /dev/full')
+    assert done.returncode == 1
+    assert done.stderr.decode() == (
+        "modtok: error: standard output: cannot write: No space left on device; "
+        "free space, or write elsewhere\n"
+    )
+
+
+def test_standard_output_closed_from_the_start() -> None:
+    done = shell('"$@" small >&-')
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"modtok: error: standard output is closed")
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_ctrl_c() -> None:
+    process = subprocess.Popen(
+        [*TOY, "sleep"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=hear_ctrl_c,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, b"")
+    assert err == b"modtok: interrupted; nothing half-written was left\n"
+
+
+def test_run_as_module_and_as_script_are_the_same(modtok) -> None:
+    script = Path(sys.executable).with_name("modtok")
+    if not os.access(script, os.X_OK):
+        pytest.fail("the package is not installed with its script")
+    done = subprocess.run([script, "--help"], capture_output=True, check=True)
+    assert done.stdout == modtok("--help").stdout

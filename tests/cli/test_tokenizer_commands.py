@@ -1,0 +1,310 @@
+"""extract, encode, decode, inspect, nsl and corpus on a small real tokenizer."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
+LANGUAGES = ["el", "en", "fr"]
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with three languages of the sample and a tokenizer of k = 500."""
+    place = tmp_path_factory.mktemp("workspace")
+    (place / "data").mkdir()
+    for language in LANGUAGES:
+        shutil.copy(SAMPLE / "data" / f"{language}.jsonl", place / "data")
+        shutil.copy(SAMPLE / "parallel" / f"{language}.txt", place)
+    command = [sys.executable, "-m", "modtok_cli", "bpe-seq", "-k", "500"]
+    done = subprocess.run(command, cwd=place, capture_output=True, check=True)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["language"] for row in rows] == LANGUAGES
+    return place
+
+
+@pytest.fixture
+def at(learned: Path, monkeypatch: pytest.MonkeyPatch, here: Any) -> Any:
+    """`here`, in the workspace, with standard input from a file or from nothing."""
+    monkeypatch.chdir(learned)
+
+    def call(*args: str, stdin: bytes | None = None) -> tuple[int, str, str]:
+        path = learned / "stdin"
+        path.write_bytes(stdin or b"")
+        saved = os.dup(0)
+        source = os.open(path if stdin is not None else os.devnull, os.O_RDONLY)
+        os.dup2(source, 0)
+        os.close(source)
+        try:
+            with open(0, closefd=False) as reader:
+                monkeypatch.setattr(sys, "stdin", reader)
+                return here(*args)
+        finally:
+            os.dup2(saved, 0)
+            os.close(saved)
+            path.unlink()
+
+    return call
+
+
+def rows(out: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_rerun_is_done_at_once_and_other_settings_are_refused(at) -> None:
+    status, out, _ = at("bpe-seq", "-k", "500")
+    assert status == 0
+    assert len(rows(out)) == 3
+    status, out, err = at("bpe-seq", "-k", "501")
+    assert (status, out) == (2, "")
+    assert "--force" in err
+
+
+def test_extract(at, learned: Path) -> None:
+    from tokenizers import Tokenizer
+
+    status, out, err = at("extract", "--langs", "fr,en")
+    assert (status, err) == (0, "")
+    loaded = Tokenizer.from_str(out)
+    assert loaded.decode(loaded.encode("C’est l’été.").ids) == "C’est l’été."
+    assert at("extract", "--langs", "en,fr")[1] == out
+    status, nothing, err = at("extract", "--langs", "fr,en", "-o", "fr-en.json")
+    assert (status, nothing, err) == (0, "", "wrote fr-en.json\n")
+    assert (learned / "fr-en.json").read_text(encoding="utf-8") == out
+    status, _, err = at("extract", "--langs", "fr", "-o", "fr-en.json")
+    assert status == 2
+    assert err == "modtok: error: fr-en.json: is there already; choose another -o, or --force\n"
+    assert at("extract", "--langs", "fr", "-o", "fr-en.json", "--force")[0] == 0
+    assert (learned / "fr-en.json").read_text(encoding="utf-8") != out
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "line"),
+    [
+        (["extract"], 2, "which languages?; name them: modtok extract --langs fr,en"),
+        (["extract", "--langs", "xx"], 2, "the tokenizer has no language 'xx'"),
+        (["extract", "--langs", "fr", "-t", "none"], 1, "none"),
+        (["encode", "--langs", "xx", "fr.txt"], 2, "the tokenizer has no language 'xx'"),
+        (["encode", "-t", "none", "fr.txt"], 2, "no such tokenizer"),
+        (["encode", "-t", "tokenizer@fr", "--langs", "fr", "fr.txt"], 2, "names its languages"),
+        (["encode", "-t", "-"], 2, "text and tokenizer cannot both be standard input"),
+        (["decode", "-t", "-"], 2, "ids and tokenizer cannot both be standard input"),
+        (["decode", "none.txt"], 1, "none.txt: No such file or directory"),
+        (["inspect", "--check", "--find", "x"], 2, "exclude each other"),
+        (["inspect", "--find", "("], 2, "is no regular expression"),
+        (["inspect", "-t", "tokenizer@fr", "--find", "x"], 2, "--find is for modular"),
+        (["inspect", "-t", "tokenizer@fr", "--langs", "fr"], 2, "--langs is for modular"),
+        (["nsl", "none.txt"], 1, "none.txt: no such file"),
+        (["nsl", "fr.txt", "--lang", "de"], 1, "de"),
+        (["corpus", "stats", "fr.txt", "--langs", "fr"], 2, "--langs chooses from the data"),
+        (["corpus", "stats", "--lang", "fr"], 2, "--lang says the language of TEXT"),
+        (["corpus", "count", "--data", "none"], 1, "none: no such directory"),
+    ],
+)
+def test_errors(at, args: list[str], status: int, line: str) -> None:
+    got, out, err = at(*args)
+    assert (got, out) == (status, "")
+    assert line in err
+    assert err.startswith("modtok: error: ")
+    assert err.count("\n") == 1
+
+
+def test_extract_refuses_a_terminal(at, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modtok_cli.cli.commands.extract.is_stdout_terminal", lambda: True)
+    status, out, err = at("extract", "--langs", "fr")
+    assert (status, out) == (2, "")
+    assert "name a file with -o, or pipe it" in err
+
+
+@pytest.mark.parametrize("flags", [[], ["--langs", "fr"], ["--global-ids", "--langs", "el,en"]])
+def test_encode_and_decode_are_inverse(at, learned: Path, flags: list[str]) -> None:
+    text = "Un éléphant,\n\n  zwei ▁Füße\t\u200d🙂 \nΚαλημέρα".encode() + b"\r\n"
+    status, ids, err = at("encode", *flags, stdin=text)
+    assert (status, err) == (0, "")
+    assert len(rows(ids)) == 4
+    assert rows(ids)[1] == {"ids": []}
+    (learned / "ids.jsonl").write_text(ids)
+    status, out, _ = at("decode", *flags, "ids.jsonl")
+    assert (status, out.encode()) == (0, text)
+
+
+def test_encode_tokens_and_the_three_ways_to_write_ids(at) -> None:
+    _, out, _ = at("encode", "--langs", "en", "--tokens", stdin=" the 日\n".encode())
+    tokens = rows(out)[0]["tokens"]
+    assert tokens[0] == " the"
+    assert tokens[-3:] == ["\\xe6", "\\x97", "\\xa5"]
+    _, out, _ = at("encode", "--langs", "en", "--ids", stdin=b"bee\n")
+    ids = rows(out)[0]["ids"]
+    lines = [json.dumps({"ids": ids}), json.dumps(ids), " ".join(map(str, ids))]
+    status, text, _ = at("decode", "--langs", "en", stdin="\n".join(lines).encode())
+    assert (status, text) == (0, "bee\nbee\nbee\n")
+    assert rows(at("decode", "--json", "--langs", "en", stdin=lines[1].encode())[1]) == [
+        {"text": "bee"}
+    ]
+
+
+def test_encode_specials(at) -> None:
+    text = b"a<|endoftext|>b\n"
+    plain = rows(at("encode", stdin=text)[1])[0]["ids"]
+    special = rows(at("encode", "--specials", stdin=text)[1])[0]["ids"]
+    assert len(special) == 3
+    assert special[1] == 0
+    assert len(plain) > 3
+
+
+def test_several_texts_in_order(at) -> None:
+    both = at("encode", "en.txt", "fr.txt")[1]
+    assert both == at("encode", "en.txt")[1] + at("encode", "fr.txt")[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"1 x", "no token ids"),
+        (b"{}", "no token ids"),
+        (b'{"ids": [1.5]}', "no token ids"),
+        (b"[true]", "no token ids"),
+        (b"[1", "no token ids"),
+        (b"\xff", "no token ids"),
+        (b"999999", "outside the vocabulary"),
+        (b"-1", "outside the vocabulary"),
+        (b"[99999999999999999999]", "no token ids"),
+        (b"99999999999999999999", "no token ids"),
+    ],
+)
+def test_decode_says_which_line_is_wrong(at, line: bytes, message: str) -> None:
+    status, _, err = at("decode", stdin=b"1 2\n" + line + b"\n")
+    assert status == 1
+    assert err.startswith("modtok: error: stdin:2: ")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_decode_global_ids_of_other_languages(at) -> None:
+    whole = rows(at("encode", "--langs", "el", "--global-ids", "el.txt")[1])
+    line = json.dumps(max((row["ids"] for row in whole), key=max)).encode()
+    status, _, err = at("decode", "--langs", "en", "--global-ids", stdin=line)
+    assert status == 1
+    assert "is not of these languages; decode with more languages" in err
+
+
+def test_inspect(at) -> None:
+    status, out, _ = at("inspect")
+    assert status == 0
+    assert [row["language"] for row in rows(out)] == [*LANGUAGES, "together"]
+    assert [row["tokens"] for row in rows(out)][:3] == [500, 500, 500]
+    two = rows(at("inspect", "--langs", "fr,en")[1])
+    assert [row["language"] for row in two] == ["en", "fr", "together"]
+    assert 500 < two[2]["tokens"] < rows(out)[3]["tokens"]
+    (one,) = rows(at("inspect", "-t", "tokenizer@fr,en")[1])
+    assert (one["tokens"], one["languages"]) == (two[2]["tokens"], ["en", "fr"])
+
+
+def test_inspect_check(at) -> None:
+    status, out, err = at("inspect", "--check", "--langs", "el,fr")
+    assert (status, err) == (0, "")
+    subsets = [row["languages"] for row in rows(out)]
+    assert subsets[:5] == [LANGUAGES, ["el"], ["en"], ["fr"], ["el", "fr"]]
+    assert all(row["sound"] for row in rows(out))
+    (one,) = rows(at("inspect", "--check", "-t", "tokenizer@fr")[1])
+    assert one["sound"]
+
+
+def test_inspect_check_fails_after_the_rows(at, monkeypatch: pytest.MonkeyPatch) -> None:
+    from modtok_cli.modular.inspect import Report, SubsetCheck
+
+    bad = Report((SubsetCheck(("fr",), 500, 240, (), (300,)),))
+    monkeypatch.setattr("modtok_cli.modular.inspect.check", lambda *args, **options: bad)
+    status, out, err = at("inspect", "--check")
+    assert status == 1
+    assert rows(out)[0]["unreachable"] == [300]
+    assert "1 of 1 subsets hold tokens that no text is cut into, the first is fr" in err
+
+
+def test_inspect_find(at) -> None:
+    found = rows(at("inspect", "--find", "^ the$")[1])
+    assert [row["token"] for row in found] == [" the"]
+    assert "en" in found[0]["languages"]
+    assert rows(at("inspect", "--find", "^ the$", "--langs", "el")[1]) == []
+
+
+def test_inspect_difference(at) -> None:
+    (same,) = rows(at("inspect", "tokenizer")[1])
+    assert same["equal"]
+    (other,) = rows(at("inspect", "-t", "tokenizer@en", "tokenizer@en,fr")[1])
+    assert not other["equal"]
+    assert other["only_a"] == []
+    assert other["languages_only_b"] == ["fr"]
+
+
+def test_nsl_of_the_workspace_of_a_name_and_of_a_pipe(at) -> None:
+    status, out, err = at("nsl", "fr.txt", "en.txt")
+    assert (status, err) == (0, "")
+    assert [row["language"] for row in rows(out)] == ["fr", "en"]
+    by_name = rows(at("nsl", "-t", "tokenizer@fr,en", "fr.txt")[1])
+    extracted = at("extract", "--langs", "fr,en")[1].encode()
+    status, out, err = at("nsl", "fr.txt", stdin=extracted)
+    assert (status, err) == (0, "reading the tokenizer from standard input\n")
+    (piped,) = rows(out)
+    assert piped["nsl"] == by_name[0]["nsl"]
+    assert piped["signature"] == by_name[0]["signature"]
+    assert 0.9 < piped["nsl"] < 1.1
+
+
+def test_nsl_of_text_by_pipe(at, learned: Path) -> None:
+    text = (learned / "fr.txt").read_bytes()
+    (piped,) = rows(at("nsl", "-", "--lang", "fr", stdin=text)[1])
+    (named,) = rows(at("nsl", "fr.txt")[1])
+    assert (piped["nsl"], piped["signature"]) == (named["nsl"], named["signature"])
+
+
+def test_the_line_of_the_readme(learned: Path) -> None:
+    modtok = f'"{sys.executable}" -m modtok_cli'
+    line = f"{modtok} extract --langs fr,en | {modtok} nsl fr.txt"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line], cwd=learned, capture_output=True, check=True
+    )
+    (row,) = rows(done.stdout.decode())
+    assert row["language"] == "fr"
+    assert 0.9 < row["nsl"] < 1.1
+
+
+def test_corpus_stats(at) -> None:
+    status, out, _ = at("corpus", "stats", "--samples", "2")
+    assert status == 0
+    assert [row["language"] for row in rows(out)] == LANGUAGES
+    assert all(row["documents"] == 17 and len(row["samples"]) == 2 for row in rows(out))
+    (one,) = rows(at("corpus", "stats", "fr.txt")[1])
+    assert (one["language"], one["documents"], one["samples"]) == ("fr", 114, [])
+    (other,) = rows(at("corpus", "stats", "--lang", "it", "fr.txt")[1])
+    assert other["language"] == "it"
+
+
+def test_corpus_count_and_learning_from_counts(at, learned: Path) -> None:
+    status, out, _ = at("corpus", "count", "--langs", "fr,en")
+    assert status == 0
+    assert sorted(row["language"] for row in rows(out)) == ["en", "fr"]
+    by_counts = ["bpe-seq", "--data", "counts", "-k", "400", "-o", "by-counts"]
+    by_text = ["bpe-seq", "--langs", "en,fr", "-k", "400", "-o", "by-text"]
+    assert at(*by_counts)[0] == at(*by_text)[0] == 0
+    files = [learned / name / "tokenizer.json" for name in ("by-counts", "by-text")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert rows(at("inspect", "-t", "by-counts", "by-text")[1])[0]["equal"]
+
+
+def test_bpe_alone_and_joint(at, learned: Path) -> None:
+    status, out, _ = at("bpe", "--langs", "en,fr", "-k", "400")
+    assert status == 0
+    assert [(row["language"], row["tokens"]) for row in rows(out)] == [("en", 400), ("fr", 400)]
+    assert {path.name for path in (learned / "bpe").iterdir()} == {"en.json", "fr.json"}
+    status, out, _ = at("bpe", "--langs", "en,fr", "-k", "600", "--joint")
+    assert status == 0
+    assert rows(out)[0]["tokens"] == 600
+    measured = rows(at("nsl", "-t", "bpe-joint", "-t", "bpe/fr.json", "fr.txt")[1])
+    assert [row["size"] for row in measured] == [600, 400]

@@ -1,0 +1,140 @@
+"""unigram, unigram-merge and extract --top-k: options handed on, and one small real run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import FakeReport
+from .test_commands import fits, rest
+
+SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
+
+
+def test_unigram(here: Any, stand_in: Any) -> None:
+    where = ("modtok_cli.build.unigram", "unigram")
+    called = stand_in(*where, FakeReport())
+    line = "--langs fi,en -k 900 --joint --special <s> --data text -o out --errors skip"
+    assert here("unigram", *line.split(), "--threads", "3", "--force", "--json")[0] == 0
+    assert called.args == (["fi", "en"],)
+    assert rest(called) == {
+        "data": Path("text"),
+        "output": Path("out"),
+        "k": 900,
+        "joint": True,
+        "specials": ("<s>",),
+        "errors": "skip",
+        "threads": 3,
+        "force": True,
+    }
+    fits(called, *where)
+
+
+def test_unigram_merge(here: Any, stand_in: Any) -> None:
+    where = ("modtok_cli.build.unigram_merge", "unigram_merge")
+    called = stand_in(*where, FakeReport())
+    assert here("unigram-merge")[0] == 0
+    assert rest(called) == {
+        "data": Path("data"),
+        "output": Path("tokenizer"),
+        "k": 24000,
+        "models": None,
+        "init": "uniform",
+        "weights": None,
+        "tolerance": 1e-6,
+        "iterations": 100,
+        "references": True,
+        "specials": (),
+        "errors": "strict",
+        "threads": None,
+        "force": False,
+    }
+    fits(called, *where)
+    line = "--langs fi --models m --init mean --weights fi=2 --tolerance 0.01 --iterations 5"
+    assert here("unigram-merge", *line.split(), "--no-references")[0] == 0
+    assert called.args == (["fi"],)
+    expected = {
+        "models": Path("m"),
+        "init": "mean",
+        "weights": "fi=2",
+        "tolerance": 0.01,
+        "iterations": 5,
+        "references": False,
+    }
+    assert {name: called.kwargs[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    "line", ["--init zero", "--tolerance -1", "--iterations -1", "-k 100", "--langs fi,,en"]
+)
+def test_unigram_merge_refuses(here: Any, line: str) -> None:
+    assert here("unigram-merge", *line.split())[0] == 2
+
+
+def test_defaults_are_the_functions_own() -> None:
+    """The command writes the defaults of EM out, to show them without loading numba."""
+    from modtok_cli.learn.em import ITERATIONS, TOLERANCE
+
+    assert (TOLERANCE, ITERATIONS) == (1e-6, 100)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--top-k", "300"], "--top-k and --on go together"),
+        (["--on", "fi.txt", "--langs", "fi"], "--top-k and --on go together"),
+        (["one", "-t", "two", "--langs", "fi"], "two tokenizers, one and two"),
+        (["none", "--top-k", "300", "--on", "fi.txt"], "none: no such tokenizer"),
+    ],
+)
+def test_extract_refuses(here: Any, arguments: list[str], message: str) -> None:
+    status, out, err = here("extract", *arguments)
+    assert (status, out) == (2, "")
+    assert message in err
+
+
+def test_from_text_to_measurement(here: Any, workspace: Path) -> None:
+    """The issue's commands as written, on the sample text."""
+    (workspace / "data").mkdir()
+    for language in ("en", "fi", "fr"):
+        shutil.copy(SAMPLE / "data" / f"{language}.jsonl", workspace / "data")
+        shutil.copy(SAMPLE / "parallel" / f"{language}.txt", workspace)
+    status, out, _ = here("unigram", "--langs", "en,fi,fr", "-k", "600")
+    assert status == 0
+    assert [json.loads(line)["tokens"] for line in out.splitlines()] == [600] * 3
+    status, out, err = here("unigram-merge", "--langs", "en,fi,fr", "-k", "600")
+    assert status == 0
+    assert "fr: model taken from unigram/fr.json" in err
+    assert "EM 1: log-likelihood" in err
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [row["tokens"] for row in rows] == [600] * 3
+    assert all(row["at_the_floor"] >= 0 for row in rows)
+    assert here("extract", "--langs", "fr", "-o", "fr.model")[0] == 0
+    assert here("extract", "--langs", "fr", "-o", "fr.json")[0] == 0
+    cut = ["extract", "--top-k", "500", "--on", "data/fr.jsonl", "unigram/en.model"]
+    assert here(*cut, "-o", "top.model")[0] == 0
+    assert here(*cut, "-o", "top.json")[0] == 0
+    names = ["tokenizer@fr", "fr.model", "fr.json", "top.model", "top.json", "unigram/fr.model"]
+    status, out, _ = here("nsl", *(part for name in names for part in ("-t", name)), "fr.txt")
+    assert status == 0
+    rows = [json.loads(line) for line in out.splitlines()]
+    found = {row["tokenizer"]: row["nsl"] for row in rows}
+    assert found["tokenizer@fr"] == found["fr.model"] == found["fr.json"] < 1.1
+    assert found["unigram/fr.model"] == 1.0
+    assert found["top.model"] == found["top.json"] > 1.1
+    assert here("inspect", "--check")[0] == 0
+    assert here("inspect", "-t", "fr.json", "top.json")[0] == 0
+    status, out, err = here("inspect", "--find", "^ le")
+    assert status == 0
+    text = (workspace / "fr.txt").read_text("utf-8").splitlines()[0]
+    (workspace / "one.txt").write_text(text + "  ▁\n", "utf-8")
+    status, out, _ = here("encode", "-t", "tokenizer@fr", "one.txt")
+    (workspace / "ids").write_text(out)
+    assert here("decode", "-t", "fr.model", "ids")[1] == text + "  ▁\n"
+    wrong = here("extract", "--top-k", "5000", "--on", "fr.txt", "tokenizer", "-o", "x.json")
+    assert wrong[0] == 2
+    assert "choose at most" in wrong[2]
