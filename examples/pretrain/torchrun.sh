@@ -1,0 +1,12 @@
+#!/bin/sh
+# The paper's 2.5B run on one machine of eight GPUs, in a workspace with data/ and tokenizer/.
+# `modtok pretrain --gpus 8` does the same. Run again, it goes on from the last checkpoint.
+set -eu
+name=sub2-2.5b
+if [ -d "runs/$name/checkpoints" ]; then
+    options="--resume"
+else
+    options="--sampling sub:2 --model 2.5b --batch-size 64 --micro-batch 4 --recompute"
+fi
+exec torchrun --standalone --nproc-per-node "${GPUS:-8}" --no-python \
+    modtok pretrain --name "$name" $options
