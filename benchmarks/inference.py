@@ -1,0 +1,48 @@
+"""Decode speed of a slice against the whole vocabulary, side by side, at several sizes.
+
+    python benchmarks/inference.py [--slice 24000] [--full 340147] [--steps 24] tiny small
+
+Weights are random and vocabularies are numbers: |V_S| = 24,000 and |T| = 340,147, that of
+sequential BPE of 21 languages. Both heads take turns token by token. JSON lines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from statistics import median
+
+import torch
+
+from modtok_cli.inference.latency import RandomModel
+from modtok_cli.pretrain.presets import PRESETS
+
+
+@torch.inference_mode()
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("models", nargs="*", default=["tiny", "small"])
+    parser.add_argument("--slice", type=int, default=24_000)
+    parser.add_argument("--full", type=int, default=340_147)
+    parser.add_argument("--steps", type=int, default=24)
+    parser.add_argument("--length", type=int, default=128)
+    options = parser.parse_args()
+    gpu = torch.cuda.is_available()
+    device = torch.device("cuda" if gpu else "cpu")
+    sizes = [options.slice, options.full]
+    for name in options.models:
+        shape = PRESETS[name].shape
+        model = RandomModel(shape, max(sizes), torch.bfloat16 if gpu else torch.float32, device)
+        decode = model.decode_seconds(sizes, options.steps)
+        ids = torch.zeros(1, options.length, dtype=torch.int64, device=device)
+        times = [[model.seconds(ids, size) for size in sizes] for _ in range(5)]
+        forward = [median(each[i] for each in times) for i in range(2)]
+        for kind, found in (("decode", decode), ("forward", forward)):
+            row = {"model": name, "what": kind, "device": device.type}
+            row |= {"threads": torch.get_num_threads(), "parameters": shape.parameters}
+            row |= {"slice_ms": 1000 * found[0], "full_ms": 1000 * found[1]}
+            print(json.dumps({**row, "full_over_slice": found[1] / found[0]}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""The `tokenizers` library trains one monolingual BPE per language, as its users would.
+
+python benchmarks/library_bpe.py DATA K OUTPUT LANG [LANG …]; the library uses all cores.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import zstandard
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+PATTERN = r" ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+"
+
+
+def texts(path: Path) -> Iterator[str]:
+    with open(path, "rb") as handle:
+        stream = zstandard.ZstdDecompressor().stream_reader(handle)
+        for line in io.TextIOWrapper(stream, encoding="utf-8", newline="\n"):
+            yield orjson.loads(line)["text"]
+
+
+def train(path: Path, k: int) -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(PATTERN), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=k,
+        special_tokens=["<|endoftext|>", "<|pad|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts(path), trainer)
+    return tokenizer
+
+
+if __name__ == "__main__":
+    data, k, output, *languages = sys.argv[1:]
+    Path(output).mkdir(parents=True, exist_ok=True)
+    for language in languages:
+        train(Path(data) / f"{language}.jsonl.zst", int(k)).save(f"{output}/{language}.json")
