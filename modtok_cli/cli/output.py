@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from modtok_cli.base.errors import ModtokError
 
-Form = Literal["text", "int", "ratio", "seconds", "bytes", "count"]
+Form = Literal["text", "int", "ratio", "score", "seconds", "bytes", "count"]
 _CHUNK = 1 << 16
 
 
@@ -24,7 +24,7 @@ class Column:
     """One column of a table: key of the row, heading, and how its values are written.
 
     Forms: text; int with thousands separated; ratio with 3 decimals (NSL and the like);
-    seconds; bytes in kB, MB, GB; count for the number of things in a list.
+    score with 1 (accuracy, BLEU: of 100); seconds; bytes in kB, MB, GB; count for the number of things in a list.
     """
 
     key: str
@@ -167,6 +167,8 @@ def format_value(value: Any, form: Form) -> str:
         return f"{int(value):,}"
     if form == "ratio":
         return f"{value:.3f}"
+    if form == "score":
+        return f"{value:.1f}"
     if form == "seconds":
         return f"{value:.1f} s"
     if form == "bytes":

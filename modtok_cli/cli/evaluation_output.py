@@ -1,0 +1,65 @@
+"""How every `modtok eval` command gives its numbers: rows, kept examples, what is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
+
+from modtok_cli.cli.output import Column, emit_rows
+
+if TYPE_CHECKING:
+    from modtok_cli.evaluate.results import Evaluation
+
+COLUMNS = (
+    Column("task", "task"),
+    Column("language", "lang"),
+    Column("metric", "metric"),
+    Column("value", "score", "score"),
+    Column("low", "from", "score"),
+    Column("high", "to", "score"),
+    Column("n", "n", "int"),
+    Column("shots", "shots", "int"),
+    Column("normalization", "norm"),
+    Column("infer", "infer"),
+)
+TaskData = Annotated[
+    Path,
+    Option("--data", metavar="DIR", help="Directory with the tasks; see modtok eval fetch."),
+]
+Examples = Annotated[
+    Path | None,
+    Option("--examples", metavar="FILE", help="Keep a row for every example here."),
+]
+Limit = Annotated[
+    int | None,
+    Option("--limit", metavar="N", min=1, help="Examples at the most, of every set."),
+]
+Shots = Annotated[
+    int | None,
+    Option("--shots", metavar="N", min=0, help="Examples shown first; by the task otherwise."),
+]
+Infer = Annotated[
+    str,
+    Option("--infer", metavar="MODE", help="Vocabularies: lang, full, full-lang, en,fr, ..."),
+]
+
+
+def emit_evaluation(
+    evaluation: Evaluation, *, title: str, json: bool, examples: Path | None = None
+) -> None:
+    """Rows out, examples to their file, and then what is missing as an error.
+
+    Raises:
+        ModtokError: something was skipped (after everything else is written).
+    """
+    rows = [result.as_row() for result in evaluation.results]
+    if examples is not None:
+        from modtok_cli.evaluate.results import write_examples
+
+        write_examples(examples, evaluation.examples)
+    signatures = "\n".join(str(row["signature"]) for row in rows[:1])
+    if rows:
+        emit_rows(rows, COLUMNS, title=title, json=json, caption=signatures or None)
+    evaluation.require_complete()
