@@ -24,6 +24,7 @@ from modtok_cli.cli.commands import (  # noqa: F401 - importing declares them
     corpus_stats,
     corpus_train_quality,
     decode,
+    doctor,
     encode,
     export,
     extract,
@@ -88,6 +89,7 @@ ORDER = (  # as the help lists them: groups first, then the way of the work
     "export",
     "latency",
     "memory",
+    "doctor",
     "warmup",
 )
 
@@ -102,6 +104,7 @@ app = typer.Typer(
 )
 corpus = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None)
 study = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None)
+evaluate = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode=None)
 
 
 def _print_version(ctx: typer.Context, value: bool) -> None:
@@ -150,7 +153,12 @@ def _study() -> None:
     """Run a study over many tokenizers."""
 
 
-_GROUPS = {"corpus": corpus, "study": study}
+@evaluate.callback()
+def _evaluate() -> None:
+    """Score a trained model under any inference vocabulary."""
+
+
+_GROUPS = {"corpus": corpus, "study": study, "eval": evaluate}
 for _name, _group in _GROUPS.items():
     app.add_typer(_group, name=_name)
 for _command in map(REGISTERED.__getitem__, ORDER):

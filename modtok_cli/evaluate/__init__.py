@@ -1,0 +1,1 @@
+"""Evaluation of a trained model under any inference vocabulary: choices, translation, summaries."""
