@@ -24,7 +24,8 @@ class Column:
     """One column of a table: key of the row, heading, and how its values are written.
 
     Forms: text; int with thousands separated; ratio with 3 decimals (NSL and the like);
-    score with 1 (accuracy, BLEU: of 100); seconds; bytes in kB, MB, GB; count for the number of things in a list.
+    score with 1 (accuracy, BLEU: of 100); seconds; bytes in kB, MB, GB; count for the number
+    of things in a list.
     """
 
     key: str
