@@ -20,8 +20,11 @@ _TEXT = {"en": "one two three, one two 33 threes\n", "fi": "yksi kaksi kolme, yk
 def _bpe(data: Path, output: Path) -> None:
     from modtok_cli.build.bpe_seq import bpe_seq
     from modtok_cli.measure.nsl import nsl
+    from modtok_cli.text.corpus import write_counts
 
-    bpe_seq(data=data, output=output, k=270, passes=2)
+    counts = output.with_suffix(".counts")
+    write_counts(data=data, output=counts)
+    bpe_seq(data=counts, output=output, k=270, passes=2)
     nsl([f"{output}@each", str(output)], [data])
 
 

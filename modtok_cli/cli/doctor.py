@@ -1,0 +1,159 @@
+"""`modtok doctor`: what is installed, what is missing for which command, what the machine has.
+
+It stands below all rooms, since it looks at what each of them needs. Nothing is imported
+that a package could break on: versions come from the packages' metadata.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Literal
+
+from packaging.requirements import Requirement
+
+from modtok_cli import __version__
+from modtok_cli.base.memory import available
+from modtok_cli.cli.kernels import is_warm, kernels
+
+State = Literal["ok", "missing", "old", "cold", "none"]
+
+# What the packages of an extra are for, in the user's words; `tests/cli/test_doctor.py` holds
+# it to the extras of pyproject.toml and to the commands that exist.
+SERVES = {
+    "": "every command",
+    "tiktoken": "tiktoken rank files as tokenizers",
+    "plot": "PNG pictures (--plot x.png); SVG and text need nothing",
+    "corpus": "corpus build, corpus train-quality, --executor",
+    "lm": "pretrain, generate, slice, export, latency, study sampling",
+    "eval": "every command of modtok eval",
+}
+_FEATURES = ("sse4_2", "avx2", "avx512f", "asimd", "sve")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report.
+
+    Attributes:
+        part: machine, package or kernels.
+        name: of the package or thing.
+        state: ok; missing or old (a package); cold (kernels to compile); none (no such device).
+        detail: version, size, or what it is for.
+        remedy: the command that mends it, or "".
+    """
+
+    part: str
+    name: str
+    state: State
+    detail: str
+    remedy: str = ""
+
+
+def doctor() -> list[Finding]:
+    """Look at machine, packages and kernels. Never raises for what it finds."""
+    return [*_machine(), *_packages(), *_kernels()]
+
+
+def healthy(findings: list[Finding]) -> bool:
+    """Whether all that every command needs is there; extras and cold kernels may be absent."""
+    base = f"for {SERVES['']}"
+    return not any(f.state in ("missing", "old") and base in f.detail for f in findings)
+
+
+def _machine() -> list[Finding]:
+    found = [
+        Finding("machine", "modtok", "ok", f"{__version__} in {Path(__file__).parents[2]}"),
+        Finding("machine", "python", "ok", f"{platform.python_version()} {sys.executable}"),
+        Finding("machine", "cpu", "ok", f"{_cores()} cores; {_features()}"),
+    ]
+    free = available()
+    if free is not None:
+        found.append(Finding("machine", "memory", "ok", f"{free / 2**30:.1f} GiB free"))
+    return [*found, *_gpus()]
+
+
+def _cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _features() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return platform.machine()
+    lines = [line.split(":")[1].split() for line in text.splitlines() if line[:5] in _FLAG_LINES]
+    has = set(lines[0]) if lines else set()
+    return " ".join([platform.machine(), *(name for name in _FEATURES if name in has)])
+
+
+_FLAG_LINES = ("flags", "Featu")
+
+
+def _gpus() -> list[Finding]:
+    """As the driver's own tool says: torch would take seconds to import and may lack CUDA."""
+    query = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        done = None
+    if done is None or done.returncode != 0 or not done.stdout.strip():
+        return [Finding("machine", "gpu", "none", "none found; models run on the CPU")]
+    return [Finding("machine", "gpu", "ok", line) for line in done.stdout.strip().splitlines()]
+
+
+def _packages() -> list[Finding]:
+    try:
+        declared = requires("modtok") or []
+    except PackageNotFoundError:
+        remedy = "pip install ."
+        return [Finding("package", "modtok", "missing", "run from a checkout only", remedy)]
+    found = []
+    for extra, purpose in SERVES.items():
+        for line in declared:
+            need = Requirement(line)
+            if need.name != "modtok" and _applies(need, extra):
+                found.append(_package(need, extra, purpose))
+    return found
+
+
+def _applies(need: Requirement, extra: str) -> bool:
+    """Whether `need` is one of `extra`'s on this Python, and none of the base's."""
+    if need.marker is None:
+        return extra == ""
+    return need.marker.evaluate({"extra": extra}) and (
+        extra == "" or not need.marker.evaluate({"extra": ""})
+    )
+
+
+def _package(need: Requirement, extra: str, purpose: str) -> Finding:
+    remedy = f"pip install 'modtok[{extra}]'" if extra else "pip install modtok"
+    try:
+        there = version(need.name)
+    except PackageNotFoundError:
+        return Finding("package", need.name, "missing", f"for {purpose}", remedy)
+    if need.specifier and not need.specifier.contains(there, prereleases=True):
+        detail = f"{there}, not {need.specifier}, for {purpose}"
+        return Finding("package", need.name, "old", detail, remedy)
+    return Finding("package", need.name, "ok", there)
+
+
+def _kernels() -> list[Finding]:
+    total: Counter[str] = Counter()
+    warm: Counter[str] = Counter()
+    for kernel in kernels():
+        total[kernel.room] += 1
+        warm[kernel.room] += is_warm(kernel)
+    return [
+        Finding("kernels", room, "ok", f"{count} compiled")
+        if warm[room] == count
+        else Finding("kernels", room, "cold", f"{warm[room]} of {count} compiled", "modtok warmup")
+        for room, count in total.items()
+    ]

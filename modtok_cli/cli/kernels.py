@@ -1,0 +1,83 @@
+"""Which kernels lie compiled on the disk, found without compiling or loading any.
+
+numba keeps for each kernel an index file named after module, function and line, and takes
+it only while the source is as old and as large as it was. Index files are never unpacked
+here: that they exist, are newer than their source and name this numba is enough to know.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import modtok_cli
+
+PACKAGE = Path(modtok_cli.__file__).parent
+_HEAD = 64  # bytes of an index in which numba's version stands
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A compiled function: its room, its file, its name, the line where its decorators begin."""
+
+    room: str
+    file: Path
+    name: str
+    line: int
+
+    @property
+    def index(self) -> str:
+        """Name of its index file, up to what numba may put behind the Python version."""
+        python = f"py{sys.version_info.major}{sys.version_info.minor}"
+        return f"{self.file.stem}.{self.name}-{self.line}.{python}"
+
+
+def kernels(package: Path = PACKAGE) -> list[Kernel]:
+    """Every function that is kept compiled, by reading the sources."""
+    found = []
+    for file in sorted(package.rglob("*.py")):
+        text = file.read_text(encoding="utf-8")
+        if "njit" not in text:
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef) and any(map(_keeps, node.decorator_list)):
+                line = min(decorator.lineno for decorator in node.decorator_list)
+                found.append(Kernel(file.relative_to(package).parts[0], file, node.name, line))
+    return found
+
+
+def _keeps(decorator: ast.expr) -> bool:
+    """Whether it is `njit(…, cache=True)` of a function that stands for itself."""
+    if not (isinstance(decorator, ast.Call) and getattr(decorator.func, "id", "") == "njit"):
+        return False
+    keywords = {word.arg: getattr(word.value, "value", None) for word in decorator.keywords}
+    return keywords.get("cache") is True and keywords.get("inline") != "always"
+
+
+def is_warm(kernel: Kernel) -> bool:
+    """Whether a compiled form of it lies on the disk and fits source and numba."""
+    source = kernel.file.stat().st_mtime
+    release = version("numba").encode()
+    for index in _indexes(kernel):
+        try:
+            with index.open("rb") as stream:
+                head = stream.read(_HEAD)
+            if index.stat().st_mtime >= source and release in head:
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def _indexes(kernel: Kernel) -> list[Path]:
+    """Where numba may have put it: NUMBA_CACHE_DIR, beside the source, the user's cache."""
+    pattern = f"{kernel.index}*.nbi"
+    beside = kernel.file.parent / "__pycache__"
+    if chosen := os.environ.get("NUMBA_CACHE_DIR"):
+        return list(Path(chosen).glob(f"*/{pattern}"))
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "numba"
+    return [*beside.glob(pattern), *cache.glob(f"*/{pattern}")]

@@ -1,0 +1,109 @@
+"""`modtok doctor` and what it reads: requirements, and compiled kernels on the disk."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tomllib
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from modtok_cli.cli import doctor as module
+from modtok_cli.cli.doctor import SERVES, doctor, healthy
+from modtok_cli.cli.kernels import PACKAGE, is_warm, kernels
+from modtok_cli.cli.main import ORDER
+from modtok_cli.cli.warmup import warmup
+
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+
+
+def test_every_extra_says_what_it_is_for() -> None:
+    assert set(SERVES) - {""} == set(PROJECT["optional-dependencies"]) - {"dev", "all"}
+    named = re.findall(r"(corpus [a-z-]+|eval [a-z]+|study [a-z]+|\bpretrain)", str(SERVES))
+    assert len(named) >= 3
+    for name in named:
+        assert name in ORDER
+
+
+def test_every_package_of_the_project_is_looked_at() -> None:
+    found = {finding.name for finding in doctor() if finding.part == "package"}
+    extras = [
+        line
+        for extra, lines in PROJECT["optional-dependencies"].items()
+        if extra not in ("dev", "all")
+        for line in lines
+    ]
+    assert {Requirement(line).name for line in (*PROJECT["dependencies"], *extras)} <= found
+
+
+def test_what_is_missing_or_old_is_said_with_its_remedy(monkeypatch) -> None:
+    def version(name: str) -> str:
+        if name == "torch":
+            raise PackageNotFoundError(name)
+        return "0.1" if name == "matplotlib" else "999"
+
+    monkeypatch.setattr(module, "version", version)
+    found = {finding.name: finding for finding in doctor() if finding.part == "package"}
+    assert found["torch"].state == "missing"
+    assert found["torch"].remedy == "pip install 'modtok[lm]'"
+    assert "pretrain" in found["torch"].detail
+    assert found["matplotlib"].state == "old"
+    assert found["matplotlib"].detail.startswith("0.1, not >=3.8")
+    assert found["numpy"].state == "ok"
+    assert healthy(list(found.values()))
+
+
+def test_a_missing_package_of_the_base_is_a_failure(here, monkeypatch) -> None:
+    def version(name: str) -> str:
+        if name == "zstandard":
+            raise PackageNotFoundError(name)
+        return "999"
+
+    monkeypatch.setattr(module, "version", version)
+    status, out, err = here("doctor", "--json")
+    assert status == 1
+    assert '"name":"zstandard","state":"missing"' in out
+    assert "every command needs" in err.splitlines()[-1]
+
+
+def test_no_gpu_is_no_failure(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert [f.state for f in doctor() if f.name == "gpu"] == ["none"]
+
+
+def test_gpus_are_listed_as_the_driver_says(monkeypatch, tmp_path: Path) -> None:
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\necho 'NVIDIA X, 1 MiB, 5'; echo 'NVIDIA Y, 2 MiB, 5'\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    assert [f.detail[:8] for f in doctor() if f.name == "gpu"] == ["NVIDIA X", "NVIDIA Y"]
+
+
+def test_after_a_warm_up_every_kernel_is_warm() -> None:
+    warmup()
+    assert [kernel for kernel in kernels() if not is_warm(kernel)] == []
+
+
+def test_an_edited_kernel_is_cold(tmp_path: Path, monkeypatch) -> None:
+    package = tmp_path / "modtok_cli"
+    (package / "text" / "__pycache__").mkdir(parents=True)
+    file = package / "text" / "counts_kernel.py"
+    shutil.copy(PACKAGE / "text" / file.name, file)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    kernel, *_ = kernels(package)
+    assert not is_warm(kernel)
+    index = file.parent / "__pycache__" / f"{kernel.index}.nbi"
+    index.write_bytes(b"\x80\x04" + module.version("numba").encode())
+    assert is_warm(kernel)
+    future = index.stat().st_mtime + 10
+    os.utime(file, (future, future))
+    assert not is_warm(kernel)
+    os.utime(index, (future + 1, future + 1))
+    assert is_warm(kernel)
+    index.write_bytes(b"\x80\x040.0.1")
+    os.utime(index, (future + 1, future + 1))
+    assert not is_warm(kernel)
