@@ -1,0 +1,103 @@
+"""ROUGE: the usual package's numbers where it can read, and every script where it cannot."""
+
+from __future__ import annotations
+
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modtok_cli.evaluate.rouge import METRICS, common_subsequence, scores, words
+
+ENGLISH = (
+    ("The cat sat on the mat.", "A cat sat on a mat, didn't it?"),
+    ("Boil the pasta. Drain it; add the sauce.", "Add sauce to the pasta, then boil it."),
+    ("One two three", "three TWO one"),
+    ("Prices rose by 3.5% in 2019_20", "In 2019, prices rose 3.5 %"),
+    ("same words", "same words"),
+    ("nothing", "in common"),
+    ("something", ""),
+    ("...", "!!!"),
+)
+NATIVE = {
+    "te": "తెలుగు భాష చాలా అందమైనది",
+    "el": "Η γάτα κοιμάται στον ήλιο",
+    "bg": "Котката спи на слънце",
+    "ne": "नेपाली भाषामा लेखिएको वाक्य",
+    "th": "แมวนอนหลับอยู่กลางแดด",
+    "ja": "猫は日向で眠っている",
+    "ar": "القطة تنام في الشمس",
+}
+
+
+def package(reference: str, output: str) -> dict[str, float]:
+    """What the rouge-score package says."""
+    scorer = pytest.importorskip("rouge_score.rouge_scorer")
+    found = scorer.RougeScorer(list(METRICS)).score(reference, output)
+    return {name: found[name].fmeasure for name in METRICS}
+
+
+@pytest.mark.parametrize(("reference", "output"), ENGLISH)
+def test_english_is_what_the_usual_package_says(reference: str, output: str) -> None:
+    assert scores(reference, output) == pytest.approx(package(reference, output), abs=1e-12)
+
+
+ascii_texts = st.lists(
+    st.sampled_from(["the", "cat", "Cat", "sat", "on", "3", "it's", "a_b", "-", "x" * 5]),
+    max_size=20,
+).map(" ".join) | st.text(string.printable, max_size=40)
+
+
+@given(ascii_texts, ascii_texts)
+def test_ascii_is_what_the_usual_package_says(reference: str, output: str) -> None:
+    assert scores(reference, output) == pytest.approx(package(reference, output), abs=1e-12)
+
+
+@pytest.mark.parametrize("language", sorted(NATIVE))
+def test_a_text_is_equal_to_itself_in_every_script(language: str) -> None:
+    text = NATIVE[language]
+    assert set(scores(text, text).values()) == {1.0}
+    assert scores(text, "entirely other words")["rouge1"] == 0
+    assert 0 < scores(text, text[: len(text) // 2])["rouge1"] < 1
+
+
+@pytest.mark.parametrize("language", ["te", "el", "bg", "ne"])
+def test_the_usual_package_deletes_these(language: str) -> None:
+    """The reason for an implementation of our own."""
+    assert set(package(NATIVE[language], NATIVE[language]).values()) == {0.0}
+
+
+def test_words_keep_marks_with_their_letters() -> None:
+    assert words("तर्‍क गर्नु") == ["तर्क", "गर्नु"]  # the joiner inside is dropped
+    assert words("E\u0301tat co\u00adop") == ["état", "coop"]
+    assert words("ที่นี่") == ["ที่", "นี่"]
+    assert words("ΟΔΟΣ οδός") == ["οδος", "οδός"]
+    assert words("a\u0301b 3\u20e3") == ["áb", "3\u20e3"]
+    assert words("日本のビール1本") == ["日", "本", "の", "ビ", "ー", "ル", "1", "本"]
+    assert words(" \u0301") == ["\u0301"]
+
+
+def plain(a: list[str], b: list[str]) -> int:
+    """The table, cell by cell."""
+    table = [[0] * (len(b) + 1) for _ in range(len(a) + 1)]
+    for i, x in enumerate(a):
+        for j, y in enumerate(b):
+            above = max(table[i][j + 1], table[i + 1][j])
+            table[i + 1][j + 1] = table[i][j] + 1 if x == y else above
+    return table[-1][-1]
+
+
+short = st.lists(st.sampled_from("abcd"), max_size=80)
+
+
+@given(short, short)
+def test_the_longest_common_subsequence_is_that_of_the_table(a: list[str], b: list[str]) -> None:
+    assert common_subsequence(a, b) == plain(a, b)
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_scores_are_shares_and_symmetric(a: str, b: str) -> None:
+    found = scores(a, b)
+    assert all(0 <= value <= 1 for value in found.values())
+    assert scores(b, a) == pytest.approx(found)
