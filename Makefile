@@ -10,7 +10,7 @@ TEXT := ../shared/data
 LANGS := bg,cs,da,de,el,en,es,et,fi,fr,hu,it,lt,lv,nl,pl,pt,ro,sk,sl,sv
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint check man bench gpu-check clean
+.PHONY: help demo test lint check man bench gpu-check install-check clean
 
 help: ## Show this list
 	@echo "modtok: modular multilingual tokenizers"
@@ -48,6 +48,9 @@ bench: $(DEV) ## Run the benchmarks on the text under TEXT (corpus/, ntrex/), JS
 
 gpu-check: $(DEV) ## Tests of pretraining in bfloat16 on a GPU, and timings into benchmarks/results
 	@$(BIN)/python benchmarks/gpu_check.py
+
+install-check: $(BIN)/python ## Build the wheel, try it in empty environments, each extra alone
+	@$(BIN)/python .ci/install_check.py
 
 clean: ## Take away what the other targets made, the environment too
 	rm -rf $(VENV) demo build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

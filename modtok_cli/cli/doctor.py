@@ -47,6 +47,7 @@ class Finding:
         state: ok; missing or old (a package); cold (kernels to compile); none (no such device).
         detail: version, size, or what it is for.
         remedy: the command that mends it, or "".
+        extra: what brings the package; "" for those that every command needs.
     """
 
     part: str
@@ -54,6 +55,7 @@ class Finding:
     state: State
     detail: str
     remedy: str = ""
+    extra: str = ""
 
 
 def doctor() -> list[Finding]:
@@ -63,8 +65,7 @@ def doctor() -> list[Finding]:
 
 def healthy(findings: list[Finding]) -> bool:
     """Whether all that every command needs is there; extras and cold kernels may be absent."""
-    base = f"for {SERVES['']}"
-    return not any(f.state in ("missing", "old") and base in f.detail for f in findings)
+    return not any(f.state in ("missing", "old") and not f.extra for f in findings)
 
 
 def _machine() -> list[Finding]:
@@ -138,11 +139,11 @@ def _package(need: Requirement, extra: str, purpose: str) -> Finding:
     try:
         there = version(need.name)
     except PackageNotFoundError:
-        return Finding("package", need.name, "missing", f"for {purpose}", remedy)
+        return Finding("package", need.name, "missing", f"for {purpose}", remedy, extra)
     if need.specifier and not need.specifier.contains(there, prereleases=True):
         detail = f"{there}, not {need.specifier}, for {purpose}"
-        return Finding("package", need.name, "old", detail, remedy)
-    return Finding("package", need.name, "ok", there)
+        return Finding("package", need.name, "old", detail, remedy, extra)
+    return Finding("package", need.name, "ok", there, extra=extra)
 
 
 def _kernels() -> list[Finding]:

@@ -200,6 +200,35 @@ def cost_charts(rows: Sequence[Row]) -> list[Chart]:
     ]
 
 
+def sampling_charts(rows: Sequence[Row]) -> list[Chart]:
+    """Bits per byte per language, a series for each regime, a chart for each vocabulary."""
+    charts: list[Chart] = []
+    for (inference,), group in grouped(rows, "inference").items():
+        series: dict[str, dict[str, Mark]] = {}
+        for row in group:
+            series.setdefault(row["sampling"], {})[row["language"]] = Mark(row["bits_per_byte"])
+        title = f"Bits per byte, predicted over {inference}"
+        charts.append(Dots(title, "bits per byte (less is better)", languages_of(group), series))
+    return charts
+
+
+def evaluation_charts(rows: Sequence[Row]) -> list[Chart]:
+    """Scores with their intervals per language or pair, a chart for each task and metric."""
+    charts: list[Chart] = []
+    for (task, metric), group in grouped(rows, "task", "metric").items():
+        series: dict[str, dict[str, Mark]] = {}
+        for row in group:
+            mark = Mark(row["value"], row.get("low"), row.get("high"))
+            series.setdefault(f"--infer {row['infer']}", {})[row["language"]] = mark
+        charts.append(Dots(f"{task}: {metric}", f"{metric}, 0 to 100", languages_of(group), series))
+    return charts
+
+
+def no_charts(rows: Sequence[Row]) -> list[Chart]:
+    """Texts are read, not drawn."""
+    return []
+
+
 CHARTS: dict[str, Callable[[Sequence[Row]], list[Chart]]] = {
     "nsl": nsl_charts,
     "fairness": fairness_charts,
@@ -209,5 +238,8 @@ CHARTS: dict[str, Callable[[Sequence[Row]], list[Chart]]] = {
     "scaling": scaling_charts,
     "budget": budget_charts,
     "cost": cost_charts,
+    "sampling": sampling_charts,
+    "evaluation": evaluation_charts,
+    "generation": no_charts,
 }
 """Command → the charts of its rows."""

@@ -21,6 +21,7 @@ from modtok_cli.build.bpe_seq import bpe_seq
 from modtok_cli.measure.fairness import fairness
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.measure.origin import origin
+from modtok_cli.measure.report.collect import command_of
 from modtok_cli.measure.report.report import TITLES, report
 from modtok_cli.measure.study.budget import study_budget
 from modtok_cli.measure.study.combos import study_combos
@@ -113,8 +114,9 @@ def test_structure(page: Path) -> None:
     assert found.count["h1"] == 1
     headings = found.text["h2"]
     assert headings[:2] == ["Tokenizers", "Shared tokens of tokenizer"]  # the joint one shares all
-    assert set(TITLES.values()) <= set(headings)
-    assert "Not here yet" not in headings
+    later = {TITLES[kind] for kind in ("sampling", "evaluation", "generation")}
+    assert set(TITLES.values()) - later <= set(headings)
+    assert headings[-1] == "Not here yet"
     assert len(found.ids) == len(set(found.ids)) == found.count["section"]
     inner = [link[1:] for link in found.links if link.startswith("#")]
     assert inner == found.ids
@@ -238,3 +240,81 @@ def test_in_a_browser(page: Path, tmp_path: Path, width: int) -> None:
     assert (found["wide"], found["figures"], found["clipped"], found["requests"]) == (0, 0, [], 0)
     assert found["sections"] == read(page).count["section"]
     assert "CONSOLE" not in done.stderr
+
+
+RUN_CONFIG = {
+    "config": {
+        "sampling": "sub:2", "model": "tiny", "steps": 20, "p": 0.5, "seed": 3,
+        "batch_size": 8, "seq_length": 256,
+    },
+    "tokenizer": {"signature": "ab12"},
+    "versions": {"torch": "2"},
+}  # fmt: skip
+
+
+def write_run(place: Path) -> None:
+    """A run as pretrain leaves it, half a line at the end."""
+    place.mkdir(parents=True)
+    (place / "config.json").write_bytes(orjson.dumps(RUN_CONFIG))
+    lines: list[dict[str, Any]] = []
+    for step in (10, 20):
+        figures = {"bits_per_byte": 4 - step / 10, "bytes": 1000}
+        lines.append({"step": step, "loss": 5.0, "languages": {"fi": figures}})
+        lines.append({"step": step, "held_out": {"fi": figures}})
+    (place / "metrics.jsonl").write_bytes(b"".join(orjson.dumps(x) + b"\n" for x in lines) + b'{"')
+
+
+def test_runs_evaluations_and_texts(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "first")
+    (tmp_path / "runs" / "latest").symlink_to("first")
+    (tmp_path / "runs" / "broken").mkdir()
+    (tmp_path / "runs" / "broken" / "config.json").write_text("{}")
+    (tmp_path / "runs" / "young").mkdir()
+    (tmp_path / "runs" / "young" / "config.json").write_bytes(orjson.dumps(RUN_CONFIG))
+    (tmp_path / "runs" / "young" / "metrics.jsonl").write_text("")
+    common = {"low": 10.0, "high": 60.0, "n": 20, "shots": 5, "normalization": "none"}
+    scores = [
+        {
+            "task": task, "language": language, "metric": "acc", "value": value, "infer": infer,
+            "signature": f"{task}|lang:{language}", **common,
+        }
+        for task in ("arc", "hellaswag")
+        for infer in ("lang", "full")
+        for language, value in (("fi", 41.25), ("fr", 37.5))
+    ]  # fmt: skip
+    save(tmp_path / "results" / "mcq.jsonl", scores)
+    told = {"bits_per_byte": 2.125, "in_language": None, "texts": 0, "vocabulary": 9}
+    study = [
+        {"sampling": s, "inference": i, "language": "fi", "step": 20, **told}
+        for s in ("none", "sub:2")
+        for i in ("lang", "full")
+    ]
+    save(tmp_path / "studies" / "sampling.jsonl", study)
+    text = {"prompt": "Olipa <kerran>", "text": " talo", "langs": ["fi"], "prompt_tokens": 4}
+    save(tmp_path / "results" / "said.jsonl", [{**text, "tokens": 1, "reason": "end"}])
+    said = Silent()
+    report(tmp_path, tmp_path / "r.html", progress=said)
+    assert [line.split(":")[0] for line in said.warnings] == [str(tmp_path / "runs" / "broken")]
+    found = read(tmp_path / "r.html")
+    headings = ["Run first", "Sampling regimes at inference", "Evaluation", "Generated text"]
+    assert found.text["h2"] == [*headings, "Not here yet"]
+    # a curve, two inference vocabularies of the study, two tasks
+    assert found.count["figure"] == 1 + 2 + 2
+    cells = found.text["td"]
+    assert {"3.000", "2.000", "2,000", "41.2", "37.5", "2.125", "Olipa <kerran>"} <= set(cells)
+    codes = "\n".join(found.text["code"])
+    assert "modtok pretrain --sampling sub:2 --model tiny --steps 20" in codes
+    assert "modtok eval mcq --tasks arc,hellaswag --langs fi,fr --infer full" in codes
+    assert "modtok study sampling --regimes none,sub:2" in codes
+    assert "pretrain|tok:ab12|torch:2" in codes
+
+
+def test_translations_are_named_by_their_pairs() -> None:
+    rows = [
+        {"task": "mt", "language": "en-fi", "infer": "src|tgt"},
+        {"task": "sum", "language": "fi", "infer": "src|tgt"},
+    ]
+    assert command_of("evaluation", rows) == (
+        "modtok eval mt --pairs en-fi --infer 'src|tgt'\n"
+        "modtok eval sum --langs fi --infer 'src|tgt'"
+    )

@@ -13,6 +13,7 @@ import orjson
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Progress
 from modtok_cli.measure.pictures import CHARTS
+from modtok_cli.measure.report.runs import TrainingRun, collect_runs
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
@@ -34,9 +35,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Found:
-    """The tokenizers by directory name, and the results in the order of the report."""
+    """Tokenizers by directory name, training runs, results in the order of the report."""
 
     tokenizers: Mapping[str, ModularTokenizer]
+    runs: Sequence[TrainingRun]
     results: Sequence[Result]
 
 
@@ -61,13 +63,14 @@ def collect(workspace: Path, progress: Progress) -> Found:
     ]
     results = [found for path in files if (found := read_result(path, progress))]
     results.sort(key=lambda result: (list(CHARTS).index(result.kind), str(result.path)))
-    if not tokenizers and not results:
+    runs = collect_runs(workspace / "runs", progress)
+    if not tokenizers and not results and not runs:
         raise ModtokError(
-            "nothing to report: no tokenizer, and no rows in results/ or studies/",
+            "nothing to report: no tokenizer, no run, and no rows in results/ or studies/",
             where=str(workspace),
             remedy="run a study there, or save rows: modtok nsl … > results/nsl.jsonl",
         )
-    return Found(tokenizers, results)
+    return Found(tokenizers, runs, results)
 
 
 def read_result(path: Path, progress: Progress) -> Result | None:
@@ -111,7 +114,13 @@ _FIELDS = {
     "fairness": ("kind", "tokenizer"),
     "origin": ("tokenizer", "language", "text", "outside", "several", "exclusive"),
     "cost": ("tokenizer", "language", "text", "scale", "cost", "size"),
+    "evaluation": ("task", "language", "metric", "value", "infer", "n", "shots"),
+    "sampling": ("sampling", "inference", "language", "bits_per_byte", "vocabulary"),
+    "generation": ("prompt", "text", "langs", "prompt_tokens", "reason"),
 }
+# Rows whose first field of the signature is not their kind: the task of an evaluation is its
+# own, and a generated text has none. They are known by the fields they must have.
+_BY_FIELDS = ("evaluation", "sampling", "generation")
 
 
 def _complete(kind: str, row: Row) -> bool:
@@ -122,12 +131,22 @@ def _kind(first: Row) -> str | None:
     """The kind of rows, by the first of them."""
     if first.get("study") in CHARTS:
         return str(first["study"])
+    for kind in _BY_FIELDS:
+        if _complete(kind, first):
+            return kind
     kind = str(first.get("signature", "")).partition("|")[0]
     return kind if kind in _FIELDS else None
 
 
 def command_of(kind: str, rows: Sequence[Row]) -> str:
     """The command line that gives such rows, from what is in them."""
+    if kind == "evaluation":
+        return _evaluation_command(rows)
+    if kind == "sampling":
+        regimes = ",".join(dict.fromkeys(str(row["sampling"]) for row in rows))
+        return shlex.join(["modtok", "study", "sampling", "--regimes", regimes])
+    if kind == "generation":
+        return "modtok generate < prompts.jsonl"
     words = ["modtok", *(["study", "cost"] if kind == "cost" else [kind])]
     for name in dict.fromkeys(str(row["tokenizer"]) for row in rows):
         words += ["-t", name]
@@ -136,3 +155,20 @@ def command_of(kind: str, rows: Sequence[Row]) -> str:
     if len(pivots) == 1:
         words += ["--pivot", str(pivots.pop())]
     return shlex.join(words)
+
+
+def _evaluation_command(rows: Sequence[Row]) -> str:
+    """`modtok eval mt|sum|mcq`, by the tasks and inference vocabularies of the rows."""
+    tasks = list(dict.fromkeys(str(row["task"]) for row in rows))
+    languages = ",".join(dict.fromkeys(str(row["language"]) for row in rows))
+    commands = []
+    for name in ("mt", "sum"):
+        if name in tasks:
+            tasks.remove(name)
+            flag = "--pairs" if name == "mt" else "--langs"
+            mine = dict.fromkeys(str(row["language"]) for row in rows if row["task"] == name)
+            commands.append(["modtok", "eval", name, flag, ",".join(mine)])
+    if tasks:
+        commands.append(["modtok", "eval", "mcq", "--tasks", ",".join(tasks), "--langs", languages])
+    modes = dict.fromkeys(str(row["infer"]) for row in rows)
+    return "\n".join(shlex.join([*words, "--infer", mode]) for words in commands for mode in modes)

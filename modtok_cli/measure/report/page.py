@@ -42,6 +42,8 @@ tbody tr { background: #fff; }
 tbody tr:nth-child(odd) { background: #f3f3f3; }
 thead tr { background: #fff; }
 th.name:first-child, td.name:first-child { position: sticky; left: 0; background: inherit; }
+table.prose td { white-space: normal; vertical-align: top; min-width: 6rem;
+  overflow-wrap: anywhere; }
 details { margin: .6rem 0; font-size: .8rem; }
 summary { cursor: pointer; }
 details ul { padding-left: 1.2rem; overflow-wrap: anywhere; }
@@ -143,10 +145,11 @@ def _table(table: Table) -> str:
         return "".join(out)
 
     body = "\n".join(f"<tr>{cells('td', row)}</tr>" for row in table.rows)
+    kind = ' class="prose"' if table.prose else ""
     # Focusable, so that a keyboard can scroll what is wider than the window.
     return (
         f'<div class="table" tabindex="0" role="region" aria-label="{escape(table.caption)}">'
-        f"<table><caption>{escape(table.caption)}</caption>"
+        f"<table{kind}><caption>{escape(table.caption)}</caption>"
         f"<thead><tr>{cells('th', table.headings)}</tr></thead>\n"
         f"<tbody>\n{body}\n</tbody></table></div>"
     )

@@ -12,6 +12,7 @@ from modtok_cli.measure.pictures import CHARTS
 from modtok_cli.measure.plot.charts import Heat, is_empty
 from modtok_cli.measure.report.collect import Result, collect
 from modtok_cli.measure.report.page import Section, page
+from modtok_cli.measure.report.runs import TrainingRun, run_charts, run_table
 from modtok_cli.measure.report.tables import TABLES, all_tokenizers_table, tokenizer_table
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
@@ -24,6 +25,9 @@ TITLES = {
     "scaling": "Size of the vocabulary",
     "budget": "Tokens per language",
     "cost": "Cost by model size",
+    "sampling": "Sampling regimes at inference",
+    "evaluation": "Evaluation",
+    "generation": "Generated text",
 }
 _WORDS = {
     "nsl": "NSL is the number of tokens divided by that of a tokenizer learned from the "
@@ -40,6 +44,10 @@ _WORDS = {
     "scaling": "The vocabulary of sequential BPE after each language.",
     "budget": "Sequential BPE with several budgets, against monolingual references of one size.",
     "cost": "Multiplications of a forward pass, output layer included: arithmetic, not a timing.",
+    "sampling": "The same small model trained under each regime; bits per byte of held-out text, "
+    "and how much of what it writes is in the language, over three vocabularies.",
+    "evaluation": "Scores from 0 to 100; bars are 95% bootstrap intervals.",
+    "generation": "Continuations by the model of this workspace.",
 }
 _TRY = {
     "nsl": "modtok nsl -t tokenizer -t tokenizer@each TEXT > results/nsl.jsonl",
@@ -50,6 +58,9 @@ _TRY = {
     "scaling": "modtok study scaling",
     "budget": "modtok study budget TEXT",
     "cost": "modtok study cost -t tokenizer -t tokenizer@each TEXT > results/cost.jsonl",
+    "sampling": "modtok study sampling > studies/sampling.jsonl",
+    "evaluation": "modtok eval mcq > results/mcq.jsonl",
+    "generation": "modtok generate < prompts.jsonl > results/generated.jsonl",
 }
 
 
@@ -62,8 +73,8 @@ def report(
 ) -> list[dict[str, object]]:
     """Write the page; a row per section.
 
-    It shows every modular tokenizer in the workspace, and every file of rows in it, in
-    `results/` and in `studies/`: each with pictures, tables, command and signatures.
+    It shows every modular tokenizer and run of the workspace, and every file of rows in it,
+    in `results/` and in `studies/`: each with pictures, tables, command and signatures.
 
     Raises:
         UsageError: `output` is there already and `force` was not given.
@@ -82,6 +93,7 @@ def report(
         # Of an ordinary joint vocabulary every language has every token: nothing to see.
         if len(tokenizer.languages) > 1 and not tokenizer.token_membership.all():
             sections.append(tokenizer_section(name, tokenizer))
+    sections += [run_section(run) for run in found.runs]
     for index, result in enumerate(found.results):
         sections.append(result_section(index, result, workspace))
     missing = [kind for kind in TITLES if kind not in {result.kind for result in found.results}]
@@ -95,7 +107,8 @@ def report(
             )
         )
     name = workspace.resolve().name
-    intro = [f"Tokenizers: {len(found.tokenizers)}. Measurements: {len(found.results)}."]
+    counts = (len(found.tokenizers), len(found.runs), len(found.results))
+    intro = ["Tokenizers: {}. Training runs: {}. Measurements: {}.".format(*counts)]
     write_bytes(output, page(f"Report on {name}", intro, sections).encode())
     return [
         {
@@ -123,6 +136,25 @@ def tokenizer_section(name: str, tokenizer: ModularTokenizer) -> Section:
         [tokenizer_table(tokenizer)],
         f"modtok inspect -t {name}",
         [f"tokenizer|{tokenizer.signature}"],
+    )
+
+
+def run_section(run: TrainingRun) -> Section:
+    """A training run: how it learned each language."""
+    told = run.config["config"]
+    text = (
+        f"Sampling {told['sampling']}, model {told['model']}, {run.evaluations[-1]['step']:,} of "
+        f"{told['steps']:,} steps; {told['batch_size']} sequences of {told['seq_length']:,} tokens "
+        "a step."
+    )
+    return Section(
+        f"run-{run.name}",
+        f"Run {run.name}",
+        [text, "Bits per byte do not depend on the vocabulary, so languages and runs compare."],
+        run_charts(run),
+        [run_table(run)],
+        run.command,
+        [run.signature],
     )
 
 

@@ -22,13 +22,17 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Table:
-    """A caption, headings, and rows of text; the first `left` columns are names."""
+    """A caption, headings, and rows of text; the first `left` columns are names.
+
+    `prose`: cells hold sentences, which may break into lines.
+    """
 
     caption: str
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
     left: int = 1
     note: str = field(default="")
+    prose: bool = False
 
 
 def ratio(value: float | None) -> str:
@@ -204,6 +208,59 @@ def cost_tables(rows: Sequence[Row]) -> list[Table]:
     return [Table("Cost relative to monolingual tokenizers", headings, body, left=2)]
 
 
+def sampling_tables(rows: Sequence[Row]) -> list[Table]:
+    """Bits per byte, and the share written in the language, by regime and vocabulary."""
+    return [
+        _by_regime(rows, "bits_per_byte", "Bits per byte of held-out text"),
+        _by_regime(rows, "in_language", "Share of what the model writes that is in the language"),
+    ]
+
+
+def _by_regime(rows: Sequence[Row], key: str, caption: str) -> Table:
+    columns = list(dict.fromkeys((row["sampling"], row["inference"]) for row in rows))
+    cells = {(row["language"], row["sampling"], row["inference"]): row.get(key) for row in rows}
+    body = [
+        [language, *(ratio(cells.get((language, *column))) for column in columns)]
+        for language in languages_of(rows)
+    ]
+    headings = [f"{sampling} / {inference}" for sampling, inference in columns]
+    return Table(caption, ["language", *headings], body)
+
+
+def evaluation_tables(rows: Sequence[Row]) -> list[Table]:
+    """Languages as rows, tasks and metrics as columns, for each inference vocabulary."""
+    tables = []
+    for (infer,), group in grouped(rows, "infer").items():
+        columns = list(dict.fromkeys((row["task"], row["metric"]) for row in group))
+        cells = {(row["language"], row["task"], row["metric"]): row["value"] for row in group}
+        body = [
+            [language, *(score(cells.get((language, *column))) for column in columns)]
+            for language in languages_of(group)
+        ]
+        names = [f"{task} {metric}" for task, metric in columns]
+        tables.append(Table(f"Scores with --infer {infer}", ["language", *names], body))
+    return tables
+
+
+def score(value: float | None) -> str:
+    """A score from 0 to 100.
+
+    >>> score(33.333), score(None)
+    ('33.3', '–')
+    """
+    return "–" if value is None else f"{value:.1f}"
+
+
+def generation_tables(rows: Sequence[Row]) -> list[Table]:
+    """Prompts and what the model wrote, a cell a text."""
+    body = [
+        [",".join(row["langs"]), row["prompt"], row["text"], number(row["prompt_tokens"])]
+        for row in rows
+    ]
+    headings = ["vocabulary", "prompt", "the model went on", "prompt's tokens"]
+    return [Table("Generated text", headings, body, left=3, prose=True)]
+
+
 TABLES: dict[str, Callable[[Sequence[Row]], list[Table]]] = {
     "nsl": nsl_tables,
     "fairness": fairness_tables,
@@ -213,6 +270,9 @@ TABLES: dict[str, Callable[[Sequence[Row]], list[Table]]] = {
     "scaling": scaling_tables,
     "budget": budget_tables,
     "cost": cost_tables,
+    "sampling": sampling_tables,
+    "evaluation": evaluation_tables,
+    "generation": generation_tables,
 }
 """Kind of rows → its tables."""
 

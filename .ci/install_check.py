@@ -1,0 +1,156 @@
+"""Install modtok as users do and try it: `make install-check`.
+
+Builds the wheel from a copy of the checkout in a directory with spaces in its name, installs
+it into empty environments, bare and with each extra alone, for every Python from 3.11 on that
+is found, and runs the commands that should work there; a command of an extra that is not
+there must say so in one line. Needs the package index; takes minutes; prints a table.
+
+    python .ci/install_check.py [--extras lm,eval] [--pythons 3.11,3.13]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+EXTRAS = ("", "tiktoken", "plot", "corpus", "lm", "eval")
+CONSTRAINT = "torch==2.13.0\n"  # a range would take the newest build, with its CUDA packages
+SAMPLE = ROOT / "examples" / "sample"
+
+# What must work without any extra, in a workspace with the sample text.
+BASE = (
+    "modtok --version",
+    "modtok doctor --json",
+    "modtok bpe-seq --langs en,fi -k 600 -q",
+    "modtok extract --langs fi,en | modtok nsl parallel/fi.txt",
+    "printf 'Kirjasto' | modtok encode -t tokenizer@fi | modtok decode -t tokenizer@fi",
+    "modtok unigram --langs en -k 500 -o uni -q",
+    "modtok memory --scale 0.5b",
+)
+WITH = {
+    "plot": ("modtok nsl -t tokenizer@each parallel --plot nsl.png && test -s nsl.png",),
+    "lm": (
+        "modtok pretrain --langs en,fi --sampling sub:1 --steps 2 --name try --eval-every 2 -q",
+        "modtok slice runs/try --langs fi -o fi -q",
+        "modtok generate --run runs/try --langs fi --max-tokens 4 Kirjasto",
+    ),
+    "eval": ("modtok eval mcq --help",),
+    "corpus": ("modtok corpus build --help",),
+}
+# Without the extra: exit status 1 or 2, and one line that names what to install.
+WITHOUT = {
+    "lm": "modtok pretrain --langs en,fi --sampling sub:1 --steps 2 --name no",
+    "corpus": "modtok corpus build parallel -o built",
+    "plot": "modtok nsl -t tokenizer@each parallel --plot no.png",
+}
+
+
+def run(command: str, cwd: Path, path: Path) -> subprocess.CompletedProcess[str]:
+    """`command` by sh, with the environment at `path` first."""
+    environment = {"PATH": f"{path / 'bin'}:/usr/bin:/bin", "HOME": str(cwd), "LANG": "C.UTF-8"}
+    return subprocess.run(
+        ["/bin/bash", "-o", "pipefail", "-c", command],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+
+
+def check(python: str, extra: str, wheel: Path, place: Path) -> dict[str, object]:
+    """One environment: made, filled, tried, removed. The row of the table."""
+    venv, work = place / "environment of a user", place / "work space"
+    for directory in (venv, work):
+        shutil.rmtree(directory, ignore_errors=True)
+    shutil.copytree(SAMPLE, work)
+    constraint = place / "constraint.txt"
+    constraint.write_text(CONSTRAINT)
+    began = time.monotonic()
+    subprocess.run([python, "-m", "venv", str(venv)], check=True)
+    target = f"{wheel}[{extra}]" if extra else str(wheel)
+    pip = [
+        str(venv / "bin" / "python"),
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "-c",
+        str(constraint),
+        target,
+    ]
+    installed = subprocess.run(pip, capture_output=True, text=True, check=False)
+    row: dict[str, object] = {"python": python, "extra": extra or "(none)"}
+    row["install_seconds"] = round(time.monotonic() - began)
+    failures = []
+    if installed.returncode:
+        failures.append(f"pip: {installed.stderr.strip().splitlines()[-1]}")
+    else:
+        for command in (*BASE, *WITH.get(extra, ())):
+            done = run(command, work, venv)
+            if done.returncode:
+                failures.append(f"{command}: {(done.stdout + done.stderr).strip()[-600:]}")
+        for missing, command in WITHOUT.items():
+            if missing != extra and not (extra == "eval" and missing == "lm"):
+                done = run(command, work, venv)
+                lines = done.stderr.strip().splitlines()
+                if (
+                    done.returncode not in (1, 2)
+                    or len(lines) != 1
+                    or f"[{missing}]" not in lines[0]
+                ):
+                    failures.append(f"{command}: {done.returncode} {lines[-3:]}")
+    row["failures"] = failures
+    shutil.rmtree(venv, ignore_errors=True)
+    return row
+
+
+def main() -> int:
+    """Every Python by every extra; 0 when nothing failed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--extras", default=",".join(EXTRAS))
+    parser.add_argument("--pythons", default=",".join(PYTHONS))
+    options = parser.parse_args()
+    failed = False
+    with tempfile.TemporaryDirectory(prefix="install check ") as directory:
+        place = Path(directory)
+        copy = place / "a checkout"
+        tracked = subprocess.run(
+            ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        for name in filter(None, tracked.stdout.split("\0")):
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, copy / name)
+        pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(place), str(copy)]
+        subprocess.run(pip, check=True)
+        (wheel,) = place.glob("modtok-*.whl")
+        for version in options.pythons.split(","):
+            python = shutil.which(f"python{version}")
+            works = (
+                python
+                and not subprocess.run(
+                    [python, "--version"], capture_output=True, check=False
+                ).returncode
+            )
+            if not python or not works:
+                print(json.dumps({"python": version, "skipped": "not on this machine"}), flush=True)
+                continue
+            for extra in options.extras.split(","):
+                row = check(python, extra, wheel, place)
+                row["python"] = version
+                failed = failed or bool(row["failures"])
+                print(json.dumps(row, ensure_ascii=False), flush=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

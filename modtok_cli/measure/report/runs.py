@@ -1,0 +1,106 @@
+"""Training runs of a workspace, read from the two files that a run keeps about itself.
+
+`runs/<name>/config.json` and `metrics.jsonl` are a format of the workspace (docs/pretraining.md);
+the rooms that train are not needed to read them.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from modtok_cli.base.progress import Progress
+from modtok_cli.measure.plot.charts import Chart, Curves
+from modtok_cli.measure.report.tables import Table, number, ratio
+
+Row = Mapping[str, Any]
+Points = list[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """A run: its name, what `config.json` says, its evaluations on held-out text in order."""
+
+    name: str
+    config: Row
+    steps: Sequence[Row]
+    evaluations: Sequence[Row]
+
+    @property
+    def command(self) -> str:
+        """The command that starts such a run, with what differs from the preset named."""
+        told = self.config["config"]
+        words = ["modtok", "pretrain", "--sampling", str(told["sampling"])]
+        words += ["--model", str(told["model"]), "--steps", str(told["steps"])]
+        words += ["--p", f"{told['p']:g}", "--seed", str(told["seed"]), "--name", self.name]
+        return shlex.join(words)
+
+    @property
+    def signature(self) -> str:
+        """What the run was of: tokenizer, versions."""
+        versions = "|".join(f"{name}:{v}" for name, v in self.config["versions"].items())
+        return f"pretrain|tok:{self.config['tokenizer']['signature']}|{versions}"
+
+
+def collect_runs(runs: Path, progress: Progress) -> list[TrainingRun]:
+    """Every run below `runs` that was ever evaluated, by name; damaged ones are said."""
+    found = []
+    for config in sorted(runs.glob("*/config.json")):
+        place = config.parent
+        if place.is_symlink():  # runs/latest is one of the others
+            continue
+        try:
+            run = _read(place)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            progress.warn(f"{place}: is not as pretrain writes it ({error!r}); it is left out")
+            continue
+        if run.evaluations:
+            found.append(run)
+    return found
+
+
+def _read(place: Path) -> TrainingRun:
+    config = orjson.loads((place / "config.json").read_bytes())
+    lines = (place / "metrics.jsonl").read_bytes().split(b"\n")
+    # A run that is being written, or was killed, may end in half a line.
+    rows = [orjson.loads(line) for line in lines[:-1]]
+    evaluations = [row for row in rows if "held_out" in row]
+    run = TrainingRun(place.name, config, [row for row in rows if "loss" in row], evaluations)
+    if evaluations:
+        _ = run.command, run.signature, run_charts(run), run_table(run)  # all fields are there
+    return run
+
+
+def run_charts(run: TrainingRun) -> list[Chart]:
+    """Bits per byte of held-out text over steps, by language."""
+    series: dict[str, Points] = {}
+    for row in run.evaluations:
+        for language, figures in row["held_out"].items():
+            point = (float(row["step"]), float(figures["bits_per_byte"]))
+            series.setdefault(language, []).append(point)
+    return [Curves("Bits per byte of held-out text", "step", "bits per byte", series)]
+
+
+def run_table(run: TrainingRun) -> Table:
+    """First and last evaluation by language, and how much text was trained on."""
+    first, last = run.evaluations[0], run.evaluations[-1]
+    trained: dict[str, int] = {}
+    for row in run.steps:
+        for language, figures in row["languages"].items():
+            trained[language] = trained.get(language, 0) + int(figures["bytes"])
+    body = [
+        [
+            language,
+            ratio(first["held_out"].get(language, {}).get("bits_per_byte")),
+            ratio(figures["bits_per_byte"]),
+            number(trained.get(language, 0)),
+        ]
+        for language, figures in last["held_out"].items()
+    ]
+    headings = ["language", f"step {first['step']}", f"step {last['step']}", "bytes trained on"]
+    return Table("Bits per byte of held-out text", headings, body)
