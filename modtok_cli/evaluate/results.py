@@ -93,6 +93,63 @@ class Evaluation:
             raise ModtokError(f"incomplete: {'; '.join(self.skipped)}")
 
 
+@dataclass
+class Sheet:
+    """Results of one set of examples: what their rows have in common is said once.
+
+    Attributes:
+        signed: further fields of the signature, see `evaluation_signature`.
+        facts: further keys of the rows.
+    """
+
+    task: str
+    language: str
+    n: int
+    shots: int
+    infer: str
+    signed: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    results: list[Result] = field(default_factory=list)
+
+    def add(
+        self,
+        metric: str,
+        value: float,
+        bounds: tuple[float, float],
+        *,
+        normalization: str = "none",
+        **signed: object,
+    ) -> None:
+        """A number and its interval, on the scale of 0 to 100."""
+        fields: dict[str, Any] = {**self.signed, **signed}
+        sign = evaluation_signature(
+            self.task,
+            language=self.language,
+            shots=self.shots,
+            normalization=normalization,
+            **fields,
+        )
+        self.results.append(
+            Result(
+                self.task,
+                self.language,
+                metric,
+                value,
+                *bounds,
+                self.n,
+                self.shots,
+                normalization,
+                self.infer,
+                sign,
+                self.facts,
+            )
+        )
+
+    def add_mean(self, metric: str, values: Sequence[float], **signed: Any) -> None:
+        """100 × the mean of a score of every example."""
+        self.add(metric, 100 * float(np.mean(values)), mean_interval(values), **signed)
+
+
 def example(
     task: str, language: str, name: str, scores: Mapping[str, float], **facts: Any
 ) -> dict[str, Any]:
@@ -112,7 +169,12 @@ def mean_interval(values: Sequence[float] | Floats, *, seed: int = SEED) -> tupl
     (100.0, 100.0)
     """
     drawn = bootstrap_means(np.asarray(values, dtype=np.float64)[:, None], seed=seed)[:, 0]
-    low, high = np.percentile(100 * drawn, _COVERED)
+    return interval(100 * drawn)
+
+
+def interval(drawn: Floats) -> tuple[float, float]:
+    """Ends of the middle 95% of a metric over bootstrap draws."""
+    low, high = np.percentile(drawn, _COVERED)
     return float(low), float(high)
 
 

@@ -1,0 +1,152 @@
+"""Documents with summaries, as JSON lines per language.
+
+    DIR/sum/fr.jsonl           {"document": "…", "summary": "…"} a line, to be scored
+    DIR/sum/fr.train.jsonl     the same, for shots; without it the first lines are kept for them
+
+Either may be `.zst` or `.gz`, and DIR itself may be the directory. The names of GEM's WikiLingua
+("source", "target") are understood too, and lists of sentences or sections, which are joined;
+so is WikiLingua's own {"article": {"document": […], "summary": […]}}. White space, line ends
+included, counts as one space: the end of a line ends an example of the prompt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.evaluate.parallel import KEPT
+from modtok_cli.text.languages import is_language, normalize
+from modtok_cli.text.readers import COMPRESSED
+from modtok_cli.text.streams import Broken, read_chunks
+
+LAYOUT = (
+    'lay documents out as DIR/sum/fr.jsonl and DIR/sum/fr.train.jsonl, {"document": "…", '
+    '"summary": "…"} a line; modtok eval fetch sum writes WikiLingua where the hub is reachable'
+)
+_NAMES = (("document", "summary"), ("source", "target"))
+
+
+@dataclass(frozen=True)
+class Summarized:
+    """One document; `name` is its "id", else its line."""
+
+    name: str
+    document: str
+    summary: str
+
+
+class Documents:
+    """The sets at `data`, or at `data`/sum.
+
+    Attributes:
+        path: where they were found.
+
+    Raises:
+        ModtokError: there are none.
+    """
+
+    def __init__(self, data: Path) -> None:
+        inside = data / "sum"
+        self.path = inside if inside.is_dir() else data
+        self._files = _files(self.path)
+        if not self.languages:
+            what = "no documents" if self.path.is_dir() else "no such directory"
+            raise ModtokError(what, where=str(self.path), remedy=LAYOUT)
+
+    @property
+    def languages(self) -> list[str]:
+        """Languages that can be evaluated, ascending."""
+        return sorted(language for language, part in self._files if part == "test")
+
+    def of(self, language: str, shots: int) -> tuple[list[Summarized], list[Summarized]]:
+        """(shots, examples) of a language.
+
+        Raises:
+            ModtokError: a damaged or empty row, or fewer rows than shots.
+        """
+        tests = read_documents(self._files[language, "test"])
+        training = self._files.get((language, "train"))
+        if training is not None:
+            pool = read_documents(training)
+        else:
+            kept = max(shots, KEPT)
+            pool, tests = tests[:kept], tests[kept:]
+        if len(pool) < shots or not tests:
+            raise ModtokError(
+                f"too few rows for {shots} shots and an example in {language}",
+                where=str(self.path),
+                remedy="lower --shots, or give more rows",
+            )
+        return pool[:shots], tests
+
+
+def _files(directory: Path) -> dict[tuple[str, str], Path]:
+    """`fr.jsonl`, `fr.test.jsonl`, `fra_Latn.train.jsonl.zst` by language and part."""
+    found: dict[tuple[str, str], Path] = {}
+    for path in sorted(directory.iterdir()) if directory.is_dir() else ():
+        plain = path.with_suffix("") if path.suffix in COMPRESSED else path
+        code, _, part = plain.stem.partition(".")
+        part = part or "test"
+        if plain.suffix == ".jsonl" and is_language(code) and part in ("test", "train"):
+            found.setdefault((normalize(code), part), path)
+    return found
+
+
+def read_documents(path: Path) -> list[Summarized]:
+    """The rows of a file.
+
+    Raises:
+        ModtokError: it cannot be read, or a row has no document or no summary; names it.
+    """
+    try:
+        lines = b"".join(read_chunks(path)).split(b"\n")
+    except Broken as error:
+        raise ModtokError(str(error), where=str(path)) from error
+    rows = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = orjson.loads(line)
+        except ValueError as error:
+            raise _bad(path, number, f"not JSON ({error})") from error
+        document, summary = _texts(row)
+        for name, text in (("document", document), ("summary", summary)):
+            if text is None:
+                raise _bad(path, number, f'no text under "{name}"')
+            if not text:
+                raise _bad(path, number, f"the {name} is empty")
+        rows.append(Summarized(str(row.get("id", number)), str(document), str(summary)))
+    return rows
+
+
+def _texts(row: Any) -> tuple[str | None, str | None]:
+    if isinstance(row, dict) and isinstance(row.get("article"), dict):
+        row = row["article"]
+    if not isinstance(row, dict):
+        return None, None
+    for document, summary in _NAMES:
+        if document in row or summary in row:
+            return one_line(row.get(document)), one_line(row.get(summary))
+    return None, None
+
+
+def one_line(value: Any) -> str | None:
+    """A text, or a list of them, with white space as single spaces; None for anything else.
+
+    >>> one_line(["Boil water.", "Add\\n tea. "])
+    'Boil water. Add tea.'
+    """
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        value = " ".join(value)
+    return " ".join(value.split()) if isinstance(value, str) else None
+
+
+def _bad(path: Path, number: int, what: str) -> ModtokError:
+    return ModtokError(
+        what, where=f"{path}:{number}", remedy='write {"document": "…", "summary": "…"} a line'
+    )

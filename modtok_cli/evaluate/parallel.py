@@ -1,0 +1,244 @@
+"""Parallel text in the layouts that it comes in.
+
+    DIR/dev/eng_Latn.dev, DIR/devtest/eng_Latn.devtest     FLORES: shots from dev
+    DIR/test.tsv, DIR/dev.tsv                              languages in the header, a line each
+    DIR/en.txt, DIR/fr.txt                                 line by line, as NTREX
+
+or one `.tsv` file. Languages go by the codes of `text.languages`. Any of these may lie in
+`DIR/mt/`, or in the only directory there. Where there is no dev part, the first lines are
+kept for shots and never scored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.measure.aligned import parting
+from modtok_cli.text.languages import is_language, language_of_path, normalize
+from modtok_cli.text.readers import COMPRESSED, LINE_SUFFIXES
+from modtok_cli.text.streams import Broken, read_chunks
+
+# Without a dev part, so many lines are kept for shots even if fewer are shown: scores by 0 and
+# by 5 shots are then on the same lines.
+KEPT = 5
+_DEV, _TEST = ("dev", "valid", "validation"), ("devtest", "test")
+LAYOUTS = (
+    "lay parallel text out as DIR/mt/dev/eng_Latn.dev and DIR/mt/devtest/eng_Latn.devtest "
+    "(FLORES), DIR/mt/test.tsv with languages in its first line, or DIR/mt/en.txt, DIR/mt/fr.txt "
+    "line by line; modtok eval fetch mt writes it where the hub is reachable"
+)
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One example of a pair; `number` is its line, from 1."""
+
+    number: int
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One split: a table in one file, or a file per language."""
+
+    table: Path | None
+    files: dict[str, Path]
+
+    @cached_property
+    def columns(self) -> dict[str, list[str]]:
+        """Lines by language, of a table."""
+        return {} if self.table is None else _read_table(self.table)
+
+    @property
+    def languages(self) -> list[str]:
+        return sorted(self.files if self.table is None else self.columns)
+
+    def lines(self, language: str) -> list[str]:
+        if self.table is not None:
+            return self.columns[language]
+        return [line.strip() for line in _lines(self.files[language])]
+
+    def name(self, language: str) -> str:
+        return str(self.files[language] if self.table is None else self.table)
+
+
+class Parallel:
+    """Parallel text of any number of languages.
+
+    Attributes:
+        path: where it was found.
+    """
+
+    def __init__(self, path: Path, test: _Part, dev: _Part | None) -> None:
+        self.path, self._test, self._dev = path, test, dev
+        self._read: dict[tuple[int, str], list[str]] = {}
+
+    @property
+    def languages(self) -> list[str]:
+        """Languages that can be evaluated, ascending."""
+        return self._test.languages
+
+    def pair(
+        self, source: str, target: str, shots: int, progress: Progress = SILENT
+    ) -> tuple[list[Sentence], list[Sentence]]:
+        """(shots, examples) of a pair; the shots are the first lines of dev.
+
+        Lines of which one side is empty are left out, and said.
+
+        Raises:
+            ModtokError: the sides differ in length, or there are fewer lines than shots.
+        """
+        tests = self._sentences(self._test, source, target, progress)
+        if self._dev is not None and {source, target} <= set(self._dev.languages):
+            pool = self._sentences(self._dev, source, target, progress)
+        else:
+            kept = max(shots, KEPT)
+            pool, tests = tests[:kept], tests[kept:]
+        if len(pool) < shots or not tests:
+            raise ModtokError(
+                f"too few lines for {shots} shots and an example of {source}-{target}",
+                where=str(self.path),
+                remedy="lower --shots, or give more text",
+            )
+        return pool[:shots], tests
+
+    def _sentences(
+        self, part: _Part, source: str, target: str, progress: Progress
+    ) -> list[Sentence]:
+        ours, theirs = self._lines(part, source), self._lines(part, target)
+        if len(ours) != len(theirs):
+            lengths = [np.array([len(line) for line in lines]) for lines in (ours, theirs)]
+            line = parting(*lengths) + 1
+            raise ModtokError(
+                f"has {len(theirs):,} lines, {part.name(source)} has {len(ours):,}; they seem to "
+                "part here",
+                where=f"{part.name(target)}:{line}",
+                remedy="give the same lines in both languages",
+            )
+        pairs = [
+            Sentence(number, *both)
+            for number, both in enumerate(zip(ours, theirs, strict=True), 1)
+            if all(both)
+        ]
+        if len(pairs) < len(ours):
+            progress.warn(
+                f"{part.name(target)}: {len(ours) - len(pairs):,} lines of {source}-{target} are "
+                "empty on one side and left out"
+            )
+        return pairs
+
+    def _lines(self, part: _Part, language: str) -> list[str]:
+        key = (id(part), language)
+        if key not in self._read:
+            self._read[key] = part.lines(language)
+        return self._read[key]
+
+
+def find_parallel(data: Path, progress: Progress = SILENT) -> Parallel:
+    """The parallel text at `data`, at `data`/mt, or in the only directory there.
+
+    Raises:
+        ModtokError: there is none in a known layout; says which layouts there are.
+    """
+    inside = data / "mt"
+    start = inside if inside.is_dir() else data
+    below = [child for child in _children(start) if child.is_dir()]
+    for place in [start, *(below if len(below) == 1 else [])]:
+        found = _open(place, progress)
+        if found is not None:
+            return found
+    what = "no parallel text" if start.exists() else "no such file or directory"
+    raise ModtokError(what, where=str(start), remedy=LAYOUTS)
+
+
+def _children(path: Path) -> list[Path]:
+    return sorted(path.iterdir()) if path.is_dir() else []
+
+
+def _open(place: Path, progress: Progress) -> Parallel | None:
+    if place.is_file():
+        return Parallel(place, _Part(place, {}), None)
+    parts = {}
+    for name, choices in (("dev", _DEV), ("test", _TEST)):
+        for choice in choices:
+            if (place / f"{choice}.tsv").is_file():
+                parts[name] = _Part(place / f"{choice}.tsv", {})
+            elif files := _files(place / choice, progress):
+                parts[name] = _Part(None, files)
+    if "test" in parts:
+        return Parallel(place, parts["test"], parts.get("dev"))
+    tables = [child for child in _children(place) if child.suffix == ".tsv"]
+    if len(tables) == 1:
+        return Parallel(place, _Part(tables[0], {}), None)
+    files = _files(place, progress)
+    return Parallel(place, _Part(None, files), None) if len(files) > 1 else None
+
+
+def _files(directory: Path, progress: Progress) -> dict[str, Path]:
+    """Text files of a directory by language; of two in one language the first by name."""
+    found: dict[str, Path] = {}
+    for path in _children(directory):
+        plain = path.with_suffix("") if path.suffix in COMPRESSED else path
+        language = language_of_path(path.name)
+        if language is None or plain.suffix not in LINE_SUFFIXES or not path.is_file():
+            continue
+        if language in found:
+            progress.note(f"{path}: {found[language].name} is taken for {language}")
+        else:
+            found[language] = path
+    return found
+
+
+def _lines(path: Path) -> list[str]:
+    """Lines, cut at line feeds only."""
+    try:
+        data = b"".join(read_chunks(path))
+    except Broken as error:
+        raise ModtokError(str(error), where=str(path)) from error
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ModtokError("not UTF-8", where=f"{path}:{line}", remedy="save it as UTF-8") from error
+    lines = text.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def _read_table(path: Path) -> dict[str, list[str]]:
+    lines = _lines(path)
+    header = [cell.strip() for cell in lines[0].split("\t")] if lines else []
+    languages = _header(path, header)
+    columns: dict[str, list[str]] = {language: [] for language in languages}
+    for number, line in enumerate(lines[1:], 2):
+        cells = line.split("\t")
+        if len(cells) != len(languages):
+            raise ModtokError(
+                f"{len(cells)} columns where the header has {len(languages)}",
+                where=f"{path}:{number}",
+                remedy="put one tab between two sentences and none inside",
+            )
+        for language, cell in zip(languages, cells, strict=True):
+            columns[language].append(cell.strip())
+    return columns
+
+
+def _header(path: Path, header: Sequence[str]) -> list[str]:
+    languages = [normalize(cell) for cell in header]
+    wrong = [cell for cell in header if not is_language(cell)]
+    if wrong or len(languages) < 2 or len(set(languages)) < len(languages):
+        raise ModtokError(
+            f"the first line names no two languages or more: {' '.join(header)[:60]!r}",
+            where=f"{path}:1",
+            remedy="begin it with codes parted by tabs, such as en, fr, fi",
+        )
+    return languages
