@@ -36,6 +36,7 @@ from modtok_cli.pretrain.rows import RowTable
 
 KEEP = 2
 _STATE = "state.json"
+_BACKBONE_PARTS = ("weight", "m", "v")
 _TABLE_PARTS = ("weight", "moment1", "moment2", "steps")
 
 
@@ -52,8 +53,9 @@ def save(directory: Path, model: Model, step: int, notes: Mapping[str, Any]) -> 
         with _opened(final, ranks) as beside:
             name = f"shard-{ranks.shard}-of-{ranks.shards}.safetensors"
             told: dict[str, Any] = {}
+            backbone = _backbone(model)
             if ranks.replica == 0:
-                told = _write(beside / name, model)
+                told = _write(beside / name, model, backbone)
             everyone = gather_json(ranks, told)
             failed = [one["error"] for one in everyone if "error" in one]
             if failed:
@@ -97,11 +99,23 @@ def _opened(final: Path, ranks: Ranks) -> Iterator[Path]:
 _FULL = "the checkpoint before it is whole; free space, then go on with --resume"
 
 
-def _write(path: Path, model: Model) -> dict[str, Any]:
-    tensors = {}
-    for name in model.backbone.parameters:
-        for part, tensor in model.optimizer.state(name).items():
-            tensors[f"backbone.{part}/{name}"] = tensor.detach().cpu().contiguous()
+def _backbone(model: Model) -> dict[str, torch.Tensor]:
+    """Masters and moments in host memory, on the replica that writes.
+
+    If they are dealt to the replicas, those put each together as it comes.
+    """
+    tensors: dict[str, torch.Tensor] = {}
+    first = model.ranks.replica == 0
+    if first or model.optimizer.distributed:
+        for name in model.backbone.parameters:
+            parts = model.optimizer.state(name)
+            if first:
+                for part in _BACKBONE_PARTS:
+                    tensors[f"backbone.{part}/{name}"] = parts[part].cpu().contiguous()
+    return tensors
+
+
+def _write(path: Path, model: Model, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
     for name, table in model.tables.items():
         for part in _TABLE_PARTS:
             tensors[f"{name}.{part}"] = getattr(table, part).cpu()
@@ -190,11 +204,12 @@ def load(path: Path, state: Mapping[str, Any], model: Model) -> None:
     try:
         with torch.no_grad():
             for name, parameter in model.backbone.parameters.items():
-                for part, tensor in model.optimizer.state(name).items():
+                parts = {}
+                for part in _BACKBONE_PARTS:
                     shards = [file.get_tensor(f"backbone.{part}/{name}") for file in opened]
-                    tensor.copy_(_reshard(shards, megatron.partition(parameter), model.ranks))
+                    parts[part] = _reshard(shards, megatron.partition(parameter), model.ranks)
+                model.optimizer.load(name, parts)
             model.optimizer.set_steps(int(state["step"]))
-            model.optimizer.publish()
             for name, table in model.tables.items():
                 for part in _TABLE_PARTS:
                     shards = [file.get_tensor(f"{name}.{part}") for file in opened]

@@ -1,19 +1,23 @@
-"""All that is particular to Megatron-Core, in one place.
+"""All that is particular to Megatron-Core, in one place (its optimizer: `megatron_adamw`).
 
 0.16 (Python 3.11) to 0.19 (3.12) differ in details, and none of them expects a machine
 without a GPU. What this adapter works around:
 
 - `core_attention` of the stock local layer wants a CUDA random state: here it is torch's
   SDPA, which takes flash attention on GPUs by itself.
-- rotary embeddings ask `torch.cuda.current_device()`: without a GPU it answers the CPU.
+- rotary embeddings ask `torch.cuda.current_device()`: without a GPU it answers the CPU; the
+  exchange of gradients asks for the current stream (from 0.19), which is None then.
 - activation recomputation saves CUDA random states: torch's own is used.
 - embedding and output layer are ours, so the block is used, not `GPTModel`
-  (`ColumnParallelLinear` refuses a weight that is not its whole partition).
+  (`ColumnParallelLinear` refuses a weight that is not its whole partition; the
+  `output_processor` that `GPTModel` takes from 0.18 on would do, but not with 0.16).
+- Transformer Engine fuses norms into the matrices behind them, under other names: parameters
+  go by the names they have without it, so that a checkpoint loads with and without.
 """
 
 from __future__ import annotations
 
-import importlib.util
+import logging
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -31,6 +35,7 @@ _PARTS = (
     "distributed",
     "models.common.embeddings.rotary_pos_embedding",
     "models.gpt.gpt_layer_specs",
+    "optimizer",
     "parallel_state",
     "tensor_parallel",
     "transformer.module",
@@ -39,11 +44,21 @@ _PARTS = (
 )
 
 
+# Names under Transformer Engine → names without it.
+_FUSED_NORMS = {
+    "self_attention.linear_qkv.layer_norm_weight": "input_layernorm.weight",
+    "mlp.linear_fc1.layer_norm_weight": "pre_mlp_layernorm.weight",
+}
+
+
 @cache
-def _core() -> Any:
+def core() -> Any:
     """megatron.core with its parts; imports take seconds, so only when a run starts."""
     # It warns its own developers: of arguments to come, and of settings for CUDA.
     warnings.filterwarnings("ignore", module=r"megatron\.core")
+    warnings.filterwarnings("ignore", category=FutureWarning, module=r"torch\.distributed")
+    for name in ("megatron.core", "torch.utils.cpp_extension"):
+        logging.getLogger(name).setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that Transformer Engine and Apex are not installed
         for part in _PARTS:
@@ -53,27 +68,28 @@ def _core() -> Any:
 
 def start(shards: int, device: torch.device) -> tuple[dist.ProcessGroup, dist.ProcessGroup]:
     """Make Megatron's process groups: (tensor parallel, data parallel)."""
-    state = _core().parallel_state
+    state = core().parallel_state
     if device.type == "cpu":
         torch.cuda.current_device = lambda: device  # type: ignore[assignment,return-value]
+        torch.cuda.current_stream = lambda device=None: None  # type: ignore[assignment,return-value]
     there = state.model_parallel_is_initialized()
     if there and state.get_tensor_model_parallel_world_size() != shards:
         state.destroy_model_parallel()
     if not state.model_parallel_is_initialized():
         state.initialize_model_parallel(tensor_model_parallel_size=shards)
     if device.type == "cuda":
-        _core().tensor_parallel.model_parallel_cuda_manual_seed(0)
+        core().tensor_parallel.model_parallel_cuda_manual_seed(0)
     return state.get_tensor_model_parallel_group(), state.get_data_parallel_group()
 
 
 def stop() -> None:
     """Take the process groups down."""
-    _core().parallel_state.destroy_model_parallel()
+    core().parallel_state.destroy_model_parallel()
 
 
 def sum_over_shards(values: torch.Tensor) -> torch.Tensor:
     """Sum over tensor-parallel shards; the gradient passes unchanged."""
-    result: torch.Tensor = _core().tensor_parallel.reduce_from_tensor_model_parallel_region(values)
+    result: torch.Tensor = core().tensor_parallel.reduce_from_tensor_model_parallel_region(values)
     return result
 
 
@@ -99,9 +115,19 @@ class CausalAttention(torch.nn.Module):
         return mixed.permute(2, 0, 1, 3).flatten(2)
 
 
-def _layer_spec(device: torch.device) -> Any:
-    specs = _core().models.gpt.gpt_layer_specs
-    if device.type == "cuda" and importlib.util.find_spec("transformer_engine"):
+def has_transformer_engine() -> bool:
+    """Whether Transformer Engine is installed and can be loaded."""
+    try:
+        import_module("transformer_engine.pytorch")
+    except (ImportError, OSError):  # built for another CUDA or torch, it raises either
+        return False
+    return True
+
+
+def layer_spec(device: torch.device) -> Any:
+    """Transformer Engine's layers where they are installed, else local ones with SDPA."""
+    specs = core().models.gpt.gpt_layer_specs
+    if device.type == "cuda" and has_transformer_engine():
         return specs.get_gpt_layer_with_transformer_engine_spec()
     spec = specs.get_gpt_layer_local_spec(normalization="RMSNorm")
     spec.submodules.self_attention.submodules.core_attention = CausalAttention
@@ -109,7 +135,7 @@ def _layer_spec(device: torch.device) -> Any:
 
 
 def _config(shape: Shape, shards: int, dtype: torch.dtype) -> Any:
-    return _core().transformer.transformer_config.TransformerConfig(
+    return core().transformer.transformer_config.TransformerConfig(
         num_layers=shape.layers,
         hidden_size=shape.width,
         num_attention_heads=shape.heads,
@@ -146,23 +172,28 @@ def build_backbone(
     dtype: torch.dtype,
     seed: int,
     recompute: bool = False,
+    distributed: bool = False,
 ) -> Backbone:
-    """The Transformer between the tables, wrapped for data parallelism."""
-    core = _core()
-    config = _config(shape, shards, dtype)
-    spec = _layer_spec(device)
+    """The Transformer between the tables, wrapped for data parallelism.
 
-    Module: Any = core.transformer.module.MegatronModule
+    With `distributed` the gradients are left in parts on the replicas, as Megatron's
+    distributed optimizer wants them.
+    """
+    parts = core()
+    config = _config(shape, shards, dtype)
+    spec = layer_spec(device)
+
+    Module: Any = parts.transformer.module.MegatronModule
 
     class Block(Module):  # type: ignore[misc]
         """Transformer layers and the final norm, (S, B, d) to (S, B, d)."""
 
         def __init__(self) -> None:
             super().__init__(config)
-            self.block = core.transformer.transformer_block.TransformerBlock(
+            self.block = parts.transformer.transformer_block.TransformerBlock(
                 config, spec, post_layer_norm=True
             )
-            rotary = core.models.common.embeddings.rotary_pos_embedding.RotaryEmbedding
+            rotary = parts.models.common.embeddings.rotary_pos_embedding.RotaryEmbedding
             self.rotary = rotary(
                 shape.head_width,
                 rotary_percent=1.0,
@@ -182,18 +213,30 @@ def build_backbone(
     if recompute:
         for layer in block.block.layers:
             layer.forward = _recomputed(layer.forward)
-    ddp = core.distributed
+    ddp = parts.distributed
     return Backbone(
         ddp.DistributedDataParallel(
             config,
             ddp.DistributedDataParallelConfig(
                 grad_reduce_in_fp32=True,
                 overlap_grad_reduce=False,
-                use_distributed_optimizer=False,
+                use_distributed_optimizer=distributed,
             ),
             block,
         )
     )
+
+
+def plain_name(name: str) -> str:
+    """What a parameter is called without Transformer Engine.
+
+    >>> plain_name("block.layers.3.mlp.linear_fc1.layer_norm_weight")
+    'block.layers.3.pre_mlp_layernorm.weight'
+    """
+    for fused, plain in _FUSED_NORMS.items():
+        if name.endswith(fused):
+            return name.removesuffix(fused) + plain
+    return name
 
 
 def _recomputed(forward: Callable[..., Any]) -> Callable[..., Any]:
@@ -213,30 +256,30 @@ class Backbone:
     """Megatron's block in Megatron's data parallelism, by the few calls that training makes."""
 
     def __init__(self, wrapped: Any) -> None:
-        self._wrapped = wrapped
+        self.wrapped = wrapped
         self.parameters: dict[str, torch.nn.Parameter] = {
-            name: parameter
+            plain_name(name): parameter
             for name, parameter in wrapped.module.named_parameters()
             if parameter.requires_grad
         }
 
     def __call__(self, x_SBd: torch.Tensor) -> torch.Tensor:
         """Hidden states behind the final norm; (S, B, d) to (S, B, d)."""
-        result: torch.Tensor = self._wrapped(x_SBd)
+        result: torch.Tensor = self.wrapped(x_SBd)
         return result
 
     def clear_gradients(self) -> None:
         """Start a step."""
-        self._wrapped.zero_grad_buffer()
+        self.wrapped.zero_grad_buffer()
 
     def accumulating(self, more: bool) -> AbstractContextManager[None]:
         """Around a microbatch: with `more` to come, gradients are not exchanged yet."""
-        context: Callable[[], AbstractContextManager[None]] = self._wrapped.no_sync
+        context: Callable[[], AbstractContextManager[None]] = self.wrapped.no_sync
         return context() if more else nullcontext()
 
     def finish_gradients(self) -> dict[str, torch.Tensor]:
         """Exchange them among replicas; mean gradients in float32 by parameter."""
-        self._wrapped.finish_grad_sync()
+        self.wrapped.finish_grad_sync()
         return {name: parameter.main_grad for name, parameter in self.parameters.items()}  # type: ignore[attr-defined]
 
 

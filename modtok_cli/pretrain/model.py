@@ -14,7 +14,7 @@ import torch
 
 from modtok_cli.pretrain import megatron
 from modtok_cli.pretrain.loss import sliced_cross_entropy
-from modtok_cli.pretrain.optimizer import BackboneOptimizer, clip, gradient_norm
+from modtok_cli.pretrain.optimizer import backbone_optimizer, clip, gradient_norm
 from modtok_cli.pretrain.presets import Shape
 from modtok_cli.pretrain.ranks import Ranks, union_of_rows
 from modtok_cli.pretrain.rows import AdamW, RowTable
@@ -98,6 +98,7 @@ class Model:
         recompute: bool = False,
         adamw: AdamW | None = None,
         chunk: int = 2048,
+        distributed: bool = False,
     ) -> None:
         self.shape, self.ranks, self.dtype, self.tied = shape, ranks, dtype, tied
         self._adamw, self._chunk = adamw or AdamW(), chunk
@@ -110,8 +111,11 @@ class Model:
             dtype=dtype,
             seed=seed,
             recompute=recompute,
+            distributed=distributed,
         )
-        self.optimizer = BackboneOptimizer(self.backbone.parameters, self._adamw)
+        self.optimizer = backbone_optimizer(
+            self.backbone, self._adamw, ranks, distributed=distributed
+        )
 
     def _table(self, size: int, seed: int) -> RowTable:
         ranks = self.ranks
@@ -187,13 +191,19 @@ class Model:
                 loss, nll = self.loss(micro, active)
                 (loss / len(micros)).backward()  # type: ignore[no-untyped-call]
             losses.append(nll)
-        gradients = self.backbone.finish_gradients()
+        gradients = self.optimizer.own(self.backbone.finish_gradients())
         unions = {
             name: union_of_rows(chosen.ids, _gradient(chosen), self.ranks)
             for name, chosen in zip(self.tables, active, strict=False)
         }
         rows = [gradient for _, gradient in unions.values()]
-        norm = gradient_norm(gradients, self.backbone.parameters, rows, self.ranks)
+        norm = gradient_norm(
+            gradients,
+            self.backbone.parameters,
+            rows,
+            self.ranks,
+            dealt=self.optimizer.distributed,
+        )
         if bool(torch.isfinite(norm)):
             clip([*gradients.values(), *rows], norm, CLIP)
             self.optimizer.step(gradients, rate)

@@ -1,8 +1,13 @@
-"""AdamW for the backbone, on float32 master weights; and clipping over everything."""
+"""AdamW for the backbone, on float32 master weights; and clipping over everything.
+
+On GPUs it is Megatron's own optimizer. That one insists on a GPU, so on a CPU it is
+torch's; both do the same to rounding (`tests/pretrain/test_megatron_adamw.py`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 import torch
 import torch.distributed as dist
@@ -12,12 +17,51 @@ from modtok_cli.pretrain.ranks import Ranks, summed
 from modtok_cli.pretrain.rows import AdamW
 
 
-class BackboneOptimizer:
+class BackboneOptimizer(Protocol):
+    """What training and checkpoints ask of it.
+
+    Attributes:
+        distributed: masters and moments are dealt to the replicas. Then `state` is called
+            by all of them, and the gradients in `own` are parts.
+    """
+
+    distributed: bool
+
+    def own(self, gradients: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """What this rank has to clip and to apply of the gradients."""
+
+    def step(self, gradients: Mapping[str, torch.Tensor], rate: float) -> None:
+        """Apply one step with these gradients (already clipped)."""
+
+    def state(self, name: str) -> dict[str, torch.Tensor]:
+        """Master weight and moments of a parameter: whole, float32, by part."""
+
+    def load(self, name: str, parts: Mapping[str, torch.Tensor]) -> None:
+        """Take what `state` gave."""
+
+    def set_steps(self, steps: int) -> None:
+        """Number of steps done, after a load."""
+
+
+def backbone_optimizer(
+    backbone: megatron.Backbone, adamw: AdamW, ranks: Ranks, *, distributed: bool = False
+) -> BackboneOptimizer:
+    """Megatron's on a GPU, torch's on a CPU; `distributed` is for GPUs only."""
+    if ranks.device.type == "cuda":
+        from modtok_cli.pretrain.megatron_adamw import MegatronAdamW
+
+        return MegatronAdamW(backbone, adamw, ranks, distributed=distributed)
+    return TorchAdamW(backbone.parameters, adamw)
+
+
+class TorchAdamW:
     """torch's fused AdamW over the parameters that Megatron's buffers hold gradients of.
 
     Norm weights are not decayed. Where parameters are bfloat16 the masters are copies in
     float32, else they are the parameters themselves.
     """
+
+    distributed = False
 
     def __init__(self, parameters: Mapping[str, torch.nn.Parameter], adamw: AdamW) -> None:
         self._parameters = dict(parameters)
@@ -38,6 +82,10 @@ class BackboneOptimizer:
             fused=True,
         )
 
+    def own(self, gradients: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """All of them."""
+        return dict(gradients)
+
     def step(self, gradients: Mapping[str, torch.Tensor], rate: float) -> None:
         """Apply one step with these gradients (already clipped)."""
         for name, master in self.masters.items():
@@ -51,7 +99,7 @@ class BackboneOptimizer:
                 self._parameters[name].data.copy_(master)
 
     def state(self, name: str) -> dict[str, torch.Tensor]:
-        """Master weight and moments of a parameter; tensors that `load` may fill in place."""
+        """Master weight and moments of a parameter."""
         master = self.masters[name]
         state = self._adamw.state[master]
         if not state:
@@ -60,18 +108,18 @@ class BackboneOptimizer:
             state["exp_avg_sq"] = torch.zeros_like(master)
         return {"weight": master, "m": state["exp_avg"], "v": state["exp_avg_sq"]}
 
+    @torch.no_grad()
+    def load(self, name: str, parts: Mapping[str, torch.Tensor]) -> None:
+        """Take what `state` gave."""
+        for part, tensor in self.state(name).items():
+            tensor.copy_(parts[part])
+        self._parameters[name].copy_(parts["weight"])
+
     def set_steps(self, steps: int) -> None:
         """Number of steps done, after a load."""
         for name, master in self.masters.items():
             self.state(name)
             self._adamw.state[master]["step"].fill_(steps)
-
-    def publish(self) -> None:
-        """Bring loaded masters into the parameters."""
-        with torch.no_grad():
-            for name, parameter in self._parameters.items():
-                if parameter.dtype != torch.float32:
-                    parameter.copy_(self.masters[name])
 
 
 def gradient_norm(
@@ -79,10 +127,13 @@ def gradient_norm(
     parameters: Mapping[str, torch.nn.Parameter],
     tables: Iterable[torch.Tensor],
     ranks: Ranks,
+    *,
+    dealt: bool = False,
 ) -> torch.Tensor:
     """Euclidean norm over backbone and table rows together, of all shards; on the device.
 
-    What lies on shards is summed over them, what every shard holds whole counts once.
+    What lies on shards is summed over them, what every shard holds whole counts once. With
+    `dealt`, the backbone's gradients are parts that are summed over replicas too.
     """
     own = torch.zeros((), dtype=torch.float64, device=ranks.device)
     whole = torch.zeros_like(own)
@@ -92,6 +143,8 @@ def gradient_norm(
             whole += square
         else:
             own += square
+    if dealt:
+        own, whole = summed(torch.stack([own, whole]), ranks.replica_group)
     for gradient in tables:
         own += gradient.float().pow(2).sum(dtype=torch.float64)
     return (summed(own, ranks.shard_group) + whole).sqrt()

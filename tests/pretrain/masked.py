@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from modtok_cli.pretrain import megatron
 from modtok_cli.pretrain.model import CLIP, Micro
-from modtok_cli.pretrain.optimizer import BackboneOptimizer
+from modtok_cli.pretrain.optimizer import TorchAdamW
 from modtok_cli.pretrain.presets import Shape
 from modtok_cli.pretrain.rows import AdamW, RowTable
 
@@ -38,7 +38,7 @@ class MaskedModel:
             shape, shards=1, device=device, dtype=dtype, seed=seed
         )
         adamw = AdamW()
-        self.optimizer = BackboneOptimizer(self.backbone.parameters, adamw)
+        self.optimizer = TorchAdamW(self.backbone.parameters, adamw)
         self.tables = [self.input] if tied else [self.input, self.output]
         self.adamw = torch.optim.AdamW(
             self.tables,
