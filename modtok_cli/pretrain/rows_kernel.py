@@ -1,0 +1,153 @@
+"""Rows of a table in host memory: AdamW in place, and copies of rows out of it.
+
+One pass a step: a row's gradient, weight and moments are read once, the update is done in
+registers, and what changed is written back where it was. Nothing is gathered beside the
+table. The rows are dealt to threads by blocks of neighbours, always the same thread for a
+row, so that no two threads ever touch one row, and a row's memory lies with the processor
+that touched it first (see `touch`).
+
+bfloat16 numbers come as the uint16 that they are the bits of. No fast-math: the results are
+those of the same operations in numpy, bit for bit, on any number of threads.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+
+# Neighbouring rows that one thread owns: 16 rows of 1,024 floats are 16 pages of memory.
+BLOCK = 16
+
+_U16 = np.uint32(16)
+_ONE = np.uint32(1)
+_ROUND = np.uint32(0x7FFF)
+
+_F32 = types.float32[:, ::1]
+_BF16 = types.uint16[:, ::1]
+_ROWS = types.Array(types.int64, 1, "C", readonly=True)
+
+
+def _constant(dtype):  # type: ignore[no-untyped-def]
+    return types.Array(dtype, 2, "C", readonly=True)
+
+
+def _number(x):  # type: ignore[no-untyped-def]
+    """A stored number as float32."""
+
+
+@overload(_number, inline="always")
+def _number_of(x):  # type: ignore[no-untyped-def]
+    if isinstance(x, types.Float):
+        return lambda x: x
+    return lambda x: np.uint32(np.uint32(x) << _U16).view(np.float32)
+
+
+def _stored(x, like):  # type: ignore[no-untyped-def]
+    """A float32 as an array of the type of `like` holds it; ties to even, as torch rounds."""
+
+
+@overload(_stored, inline="always")
+def _stored_as(x, like):  # type: ignore[no-untyped-def]
+    if isinstance(like.dtype, types.Float):
+        return lambda x, like: x
+
+    def rounded(x, like):  # type: ignore[no-untyped-def]
+        bits = np.float32(x).view(np.uint32)
+        return np.uint16(np.uint32(bits + _ROUND + ((bits >> _U16) & _ONE)) >> _U16)
+
+    return rounded
+
+
+@njit(
+    [
+        types.void(
+            _F32, moments, moments, types.int32[::1], _ROWS, _constant(gradients),
+            types.int64, types.int64, *[types.float64] * 5,
+        )
+        for moments in (_F32, _BF16)
+        for gradients in (types.float32, types.uint16)
+    ],
+    cache=True,
+    nogil=True,
+    error_model="numpy",  # python's looks for divisions by zero, and nothing is vectorized
+)  # fmt: skip
+def update_rows(  # type: ignore[no-untyped-def]
+    weight, moment1, moment2, steps, rows, gradients, owner, owners,
+    rate, beta1, beta2, epsilon, decay,
+):  # fmt: skip
+    """Row-sparse AdamW in place: one step of the rows that `owner` of `owners` has.
+
+    Args:
+        weight: (R, d) float32.
+        moment1, moment2: (R, d) float32 or the bits of bfloat16. The weight moves by the
+            moments before they are rounded.
+        steps: (R,) int32, how often each row was updated.
+        rows: (n,) int64, each row at most once.
+        gradients: (n, d) float32 or the bits of bfloat16, in the order of `rows`.
+        owner, owners: row r belongs to owner (r div BLOCK) mod owners.
+        rate, beta1, beta2, epsilon, decay: AdamW's.
+    """
+    width = weight.shape[1]
+    keep = np.float32(1 - rate * decay)
+    new1 = np.float32(1 - beta1)
+    old2 = np.float32(beta2)
+    new2 = np.float32(1 - beta2)
+    small = np.float32(epsilon)
+    for i in range(len(rows)):
+        row = rows[i]
+        if (row // BLOCK) % owners != owner:
+            continue
+        steps[row] += 1
+        count = steps[row]
+        size = np.float32(rate / (1 - beta1**count))
+        scale = np.float32(1 / math.sqrt(1 - beta2**count))
+        w, m, v, g = weight[row], moment1[row], moment2[row], gradients[i]
+        for j in range(width):
+            x = _number(g[j])
+            a = _number(m[j])
+            a = a + new1 * (x - a)
+            b = _number(v[j]) * old2 + new2 * x * x
+            w[j] = w[j] * keep - size * a / (np.sqrt(b) * scale + small)
+            m[j] = _stored(a, m)
+            v[j] = _stored(b, v)
+
+
+@njit(
+    [
+        types.void(_F32, _ROWS, out, types.int64, types.int64)
+        for out in (_F32, _BF16)
+    ],
+    cache=True,
+    nogil=True,
+)  # fmt: skip
+def copy_rows(weight, rows, out, part, parts):  # type: ignore[no-untyped-def]
+    """Copy rows out of a table: weight[rows[i]] to out[i], the `part`-th of `parts` of them.
+
+    `out` is (n, d) float32 or the bits of bfloat16.
+    """
+    width = weight.shape[1]
+    first = len(rows) * part // parts
+    last = len(rows) * (part + 1) // parts
+    for i in range(first, last):
+        w, o = weight[rows[i]], out[i]
+        for j in range(width):
+            o[j] = _stored(w[j], o)
+
+
+@njit(
+    [types.void(array, types.int64, types.int64) for array in (_F32, _BF16)],
+    cache=True,
+    nogil=True,
+)
+def touch(array, owner, owners):  # type: ignore[no-untyped-def]
+    """Write zeros to the rows that `owner` has: the system then gives their pages to it.
+
+    On a machine of several memory nodes a page lies on the node of the processor that
+    writes to it first.
+    """
+    for row in range(len(array)):
+        if (row // BLOCK) % owners == owner:
+            array[row, :] = 0
