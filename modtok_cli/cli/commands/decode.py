@@ -29,7 +29,7 @@ Files = Annotated[
     examples="""
     modtok encode -t tokenizer@fr text.txt | modtok decode -t tokenizer@fr
     # ids of the whole vocabulary, as encode --global-ids writes them
-    echo '[301, 7242, 99]' | modtok decode
+    echo '[301, 542, 99]' | modtok decode
     """,
 )
 def decode(

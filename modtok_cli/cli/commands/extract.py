@@ -52,7 +52,7 @@ On = Annotated[
     # from another directory
     modtok extract -t bpe-joint --langs fi > fi.json
     # a Unigram tokenizer for SentencePiece
-    modtok extract --langs fr -o fr.model
+    modtok extract -t unigram-merged --langs fr -o fr.model
     # the 24,000 tokens that French uses most, of a model from elsewhere
     modtok extract --top-k 24000 --on data/fr.jsonl.zst other.model -o fr.model
     """,

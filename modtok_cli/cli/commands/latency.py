@@ -35,7 +35,7 @@ Lines = Annotated[
     "latency",
     examples="""
     # the whole vocabulary and each language's own, against monolingual tokenizers
-    modtok latency flores/fr.txt flores/te.txt
+    modtok latency flores/fr.txt flores/fi.txt
     # another model's tokenizer at two sizes
     modtok latency -t gemma.json -t tokenizer@each --scale 0.5b --scale 1b fr.txt
     """,

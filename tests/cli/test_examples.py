@@ -1,0 +1,252 @@
+"""Every example of every help and man page runs, as written, in a workspace that holds its files.
+
+Only sizes differ: vocabularies, steps and model sizes stand below in `SMALL`. What needs a cluster
+or eight GPUs is checked as far as its words (`CLUSTER`).
+"""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from support import SAMPLE
+
+from modtok_cli.cli.main import command_tree
+from modtok_cli.cli.run import run
+from modtok_cli.cli.tree import nodes
+
+TREE = {node.path: node for node in nodes(command_tree())}
+FLAGS = {path: {f for line in node.lines for f in line.flags} for path, node in TREE.items()}
+LANGUAGES = ("en", "fi", "fr")
+CLUSTER = re.compile(r"--executor slurm|--gpus 8(?!.*--dry-run)")
+SMALL = (
+    (r"-k \d+", "-k 600"),
+    (r"--top-k \d+", "--top-k 300"),
+    (r"--budgets [\d,]+", "--budgets 400,600"),
+    (r"--steps \d+", "--steps 2"),
+    (r"--scale \S+", "--scale tiny"),
+    (r"--sample \d+", "--sample 4"),
+)
+SETTINGS = """
+[default]
+k = 600
+force = true
+orders = 2
+[study.combos]
+sample = 4
+[study.budget]
+budgets = "400,600"
+[study.sampling]
+regimes = "none,sub:2"
+steps = 2
+batch-size = 4
+seq-length = 32
+samples = 1
+[pretrain]
+steps = 3
+batch-size = 16
+seq-length = 32
+eval-every = 3
+[generate]
+max-tokens = 4
+[latency]
+scale = ["tiny"]
+"""
+NEEDS = {
+    ("corpus", "build"): "fastwarc",
+    ("corpus", "train-quality"): "floret",
+    ("corpus", "count"): "datatrove",
+    ("eval", "mcq"): "lm_eval",
+    **dict.fromkeys(
+        [
+            ("pretrain",), ("generate",), ("slice",), ("export",), ("latency",),
+            ("memory",), ("study", "sampling"), ("eval", "mt"), ("eval", "sum"),
+        ],
+        "megatron",
+    ),
+}  # fmt: skip
+
+
+def examples(path: tuple[str, ...]) -> list[str]:
+    """The lines of a command's examples, without comments, continued lines joined."""
+    text = inspect.cleandoc(TREE[path].command.epilog or "").replace("\\\n", " ")
+    return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+
+
+COMMANDS = [path for path in TREE if examples(path)]
+
+
+def small(line: str) -> str:
+    for pattern, replacement in SMALL:
+        line = re.sub(pattern, replacement, line)
+    return line
+
+
+def must(*words: str) -> None:
+    assert run(command_tree(), words) == 0, words
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What every example may find: text in all forms, tokenizers of all kinds."""
+    from modtok_cli.build.bpe import bpe
+    from modtok_cli.build.bpe_seq import bpe_seq
+    from modtok_cli.build.unigram import unigram
+    from modtok_cli.build.unigram_merge import unigram_merge
+
+    place = tmp_path_factory.mktemp("base")
+    (place / "modtok.toml").write_text(SETTINGS)
+    (place / "data").mkdir()
+    (place / "results").mkdir()
+    parallel = {name: (SAMPLE / "parallel" / f"{name}.txt") for name in LANGUAGES}
+    for name, text in parallel.items():
+        shutil.copy(SAMPLE / "data" / f"{name}.jsonl", place / "data")
+        for folder in ("", "texts", "flores", "flores/dev", "flores/devtest"):
+            (place / folder).mkdir(exist_ok=True)
+            shutil.copy(text, place / folder / f"{name}.txt")
+    shutil.copy(parallel["fr"], place / "flores.txt")
+    shutil.copy(parallel["fr"], place / "text.txt")
+    shutil.copy(SAMPLE / "data" / "sw.jsonl", place / "stories.jsonl")
+    data = place / "data"
+    bpe_seq(data=data, output=place / "tokenizer", k=600)
+    bpe_seq(("en", "fi"), data=data, output=place / "other-tokenizer", k=500)
+    bpe(data=data, output=place / "bpe-joint", k=900, joint=True)
+    bpe(("en",), data=data, output=place / "plain", k=500)
+    shutil.copy(place / "plain" / "en.json", place / "gemma.json")
+    unigram_merge(data=data, output=place / "unigram-merged", k=500, iterations=1)
+    unigram(("en", "fi"), data=data, output=place / "models", k=500)
+    shutil.copy(place / "models" / "en.model", place / "other.model")
+    ranks = [bytes([b]) for b in range(256)] + [b"th", b"the", b" t", b" the"]
+    lines = [base64.b64encode(token) + b" %d\n" % rank for rank, token in enumerate(ranks)]
+    (place / "llama3.tiktoken").write_bytes(b"".join(lines))
+    prompts = [{"prompt": "Kirjasto"}, {"prompt": "La ville"}]
+    (place / "prompts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in prompts))
+    return place
+
+
+def swedish(place: Path) -> None:
+    """A further language; made up, since its words do not matter here."""
+    text = (place / "data" / "fi.jsonl").read_text(encoding="utf-8")
+    (place / "data" / "sv.jsonl").write_text(text.translate(str.maketrans("kiu", "göå")))
+
+
+def packed(place: Path) -> None:
+    import zstandard
+
+    raw = (place / "data" / "fi.jsonl").read_bytes()
+    (place / "fi.jsonl.zst").write_bytes(zstandard.compress(raw))
+    (place / "data" / "fr.jsonl.zst").write_bytes(
+        zstandard.compress((place / "data" / "fr.jsonl").read_bytes())
+    )
+    (place / "data" / "fr.jsonl").unlink()
+    shutil.copy(place / "flores.txt", place / "stories.txt")
+
+
+def crawl(place: Path) -> None:
+    """Pages of the sample text as a crawl has them, and what a classifier learns from."""
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from corpus.crawl import compressed, http, page, paragraphs, record
+
+    (place / "crawl").mkdir()
+    for name in LANGUAGES:
+        pages = [paragraphs(name)[n : n + 5] for n in range(0, 15, 5)]
+        records = [
+            record(http(page(p)), f"http://example.org/{name}/{n}") for n, p in enumerate(pages)
+        ]
+        content = b"".join(compressed(one, "gz") for one in records)
+        (place / "crawl" / f"{name}.warc.gz").write_bytes(content)
+    shutil.copy(place / "data" / "fr.jsonl", place / "wiki.jsonl")
+    shutil.copy(place / "fr.txt", place / "books.txt")
+    (place / "data" / "en").mkdir()
+    shutil.move(place / "data" / "en.jsonl", place / "data" / "en")
+    shutil.copy(place / "en.txt", place / "data" / "en")
+
+
+def judged(place: Path) -> None:
+    crawl(place)
+    words = "--good wiki.jsonl --good books.txt --bad data/en"
+    must("corpus", "train-quality", *words.split())
+
+
+def trained(place: Path) -> None:
+    """A run of three steps, and the slice of it that some examples begin with."""
+    must("pretrain", "--sampling", "sub:2")
+    must("slice", "runs/latest", "--langs", "fr,en", "-o", "fr-en/")
+
+
+SETUP = {
+    ("corpus", "build"): judged,
+    ("corpus", "train-quality"): crawl,
+    ("corpus", "stats"): packed,
+    ("extract",): packed,
+    ("bpe-seq",): swedish,
+    ("bpe-merge",): swedish,
+    ("generate",): trained,
+    ("slice",): trained,
+    ("export",): trained,
+    ("memory",): trained,
+    ("latency",): trained,
+}
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=lambda path: "-".join(path) or "modtok")
+def test_examples_run(
+    path: tuple[str, ...], base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if (module := NEEDS.get(path)) and not find_spec(module):
+        pytest.skip(f"{module} is not installed")
+    place = tmp_path / "workspace"
+    shutil.copytree(base, place)
+    shutil.copytree(base, tmp_path / "home" / "languages")
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in os.environ:
+        if name.startswith("MODTOK_"):
+            monkeypatch.delenv(name)
+    SETUP.get(path, lambda _: None)(place)
+    for line in examples(path):
+        if CLUSTER.search(line):
+            words = shlex.split(line)[1:]
+            named = path if tuple(words[: len(path)]) == path else tuple(words[:1])
+            assert {word for word in words if word.startswith("-")} <= FLAGS[named], line
+        else:
+            if path == ("bpe-seq",) and "--append" in line:  # to a tokenizer that lacks Swedish
+                shutil.rmtree(place / "tokenizer")
+                shutil.copytree(base / "tokenizer", place / "tokenizer")
+            status, said = tried(small(line), place)
+            assert status == 0, f"{line}\n{said}"
+
+
+def tried(line: str, place: Path) -> tuple[int, str]:
+    """Exit status and what was said on failure: in this process where no shell is needed."""
+    if not re.search(r"[|<>*~]", line):
+        return run(command_tree(), shlex.split(line)[1:]), "(it stands above)"
+    bin_directory = place / ".bin"
+    bin_directory.mkdir(exist_ok=True)
+    (bin_directory / "modtok").write_text(f'#!/bin/sh\nexec {sys.executable} -m modtok_cli "$@"\n')
+    (bin_directory / "modtok").chmod(0o755)
+    done = subprocess.run(
+        ["/bin/bash", "-o", "pipefail", "-c", line],
+        cwd=place,
+        env={**os.environ, "PATH": f"{bin_directory}:{os.environ['PATH']}"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=300,
+        check=False,
+    )
+    return done.returncode, done.stderr.decode()
+
+
+def test_every_command_has_examples() -> None:
+    groups = {path for path, node in TREE.items() if node.is_group}
+    assert set(COMMANDS) | groups == set(TREE)
