@@ -84,3 +84,11 @@ def test_a_checkpoint_changes_its_number_of_shards(left: Path, subsets: Subsets)
     assert len(list((left / "again" / "step-00000003").glob("*.safetensors"))) == 2
     once, twice = loaded(left / "single", subsets), loaded(left / "again", subsets)
     same(once, twice, atol=0, rtol=0)
+
+
+def test_a_checkpoint_is_dealt_to_replicas_and_put_together(left: Path, subsets: Subsets) -> None:
+    # Two shards' files to Megatron's distributed optimizer on two replicas, and to one file.
+    (file,) = (left / "dealt").glob("*/*.safetensors")
+    assert file.name == "shard-0-of-1.safetensors"
+    sharded, dealt = loaded(left / "tp-megatron", subsets), loaded(left / "dealt", subsets)
+    same(sharded, dealt, atol=0, rtol=0)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import orjson
@@ -21,24 +22,34 @@ from modtok_cli.pretrain.sampling import Mixture, Regime
 from modtok_cli.pretrain.subsets import Subsets
 from modtok_cli.pretrain.textstore import TextStore
 
+from .as_cuda import megatron_optimizer
+
 SHAPE = Shape(2, 32, 8, 88)
 STEPS = 12
-# name → (shards, slots a step, tied, dense)
+# name → (shards, slots a step, tied, dense, whose optimizer updates the backbone)
 WAYS = {
-    "tp": (2, 1, False, True),
-    "tp-tied-sparse": (2, 1, True, False),
-    "dp": (1, 2, False, True),
-    "dp-sparse": (1, 4, False, False),
-    "tp-micro": (2, 3, False, True),
+    "tp": (2, 1, False, True, "torch"),
+    "tp-tied-sparse": (2, 1, True, False, "torch"),
+    "dp": (1, 2, False, True, "torch"),
+    "dp-sparse": (1, 4, False, False, "torch"),
+    "tp-micro": (2, 3, False, True, "torch"),
+    "tp-megatron": (2, 2, False, False, "megatron"),
+    "dp-megatron": (1, 2, True, False, "megatron"),
+    "dp-distributed": (1, 4, False, False, "distributed"),
 }
+
+
+def optimizer_of(name: str) -> AbstractContextManager[None]:
+    return nullcontext() if WAYS[name][4] == "torch" else megatron_optimizer()
 
 
 def train(
     name: str, ranks: Ranks, subsets: Subsets, stores: dict[str, TextStore]
 ) -> tuple[Model, list[float]]:
     """Train one way; the mean loss of each step over all slots."""
-    _, slots, tied, dense = WAYS[name]
-    model = Model(SHAPE, subsets.size, ranks, seed=4, tied=tied, chunk=16)
+    _, slots, tied, dense, kind = WAYS[name]
+    distributed = kind == "distributed" and ranks.replicas > 1
+    model = Model(SHAPE, subsets.size, ranks, seed=4, tied=tied, chunk=16, distributed=distributed)
     mixture = Mixture.of({language: store.text_bytes for language, store in stores.items()})
     mine = range(ranks.replica, slots, ranks.replicas)
     lanes = [
@@ -78,14 +89,21 @@ def main() -> None:
     found = {}
     for name, (shards, *_) in WAYS.items():
         ranks = start_ranks(shards)
-        model, found[name] = train(name, ranks, subsets, stores)
-        checkpoint.save(out / name, model, STEPS, {})
+        with optimizer_of(name):
+            model, found[name] = train(name, ranks, subsets, stores)
+            checkpoint.save(out / name, model, STEPS, {})
     # And the other way round: what one process wrote, on two shards.
     ranks = start_ranks(2)
     model = Model(SHAPE, subsets.size, ranks, seed=1)
     path = out / "single" / "step-00000003"
     checkpoint.load(path, orjson.loads((path / "state.json").read_bytes()), model)
     checkpoint.save(out / "again", model, 3, {})
+    # And what was trained on shards, dealt to replicas.
+    with megatron_optimizer():
+        model = Model(SHAPE, subsets.size, start_ranks(1), seed=1, distributed=True)
+        path = out / "tp-megatron" / f"step-{STEPS:08d}"
+        checkpoint.load(path, orjson.loads((path / "state.json").read_bytes()), model)
+        checkpoint.save(out / "dealt", model, STEPS, {})
     if ranks.first:
         (out / "losses.json").write_bytes(orjson.dumps(found))
 
