@@ -1,9 +1,7 @@
 """`modtok export`: a slice as one file for llama.cpp (GGUF), or a refusal that says why.
 
-llama.cpp knows a fixed list of pre-tokenizers and ours is not among them. The nearest is
-GPT-2's, which cuts otherwise at combining marks, before English contractions ('s, 't, …)
-and in runs of white space. So the ids are compared on a probe first: words of the slice's
-own vocabulary, or a text of the user's.
+llama.cpp cuts text in its own ways (see `gguf_tokenizer`), and none is quite ours. So the ids are
+compared on a probe first: words of the slice's own vocabulary, or a text of the user's.
 """
 
 from __future__ import annotations
@@ -15,20 +13,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 import torch
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_file
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.inference.gguf_tokenizer import GgufTokenizer, candidates
 from modtok_cli.inference.llama import NORM_EPSILON
 from modtok_cli.inference.sources import RunSource, Side, SliceSource, Source, open_source
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
-PRE_TOKENIZER = "gpt-2"
-_GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 _PROBE_WORDS = 16  # to a line
-_NORMAL, _CONTROL = 1, 3
 DTYPES = ("float32", "float16", "bfloat16")
 
 _NAMES = {
@@ -49,12 +44,14 @@ class ExportReport:
     """What was written, and how well its tokenizer agrees.
 
     Attributes:
+        tokenizer: what llama.cpp calls the pre-tokenizer, or the search, that it runs.
         lines, different: of the probe, and how many of them get other ids there.
     """
 
     output: Path
     bytes: int
     vocabulary: int
+    tokenizer: str
     lines: int
     different: int
 
@@ -95,31 +92,22 @@ def export(
             remedy="slice the run with --langs, then export that",
         )
     own = vocabularies.tokenizer_in
-    _check_kind(own, str(path))
     texts = list(probe) if probe is not None else _own_words(own)
-    different = disagreements(own, texts)
+    ways = candidates(own, str(path))
+    found = [disagreements(own, way, texts) for way in ways]
+    different = min(found)
+    theirs = ways[found.index(different)]
     if different and not inexact:
         raise UsageError(
-            f"llama.cpp would cut {different:,} of {len(texts):,} probe lines otherwise: it has no "
-            f"pre-tokenizer like ours, and its '{PRE_TOKENIZER}' parts marks from letters, "
-            "contractions and runs of white space in its own way",
+            f"llama.cpp would cut {different:,} of {len(texts):,} probe lines otherwise: "
+            f"{theirs.why}",
             where=str(path),
             remedy="--inexact writes it all the same; transformers reads the slice exactly",
         )
     with atomic_file(output) as beside:
-        _write(beside, source, vocabularies, own, dtype)
+        _write(beside, source, vocabularies, theirs, dtype)
         size = beside.stat().st_size
-    return ExportReport(output, size, own.size, len(texts), different)
-
-
-def _check_kind(tokenizer: Subtokenizer, where: str) -> None:
-    if tokenizer.segmentation != "merges":
-        raise UsageError(
-            f"its tokenizer cuts by '{tokenizer.segmentation}', llama.cpp knows merges only: its "
-            "Unigram has neither bytes to fall back on nor our segmentation",
-            where=where,
-            remedy="use transformers, or train on a tokenizer of modtok bpe-seq",
-        )
+    return ExportReport(output, size, own.size, theirs.name, len(texts), different)
 
 
 def _own_words(tokenizer: Subtokenizer) -> list[str]:
@@ -138,23 +126,14 @@ def _own_words(tokenizer: Subtokenizer) -> list[str]:
     ]
 
 
-def disagreements(tokenizer: Subtokenizer, texts: Sequence[str]) -> int:
-    """How many texts get other ids when they are pre-tokenized as llama.cpp does."""
-    from tokenizers import Tokenizer
-
-    document = orjson.loads(tokenizer.to_json())
-    document["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = _GPT2
-    theirs = Tokenizer.from_str(orjson.dumps(document).decode())
-    ours = tokenizer.encode_batch(list(texts))
-    found = theirs.encode_batch(list(texts), add_special_tokens=False)
-    return sum(
-        not np.array_equal(np.array(a.ids, dtype=np.int32), b)
-        for a, b in zip(found, ours, strict=True)
-    )
+def disagreements(own: Subtokenizer, theirs: GgufTokenizer, texts: Sequence[str]) -> int:
+    """How many texts get other ids in llama.cpp."""
+    pairs = zip(own.encode_batch(list(texts)), theirs.encode_batch(texts), strict=True)
+    return sum(ours.tolist() != found for ours, found in pairs)
 
 
 def _write(
-    path: Path, source: Source, vocabularies: Any, tokenizer: Subtokenizer, dtype: str
+    path: Path, source: Source, vocabularies: Any, theirs: GgufTokenizer, dtype: str
 ) -> None:
     try:
         import gguf
@@ -164,6 +143,7 @@ def _write(
         ) from error
     assert isinstance(source, RunSource | SliceSource)
     shape = source.run.shape if isinstance(source, RunSource) else source.facts.shape
+    tokenizer = vocabularies.tokenizer_in
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_name(f"modtok {','.join(tokenizer.languages)}")
     writer.add_languages(list(tokenizer.languages))
@@ -178,10 +158,11 @@ def _write(
     writer.add_rope_dimension_count(shape.head_width)
     writer.add_rope_freq_base(float(shape.rope_theta))
     writer.add_layer_norm_rms_eps(NORM_EPSILON)
-    writer.add_vocab_size(tokenizer.size)
+    writer.add_vocab_size(tokenizer.size + len(theirs.twins))
     writer.add_file_type({"float32": 0, "float16": 1, "bfloat16": 32}[dtype])
-    _add_tokenizer(writer, tokenizer, source.end_of_text())
-    for name, tensor in _tensors(source, vocabularies, shape):
+    theirs.write(writer)
+    _add_ends(writer, source.end_of_text())
+    for name, tensor in _tensors(source, vocabularies, theirs.twins, shape):
         _add_tensor(gguf, writer, name, tensor, dtype)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -189,15 +170,7 @@ def _write(
     writer.close()
 
 
-def _add_tokenizer(writer: Any, tokenizer: Subtokenizer, end: int) -> None:
-    names = tokenizer.vocabulary.spellings()
-    specials = len(tokenizer.vocabulary.specials)
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre(PRE_TOKENIZER)
-    writer.add_token_list(names)
-    writer.add_token_types([_CONTROL] * specials + [_NORMAL] * (len(names) - specials))
-    merges = [f"{names[left]} {names[right]}" for left, right, _ in tokenizer.merges.tolist()]
-    writer.add_token_merges(merges)
+def _add_ends(writer: Any, end: int) -> None:
     writer.add_bos_token_id(end)
     writer.add_eos_token_id(end)
     writer.add_pad_token_id(end)
@@ -207,11 +180,23 @@ def _add_tokenizer(writer: Any, tokenizer: Subtokenizer, end: int) -> None:
     writer.add_add_space_prefix(False)
 
 
-def _tensors(source: Source, vocabularies: Any, shape: Any) -> Iterable[tuple[str, torch.Tensor]]:
-    """Names and weights as llama.cpp's Llama has them."""
+def _tensors(
+    source: Source, vocabularies: Any, twins: Sequence[int], shape: Any
+) -> Iterable[tuple[str, torch.Tensor]]:
+    """Names and weights as llama.cpp's Llama has them.
+
+    A name behind our tokens is read as its twin is. It is predicted by the mean of all output
+    rows: its logit is the mean of all logits, so its probability is the geometric mean of
+    theirs, which is 1/|V| at most and next to nothing where the model is sure of anything.
+    """
     embedding, head = source.tables(vocabularies)
+    tied = head is embedding
+    if twins:
+        mean = head.float().mean(0, keepdim=True).expand(len(twins), -1).to(head.dtype)
+        embedding = torch.cat([embedding, mean if tied else embedding[list(twins)]])
+        head = torch.cat([head, mean])
     yield "token_embd.weight", embedding
-    if head is not embedding:
+    if not tied:
         yield "output.weight", head
     backbone = source.backbone(torch.float32, torch.device("cpu"))
     for name, tensor in backbone.state_dict().items():

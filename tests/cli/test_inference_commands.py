@@ -146,7 +146,7 @@ def test_generate(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_export(here: Any, monkeypatch: pytest.MonkeyPatch, workspace: Path) -> None:
     report = types.SimpleNamespace(
-        output=Path("m.gguf"), bytes=10, vocabulary=600, lines=4, different=1
+        output=Path("m.gguf"), bytes=10, vocabulary=600, tokenizer="gpt-2", lines=4, different=1
     )
     made = room(monkeypatch, "export", export=StandIn(report)).export
     (workspace / "fr.txt").write_text("un\ndeux\n")

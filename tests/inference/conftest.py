@@ -35,11 +35,11 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, _toy: None) -> Path:
     for language in LANGUAGES:
         shutil.copy(SAMPLE / f"{language}.jsonl", root / "data")
     bpe_seq(LANGUAGES, data=root / "data", output=root / "tokenizer", k=600)
-    pretrain(_settings(root, "it"))
+    pretrain(run_settings(root, "it"))
     return root
 
 
-def _settings(root: Path, name: str, *, tied: bool = False) -> Settings:
+def run_settings(root: Path, name: str, *, tied: bool = False) -> Settings:
     return Settings(
         model="toy-inference",
         sampling="sub:1",
@@ -64,7 +64,7 @@ def run(workspace: Path) -> Path:
 def tied_run(workspace: Path) -> Path:
     from modtok_cli.pretrain.loop import pretrain
 
-    pretrain(_settings(workspace, "tied", tied=True))
+    pretrain(run_settings(workspace, "tied", tied=True))
     return workspace / "runs" / "tied"
 
 

@@ -8,6 +8,7 @@ import torch
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.inference.export import disagreements, export
+from modtok_cli.inference.gguf_tokenizer import MergesTokenizer
 from modtok_cli.inference.latency import latency
 from modtok_cli.inference.model import load
 from modtok_cli.inference.slice import slice_model
@@ -53,7 +54,8 @@ def test_other_ids_are_refused(french_english: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is there already"):
         export(french_english, output)
     tokenizer = load(french_english).tokenizer_in
-    assert disagreements(tokenizer, ["l'homme, it's 12 ans.", "« non »"]) == 0
+    gpt2 = MergesTokenizer(tokenizer, "gpt-2")
+    assert disagreements(tokenizer, gpt2, ["l'homme, it's 12 ans.", "« non »"]) == 0
 
 
 def test_two_vocabularies_are_refused(run: Path, tmp_path: Path) -> None:

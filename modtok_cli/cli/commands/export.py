@@ -53,8 +53,9 @@ def export(
 ) -> None:
     """Write a slice as GGUF, for llama.cpp.
 
-    llama.cpp has no pre-tokenizer like ours. GPT-2's is the nearest; the ids it gives are
+    llama.cpp cuts text in ways of its own. The nearest is taken; the ids that it gives are
     compared on a probe first, and the export is refused if any differ, unless --inexact.
+    Merges and Unigram can be carried, least tokens if learned with --whole-characters.
     """
     require_models()
     from modtok_cli.inference.export import export
@@ -85,6 +86,7 @@ def export(
         progress=session.progress,
     )
     session.say(
-        f"wrote {report.output}: {report.bytes:,} bytes, {report.vocabulary:,} tokens; "
+        f"wrote {report.output}: {report.bytes:,} bytes, {report.vocabulary:,} tokens, cut by "
+        f"llama.cpp's '{report.tokenizer}'; "
         f"{report.lines - report.different:,} of {report.lines:,} probe lines get the same ids"
     )

@@ -1,0 +1,277 @@
+"""Our tokenizers as llama.cpp runs them, and a twin of each to compare ids with.
+
+llama.cpp has two searches that can be ours.
+
+*Merges* (its "gpt2") replay merges within words. It cuts words by one of a fixed list of
+patterns, none of which is ours; the twin is our own file with that pattern in the place of ours.
+
+*Scores* (its "plamo2") take the greatest sum of scores over a whole text. Scores are whole
+ten-thousandths there and their sums 64-bit integers, pieces are whole characters, and a
+character that is no piece is spelled in bytes at a fixed price. That is the search of Unigram
+and of least tokens, but for the ties: of equally good ways it takes the one whose first
+piece is longer, ours the one whose last is. (Its other Unigram, "t5", has no bytes: an
+unknown character is lost, llama.cpp#28862.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.learn.least import LEAST, likelihood_of_scores
+from modtok_cli.learn.viterbi_kernel import UNKNOWN_PENALTY
+from modtok_cli.modular.sentencepiece_file import BYTE, NORMAL, UNKNOWN, read_model
+from modtok_cli.modular.subtokenizer import Subtokenizer
+
+Ints = npt.NDArray[np.int64]
+
+_CONTROL = 3
+# Regular expressions of llama.cpp by the name in the file; the first is taken if equally good.
+PATTERNS = {
+    "gpt-2": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+    "qwen35": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}"
+    r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+}
+
+UNITS = 10_000
+"""Units of a score in "plamo2": its scores are float32, read as round(score · 10,000)."""
+
+UNKNOWN_UNITS = -10_000_000
+"""What it charges for a character in bytes."""
+
+NEVER = -3_000.0
+"""A score that it never takes (below -2,000): of special tokens, which no text may match."""
+
+LEAST_EACH = 1 << 22
+LEAST_STEP = 1 << 6
+"""Least tokens in units: score = LEAST_STEP · likelihood + length - LEAST_EACH.
+
+Below 2^23 round(float32(n / 10,000) · 10,000) is n. LEAST_EACH = 64 · LEAST_STEP · LEVELS: in
+words of fewer than 64 tokens nothing outweighs a token. The length (characters; 0 of a token
+that begins with a space, which is a word's first) decides between equally likely ways for the
+one with the shorter first token: of two tokens each, that with the longer last, as ours does. In
+words of up to 63 characters it outweighs no likelihood.
+"""
+
+
+class GgufTokenizer(Protocol):
+    """A tokenizer as a GGUF file holds it.
+
+    Attributes:
+        name: what the file calls it.
+        twins: of each name that the file needs behind our tokens, the token that means the same.
+        why: what makes ids differ, if they do.
+    """
+
+    name: str
+    twins: Sequence[int]
+    why: str
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids that llama.cpp gives."""
+
+    def write(self, writer: Any) -> None:
+        """Model, tokens and what belongs to them, into a `gguf.GGUFWriter`."""
+
+
+class MergesTokenizer:
+    """Merges within the words of one of llama.cpp's patterns."""
+
+    twins: Sequence[int] = ()
+
+    def __init__(self, tokenizer: Subtokenizer, pattern: str) -> None:
+        self._tokenizer = tokenizer
+        self.name = self.pattern = pattern
+        self.why = (
+            f"it has no pre-tokenizer like ours, and the nearest, '{pattern}', parts marks, "
+            "contractions, numbers or runs of white space in its own way"
+        )
+
+    @cached_property
+    def _twin(self) -> Any:
+        from tokenizers import Tokenizer
+
+        document = orjson.loads(self._tokenizer.to_json())
+        cut = document["pre_tokenizer"]["pretokenizers"][0]["pattern"]
+        cut["Regex"] = PATTERNS[self.pattern]
+        twin = Tokenizer.from_str(orjson.dumps(document).decode())
+        twin.encode_special_tokens = True
+        return twin
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids that llama.cpp gives, by the `tokenizers` library with its pattern."""
+        found = self._twin.encode_batch(list(texts), add_special_tokens=False)
+        return [one.ids for one in found]
+
+    def write(self, writer: Any) -> None:
+        """As "gpt2", with merges."""
+        vocabulary = self._tokenizer.vocabulary
+        names, specials = vocabulary.spellings(), len(vocabulary.specials)
+        writer.add_tokenizer_model("gpt2")
+        writer.add_tokenizer_pre(self.pattern)
+        writer.add_token_list(names)
+        writer.add_token_types([_CONTROL] * specials + [NORMAL] * (len(names) - specials))
+        merges = self._tokenizer.merges.tolist()
+        writer.add_token_merges([f"{names[left]} {names[right]}" for left, right, _ in merges])
+
+
+class ScoresTokenizer:
+    """The greatest sum of scores: Unigram, and least tokens of whole characters.
+
+    The names of all 256 bytes must be there. Where a byte below 0x80 is an ordinary token, the
+    name "<0x41>" comes behind ours and no text is ever spelled by it.
+
+    Raises:
+        UsageError: a token that cuts a character.
+    """
+
+    name = "plamo2"
+
+    def __init__(self, tokenizer: Subtokenizer, where: str) -> None:
+        try:
+            file = read_model(tokenizer.to_model(), where)
+        except UsageError as error:
+            raise UsageError(
+                "llama.cpp searches among tokens of whole characters, and "
+                f"{error.what.split(',')[0]}",
+                where=where,
+                remedy="use transformers, or train on bpe-merge --whole-characters",
+            ) from None
+        assert tokenizer.scores is not None
+        names, kinds = list(file.pieces), list(file.kinds)
+        if kinds[-1] == UNKNOWN:  # behind ours it is there for SentencePiece's sake alone
+            del names[-1], kinds[-1]
+        if len(set(names)) < len(names):
+            raise UsageError(
+                "one of its tokens is spelled as llama.cpp spells a byte, such as '<0x41>'",
+                where=where,
+                remedy="use transformers",
+            )
+        self.names, self.kinds = names, kinds
+        self.units = _units(tokenizer, names)
+        byte_ids = tokenizer.vocabulary.byte_ids
+        self.twins: Sequence[int] = [int(byte_ids[_byte(name)]) for name in names[tokenizer.size :]]
+        self.why = "of ways to cut a text that are equally good it takes another one" + (
+            ", and it does not cut words first"
+            if tokenizer.segmentation == LEAST
+            else ", and it rounds scores"
+        )
+
+    @cached_property
+    def _bytes(self) -> dict[int, int]:
+        """Id of the token that spells a byte of a character that is no piece."""
+        kinds = enumerate(self.kinds)
+        return {_byte(self.names[index]): index for index, kind in kinds if kind == BYTE}
+
+    @cached_property
+    def _pieces(self) -> dict[str, tuple[int, int]]:
+        """Text → (units, id) of what the search can take."""
+        return {
+            name: (int(self.units[index]), index)
+            for index, name in enumerate(self.names[: len(self.units)])
+            if self.kinds[index] == NORMAL
+        }
+
+    @cached_property
+    def _longest(self) -> dict[str, int]:
+        """Characters of the longest piece that begins with a character."""
+        longest: dict[str, int] = {}
+        for piece in self._pieces:
+            longest[piece[0]] = max(longest.get(piece[0], 0), len(piece))
+        return longest
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids that llama.cpp gives, by its search in plain Python."""
+        return [self.encode(text) for text in texts]
+
+    def encode(self, text: str) -> list[int]:
+        """Walk from the end; at each place the longest piece first, then only better ones."""
+        text = text.removeprefix("\ufeff")
+        best = [0] * (len(text) + 1)
+        taken: list[tuple[int, int]] = [(1, -1)] * len(text)
+        for place in range(len(text) - 1, -1, -1):
+            top: int | None = None
+            longest = min(self._longest.get(text[place], 0), len(text) - place)
+            for length in range(longest, 0, -1):
+                piece = self._pieces.get(text[place : place + length])
+                if piece is None:
+                    continue
+                total = best[place + length] + piece[0]
+                if top is None or total > top:
+                    top, taken[place] = total, (length, piece[1])
+            spelled = best[place + 1] + UNKNOWN_UNITS
+            if top is None or spelled > top:
+                top, taken[place] = spelled, (1, -1)
+            best[place] = top
+        ids: list[int] = []
+        place = 0
+        while place < len(text):
+            length, index = taken[place]
+            if index >= 0:
+                ids.append(index)
+            else:
+                ids += [self._bytes[byte] for byte in text[place].encode()]
+            place += length
+        return ids
+
+    def write(self, writer: Any) -> None:
+        """As "plamo2", with scores."""
+        scores = np.full(len(self.names), NEVER, dtype=np.float32)
+        normal = np.array(self.kinds[: len(self.units)]) == NORMAL
+        scores[: len(self.units)][normal] = self.units[normal] / UNITS
+        writer.add_tokenizer_model(self.name)
+        writer.add_tokenizer_pre("default")
+        writer.add_token_list(self.names)
+        writer.add_token_scores(scores.tolist())
+        writer.add_token_types(self.kinds)
+
+
+def _byte(name: str) -> int:
+    """The byte that "<0x41>" names."""
+    return int(name[3:5], 16)
+
+
+def _units(tokenizer: Subtokenizer, names: Sequence[str]) -> Ints:
+    """The score of each of our tokens in units; of special and byte tokens it is not used.
+
+    Least tokens: see `LEAST_STEP`. Unigram: the scale at which an unknown character costs what
+    it costs here, the least score of a piece less 10.
+    """
+    scores, specials = tokenizer.scores, len(tokenizer.vocabulary.specials)
+    assert scores is not None
+    if tokenizer.segmentation == LEAST:
+        likelihood = likelihood_of_scores(scores, specials)
+        assert likelihood is not None
+        lengths = [0 if name.startswith(" ") else len(name) for name in names[: tokenizer.size]]
+        return LEAST_STEP * likelihood.astype(np.int64) + np.array(lengths) - LEAST_EACH
+    pieces = scores[specials + 256 :]
+    unknown = float(pieces.min() if len(pieces) else 0.0) - UNKNOWN_PENALTY
+    units = np.round(scores * (UNKNOWN_UNITS / unknown)).astype(np.int64)
+    return units_in_file(units)
+
+
+def units_in_file(units: Ints) -> Ints:
+    """What llama.cpp reads back: beyond 2^23 a float32 is off by a unit or two.
+
+    >>> units_in_file(np.array([-(1 << 23) + 1, -9_999_999])).tolist()
+    [-8388607, -9999999]
+    """
+    kept = (units / UNITS).astype(np.float32).astype(np.float64)
+    return np.round(kept * UNITS).astype(np.int64)
+
+
+def candidates(tokenizer: Subtokenizer, where: str) -> list[GgufTokenizer]:
+    """The ways in which llama.cpp can run a tokenizer, the first being the plainest.
+
+    Raises:
+        UsageError: there is none; says why.
+    """
+    if tokenizer.segmentation == "merges":
+        return [MergesTokenizer(tokenizer, pattern) for pattern in PATTERNS]
+    return [ScoresTokenizer(tokenizer, where)]

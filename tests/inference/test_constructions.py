@@ -1,0 +1,221 @@
+"""Unigram and least tokens: slices, generation and llama.cpp's file, as for merges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import SHARED, needs_shared
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.progress import SILENT
+from modtok_cli.build.bpe_merge import bpe_merge
+from modtok_cli.build.bpe_seq import bpe_seq
+from modtok_cli.build.unigram_merge import unigram_merge
+from modtok_cli.inference.decode import generate
+from modtok_cli.inference.export import export
+from modtok_cli.inference.gguf_tokenizer import (
+    UNKNOWN_UNITS,
+    ScoresTokenizer,
+    candidates,
+    units_in_file,
+)
+from modtok_cli.inference.model import SlicedModel, load
+from modtok_cli.inference.sampling import Options
+from modtok_cli.inference.slice import slice_model
+from modtok_cli.inference.sources import RunSource
+from modtok_cli.pretrain import checkpoint
+from modtok_cli.pretrain.loop import pretrain
+from modtok_cli.pretrain.model import Micro, Model
+from modtok_cli.pretrain.ranks import start_ranks
+
+from .conftest import TOY, run_settings
+from .test_generate import masked
+from .test_slice import PROBES
+
+LANGUAGES = ("en", "fi", "fr")
+CONSTRUCTIONS: dict[str, Callable[..., Any]] = {
+    "unigram": unigram_merge,
+    "least": bpe_merge,
+    "least-whole": partial(bpe_merge, whole_characters=True),
+    "least-seq": partial(bpe_seq, segment="least"),
+}
+
+
+@dataclass(frozen=True)
+class Made:
+    """A run of one construction and its French and English slice."""
+
+    name: str
+    run: Path
+    slice: Path
+
+    @property
+    def ours(self) -> SlicedModel:
+        return load(self.run, ["fr", "en"])
+
+
+@pytest.fixture(scope="module", params=list(CONSTRUCTIONS))
+def made(request: pytest.FixtureRequest, workspace: Path, tmp_path_factory: Any) -> Made:
+    root = tmp_path_factory.mktemp(request.param)
+    (root / "data").mkdir()
+    for language in LANGUAGES:
+        (root / "data" / f"{language}.jsonl").symlink_to(workspace / "data" / f"{language}.jsonl")
+    build = CONSTRUCTIONS[request.param]
+    build(LANGUAGES, data=root / "data", output=root / "tokenizer", k=500, references=False)
+    pretrain(run_settings(root, "it"))
+    slice_model(root / "runs" / "it", ["fr", "en"], output=root / "fr-en")
+    return Made(request.param, root / "runs" / "it", root / "fr-en")
+
+
+def test_transformers_has_the_engines_logits(made: Made) -> None:
+    """Ours within 1e-5 of transformers', and within 2e-5 nats a token of Megatron-Core's."""
+    ours = made.ours
+    rows = [ours.end_of_text, *ours.encode_in(PROBES[0])]
+    theirs = AutoModelForCausalLM.from_pretrained(made.slice)
+    with torch.no_grad():
+        logits = theirs(torch.tensor([rows])).logits
+    torch.testing.assert_close(logits, ours.logits(torch.tensor([rows])), atol=1e-5, rtol=0)
+
+    assert isinstance(ours.source, RunSource)
+    engine = Model(TOY.shape, ours.source.run.tokenizer.size, start_ranks(1))
+    found = checkpoint.newest(made.run / "checkpoints", SILENT)
+    assert found is not None
+    checkpoint.load(*found, engine)
+    ids, own = np.array(rows, dtype=np.int32), ours.tokenizer_in.global_ids
+    micro = Micro.of(own[ids[:-1]][None], ids[1:][None], own, torch.device("cpu"))
+    nll = torch.nn.functional.cross_entropy(
+        logits[0, :-1], torch.tensor(rows[1:]), reduction="none"
+    )
+    torch.testing.assert_close(nll, engine.measure(micro), atol=2e-5, rtol=0)
+
+
+def test_transformers_has_the_same_ids(made: Made) -> None:
+    theirs, ours = AutoTokenizer.from_pretrained(made.slice), made.ours
+    for text in PROBES:
+        assert theirs(text).input_ids == ours.encode_in(text)
+        assert theirs.decode(theirs(text).input_ids) == text
+    assert theirs.eos_token_id == ours.end_of_text
+
+
+@needs_shared
+def test_same_ids_in_27_languages(made: Made) -> None:
+    theirs, ours = AutoTokenizer.from_pretrained(made.slice), made.ours.tokenizer_in
+    files = sorted((SHARED / "data" / "ntrex").glob("*.txt"))
+    assert len(files) == 27
+    for path in files:
+        lines = path.read_text(encoding="utf-8").splitlines()[:40]
+        expected = theirs(lines).input_ids
+        assert [ids.tolist() for ids in ours.encode_batch(lines)] == expected, path.name
+
+
+def test_the_slice_writes_what_the_masked_whole_writes(made: Made) -> None:
+    found, whole = load(made.slice), load(made.run)
+    own = made.ours.tokenizer_in.global_ids.astype(np.int64)
+    for options in (Options(12), Options(12, temperature=1.0, seed=1)):
+        prompt = [found.end_of_text, *found.encode_in(PROBES[0])]
+        ids = generate(found, [prompt], options)[0].ids
+        assert own[list(ids)].tolist() == masked(whole, own, own[prompt].tolist(), options)
+
+
+def test_gguf_of_a_search_by_scores(made: Made, tmp_path: Path) -> None:
+    gguf = pytest.importorskip("gguf")
+    if made.name in ("least", "least-seq"):
+        with pytest.raises(UsageError, match="tokens of whole characters, and token "):
+            export(made.slice, tmp_path / "m.gguf")
+        assert not (tmp_path / "m.gguf").exists()
+        return
+    model = load(made.slice)
+    report = export(made.slice, tmp_path / "m.gguf", dtype="float32", inexact=True)
+    assert (report.tokenizer, report.vocabulary) == ("plamo2", model.tokenizer_in.size)
+    assert report.different <= 0.1 * report.lines
+    reader = gguf.GGUFReader(tmp_path / "m.gguf")
+    fields = {name: field.contents() for name, field in reader.fields.items()}
+    names, kinds = fields["tokenizer.ggml.tokens"], fields["tokenizer.ggml.token_type"]
+    assert len(names) == len(set(names)) == len(fields["tokenizer.ggml.scores"])
+    # All bytes have their name, and a token below 0x80 has its letter as well.
+    assert {names[i] for i, kind in enumerate(kinds) if kind == 6} == {
+        f"<0x{byte:02X}>" for byte in range(256)
+    }
+    tensors = {tensor.name: tensor.data for tensor in reader.tensors}
+    size = model.tokenizer_in.size
+    assert np.array_equal(tensors["token_embd.weight"][:size], model.embedding.numpy())
+    assert np.array_equal(tensors["output.weight"][:size], model.head.numpy())
+    behind = names[size:]
+    assert len(behind) == (127 if made.name == "least-whole" else 0)
+    for place, name in enumerate(behind, size):
+        letter = chr(int(name[3:5], 16))
+        own = names.index(letter)
+        assert np.array_equal(
+            tensors["token_embd.weight"][place], tensors["token_embd.weight"][own]
+        )
+        # Their logit is the mean of all.
+        assert np.allclose(tensors["output.weight"][place], model.head.numpy().mean(0), atol=1e-6)
+
+
+def test_llama_cpps_search_is_the_best_one(made: Made) -> None:
+    """Its twin against every way to cut short texts; scores survive the file's float32."""
+    if made.name in ("least", "least-seq"):
+        pytest.skip("refused")
+    (twin,) = candidates(made.ours.tokenizer_in, "")
+    assert isinstance(twin, ScoresTokenizer)
+    normal = [i for i in range(len(twin.units)) if twin.kinds[i] == 1]
+    units = {twin.names[i]: int(twin.units[i]) for i in normal}
+    assert units_in_file(np.array(list(units.values()))).tolist() == list(units.values())
+    assert min(units.values()) > -(1 << 23)
+
+    def best(text: str) -> int:
+        ways = [
+            units[text[:length]] + best(text[length:])
+            for length in range(1, len(text) + 1)
+            if text[:length] in units
+        ]
+        return max([*ways, UNKNOWN_UNITS + best(text[1:])]) if text else 0
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.text(st.sampled_from("aeinst l'é2ж"), max_size=9))
+    def check(text: str) -> None:
+        ids = twin.encode(text)
+        assert made.ours.tokenizer_in.decode(ids) == text
+        spelled = sum(character not in units for character in text)
+        taken = [twin.names[i] for i in ids if twin.kinds[i] == 1]
+        assert sum(units[name] for name in taken) + spelled * UNKNOWN_UNITS == best(text)
+
+    check()
+
+
+def test_llama_cpp_itself(made: Made, tmp_path: Path) -> None:
+    if made.name in ("least", "least-seq"):
+        pytest.skip("refused")
+    same_in_llama_cpp(made.slice, tmp_path / "m.gguf")
+
+
+def test_merges_in_llama_cpp_itself(french_english: Path, tmp_path: Path) -> None:
+    same_in_llama_cpp(french_english, tmp_path / "m.gguf")
+
+
+def same_in_llama_cpp(path: Path, file: Path) -> None:
+    """Its ids are the twin's, its logits ours; benchmarks/llama_check.py does more."""
+    llama_cpp = pytest.importorskip(
+        "llama_cpp", reason="llama-cpp-python, which builds llama.cpp, is not installed"
+    )
+    report = export(path, file, dtype="float32", inexact=True)
+    llama = llama_cpp.Llama(str(file), n_ctx=48, logits_all=True, type_k=0, type_v=0, verbose=False)
+    ours = load(path)
+    ways = {way.name: way for way in candidates(ours.tokenizer_in, "")}
+    for text, ids in zip(PROBES, ways[report.tokenizer].encode_batch(PROBES), strict=True):
+        assert llama.tokenize(text.encode(), add_bos=False, special=False) == ids
+        assert not ids or llama.detokenize(ids) == text.encode()
+    rows = [ours.end_of_text, *ours.encode_in(PROBES[0])][:48]
+    llama.eval(rows)
+    expected = ours.logits(torch.tensor([rows]))[0].numpy()
+    assert np.allclose(llama.scores[: len(rows), : expected.shape[1]], expected, atol=1e-4)
