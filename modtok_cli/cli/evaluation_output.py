@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
+from modtok_cli.base.errors import UsageError
+from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.output import Column, emit_rows
 
 if TYPE_CHECKING:
+    import torch
+
     from modtok_cli.evaluate.results import Evaluation
 
 COLUMNS = (
@@ -41,9 +45,40 @@ Shots = Annotated[
     Option("--shots", metavar="N", min=0, help="Examples shown first; by the task otherwise."),
 ]
 Infer = Annotated[
-    str,
-    Option("--infer", metavar="MODE", help="Vocabularies: lang, full, full-lang, en,fr, ..."),
+    str | None,
+    Option(
+        "--infer",
+        metavar="MODE",
+        help="Vocabulary: lang, full, full-lang, en,fr; of pairs src, tgt, src+tgt, src|tgt.",
+    ),
 ]
+
+
+def require_evaluation(*modules: str) -> None:
+    """Say what to install where torch, transformers or one of `modules` is missing.
+
+    Raises:
+        UsageError: one is not installed.
+    """
+    from importlib.util import find_spec
+
+    require_models()
+    for module in modules:
+        if find_spec(module) is None:
+            raise UsageError(
+                f"this needs {module}, which is not installed",
+                remedy="pip install 'modtok[eval]'",
+            )
+
+
+def dtype_of(numbers: str | None) -> torch.dtype | None:
+    """What --numbers names; None stays."""
+    if numbers is None:
+        return None
+    import torch
+
+    dtype: torch.dtype = getattr(torch, numbers)
+    return dtype
 
 
 def emit_evaluation(

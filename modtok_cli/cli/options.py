@@ -108,7 +108,7 @@ Verbose = Annotated[
 Debug = Annotated[bool, Option("--debug", help="Show the traceback of an error.")]
 
 # Options that hold a list in one word: `--langs en,fi`; in modtok.toml a list may be given too.
-COMMA_SEPARATED = frozenset({"add", "append", "langs", "reading", "remove", "writing"})
+COMMA_SEPARATED = frozenset({"add", "append", "langs", "pairs", "reading", "remove", "writing"})
 
 
 def split_languages(text: str | None, flag: str = "--langs") -> list[str] | None:

@@ -14,18 +14,19 @@ import torch
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.evaluate.modes import Infer
+from modtok_cli.evaluate.modes import LANG, Infer, infer_vocabularies
 from modtok_cli.inference.decode import generate
 from modtok_cli.inference.model import SlicedModel
 from modtok_cli.inference.route import routing_references
 from modtok_cli.inference.sampling import Options
-from modtok_cli.inference.sources import RunSource, Source
+from modtok_cli.inference.sources import RunSource, SliceSource, Source
 from modtok_cli.measure.identify import identify
 from modtok_cli.measure.references import Reference
 from modtok_cli.modular.unicode import utf8
 
 LINE = "\n"
 IN_LANGUAGE = "in language"
+AS_CUT = "slice"  # the vocabularies that a slice was cut for
 
 
 @dataclass(frozen=True)
@@ -189,6 +190,36 @@ class Judges:
         return [
             float(bool(text) and name == language) for text, name in zip(texts, found, strict=True)
         ]
+
+
+def languages_of(source: Source) -> tuple[str, ...]:
+    """Languages that can be read or written: of a run all, of a slice those of both sides."""
+    if isinstance(source, SliceSource):
+        return tuple(dict.fromkeys([*source.facts.inputs, *source.facts.outputs]))
+    return source.languages
+
+
+def vocabulary_of(
+    source: Source,
+    mode: str | None,
+    *,
+    language: str | None = None,
+    pair: tuple[str, str] | None = None,
+) -> Infer:
+    """`modes.infer_vocabularies`; `mode` None is `lang`, and of a slice what it was cut for.
+
+    Raises:
+        UsageError: a mode or a language that makes no sense for the source.
+    """
+    if mode is None and isinstance(source, SliceSource):
+        reading, writing = tuple(source.facts.inputs), tuple(source.facts.outputs)
+        return Infer(reading, None if reading == writing else writing)
+    return infer_vocabularies(mode or LANG, languages_of(source), language=language, pair=pair)
+
+
+def mode_name(source: Source, mode: str | None) -> str:
+    """What the rows of results call the mode."""
+    return mode or (AS_CUT if isinstance(source, SliceSource) else LANG)
 
 
 class Models:

@@ -115,12 +115,12 @@ class Sheet:
         self,
         metric: str,
         value: float,
-        bounds: tuple[float, float],
+        bounds: tuple[float, float] | None,
         *,
         normalization: str = "none",
         **signed: object,
     ) -> None:
-        """A number and its interval, on the scale of 0 to 100."""
+        """A number and its interval, if it has one, on the scale of 0 to 100."""
         fields: dict[str, Any] = {**self.signed, **signed}
         sign = evaluation_signature(
             self.task,
@@ -135,7 +135,7 @@ class Sheet:
                 self.language,
                 metric,
                 value,
-                *bounds,
+                *(bounds or (None, None)),
                 self.n,
                 self.shots,
                 normalization,

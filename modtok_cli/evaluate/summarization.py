@@ -25,10 +25,13 @@ from modtok_cli.evaluate.generation import (
     encode,
     facts_of,
     fit,
+    languages_of,
+    mode_name,
     room,
+    vocabulary_of,
     write,
 )
-from modtok_cli.evaluate.modes import Infer, infer_vocabularies
+from modtok_cli.evaluate.modes import Infer
 from modtok_cli.evaluate.results import (
     Evaluation,
     Sheet,
@@ -52,21 +55,21 @@ class Settings:
     """How to summarize.
 
     Attributes:
-        infer: the inference mode, see `modes`.
+        infer: the inference mode, see `modes`; None is `lang`, of a slice what it was cut for.
         shots: examples shown before each document.
         most: tokens to write at the most.
         batch: documents that run together.
         limit: documents of each language at the most.
     """
 
-    infer: str = "lang"
+    infer: str | None = None
     shots: int = SHOTS
     most: int = MOST
     batch: int = 8
     limit: int | None = None
 
 
-def summarize_all(
+def evaluate_sum(
     run: Path,
     langs: Sequence[str] | None = None,
     *,
@@ -93,12 +96,10 @@ def summarize_all(
     settings = settings or Settings()
     source = open_source(Path(run), tokenizer=tokenizer, step=step, progress=progress)
     vocabularies: dict[str, Infer] = {}
-    for language in langs or source.languages:
+    for language in langs or languages_of(source):
         if language in vocabularies:
             raise UsageError(f"--langs names {language!r} twice", remedy="name it once")
-        vocabularies[language] = infer_vocabularies(
-            settings.infer, source.languages, language=language
-        )
+        vocabularies[language] = vocabulary_of(source, settings.infer, language=language)
     documents = Documents(data)
     evaluation = Evaluation()
     models = Models(source, dtype=dtype, device=device)
@@ -158,7 +159,8 @@ def summarize(
     judges: Judges,
     progress: Progress = SILENT,
 ) -> Evaluation:
-    """Summarize and score the documents of one language, see `summarize_all`."""
+    """Summarize and score the documents of one language, see `evaluate_sum`."""
+    mode = mode_name(model.source, settings.infer)
     shown = [pieces_of(shot, whole=True) for shot in shots]
     prompts = [prompt_of(model, shown, test, settings.most) for test in tests]
     texts = write(
@@ -175,10 +177,10 @@ def summarize(
         language,
         len(tests),
         settings.shots,
-        settings.infer,
+        mode,
         signed={
             "data": data_digest(texts_read),
-            "infer": f"{settings.infer}:{infer}",
+            "infer": f"{mode}:{infer}",
             "checkpoint": checkpoint_digest(model),
             "most": settings.most,
         },
@@ -200,7 +202,7 @@ def summarize(
             prompt_tokens=len(prompts[index].rows),
             shots=prompts[index].shots,
             cut=prompts[index].cut,
-            infer=settings.infer,
+            infer=mode,
         )
         for index, test in enumerate(tests)
     ]

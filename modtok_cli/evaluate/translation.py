@@ -23,9 +23,12 @@ from modtok_cli.evaluate.generation import (
     Piece,
     facts_of,
     fit,
+    languages_of,
+    mode_name,
+    vocabulary_of,
     write,
 )
-from modtok_cli.evaluate.modes import Infer, infer_vocabularies
+from modtok_cli.evaluate.modes import Infer
 from modtok_cli.evaluate.parallel import Sentence, find_parallel
 from modtok_cli.evaluate.results import (
     Evaluation,
@@ -52,7 +55,7 @@ class Settings:
     """How to translate.
 
     Attributes:
-        infer: the inference mode, see `modes`.
+        infer: the inference mode, see `modes`; None is `lang`, of a slice what it was cut for.
         shots: examples shown before each sentence.
         most: tokens to write at the most.
         batch: sentences that run together.
@@ -60,7 +63,7 @@ class Settings:
         lowercase: whether scores ignore case (the paper's authors do).
     """
 
-    infer: str = "lang"
+    infer: str | None = None
     shots: int = SHOTS
     most: int = MOST
     batch: int = 8
@@ -68,7 +71,7 @@ class Settings:
     lowercase: bool = False
 
 
-def mt(
+def evaluate_mt(
     run: Path,
     pairs: str | None = None,
     *,
@@ -95,10 +98,8 @@ def mt(
     """
     settings = settings or Settings()
     source = open_source(Path(run), tokenizer=tokenizer, step=step, progress=progress)
-    wanted = parse_pairs(pairs, source.languages)
-    vocabularies = {
-        pair: infer_vocabularies(settings.infer, source.languages, pair=pair) for pair in wanted
-    }
+    wanted = parse_pairs(pairs, languages_of(source))
+    vocabularies = {pair: vocabulary_of(source, settings.infer, pair=pair) for pair in wanted}
     parallel = find_parallel(data, progress)
     evaluation = Evaluation()
     models = Models(source, dtype=dtype, device=device)
@@ -162,8 +163,8 @@ def translate(
     judges: Judges,
     progress: Progress = SILENT,
 ) -> Evaluation:
-    """Translate and score the sentences of one pair, see `mt`."""
-    name = "-".join(pair)
+    """Translate and score the sentences of one pair, see `evaluate_mt`."""
+    name, mode = "-".join(pair), mode_name(model.source, settings.infer)
     shown = [pieces_of(shot, whole=True) for shot in shots]
     prompts = [
         fit(
@@ -186,10 +187,10 @@ def translate(
         name,
         len(tests),
         settings.shots,
-        settings.infer,
+        mode,
         signed={
             "data": data_digest(texts_read),
-            "infer": f"{settings.infer}:{infer}",
+            "infer": f"{mode}:{infer}",
             "checkpoint": checkpoint_digest(model),
             "most": settings.most,
         },
@@ -217,7 +218,7 @@ def translate(
             tokens=texts[index].tokens,
             prompt_tokens=len(prompts[index].rows),
             shots=prompts[index].shots,
-            infer=settings.infer,
+            infer=mode,
             lowercase=settings.lowercase,
         )
         for index, test in enumerate(tests)

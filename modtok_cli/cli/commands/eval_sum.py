@@ -1,0 +1,81 @@
+"""`modtok eval sum`: documents → summaries, and their ROUGE."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from modtok_cli.cli.command import command
+from modtok_cli.cli.commands.generate import Batch, Most
+from modtok_cli.cli.evaluation_output import (
+    Examples,
+    Infer,
+    Limit,
+    Shots,
+    TaskData,
+    dtype_of,
+    emit_evaluation,
+    require_evaluation,
+)
+from modtok_cli.cli.inference_options import LATEST, Numbers, Run, RunTokenizer, Step
+from modtok_cli.cli.options import Json, Langs, split_languages
+from modtok_cli.cli.session import Session
+
+
+@command(
+    "eval sum",
+    examples="""
+    # the last run on tasks/sum, each language by its own subtokenizer
+    modtok eval sum --langs fr
+    # read by the whole vocabulary, write in the language's
+    modtok eval sum --langs fr,en --infer full-lang
+    # a slice, on documents elsewhere, keeping the summaries
+    modtok eval sum --run fr-en/ --data wikilingua --examples summaries.jsonl
+    """,
+)
+def eval_sum(
+    session: Session,
+    langs: Langs = None,
+    run: Run = LATEST,
+    data: TaskData = Path("tasks"),
+    infer: Infer = None,
+    shots: Shots = None,
+    max_tokens: Most = 128,
+    batch: Batch = 8,
+    limit: Limit = None,
+    examples: Examples = None,
+    step: Step = None,
+    modular: RunTokenizer = None,
+    numbers: Numbers = None,
+    json: Json = False,
+) -> None:
+    """Summarize few-shot and score by ROUGE in every script.
+
+    A prompt is five documents, each with a line "TL;DR: summary", and the document; what is
+    written on its line is scored. Shots that do not fit the context are left out, the farthest
+    first, and counted in the rows.
+
+    --data holds <lang>.jsonl and, for shots, <lang>.train.jsonl, also in its sum/. Languages
+    without documents are named, and the exit status is 1.
+    """
+    languages = split_languages(langs)
+    require_evaluation()
+    from modtok_cli.evaluate.summarization import SHOTS, Settings, evaluate_sum
+
+    settings = Settings(
+        infer=infer,
+        shots=SHOTS if shots is None else shots,
+        most=max_tokens,
+        batch=batch,
+        limit=limit,
+    )
+    evaluation = evaluate_sum(
+        Path(run),
+        languages,
+        data=data,
+        settings=settings,
+        tokenizer=modular,
+        step=step,
+        dtype=dtype_of(numbers),
+        progress=session.progress,
+    )
+    emit_evaluation(evaluation, title="Summarization", json=json, examples=examples)

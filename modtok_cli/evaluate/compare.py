@@ -1,0 +1,198 @@
+"""`modtok eval compare`: is one system better than another on the same examples?
+
+Paired bootstrap (Koehn 2004): both systems are drawn on the same examples, a thousand times.
+The interval is that of the difference; p is the share of draws whose difference is as far from
+the one observed as that is from none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.signature import signature
+from modtok_cli.evaluate.results import (
+    RESAMPLES,
+    SEED,
+    bootstrap_means,
+    data_digest,
+    interval,
+    read_examples,
+)
+
+Floats = npt.NDArray[np.float64]
+Example = Mapping[str, Any]
+Set = tuple[str, str]  # task and language
+MEAN = "mean"
+# What must be alike in both rows of an example, where it is there.
+_ALIKE = ("reference", "source", "question", "choices", "gold", "lowercase")
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """A metric of both systems: observed (2,), and on each draw (resamples, 2)."""
+
+    observed: Floats
+    draws: Floats
+
+
+def compare(first: Path, second: Path) -> list[dict[str, Any]]:
+    """Compare what two calls of `modtok eval … --examples` kept.
+
+    Returns:
+        A row per task, language and metric: a, b, difference (b less a) with the ends of its
+        95% interval, p, n; where a task has several languages, the same for their mean.
+
+    Raises:
+        ModtokError: the files hold other examples, or an example was asked otherwise.
+    """
+    ours, theirs = _by_set(first), _by_set(second)
+    _require_same(first, ours, second, theirs)
+    rows, drawn = [], dict[tuple[str, str], list[_Drawn]]()
+    for key, examples in ours.items():
+        pairs = [(examples[name], theirs[key][name]) for name in examples]
+        names = data_digest(name for name in examples)
+        for metric, found in _metrics(key, pairs, second).items():
+            drawn.setdefault((key[0], metric), []).append(found)
+            rows.append(_row(key, metric, found, len(pairs), names))
+    for (task, metric), parts in drawn.items():
+        if len(parts) > 1:
+            mean = _Drawn(
+                np.mean([part.observed for part in parts], axis=0),
+                np.mean([part.draws for part in parts], axis=0),
+            )
+            sets = {key: names for key, names in ours.items() if key[0] == task}
+            names = data_digest(name for group in sets.values() for name in group)
+            count = sum(len(group) for group in sets.values())
+            rows.append(_row((task, MEAN), metric, mean, count, names))
+    return rows
+
+
+def _row(key: Set, metric: str, found: _Drawn, count: int, names: str) -> dict[str, Any]:
+    differences = found.draws[:, 1] - found.draws[:, 0]
+    difference = float(found.observed[1] - found.observed[0])
+    low, high = interval(differences)
+    return {
+        "task": key[0],
+        "language": key[1],
+        "metric": metric,
+        "a": float(found.observed[0]),
+        "b": float(found.observed[1]),
+        "difference": difference,
+        "low": low,
+        "high": high,
+        "p": p_value(differences, difference),
+        "n": count,
+        "signature": signature(
+            "compare",
+            [
+                ("task", key[0]),
+                ("lang", key[1]),
+                ("metric", metric),
+                ("examples", names),
+                ("bootstrap", RESAMPLES),
+                ("seed", SEED),
+            ],
+        ),
+    }
+
+
+def p_value(differences: Floats, observed: float) -> float:
+    """Two-sided p of no difference, from bootstrap draws shifted to have none.
+
+    The draw observed counts as one, so that p is never 0 (sacreBLEU does likewise).
+    """
+    # Rounding must not part draws that are equal: systems alike give p = 1.
+    far = np.abs(differences - observed) >= abs(observed) - 1e-12
+    return float((far.sum() + 1) / (len(differences) + 1))
+
+
+def _by_set(path: Path) -> dict[Set, dict[str, Example]]:
+    found: dict[Set, dict[str, Example]] = {}
+    for row in read_examples(path):
+        group = found.setdefault((row["task"], row["language"]), {})
+        if row["id"] in group:
+            raise ModtokError(
+                f"holds example {row['id']} of {row['task']} {row['language']} twice",
+                where=str(path),
+                remedy="give what one call of modtok eval --examples kept",
+            )
+        group[row["id"]] = row
+    return dict(sorted(found.items()))
+
+
+def _require_same(
+    first: Path,
+    ours: Mapping[Set, Mapping[str, Example]],
+    second: Path,
+    theirs: Mapping[Set, Mapping[str, Example]],
+) -> None:
+    for key in sorted({*ours, *theirs}):
+        task, language = key
+        a, b = ours.get(key, {}), theirs.get(key, {})
+        lacking = [(second, name) for name in a if name not in b]
+        lacking += [(first, name) for name in b if name not in a]
+        if lacking:
+            place, name = lacking[0]
+            raise ModtokError(
+                f"has no example {name} of {task} {language}, which the other file has "
+                f"({len(lacking):,} such)",
+                where=str(place),
+                remedy="evaluate both on the same data with the same --limit",
+            )
+        for name, row in a.items():
+            for field in _ALIKE:
+                if row.get(field) != b[name].get(field):
+                    raise ModtokError(
+                        f"example {name} of {task} {language} has another {field} than in {first}",
+                        where=str(second),
+                        remedy="evaluate both on the same data",
+                    )
+
+
+def _metrics(key: Set, pairs: Sequence[tuple[Example, Example]], second: Path) -> dict[str, _Drawn]:
+    """Every metric of a set, drawn for both systems on the same examples."""
+    found = {}
+    if all("output" in row and "reference" in row for pair in pairs for row in pair):
+        found.update(_corpus_metrics(key, pairs))
+    names = list(pairs[0][0]["scores"])
+    for a, b in pairs:
+        if list(a["scores"]) != names or set(b["scores"]) != set(names):
+            raise ModtokError(
+                f"example {b['id']} of {' '.join(key)} is scored by other metrics",
+                where=str(second),
+                remedy="evaluate both with the same settings",
+            )
+    for name in names:
+        values = np.array([[a["scores"][name], b["scores"][name]] for a, b in pairs], dtype=float)
+        found[name] = _Drawn(100 * values.mean(0), 100 * bootstrap_means(values))
+    return found
+
+
+def _corpus_metrics(key: Set, pairs: Sequence[tuple[Example, Example]]) -> dict[str, _Drawn]:
+    """BLEU and chrF++, of translations."""
+    from modtok_cli.evaluate.translation import TASK
+
+    if key[0] != TASK:
+        return {}
+    from modtok_cli.evaluate.translation_scores import corpus_metrics
+
+    target = key[1].split("-")[-1]
+    references = [str(a["reference"]) for a, _ in pairs]
+    found = {}
+    for metric in corpus_metrics(target, lowercase=bool(pairs[0][0].get("lowercase"))):
+        both = [
+            metric.statistics([str(pair[side]["output"]) for pair in pairs], references)
+            for side in (0, 1)
+        ]
+        found[metric.name] = _Drawn(
+            np.array([metric.score(rows.sum(0)) for rows in both]),
+            np.stack([metric.resampled(rows) for rows in both], axis=1),
+        )
+    return found
