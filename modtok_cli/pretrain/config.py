@@ -38,6 +38,7 @@ class Settings:
     update: str = "sparse"
     tied: bool = False
     recompute: bool = False
+    distributed_optimizer: bool = False
     dtype: str | None = None
     eval_every: int | None = None
     save_every: int | None = None

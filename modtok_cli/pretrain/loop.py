@@ -40,7 +40,7 @@ class RunReport:
         return [{**line, "run": str(self.output), "step": self.step} for line in self.lines]
 
 
-def build_model(run: Run, *, recompute: bool = False) -> Model:
+def build_model(run: Run, *, recompute: bool = False, distributed: bool = False) -> Model:
     """The model with its first weights."""
     config = run.config
     return Model(
@@ -51,6 +51,7 @@ def build_model(run: Run, *, recompute: bool = False) -> Model:
         tied=config.tied,
         dtype=getattr(torch, config.dtype),
         recompute=recompute,
+        distributed=distributed,
     )
 
 
@@ -197,7 +198,9 @@ def pretrain(
     """
     run = prepare(settings, resume=resume, force=force, progress=progress)
     config, first = run.config, run.ranks.first
-    model = build_model(run, recompute=settings.recompute)
+    model = build_model(
+        run, recompute=settings.recompute, distributed=settings.distributed_optimizer
+    )
     step, places = restore(run, model) if resume else (0, {})
     if first:
         run.directory.open_metrics(step)

@@ -88,9 +88,10 @@ def plan(settings: Settings, *, ranks: int, device: str | None = None) -> Plan:
     tokens = config.micro_batch * config.seq_length
     gathered = int(union / shards) * shape.width * tables
     kept = 2 * half if settings.recompute else half * 17
+    # Moments, and masters where weights are half as wide; the optimizer may deal them out.
+    held = (8 + (4 if half == 2 else 0)) / (replicas if settings.distributed_optimizer else 1)
     memory = {
-        # Weights, float32 gradients and moments, and masters where weights are half as wide.
-        "backbone": (backbone, backbone * (half + 12 + (4 if half == 2 else 0))),
+        "backbone": (backbone, int(backbone * (half + 4 + held))),  # 4: float32 gradients
         "tables": (rows, rows * 12),
         "active rows": (gathered, gathered * (half * 2 + 8)),
         "activations": (0, shape.layers * tokens * shape.width * kept // shards),

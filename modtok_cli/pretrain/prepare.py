@@ -50,6 +50,8 @@ def prepare(settings: Settings, *, resume: bool, force: bool, progress: Progress
         ModtokError, UsageError: settings, tokenizer, text or directory are not usable.
     """
     ranks = start_ranks(settings.tp)
+    if settings.distributed_optimizer and ranks.device.type != "cuda":
+        raise UsageError("needs GPUs", where="--distributed-optimizer", remedy="leave it out")
     progress = progress if ranks.first else SILENT
     directory, config = choose_run(settings, resume=resume, gpu=ranks.device.type == "cuda")
     check_ranks(config, ranks.world, settings.tp)

@@ -27,9 +27,9 @@ def words(line: str) -> list[str]:
 FLAGS = words("""
     --sampling full --p 0.25 --mix en=0.5 --mix-rest uniform --langs fi,en --model small
     --steps 7 --batch-size 4 --micro-batch 2 --seq-length 64 --lr 0.01 --warmup 3 --seed 5
-    --tp 2 --update dense --tied --recompute --dtype bfloat16 --eval-every 2 --save-every 3
-    --workers 0 --tensorboard --name one --data text --tokenizer other --runs out
-    --errors skip
+    --tp 2 --update dense --tied --recompute --distributed-optimizer --dtype bfloat16
+    --eval-every 2 --save-every 3 --workers 0 --tensorboard --name one --data text
+    --tokenizer other --runs out --errors skip
 """)
 
 
@@ -80,6 +80,7 @@ def test_every_option(here: Any, loop: StandIn) -> None:
             update="dense",
             tied=True,
             recompute=True,
+            distributed_optimizer=True,
             dtype="bfloat16",
             eval_every=2,
             save_every=3,

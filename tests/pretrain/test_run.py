@@ -192,6 +192,7 @@ def test_a_language_the_tokenizer_lacks(settings: Settings) -> None:
         ({"p": 1.5}, "no probability"),
         ({"seq_length": 4}, "no sequence"),
         ({"tp": 2}, "do not divide into shards"),
+        ({"distributed_optimizer": True}, "--distributed-optimizer: needs GPUs"),
         ({"tokenizer": Path("nowhere")}, "no modular tokenizer"),
     ],
 )

@@ -103,6 +103,12 @@ Tied = Annotated[bool, typer.Option("--tied", help="One table for input and outp
 Recompute = Annotated[
     bool, typer.Option("--recompute", help="Compute activations again rather than keep them.")
 ]
+DistributedOptimizer = Annotated[
+    bool,
+    typer.Option(
+        "--distributed-optimizer", help="Deal the backbone's masters and moments to the GPUs."
+    ),
+]
 Precision = Annotated[
     Literal["bfloat16", "float32"] | None,
     typer.Option("--dtype", help="Numbers of the backbone; bfloat16 on a GPU, float32 on a CPU."),
@@ -168,6 +174,7 @@ def pretrain(
     update: Update = "sparse",
     tied: Tied = False,
     recompute: Recompute = False,
+    distributed_optimizer: DistributedOptimizer = False,
     dtype: Precision = None,
     eval_every: EvalEvery = None,
     save_every: SaveEvery = None,
@@ -214,6 +221,7 @@ def pretrain(
         update=update,
         tied=tied,
         recompute=recompute,
+        distributed_optimizer=distributed_optimizer,
         dtype=dtype,
         eval_every=eval_every,
         save_every=save_every,
