@@ -1,0 +1,75 @@
+"""Which layers the backbone is made of, and what its parameters are called."""
+
+import sys
+import types
+
+import pytest
+import torch
+
+from modtok_cli.pretrain import megatron
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+
+
+@pytest.fixture
+def transformer_engine(monkeypatch: pytest.MonkeyPatch) -> object:
+    """Installed, as far as `import` can tell; what its layers would be."""
+    for name in ("transformer_engine", "transformer_engine.pytorch"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    specs = megatron.core().models.gpt.gpt_layer_specs
+    layers = object()
+    monkeypatch.setattr(specs, "get_gpt_layer_with_transformer_engine_spec", lambda: layers)
+    return layers
+
+
+def attention_of(spec: object) -> object:
+    return spec.submodules.self_attention.submodules.core_attention  # type: ignore[attr-defined]
+
+
+def test_transformer_engines_layers_on_a_gpu(transformer_engine: object) -> None:
+    assert megatron.layer_spec(GPU) is transformer_engine
+
+
+def test_local_layers_on_a_cpu(transformer_engine: object) -> None:
+    assert attention_of(megatron.layer_spec(CPU)) is megatron.CausalAttention
+
+
+def test_local_layers_without_transformer_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformer_engine", None)  # importing it fails
+    assert not megatron.has_transformer_engine()
+    assert attention_of(megatron.layer_spec(GPU)) is megatron.CausalAttention
+
+
+def test_one_that_cannot_be_loaded_counts_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = megatron.import_module
+
+    def broken(name: str) -> types.ModuleType:
+        if name.startswith("transformer_engine"):
+            raise OSError("libcudart.so.99: cannot open shared object file")
+        return real(name)
+
+    monkeypatch.setattr(megatron, "import_module", broken)
+    assert not megatron.has_transformer_engine()
+
+
+def test_attention_is_causal_with_grouped_queries() -> None:
+    torch.manual_seed(0)
+    s, heads, groups, width = 7, 4, 2, 8
+    q, k, v = torch.randn(s, 2, heads, width), *torch.randn(2, s, 2, groups, width)
+    found = megatron.CausalAttention(None, 1)(q, k, v)
+    assert found.shape == (s, 2, heads * width)
+    for head in range(heads):  # one at a time, by hand
+        key, value = k[:, :, head // 2], v[:, :, head // 2]
+        scores = torch.einsum("sbd,tbd->bst", q[:, :, head], key) / width**0.5
+        scores = scores.masked_fill(torch.ones(s, s).triu(1).bool(), -torch.inf)
+        expected = torch.einsum("bst,tbd->sbd", scores.softmax(-1), value)
+        torch.testing.assert_close(found[:, :, head * width :][:, :, :width], expected)
+
+
+def test_names_are_those_without_transformer_engine() -> None:
+    layer = "block.layers.11."
+    fused = ("self_attention.linear_qkv.layer_norm_weight", "mlp.linear_fc1.layer_norm_weight")
+    plain = ("input_layernorm.weight", "pre_mlp_layernorm.weight")
+    assert [megatron.plain_name(layer + name) for name in fused] == [layer + n for n in plain]
+    for name in ("self_attention.linear_qkv.weight", "input_layernorm.weight"):
+        assert megatron.plain_name(layer + name) == layer + name
