@@ -129,13 +129,15 @@ class Sheet:
             normalization=normalization,
             **fields,
         )
+        low, high = bounds or (None, None)
         self.results.append(
             Result(
                 self.task,
                 self.language,
                 metric,
                 value,
-                *(bounds or (None, None)),
+                low,
+                high,
                 self.n,
                 self.shots,
                 normalization,
