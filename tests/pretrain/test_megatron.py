@@ -14,9 +14,9 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda")
 @pytest.fixture
 def transformer_engine(monkeypatch: pytest.MonkeyPatch) -> object:
     """Installed, as far as `import` can tell; what its layers would be."""
+    specs = megatron.core().models.gpt.gpt_layer_specs  # first: it would ask for its version
     for name in ("transformer_engine", "transformer_engine.pytorch"):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-    specs = megatron.core().models.gpt.gpt_layer_specs
     layers = object()
     monkeypatch.setattr(specs, "get_gpt_layer_with_transformer_engine_spec", lambda: layers)
     return layers
