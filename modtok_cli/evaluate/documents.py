@@ -32,7 +32,7 @@ _NAMES = (("document", "summary"), ("source", "target"))
 
 @dataclass(frozen=True)
 class Summarized:
-    """One document; `name` is its "id", else its line."""
+    """One document; `name` is its "id", else its line, and no other's."""
 
     name: str
     document: str
@@ -106,7 +106,7 @@ def read_documents(path: Path) -> list[Summarized]:
         lines = b"".join(read_chunks(path)).split(b"\n")
     except Broken as error:
         raise ModtokError(str(error), where=str(path)) from error
-    rows = []
+    rows: dict[str, Summarized] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -120,8 +120,10 @@ def read_documents(path: Path) -> list[Summarized]:
                 raise _bad(path, number, f'no text under "{name}"')
             if not text:
                 raise _bad(path, number, f"the {name} is empty")
-        rows.append(Summarized(str(row.get("id", number)), str(document), str(summary)))
-    return rows
+        name = str(row.get("id", number))
+        name = f"{name} (line {number})" if name in rows else name
+        rows[name] = Summarized(name, str(document), str(summary))
+    return list(rows.values())
 
 
 def _texts(row: Any) -> tuple[str | None, str | None]:
