@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
 from modtok_cli.pretrain import megatron
+from modtok_cli.pretrain.hosttables import Offload, TableMaker
 from modtok_cli.pretrain.loss import sliced_cross_entropy
+from modtok_cli.pretrain.micro import Active, Micro, wanted_rows
 from modtok_cli.pretrain.optimizer import backbone_optimizer, clip, gradient_norm
 from modtok_cli.pretrain.presets import Shape
 from modtok_cli.pretrain.ranks import Ranks, union_of_rows
@@ -21,62 +20,7 @@ from modtok_cli.pretrain.rows import AdamW, RowTable
 
 CLIP = 1.0
 
-
-@dataclass(frozen=True)
-class Active:
-    """Rows of a table that a step works with.
-
-    Attributes:
-        ids: (n,) int64, ascending, those of this shard.
-        rows: (n, d), a leaf that gathers their gradients.
-    """
-
-    ids: torch.Tensor
-    rows: torch.Tensor
-
-    def find(self, ids: torch.Tensor) -> torch.Tensor:
-        """Places in `rows` of ids that are among them."""
-        return torch.searchsorted(self.ids, ids.contiguous())
-
-
-@dataclass(frozen=True)
-class Micro:
-    """A microbatch on the device.
-
-    Attributes:
-        inputs: (B, S) int64, ids of T.
-        targets: (B · S,) int64, ids of T.
-        vocabulary: (|V_S|,) int64, ascending: ids of T that may be predicted.
-        weights: (B · S,) float32, of each token in the loss.
-    """
-
-    inputs: torch.Tensor
-    targets: torch.Tensor
-    vocabulary: torch.Tensor
-    weights: torch.Tensor
-
-    @staticmethod
-    def of(
-        inputs: npt.NDArray[np.int32],
-        targets: npt.NDArray[np.int32],
-        global_ids: npt.NDArray[np.int32],
-        device: torch.device,
-        weights: npt.NDArray[np.float32] | None = None,
-    ) -> Micro:
-        """From arrays: `inputs` in ids of T, `targets` in local ids of `global_ids`.
-
-        Without `weights` the loss is the mean over the tokens.
-        """
-        vocabulary = torch.from_numpy(global_ids.astype(np.int64))
-        chosen = torch.from_numpy(targets.astype(np.int64).ravel())
-        if weights is None:
-            weights = np.full(targets.size, 1.0 / targets.size, dtype=np.float32)
-        return Micro(
-            torch.from_numpy(inputs.astype(np.int64)).to(device),
-            vocabulary[chosen].to(device),
-            vocabulary.to(device),
-            torch.from_numpy(weights.ravel()).to(device),
-        )
+__all__ = ["CLIP", "Active", "Micro", "Model"]
 
 
 class Model:
@@ -84,6 +28,7 @@ class Model:
 
     Attributes:
         input, output: the tables; one and the same when tied.
+        offloaded: moves their rows if they are in host memory, else None.
     """
 
     def __init__(
@@ -99,11 +44,14 @@ class Model:
         adamw: AdamW | None = None,
         chunk: int = 2048,
         distributed: bool = False,
+        offload: Offload | None = None,
     ) -> None:
         self.shape, self.ranks, self.dtype, self.tied = shape, ranks, dtype, tied
         self._adamw, self._chunk = adamw or AdamW(), chunk
-        self.input = self._table(vocabulary, 2 * seed + 1)
-        self.output = self.input if tied else self._table(vocabulary, 2 * seed + 2)
+        maker = TableMaker(ranks, offload) if offload else None
+        self.input = self._table(vocabulary, 2 * seed + 1, maker)
+        self.output = self.input if tied else self._table(vocabulary, 2 * seed + 2, maker)
+        self.offloaded = maker.rows(self.tables, dtype, self._adamw) if maker else None
         self.backbone = megatron.build_backbone(
             shape,
             shards=ranks.shards,
@@ -117,11 +65,11 @@ class Model:
             self.backbone, self._adamw, ranks, distributed=distributed
         )
 
-    def _table(self, size: int, seed: int) -> RowTable:
-        ranks = self.ranks
-        table = RowTable(
-            size, self.shape.width, shard=ranks.shard, shards=ranks.shards, device=ranks.device
-        )
+    def _table(self, size: int, seed: int, maker: TableMaker | None) -> RowTable:
+        ranks, width = self.ranks, self.shape.width
+        if maker is not None:
+            return maker.table(size, width, seed)
+        table = RowTable(size, width, shard=ranks.shard, shards=ranks.shards, device=ranks.device)
         table.initialize(seed)
         return table
 
@@ -132,14 +80,20 @@ class Model:
 
     def activate(self, micros: Sequence[Micro], *, training: bool = True) -> tuple[Active, Active]:
         """Gather the rows of some microbatches: (input, output); the same object when tied."""
-        output = self._active(self.output, [m.vocabulary for m in micros], training)
-        if self.tied:
-            return output, output
-        return self._active(self.input, [m.inputs.flatten() for m in micros], training), output
+        if self.offloaded is None:
+            found = self._gather(micros, training)
+        else:
+            found = self.offloaded.begin(micros) if training else self.offloaded.read(micros)
+        return self._pair(found)
 
-    def _active(self, table: RowTable, ids: list[torch.Tensor], training: bool) -> Active:
-        wanted = table.mine(torch.unique(torch.cat(ids)))
-        return Active(wanted, table.gather(wanted, self.dtype).requires_grad_(training))
+    def _gather(self, micros: Sequence[Micro], training: bool) -> dict[str, Active]:
+        return {
+            name: Active(ids, self.tables[name].gather(ids, self.dtype).requires_grad_(training))
+            for name, ids in wanted_rows(self.tables, micros).items()
+        }
+
+    def _pair(self, found: dict[str, Active]) -> tuple[Active, Active]:
+        return (found["table"],) * 2 if self.tied else (found["input"], found["output"])
 
     def hidden(self, inputs: torch.Tensor, active: Active) -> torch.Tensor:
         """Hidden states behind the final norm, (B, S) ids of T to (S, B, d)."""
@@ -175,16 +129,27 @@ class Model:
         )
 
     def step(
-        self, micros: Sequence[Micro], rate: float, *, dense: bool = False
+        self,
+        micros: Sequence[Micro],
+        rate: float,
+        *,
+        dense: bool = False,
+        coming: Sequence[Micro] | None = None,
     ) -> tuple[list[torch.Tensor], torch.Tensor]:
         """One training step over this rank's microbatches.
+
+        `coming` are the `micros` of the next call if they are known: rows in host memory are
+        then fetched ahead. `dense` is for tables on the device.
 
         Returns:
             nll of each microbatch's tokens, and the norm of the gradient before clipping,
             over all of the model. If it is not finite nothing was changed.
         """
         self.backbone.clear_gradients()
-        active = self.activate(micros)
+        if self.offloaded is None:
+            active = self.activate(micros)
+        else:
+            active = self._pair(self.offloaded.begin(micros, coming))
         losses = []
         for index, micro in enumerate(micros):
             with self.backbone.accumulating(more=index + 1 < len(micros)):
@@ -207,10 +172,29 @@ class Model:
         if bool(torch.isfinite(norm)):
             clip([*gradients.values(), *rows], norm, CLIP)
             self.optimizer.step(gradients, rate)
-            for name, table in self.tables.items():
-                update = table.update_dense if dense else table.update
-                update(*unions[name], rate, self._adamw)
+            self._update(unions, rate, dense)
         return losses, norm
+
+    def _update(
+        self, unions: dict[str, tuple[torch.Tensor, torch.Tensor]], rate: float, dense: bool
+    ) -> None:
+        if self.offloaded is not None:
+            assert not dense
+            self.offloaded.update(unions, rate)
+            return
+        for name, table in self.tables.items():
+            update = table.update_dense if dense else table.update
+            update(*unions[name], rate, self._adamw)
+
+    def drain(self) -> None:
+        """Bring tables in host memory up to date; every rank calls it."""
+        if self.offloaded is not None:
+            self.offloaded.drain()
+
+    def close(self) -> None:
+        """End what runs beside training."""
+        if self.offloaded is not None:
+            self.offloaded.close()
 
     @torch.no_grad()
     def measure(self, micro: Micro) -> torch.Tensor:

@@ -19,7 +19,7 @@ import torch.distributed as dist
 from modtok_cli.base.errors import ModtokError, UsageError
 
 # A first step compiles kernels and unpacks text; afterwards ranks are seconds apart.
-_TIMEOUT = timedelta(minutes=60)
+TIMEOUT = timedelta(minutes=60)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def start_ranks(shards: int = 1) -> Ranks:
             store=store,
             rank=rank,
             world_size=world,
-            timeout=_TIMEOUT,
+            timeout=TIMEOUT,
         )
     shard_group, replica_group = megatron.start(shards, device)
     return Ranks(

@@ -6,13 +6,21 @@ the active rows.
 
 With tensor parallelism rows are dealt round-robin by id, so that each shard holds its part
 of every language: shard s of n has ids s, s + n, s + 2n, …
+
+On a GPU an update gathers, computes and scatters in blocks. In host memory it is one pass
+in place (`rows_kernel`), on a CPU and for tables kept off the device (`offload`) alike, so
+that these two agree bit for bit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+
+from modtok_cli.pretrain.crew import Crew, crew_of
 
 # Rows updated at a time: bounds what an update takes beside the table.
 _BLOCK = 16384
@@ -28,12 +36,19 @@ class AdamW:
     weight_decay: float = 0.1
 
 
+# Makes zeros of a shape and type; where they lie is the maker's choice.
+Zeros = Callable[[tuple[int, ...], torch.dtype], torch.Tensor]
+
+
 class RowTable:
     """One shard of a table of `size` rows of `width` numbers.
 
     Attributes:
-        weight, moment1, moment2: (n, width) float32, n the rows of this shard.
+        weight: (n, width) float32, n the rows of this shard.
+        moment1, moment2: (n, width) float32, or bfloat16 in host memory.
         steps: (n,) int32, how often each row was updated.
+        mate, mates: of processes that share this memory, which one this is; an update is
+            then of its share of the rows only.
     """
 
     def __init__(
@@ -44,15 +59,41 @@ class RowTable:
         shard: int = 0,
         shards: int = 1,
         device: torch.device | None = None,
+        moments: torch.dtype = torch.float32,
+        zeros: Zeros | None = None,
+        crew: Crew | None = None,
+        mate: int = 0,
+        mates: int = 1,
     ) -> None:
         self.size, self.width = size, width
         self.shard, self.shards = shard, shards
+        self.mate, self.mates = mate, mates
         count = (size - shard + shards - 1) // shards
-        device = device or torch.device("cpu")
-        self.weight = torch.zeros(count, width, device=device)
-        self.moment1 = torch.zeros(count, width, device=device)
-        self.moment2 = torch.zeros(count, width, device=device)
-        self.steps = torch.zeros(count, dtype=torch.int32, device=device)
+        where = device or torch.device("cpu")
+        zeros = zeros or (lambda shape, dtype: torch.zeros(shape, dtype=dtype, device=where))
+        self.weight = zeros((count, width), torch.float32)
+        self.moment1 = zeros((count, width), moments)
+        self.moment2 = zeros((count, width), moments)
+        self.steps = zeros((count,), torch.int32)
+        self._crew = crew
+        # The same memory as the kernels see it; None on a GPU.
+        self._arrays: tuple[Any, Any, Any, Any] | None = None
+        if self.weight.device.type == "cpu":
+            state = (self.weight, self.moment1, self.moment2, self.steps)
+            self._arrays = (_array(state[0]), _array(state[1]), _array(state[2]), _array(state[3]))
+
+    def touch(self) -> None:
+        """Take the memory: each row is written, zero, by the thread that will update it."""
+        from modtok_cli.pretrain.rows_kernel import touch
+
+        assert self._arrays is not None
+        arrays = self._arrays[:3]
+
+        def mine(part: int, parts: int) -> None:
+            for array in arrays:
+                touch(array, self.mate * parts + part, self.mates * parts)
+
+        self._workers.share(mine)
 
     def initialize(self, seed: int, std: float = 0.02) -> None:
         """Normal numbers that depend on seed and row id only, whatever the sharding."""
@@ -75,15 +116,33 @@ class RowTable:
 
     def gather(self, ids: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         """A copy of the rows of `ids` (own ones); shape (len(ids), width)."""
+        if self._arrays is not None:
+            return self.gather_into(ids, torch.empty(len(ids), self.width, dtype=dtype))
         return self.weight.index_select(0, self.places(ids)).to(dtype)
+
+    def gather_into(self, ids: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        """Copy the rows of `ids` (own ones) to `out`, (len(ids), width); both in host memory."""
+        from modtok_cli.pretrain.rows_kernel import copy_rows
+
+        assert self._arrays is not None
+        weight, rows, target = self._arrays[0], self.places(ids).numpy(), _array(out)
+        self._workers.share(lambda i, n: copy_rows(weight, rows, target, i, n))
+        return out
+
+    @property
+    def _workers(self) -> Crew:
+        return self._crew or crew_of(torch.get_num_threads())
 
     @torch.no_grad()
     def update(self, ids: torch.Tensor, gradients: torch.Tensor, rate: float, adamw: AdamW) -> None:
         """Row-sparse AdamW: one step for the rows of `ids`, and nothing for all others.
 
         A row's moments, its bias correction (by its own count of steps) and its weight
-        decay advance only in steps in which it is active.
+        decay advance only in steps in which it is active. `ids` are without repetition.
         """
+        if self._arrays is not None:
+            self._update_in_place(ids, gradients, rate, adamw)
+            return
         for start in range(0, len(ids), _BLOCK):
             rows = self.places(ids[start : start + _BLOCK])
             g = gradients[start : start + _BLOCK].float()
@@ -92,6 +151,22 @@ class RowTable:
             _adamw(w, m, v, g, steps, rate, adamw)
             self.weight[rows], self.moment1[rows], self.moment2[rows] = w, m, v
             self.steps[rows] = steps
+
+    def _update_in_place(
+        self, ids: torch.Tensor, gradients: torch.Tensor, rate: float, adamw: AdamW
+    ) -> None:
+        from modtok_cli.pretrain.rows_kernel import update_rows
+
+        assert self._arrays is not None
+        state = self._arrays
+        received = (self.places(ids).numpy(), _array(gradients.contiguous()))
+        settings = (rate, adamw.beta1, adamw.beta2, adamw.epsilon, adamw.weight_decay)
+
+        def mine(part: int, parts: int) -> None:
+            owner, owners = self.mate * parts + part, self.mates * parts
+            update_rows(*state, *received, owner, owners, *settings)
+
+        self._workers.share(mine)
 
     @torch.no_grad()
     def update_dense(
@@ -113,6 +188,13 @@ class RowTable:
             self.steps[start:stop] += 1
             state = (self.weight[start:stop], self.moment1[start:stop], self.moment2[start:stop])
             _adamw(*state, g, self.steps[start:stop], rate, adamw)
+
+
+def _array(tensor: torch.Tensor) -> Any:
+    """A tensor in host memory as the kernels take it: bfloat16 by its bits."""
+    if tensor.dtype == torch.bfloat16:
+        return tensor.view(torch.uint16).numpy()
+    return tensor.numpy()
 
 
 def _adamw(

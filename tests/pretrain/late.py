@@ -1,0 +1,28 @@
+"""The delayed scheme, plain: one thread, rows on the device, each update a step late.
+
+Step t computes with tables that lack the update of step t - 1; that update is applied behind
+it. What the pipeline of `offload` must equal, bit for bit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from modtok_cli.pretrain.model import Model
+
+
+class LateModel(Model):
+    """`Model` whose rows are updated one step late."""
+
+    held: tuple[Any, float] | None = None
+
+    def _update(self, unions: Any, rate: float, dense: bool) -> None:
+        held, self.held = self.held, (unions, rate)
+        if held is not None:
+            super()._update(*held, dense)
+
+    def finish(self) -> None:
+        """Apply the update that is held back."""
+        if self.held is not None:
+            super()._update(*self.held, False)
+            self.held = None

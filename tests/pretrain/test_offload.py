@@ -1,0 +1,152 @@
+"""Rows in host memory: equal to resident rows, and to the delayed scheme done plainly."""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from modtok_cli.pretrain.copies import Copies
+from modtok_cli.pretrain.crew import Crew
+from modtok_cli.pretrain.hosttables import Offload
+from modtok_cli.pretrain.micro import Micro
+from modtok_cli.pretrain.model import Model
+from modtok_cli.pretrain.offload import OffloadedRows
+from modtok_cli.pretrain.presets import Shape
+from modtok_cli.pretrain.ranks import start_ranks
+from modtok_cli.pretrain.rows import AdamW, RowTable
+
+from .late import LateModel
+from .test_model import micros
+
+SHAPE = Shape(1, 32, 8, 88)
+PARTS = ("weight", "moment1", "moment2", "steps")
+
+
+def same_tables(one: Model, other: Model) -> None:
+    for name, table in one.tables.items():
+        for part in PARTS:
+            assert torch.equal(getattr(table, part), getattr(other.tables[name], part)), name
+
+
+def same_backbone(one: Model, other: Model) -> None:
+    for name, parameter in one.backbone.parameters.items():
+        assert torch.equal(parameter, other.backbone.parameters[name])
+
+
+def copied(table: RowTable) -> RowTable:
+    twin = RowTable(table.size, table.width)
+    for part in PARTS:
+        getattr(twin, part).copy_(getattr(table, part))
+    return twin
+
+
+def equal_losses(one: Any, other: Any) -> None:
+    (losses, norm), (others, other_norm) = one, other
+    assert torch.equal(norm, other_norm)
+    for a, b in zip(losses, others, strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.fixture
+def made() -> Any:
+    """Makes models and ends their threads."""
+    models: list[Model] = []
+
+    def make(kind: type[Model], size: int, **options: Any) -> Model:
+        models.append(kind(SHAPE, size, start_ranks(), seed=5, chunk=16, **options))
+        return models[-1]
+
+    yield make
+    for model in models:
+        model.close()
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_without_delay_it_is_resident_training(made, subsets, stores, tied, dtype) -> None:
+    resident = made(Model, subsets.size, tied=tied, dtype=dtype)
+    offloaded = made(Model, subsets.size, tied=tied, dtype=dtype, offload=Offload(delay=0))
+    steps = micros(subsets, stores, 8)
+    for step, batch in enumerate(steps):
+        coming = steps[step + 1] if step + 1 < len(steps) else None
+        equal_losses(resident.step(batch, 3e-3), offloaded.step(batch, 3e-3, coming=coming))
+    offloaded.drain()
+    same_tables(resident, offloaded)
+    same_backbone(resident, offloaded)
+
+
+def test_a_step_late_by_hand() -> None:
+    # One row of one number. Steps 1 and 2 both see T(0), step 3 sees T(1), and so on.
+    table = RowTable(3, 1)
+    table.weight.copy_(torch.tensor([[1.0], [2.0], [3.0]]))
+    twin = copied(table)
+    rows = OffloadedRows({"table": table}, torch.float32, AdamW(), Copies(), delay=1)
+    micro = Micro(torch.tensor([[1]]), torch.tensor([1]), torch.tensor([1]), torch.ones(1))
+    ids, steps = torch.tensor([1]), [[micro] for _ in range(5)]
+    versions = [float(twin.weight[1])]
+    seen = []
+    for step in range(4):
+        active = rows.begin(steps[step], steps[step + 1])["table"]
+        assert torch.equal(active.ids, ids)
+        seen.append(float(active.rows.detach()))
+        gradient = torch.tensor([[float(step + 1)]])
+        rows.update({"table": (ids, gradient)}, 0.1)
+        twin.update(ids, gradient, 0.1, AdamW())
+        versions.append(float(twin.weight[1]))
+    assert seen == [versions[0], versions[0], versions[1], versions[2]]
+    assert len(set(versions)) == 5
+    rows.drain()
+    assert float(table.weight[1]) == versions[4]
+    assert int(table.steps[1]) == 4
+    assert torch.equal(rows.late["table"][1], torch.tensor([[versions[3]]]))
+    rows.close()
+
+
+def sleeper(seed: int) -> Callable[[str], None]:
+    """Delays at every point where work changes hands, of a length drawn each time."""
+    rng, lock = random.Random(seed), threading.Lock()
+
+    def hook(point: str) -> None:
+        with lock:
+            seconds = rng.choice([0, 0, 0.0003, 0.002, 0.006])
+        if seconds:
+            time.sleep(seconds)
+
+    return hook
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_delayed_equals_the_plain_reference_under_any_schedule(
+    made, subsets, stores, seed: int
+) -> None:
+    # Whatever is slow when, with rows active in step after step: never lost, never twice.
+    rng = random.Random(seed)
+    tied = bool(seed % 2)
+    plain = made(LateModel, subsets.size, tied=tied)
+    options = Offload(delay=1, hook=sleeper(seed))
+    offloaded = made(Model, subsets.size, tied=tied, offload=options)
+    for table in offloaded.tables.values():
+        table._crew = Crew(1 + seed % 3)
+    steps = micros(subsets, stores, 14)
+    for step, batch in enumerate(steps):
+        coming = steps[step + 1] if step + 1 < len(steps) else None
+        if rng.random() < 0.2:
+            coming = None  # not fetched ahead: seen is the same version
+        equal_losses(plain.step(batch, 3e-3), offloaded.step(batch, 3e-3, coming=coming))
+        if rng.random() < 0.3:  # an evaluation, which sees all updates, and changes nothing
+            offloaded.drain()
+            unions, rate = plain.held
+            for name, table in plain.tables.items():
+                done, found = copied(table), offloaded.tables[name]
+                done.update(*unions[name], rate, AdamW())
+                for part in PARTS:
+                    assert torch.equal(getattr(done, part), getattr(found, part))
+            offloaded.measure(batch[0])
+    plain.finish()
+    offloaded.drain()
+    same_tables(plain, offloaded)
+    same_backbone(plain, offloaded)
