@@ -19,6 +19,7 @@ from modtok_cli.corpus.executors import Stage, check_executor, run_stages
 from modtok_cli.corpus.extra import require_build
 from modtok_cli.corpus.heuristics import MIN_CHARACTERS
 from modtok_cli.corpus.language import THRESHOLD
+from modtok_cli.corpus.parts import NAME, SUFFIX
 from modtok_cli.corpus.plan import (
     RANGES,
     SHARD_BYTES,
@@ -161,9 +162,9 @@ def publish(plan: Plan) -> None:
         for entry in fresh:
             _check_free(output / entry.name)
     report = collect(plan.work, output)
-    stale = []
+    stale: list[str] = []
     if plan.force and (output / REPORT).is_file():
-        stale = [row["language"] for row in load_report(output).languages]
+        stale = _earlier(output)
     (output / REPORT).unlink(missing_ok=True)  # what it says is no longer so
     for entry in fresh:
         place = output / entry.name
@@ -195,7 +196,17 @@ def load_report(output: Path) -> CorpusReport:
     spent = work_of(output) / _SECONDS
     seconds = read_json(spent) if spent.is_file() else {}
     names = ("languages", "dropped", "bad")
+    if not isinstance(content, dict) or not all(_is_rows(content.get(name)) for name in names):
+        raise ModtokError(
+            "not a report of modtok corpus build",
+            where=str(output / REPORT),
+            remedy="build with --force",
+        )
     return CorpusReport(output, **{name: content[name] for name in names}, seconds=seconds)
+
+
+def _is_rows(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(row, dict) for row in value)
 
 
 def _settings(
@@ -246,6 +257,24 @@ def _check_models(settings: Settings) -> None:
     LanguageModel(path, settings.languages)
     if settings.quality_model:
         QualityModel(Path(settings.quality_model))
+
+
+def _earlier(output: Path) -> list[str]:
+    """Languages of the corpus that is there, by its report; only such as may be removed.
+
+    What is removed must look like ours, whatever the report says: a directory of this very
+    place that holds parts and nothing else.
+    """
+    names = [row.get("language") for row in load_report(output).languages]
+    return [
+        name
+        for name in names
+        if isinstance(name, str)
+        and NAME.fullmatch(name)
+        and (output / name).is_dir()
+        and not (output / name).is_symlink()
+        and all(entry.name.endswith(SUFFIX) for entry in (output / name).iterdir())
+    ]
 
 
 def _check_free(place: Path) -> None:

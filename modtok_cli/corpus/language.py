@@ -11,6 +11,7 @@ from typing import Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.corpus.fasttext_file import check_model
+from modtok_cli.corpus.parts import NAME
 from modtok_cli.text.languages import normalize
 
 THRESHOLD = 0.4
@@ -89,6 +90,13 @@ class LanguageModel:
         self._model = load_fasttext(path or bundled_model())
         self._names: dict[str, str] = {}
         labels = known_languages(self._model)
+        for name in labels:  # of each a directory is made
+            if not NAME.fullmatch(name):
+                raise ModtokError(
+                    f"a label names no language: '{name[:40]}'",
+                    where=str(path or "lid.176.ftz"),
+                    remedy="pass --lang-model with labels such as __label__fi",
+                )
         if wanted and "nb" in wanted and "nb" not in labels and "no" not in wanted:
             self._names["no"] = "nb"
             labels = labels | {"nb"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +15,8 @@ from modtok_cli.base.files import atomic_file
 from modtok_cli.text.streams import read_chunks
 
 SUFFIX = ".jsonl.zst"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+"""What may name a language's directory: nothing that leads elsewhere."""
 _LEVEL = 3
 
 

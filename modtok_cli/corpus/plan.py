@@ -17,6 +17,7 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
+from modtok_cli.base.records import from_json
 
 VERSION = 1
 STAGES = ("1-pages", "2-hashes", "3-repeated", "4-corpus", "5-publish")
@@ -121,7 +122,13 @@ def is_unfinished(plan: Plan) -> bool:
     if not (plan.work / _FILE).is_file() or is_done(plan.work):
         return False
     try:
-        same = load_plan(str(plan.work)).key == plan.key
+        begun = load_plan(str(plan.work))
+        # Not only the key: what was moved or copied would be written where it was begun.
+        same = (begun.key, begun.output, begun.directory) == (
+            plan.key,
+            plan.output,
+            plan.directory,
+        )
     except ModtokError:
         same = False
     if not same and not plan.force:
@@ -156,17 +163,11 @@ def load_plan(work: str) -> Plan:
     """
     path = Path(work) / _FILE
     content = read_json(path)
-    if content.pop("version", None) != VERSION:
+    if not isinstance(content, dict) or content.pop("version", None) != VERSION:
         raise ModtokError(
             "a build of another version of modtok", where=work, remedy="build with --force"
         )
-    settings = content["settings"]
-    languages = settings["languages"]
-    settings["languages"] = None if languages is None else tuple(languages)
-    content["settings"] = Settings(**settings)
-    content["shards"] = tuple(tuple(shard) for shard in content["shards"])
-    content["stamps"] = {name: tuple(stamp) for name, stamp in content["stamps"].items()}
-    return Plan(**content)
+    return from_json(Plan, content, str(path))
 
 
 def read_json(path: Path) -> Any:

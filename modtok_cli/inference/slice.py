@@ -29,11 +29,16 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.card import model_card
 from modtok_cli.inference.llama import llama_config, llama_weights
 from modtok_cli.inference.run import TrainedRun, is_run, open_run
-from modtok_cli.inference.slicefile import NAME, TOKENIZER_OUT, WEIGHTS, SliceFacts, read_facts
+from modtok_cli.inference.slicefile import (
+    NAME,
+    TOKENIZER_OUT,
+    WEIGHTS,
+    SliceFacts,
+    read_facts,
+)
 from modtok_cli.inference.sources import FULL, RunSource, Side
 from modtok_cli.inference.vocabularies import Vocabularies
 
-DTYPES = ("float32", "bfloat16", "float16")
 _README = "README.md"
 OUR_ARCHITECTURE = "ModtokTwoVocabularies"
 

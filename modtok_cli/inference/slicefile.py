@@ -15,12 +15,15 @@ import numpy.typing as npt
 import orjson
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.records import from_json
 from modtok_cli.pretrain.presets import Shape
 
 NAME = "modtok.json"
 WEIGHTS = "model.safetensors"
 TOKENIZER_OUT = "tokenizer_out.json"
 FORMAT = 1
+DTYPES = ("float32", "bfloat16", "float16")
+"""Numbers that a slice may hold."""
 
 Ints = npt.NDArray[np.int64]
 
@@ -77,17 +80,93 @@ def read_facts(directory: Path) -> SliceFacts:
         document = orjson.loads(file.read_bytes())
         if document.pop("format") != FORMAT:
             raise ModtokError("is of a later format", where=str(file), remedy="upgrade modtok")
-        for name in ("inputs", "outputs"):
-            document[name] = tuple(document[name])
-        document["shape"] = Shape(**document["shape"])
-        document["ids"] = np.cumsum(np.array(document["ids"], dtype=np.int64))
-        for name in ("row_of_in", "row_of_out"):
-            if document.get(name) is not None:
-                document[name] = np.array(document[name], dtype=np.int64)
-        return SliceFacts(**document)
+        arrays = {name: _integers(document.pop(name, None)) for name in _ARRAYS}
+        try:
+            said = from_json(_Said, document, str(file))
+        except ModtokError as error:
+            raise ValueError(error.what) from error
     except OSError as error:
         raise ModtokError(f"cannot read: {error.strerror}", where=str(file)) from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ModtokError(
             f"is not as modtok slice writes it ({error})", where=str(file), remedy="slice anew"
         ) from error
+    ids = np.zeros(0, dtype=np.int64) if arrays["ids"] is None else np.cumsum(arrays["ids"])
+    facts = SliceFacts(
+        **said.__dict__,
+        ids=ids,
+        row_of_in=arrays["row_of_in"],
+        row_of_out=arrays["row_of_out"],
+    )
+    wrong = _first_amiss(facts)
+    if wrong:
+        raise ModtokError(
+            f"field '{wrong}' is not as modtok slice writes it",
+            where=str(file),
+            remedy="slice anew",
+        )
+    return facts
+
+
+@dataclass(frozen=True)
+class _Said:
+    """The fields of `SliceFacts` that are no arrays."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    end_of_text: int
+    context: int
+    dtype: str
+    tied: bool
+    shape: Shape
+    tokenizer: str
+    signature: str
+    run: str
+    step: int
+
+
+_ARRAYS = ("ids", "row_of_in", "row_of_out")
+
+
+def _integers(value: object) -> Ints | None:
+    """A list of integers; None for None.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(type(item) is int for item in value):
+        raise ValueError("a list of ids holds something else")
+    return np.array(value, dtype=np.int64)
+
+
+def _first_amiss(facts: SliceFacts) -> str | None:
+    """The first field out of its range, None if all can be worked with.
+
+    Shapes are held to what a model may be, since memory and time are taken by them before
+    the weights are seen.
+    """
+    shape = facts.shape
+    checks = {
+        "inputs": bool(facts.inputs),
+        "outputs": bool(facts.outputs),
+        "context": 1 <= facts.context < 1 << 31,
+        "dtype": facts.dtype in DTYPES,
+        "step": facts.step >= 0,
+        "shape.layers": 1 <= shape.layers <= 1024,
+        "shape.width": 1 <= shape.width <= 1 << 17,
+        "shape.head_width": 1 <= shape.head_width <= shape.width,
+        "shape.ffn": 1 <= shape.ffn <= 1 << 20,
+        "shape.rope_theta": 1 <= shape.rope_theta < 1 << 53,
+        "ids": bool(len(facts.ids)) and bool((np.diff(facts.ids, prepend=-1) > 0).all()),
+        "end_of_text": 0 <= facts.end_of_text < len(facts.ids),
+        "row_of_in": (facts.row_of_in is None) == (facts.row_of_out is None),
+    }
+    for name in ("row_of_in", "row_of_out"):
+        rows = getattr(facts, name)
+        inside = rows is None or bool(((rows >= 0) & (rows < len(facts.ids))).all())
+        checks[name] = checks.get(name, True) and inside
+    if shape.head_width >= 1:
+        checks["shape.head_width"] &= shape.width % (2 * shape.head_width) == 0
+    return next((name for name, sound in checks.items() if not sound), None)

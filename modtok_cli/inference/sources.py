@@ -211,10 +211,21 @@ class SliceSource:
                     remedy="name the run that it was sliced from, or slice that anew",
                 )
         reading = _plain(self.path / "tokenizer.json", self.facts.inputs)
-        if self.facts.row_of_out is None:
+        if self.facts.row_of_in is None or self.facts.row_of_out is None:
+            self._same_size("ids", len(self.facts.ids), reading)
             return Vocabularies(reading, reading)
         writing = _plain(self.path / TOKENIZER_OUT, self.facts.outputs)
+        self._same_size("row_of_in", len(self.facts.row_of_in), reading)
+        self._same_size("row_of_out", len(self.facts.row_of_out), writing)
         return SliceVocabularies(reading, writing, self.facts)
+
+    def _same_size(self, field: str, there: int, tokenizer: Subtokenizer) -> None:
+        if there != tokenizer.size:
+            raise ModtokError(
+                f"field '{field}' has {there} entries, {tokenizer.name} {tokenizer.size} tokens",
+                where=str(self.path / NAME),
+                remedy="slice anew",
+            )
 
     def end_of_text(self) -> int:
         """Special tokens have the same ids on both sides."""
@@ -229,10 +240,25 @@ class SliceSource:
 
     def tables(self, vocabularies: Vocabularies) -> tuple[torch.Tensor, torch.Tensor]:
         """The tables of the file."""
-        embedding = self._file.get_tensor("model.embed_tokens.weight")
+        embedding = self._table("model.embed_tokens.weight", len(self.facts.ids))
         if self.facts.tied:
             return embedding, embedding
-        return embedding, self._file.get_tensor("lm_head.weight")
+        return embedding, self._table("lm_head.weight", vocabularies.tokenizer_out.size)
+
+    def _table(self, name: str, rows: int) -> torch.Tensor:
+        where = str(self.path / WEIGHTS)
+        try:
+            table: torch.Tensor = self._file.get_tensor(name)
+        except SafetensorError as error:
+            raise ModtokError(f"cannot be read ({error})", where=where) from error
+        if table.shape != (rows, self.facts.shape.width) or not table.is_floating_point():
+            raise ModtokError(
+                f"'{name}' is {table.dtype} {tuple(table.shape)}, "
+                f"expected {(rows, self.facts.shape.width)}",
+                where=where,
+                remedy="slice anew",
+            )
+        return table
 
     def backbone(self, dtype: torch.dtype, device: torch.device) -> Any:
         """From the file's parameters."""

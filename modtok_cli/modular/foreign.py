@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,61 @@ def _as_list(ids: npt.ArrayLike) -> list[int]:
     return [int(i) for i in np.asarray(ids, dtype=np.int64).reshape(-1)]
 
 
+@contextmanager
+def _in_library(what: str, where: str, library: str = "the tokenizers library") -> Iterator[None]:
+    """Turn whatever a library in Rust ends in to one line.
+
+    It raises plain `Exception`, and where its own code fails (a token of another length than
+    its merge says) a panic, which is a `BaseException`.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, ModtokError):
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise ModtokError(f"{library} {what}: {_one_line(error)}", where=where) from error
+
+
+def _json_object(data: bytes, where: str) -> dict[str, Any]:
+    try:
+        document = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise ModtokError(f"not JSON: {error.msg}", where=where) from error
+    if not isinstance(document, dict):
+        raise ModtokError("not a tokenizer: expected a JSON object", where=where)
+    return document
+
+
+def _check_prefix(document: dict[str, Any], where: str) -> None:
+    """Refuse merges that end the process instead of being refused by the library.
+
+    Where a model has a prefix of continuing subwords, the library (0.23) cuts as many bytes
+    off the second part of each merge as the prefix has characters, without looking: in the
+    middle of a character the process aborts.
+
+    Raises:
+        ModtokError: a second part that does not begin with the prefix.
+    """
+    model = document.get("model")
+    prefix = model.get("continuing_subword_prefix") if isinstance(model, dict) else None
+    if not isinstance(model, dict) or not isinstance(prefix, str) or not prefix:
+        return
+    merges = model.get("merges")
+    for rank, merge in enumerate(merges if isinstance(merges, list) else ()):
+        pair = merge.split(" ") if isinstance(merge, str) else merge
+        if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], str):
+            right, size = pair[1].encode(), len(prefix)
+            cut = right[:size].decode(errors="ignore").encode()
+            if len(right) < size or len(cut) != size or not pair[1].startswith(prefix):
+                raise ModtokError(
+                    f"field 'model.merges[{rank}]': the second part does not begin with "
+                    f"'{prefix}', the prefix of continuing subwords",
+                    where=where,
+                )
+
+
 class LibraryTokenizer(_Foreign):
     """Any `tokenizer.json`, run by the `tokenizers` library.
 
@@ -63,31 +119,32 @@ class LibraryTokenizer(_Foreign):
         super().__init__(name, data)
         from tokenizers import Tokenizer
 
-        try:
+        document = _json_object(data, where)
+        _check_prefix(document, where)
+        with _in_library("cannot load it", where):
             self._inner = Tokenizer.from_buffer(data)
-        except Exception as error:  # the library raises plain Exception
-            raise ModtokError(
-                f"the tokenizers library cannot load it: {_one_line(error)}", where=where
-            ) from error
         self.size = int(self._inner.get_vocab_size())
-        decoder = orjson.loads(data).get("decoder") or {}
+        decoder = document.get("decoder") or {}
         self._byte_level = decoder.get("type") == "ByteLevel"
 
     def encode(self, text: str) -> Ids:
         """Token ids; special tokens written in the text are recognised, as the library does."""
         utf8(text)
-        return _as_ids(self._inner.encode(text, add_special_tokens=False).ids)
+        with _in_library("cannot encode", self.name):
+            return _as_ids(self._inner.encode(text, add_special_tokens=False).ids)
 
     def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
         """Token ids of each text."""
         for text in texts:
             utf8(text)
-        batch = self._inner.encode_batch_fast(list(texts), add_special_tokens=False)
+        with _in_library("cannot encode", self.name):
+            batch = self._inner.encode_batch_fast(list(texts), add_special_tokens=False)
         return [_as_ids(encoding.ids) for encoding in batch]
 
     def decode(self, ids: npt.ArrayLike) -> str:
         """Text of token ids."""
-        return str(self._inner.decode(_as_list(ids), skip_special_tokens=False))
+        with _in_library("cannot decode", self.name):
+            return str(self._inner.decode(_as_list(ids), skip_special_tokens=False))
 
     def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
         """Bytes of token ids; of a byte-level tokenizer exactly, else those of the text."""
@@ -169,25 +226,30 @@ class RankTokenizer(_Foreign):
         for byte in range(256):
             if bytes([byte]) not in ranks:
                 raise ModtokError(f"byte 0x{byte:02x} has no rank", where=where)
-        try:
+        top = first + max(ranks.values())
+        if first < 0 or min(ranks.values()) < 0 or top >= 1 << 31:
+            raise ModtokError("a rank is out of range", where=where)
+        if len(set(ranks.values())) != len(ranks):
+            raise ModtokError("two tokens have one rank", where=where)
+        with _in_library("refuses it", where, "tiktoken"):
             self._inner = tiktoken.Encoding(
                 name="modtok", pat_str=pattern, mergeable_ranks=ranks, special_tokens={}
             )
-        except Exception as error:  # its extension raises several kinds
-            raise ModtokError(f"tiktoken refuses it: {_one_line(error)}", where=where) from error
         self._first = first
-        self.size = first + max(ranks.values()) + 1
+        self.size = top + 1
 
     def encode(self, text: str) -> Ids:
         """Token ids of a text."""
         utf8(text)
-        return _as_ids(self._inner.encode_ordinary(text)) + np.int32(self._first)
+        with _in_library("cannot encode", self.name, "tiktoken"):
+            return _as_ids(self._inner.encode_ordinary(text)) + np.int32(self._first)
 
     def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
         """Token ids of each text."""
         for text in texts:
             utf8(text)
-        batch = self._inner.encode_ordinary_batch(list(texts))
+        with _in_library("cannot encode", self.name, "tiktoken"):
+            batch = self._inner.encode_ordinary_batch(list(texts))
         return [_as_ids(ids) + np.int32(self._first) for ids in batch]
 
     def decode(self, ids: npt.ArrayLike) -> str:
@@ -305,12 +367,14 @@ def open_tekken(name: str, data: bytes, document: Any, where: str) -> RankTokeni
     try:
         first = int(config.get("default_num_special_tokens", 0))
         size = int(config.get("default_vocab_size", first + len(document["vocab"])))
+        if not 0 <= first <= size:
+            raise ValueError(f"{first} control tokens in a vocabulary of {size}")
         ranks = {
             base64.b64decode(entry["token_bytes"], validate=True): int(entry["rank"])
             for entry in document["vocab"][: size - first]
         }
         pattern = str(config["pattern"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ModtokError(f"tekken file: {_one_line(error)}", where=where) from error
     return RankTokenizer(name, data, where, ranks=ranks, pattern=pattern, first=first)
 

@@ -103,9 +103,9 @@ def misfit_unigram(document: Mapping[str, Any]) -> str | None:
         if document.get(name) != expected:
             return name
     added = document.get("added_tokens")
-    if not isinstance(added, list) or not added or added[0].get("content") != UNKNOWN:
+    if not isinstance(added, list) or not added or not isinstance(added[0], dict):
         return "added_tokens"
-    return None
+    return None if added[0].get("content") == UNKNOWN else "added_tokens"
 
 
 def own_model(model: SentencePieceFile, where: str) -> tuple[PieceVocabulary, Floats] | None:

@@ -51,7 +51,7 @@ def save(directory: Path, model: Model, step: int, notes: Mapping[str, Any]) -> 
     error: ModtokError | None = None
     try:
         with _opened(final, ranks) as beside:
-            name = f"shard-{ranks.shard}-of-{ranks.shards}.safetensors"
+            name = _shard_name(ranks.shard, ranks.shards)
             told: dict[str, Any] = {}
             backbone = _backbone(model)
             if ranks.replica == 0:
@@ -63,6 +63,7 @@ def save(directory: Path, model: Model, step: int, notes: Mapping[str, Any]) -> 
             if ranks.first:
                 files = {one["name"]: one["file"] for one in everyone if one}
                 state = {"step": step, "shards": ranks.shards, "files": files, **notes}
+                state["crc"] = _state_crc(state)
                 (beside / _STATE).write_bytes(orjson.dumps(state, option=orjson.OPT_INDENT_2))
     except ModtokError as caught:
         error = caught
@@ -176,10 +177,10 @@ def check(path: Path) -> tuple[str, dict[str, Any] | None]:
     """(what is wrong, None) of a damaged checkpoint, ("", its state) of a sound one."""
     try:
         state = orjson.loads((path / _STATE).read_bytes())
-        files = state["files"].items()
-    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        files = _files(state)
+    except (OSError, ValueError, LookupError, AttributeError, TypeError):
         return f"{path / _STATE}: damaged or missing", None
-    for name, facts in files:
+    for name, facts in files.items():
         file = path / name
         try:
             sound = file.stat().st_size == facts["bytes"] and _crc(file) == facts["crc"]
@@ -190,6 +191,42 @@ def check(path: Path) -> tuple[str, dict[str, Any] | None]:
     return "", state
 
 
+def _files(state: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    """Name → size and CRC of every shard, of a state that is as `save` writes it.
+
+    Raises:
+        ValueError, TypeError, LookupError, AttributeError: it is not.
+    """
+    # Lanes say where the text goes on: a wrong place would not be noticed by anything else.
+    if state.get("crc", (crc := _state_crc(state))) != crc:
+        raise ValueError("changed after it was written")
+    step, shards, files = state["step"], state["shards"], state["files"]
+    if type(step) is not int or step < 0 or type(shards) is not int:
+        raise TypeError
+    # By these names alone: no file outside of the directory is ever opened.
+    if len(files) != shards or set(files) != {_shard_name(n, shards) for n in range(len(files))}:
+        raise ValueError("other files than the shards")
+    for facts in files.values():
+        if type(facts["bytes"]) is not int or type(facts["crc"]) is not int:
+            raise TypeError
+    for slot, lane in state.get("lanes", {}).items():
+        int(slot)
+        for place in lane.values():
+            if len(place) != 2 or not all(type(n) is int and n >= 0 for n in place):
+                raise ValueError
+    found: dict[str, dict[str, int]] = files
+    return found
+
+
+def _state_crc(state: Mapping[str, Any]) -> int:
+    body = {name: value for name, value in state.items() if name != "crc"}
+    return zlib.crc32(orjson.dumps(body, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS))
+
+
+def _shard_name(shard: int, shards: int) -> str:
+    return f"shard-{shard}-of-{shards}.safetensors"
+
+
 def load(path: Path, state: Mapping[str, Any], model: Model) -> None:
     """Fill `model` from a checkpoint written on any number of shards.
 
@@ -198,8 +235,7 @@ def load(path: Path, state: Mapping[str, Any], model: Model) -> None:
     """
     old = int(state["shards"])
     opened: list[Any] = [
-        safe_open(path / f"shard-{shard}-of-{old}.safetensors", framework="pt")
-        for shard in range(old)
+        safe_open(path / _shard_name(shard, old), framework="pt") for shard in range(old)
     ]
     try:
         with torch.no_grad():

@@ -8,9 +8,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.records import from_json
 from modtok_cli.pretrain.presets import PRESETS, Preset, preset
 from modtok_cli.pretrain.sampling import Regime, parse_mix
+
+DTYPES = ("bfloat16", "float32")
+"""Numbers that a run computes with."""
 
 
 @dataclass(frozen=True)
@@ -114,10 +118,16 @@ class Config:
         return asdict(self)
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Config:
-        """Read what `as_json` gave."""
-        langs = data["langs"]
-        return Config(**{**data, "langs": tuple(langs) if langs else None})
+    def from_json(data: Mapping[str, Any], where: str = "config") -> Config:
+        """Read what `as_json` gave.
+
+        Raises:
+            ModtokError: a field is missing, of another type or not one we know.
+        """
+        config = from_json(Config, data, where, "config.")
+        if config.dtype not in DTYPES:
+            raise ModtokError(f"field 'config.dtype' is not {' or '.join(DTYPES)}", where=where)
+        return config
 
 
 def resolve(settings: Settings, *, gpu: bool) -> Config:

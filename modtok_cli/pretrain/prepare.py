@@ -13,7 +13,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.pretrain import checkpoint
 from modtok_cli.pretrain.config import Config, Settings, changed, check_ranks, resolve, run_name
 from modtok_cli.pretrain.ranks import Ranks, raise_together, start_ranks, versions
-from modtok_cli.pretrain.rundir import LATEST, RunDirectory, point_latest
+from modtok_cli.pretrain.rundir import CONFIG, LATEST, RunDirectory, point_latest
 from modtok_cli.pretrain.sampling import Mixture
 from modtok_cli.pretrain.subsets import Subsets
 from modtok_cli.pretrain.tensorboard import TensorBoard
@@ -114,7 +114,7 @@ def choose_run(settings: Settings, *, resume: bool, gpu: bool) -> tuple[RunDirec
         return RunDirectory(settings.runs / run_name(settings, config)), config
     path = settings.runs / (settings.name or LATEST)
     directory = RunDirectory(path.resolve() if path.is_symlink() else path)
-    then = Config.from_json(directory.read_config()["config"])
+    then = Config.from_json(directory.read_config()["config"], str(directory.path / CONFIG))
     told = {
         name: getattr(settings, name)
         for name in Config.__dataclass_fields__

@@ -22,6 +22,12 @@ CONFIG = "config.json"
 METRICS = "metrics.jsonl"
 CHECKPOINTS = "checkpoints"
 LATEST = "latest"
+# What those who read a config ask it for.
+_ASKED = (
+    ("config", "dtype"),
+    ("tokenizer", "signature"),
+    ("ranks", "threads"),
+)
 
 
 class RunDirectory:
@@ -51,12 +57,23 @@ class RunDirectory:
         file = self.path / CONFIG
         try:
             config: dict[str, Any] = orjson.loads(file.read_bytes())
+            for table, field in _ASKED:
+                if not isinstance(config[table], dict):
+                    raise TypeError(f"field '{table}' is not an object")
+                config[table][field]
+            if not isinstance(config["mixture"], dict):
+                raise TypeError("field 'mixture' is not an object")
+            threads = config["ranks"]["threads"]
+            if type(threads) is not int or not 1 <= threads <= 4096:
+                raise ValueError(f"field 'ranks.threads' is {threads!r}")
         except FileNotFoundError as error:
             raise UsageError(
                 "no such run", where=str(self.path), remedy="leave --resume out to start it"
             ) from error
         except (OSError, ValueError) as error:
             raise ModtokError(f"cannot be read ({error})", where=str(file)) from error
+        except (KeyError, TypeError) as error:
+            raise ModtokError(f"is not as pretrain writes it ({error})", where=str(file)) from error
         return config
 
     def start(self, config: Mapping[str, Any]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from modtok_cli.base.errors import UsageError
@@ -63,6 +64,9 @@ _TRY = {
     "generation": "modtok generate < prompts.jsonl > results/generated.jsonl",
 }
 
+# What wrong and missing values in rows end in: of another type, out of range, not there.
+_AMISS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
+
 
 def report(
     workspace: Path,
@@ -93,9 +97,11 @@ def report(
         # Of an ordinary joint vocabulary every language has every token: nothing to see.
         if len(tokenizer.languages) > 1 and not tokenizer.token_membership.all():
             sections.append(tokenizer_section(name, tokenizer))
-    sections += [run_section(run) for run in found.runs]
+    for run in found.runs:
+        sections += _if_sound(partial(run_section, run), workspace / "runs" / run.name, progress)
     for index, result in enumerate(found.results):
-        sections.append(result_section(index, result, workspace))
+        make = partial(result_section, index, result, workspace)
+        sections += _if_sound(make, result.path, progress)
     missing = [kind for kind in TITLES if kind not in {result.kind for result in found.results}]
     if missing:
         sections.append(
@@ -119,6 +125,22 @@ def report(
         }
         for part in sections
     ]
+
+
+def _if_sound(make: Callable[[], Section], where: Path, progress: Progress) -> list[Section]:
+    """A section, or none and a warning where its rows are not such as we write.
+
+    Saved rows come from files that anyone may have edited; one wrong value in one of them
+    shall not cost the page. What is wrong shows when they are laid out, and drawn.
+    """
+    try:
+        section = make()
+        page("", [], [section])
+    except _AMISS as error:
+        kind = type(error).__name__
+        progress.warn(f"{where}: not as modtok writes it ({kind}: {error}); it is left out")
+        return []
+    return [section]
 
 
 def tokenizer_section(name: str, tokenizer: ModularTokenizer) -> Section:

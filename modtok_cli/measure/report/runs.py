@@ -56,7 +56,14 @@ def collect_runs(runs: Path, progress: Progress) -> list[TrainingRun]:
             continue
         try:
             run = _read(place)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (
+            OSError,
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+            ArithmeticError,
+        ) as error:
             progress.warn(f"{place}: is not as pretrain writes it ({error!r}); it is left out")
             continue
         if run.evaluations:

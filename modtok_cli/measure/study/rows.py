@@ -88,13 +88,15 @@ class StudyFile:
                 row = orjson.loads(line)
             except orjson.JSONDecodeError:
                 break  # the line at which the run was killed
+            if not isinstance(row, dict):
+                break
             if number == 0:
                 if row.get("signature") != self.signature:
                     return {}
             elif "closes" in row:
-                if row["rows"] != len(waiting):
-                    break
-                units[row["closes"]] = waiting
+                if line != _closing(str(row["closes"]), waiting):
+                    break  # damaged
+                units[str(row["closes"])] = waiting
                 waiting = []
             else:
                 waiting.append(row)
@@ -126,8 +128,13 @@ class StudyFile:
 
 
 def _unit_lines(unit: str, rows: Sequence[Row]) -> list[bytes]:
-    closing = {"closes": unit, "rows": len(rows)}
-    return [*map(orjson.dumps, rows), orjson.dumps(closing)]
+    return [*map(orjson.dumps, rows), _closing(unit, rows)]
+
+
+def _closing(unit: str, rows: Sequence[Row]) -> bytes:
+    """The line after the rows of a unit: by it a later run knows that they are whole."""
+    sum_of_rows = digest(*map(orjson.dumps, rows))
+    return orjson.dumps({"closes": unit, "rows": len(rows), "sha256": sum_of_rows})
 
 
 def read_study(path: Path) -> tuple[Row, list[Row]]:
@@ -141,6 +148,8 @@ def read_study(path: Path) -> tuple[Row, list[Row]]:
         head, *rows = (orjson.loads(line) for line in lines)
         if not isinstance(head, dict) or "study" not in head:
             raise ValueError("the first line names no study")
+        if not all(isinstance(row, dict) for row in rows):
+            raise ValueError("a line is no object")
     except OSError as error:
         raise ModtokError(f"cannot read: {error.strerror}", where=str(path)) from error
     except ValueError as error:

@@ -1,0 +1,87 @@
+"""A dataclass out of parsed JSON, every field held to the type it is annotated with.
+
+What stands in a file may be anything, by damage or by intent; a constructor takes it all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from modtok_cli.base.errors import ModtokError
+
+Record = TypeVar("Record")
+
+_WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+
+
+def from_json(kind: type[Record], data: object, where: str, prefix: str = "") -> Record:
+    """The `kind`, a dataclass, that `data` holds field by field.
+
+    Fields are of int, float, str, bool, tuples and dicts of these, or further dataclasses;
+    `X | None` as well. Numbers are finite, and whole ones fit 64 bits.
+
+    Raises:
+        ModtokError: `data` is no object, or lacks a field, has one too many or of another
+            type; names `where` and the field.
+    """
+    if not isinstance(data, Mapping):
+        raise _amiss(where, prefix.rstrip("."), "is not an object")
+    hints = get_type_hints(kind)
+    names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    for name in data:
+        if name not in names:
+            raise _amiss(where, f"{prefix}{name}", "is not known")
+    values = {}
+    for field in dataclasses.fields(kind):  # type: ignore[arg-type]
+        if field.name in data:
+            path = f"{prefix}{field.name}"
+            values[field.name] = _value(hints[field.name], data[field.name], where, path)
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            raise _amiss(where, f"{prefix}{field.name}", "is missing")
+    return kind(**values)
+
+
+def _value(kind: Any, value: Any, where: str, path: str) -> Any:
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        if value is None and NoneType in parts:
+            return None
+        (kind,) = (part for part in parts if part is not NoneType)
+        return _value(kind, value, where, path)
+    if dataclasses.is_dataclass(kind):
+        return from_json(kind, value, where, f"{path}.")  # type: ignore[arg-type]
+    if origin in (tuple, list):
+        if not isinstance(value, list | tuple):
+            raise _amiss(where, path, "is not a list")
+        if origin is list or parts[-1] is Ellipsis:
+            kinds = [parts[0]] * len(value)
+        elif len(parts) == len(value):
+            kinds = list(parts)
+        else:
+            raise _amiss(where, path, f"has {len(value)} entries, not {len(parts)}")
+        found = [
+            _value(each, item, where, f"{path}[{index}]")
+            for index, (each, item) in enumerate(zip(kinds, value, strict=True))
+        ]
+        return tuple(found) if origin is tuple else found
+    if origin is not None and issubclass(origin, Mapping):
+        if not isinstance(value, Mapping):
+            raise _amiss(where, path, "is not an object")
+        return {key: _value(parts[1], item, where, f"{path}.{key}") for key, item in value.items()}
+    fits = isinstance(value, kind) or (kind is float and isinstance(value, int))
+    # In Python a bool is an int; in JSON it is not.
+    if not fits or (isinstance(value, bool) and kind is not bool):
+        raise _amiss(where, path, f"is not {_WORDS[kind]}")
+    if kind is int and not -(2**63) <= value < 2**63:
+        raise _amiss(where, path, "is out of range")
+    if kind is float and not math.isfinite(value):
+        raise _amiss(where, path, "is not a finite number")
+    return value
+
+
+def _amiss(where: str, path: str, what: str) -> ModtokError:
+    return ModtokError(f"field '{path}' {what}" if path else what, where=where)
