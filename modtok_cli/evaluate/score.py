@@ -1,0 +1,262 @@
+"""Log-likelihoods of many continuations, batched, each context computed once.
+
+Evaluation asks in a pattern of three: examples that every question shares, the question,
+its choices. The first is computed once a group, the second once a question, the third
+together for a whole batch; the output rows see the tokens of choices only. The plain twin is
+`SlicedModel.loglikelihoods`, which gives the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.inference.model import Likelihood, SlicedModel
+
+# (context in rows, continuation in ids of tokenizer_out)
+Request = tuple[Sequence[int], Sequence[int]]
+Advance = Callable[[int], None]
+
+# A beginning is computed apart from this length and this number of contexts on.
+_SHARED_TOKENS = 16
+_SHARED_CONTEXTS = 4
+# Logits at once; float32.
+_LOGITS = 1 << 26
+
+
+@dataclass
+class _Asked:
+    """A context, cut to what fits, and the continuations asked for behind it."""
+
+    context: tuple[int, ...]
+    truncated: bool
+    continuations: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
+
+
+def score(
+    model: SlicedModel,
+    requests: Sequence[Request],
+    *,
+    batch: int = 32,
+    advance: Advance = lambda count: None,
+) -> list[Likelihood]:
+    """Score continuations; answers in the order of the requests.
+
+    `batch` continuations run together. A context that does not fit together with its
+    continuation loses its beginning. `advance` is told how many are done.
+
+    Example:
+        context = [model.end_of_text, *model.encode_in("Two and two are")]
+        score(model, [(context, model.encode_out(" four"))])
+
+    Raises:
+        UsageError: an empty context, or a continuation that alone is too long.
+    """
+    found: list[Likelihood | None] = [None] * len(requests)
+    for prefix, asked in _groups(_contexts(model, requests)):
+        cache = _computed(model, prefix)
+        for part in _parts(asked, batch):
+            for (index, likelihood), members in zip(
+                _score_part(model, prefix, cache, part), _members(part), strict=True
+            ):
+                truncated = part[index][0].truncated
+                for member in members:
+                    found[member] = Likelihood(*likelihood, truncated=truncated)
+                advance(len(members))
+    return [answer for answer in found if answer is not None]
+
+
+def _contexts(model: SlicedModel, requests: Sequence[Request]) -> list[_Asked]:
+    """The different contexts, each with its different continuations."""
+    by_context: dict[tuple[tuple[int, ...], bool], _Asked] = {}
+    for index, (context, continuation) in enumerate(requests):
+        if not context:
+            raise UsageError("an empty context", remedy="begin it with the end of text")
+        room = model.context + 1 - len(continuation)
+        if room < 1:
+            raise UsageError(
+                f"a continuation of {len(continuation):,} tokens; the model reads {model.context:,}"
+            )
+        key = tuple(context[-room:]), len(context) > room
+        asked = by_context.setdefault(key, _Asked(*key))
+        asked.continuations.setdefault(tuple(continuation), []).append(index)
+    return list(by_context.values())
+
+
+def _groups(contexts: list[_Asked]) -> Iterator[tuple[tuple[int, ...], list[_Asked]]]:
+    """Contexts by the beginning that they share, which may be empty; short ones first.
+
+    The beginning leaves each of its contexts a token or more.
+    """
+    alone: list[_Asked] = []
+    group: list[_Asked] = []
+    shared: tuple[int, ...] = ()
+    for asked in sorted(contexts, key=lambda asked: asked.context):
+        common = _common(shared, asked.context) if group else asked.context
+        if group and len(common) < _SHARED_TOKENS:
+            yield from _group(shared, group, alone)
+            group, common = [], asked.context
+        group.append(asked)
+        shared = common
+    yield from _group(shared, group, alone)
+    if alone:
+        yield (), _by_length(alone)
+
+
+def _group(
+    shared: tuple[int, ...], group: list[_Asked], alone: list[_Asked]
+) -> Iterator[tuple[tuple[int, ...], list[_Asked]]]:
+    if not group:
+        return
+    shared = shared[: min(len(asked.context) for asked in group) - 1]
+    if len(group) < _SHARED_CONTEXTS or len(shared) < _SHARED_TOKENS:
+        alone += group
+    else:
+        yield shared, _by_length(group)
+
+
+def _by_length(group: list[_Asked]) -> list[_Asked]:
+    return sorted(group, key=lambda asked: len(asked.context))
+
+
+def _common(one: Sequence[int], other: Sequence[int]) -> tuple[int, ...]:
+    """The beginning of both.
+
+    >>> _common([1, 2, 3], [1, 2, 4])
+    (1, 2)
+    """
+    count = 0
+    for left, right in zip(one, other, strict=False):
+        if left != right:
+            break
+        count += 1
+    return tuple(one[:count])
+
+
+def _parts(group: list[_Asked], batch: int) -> Iterator[list[tuple[_Asked, list[tuple[int, ...]]]]]:
+    """Cut a group so that no part holds more than `batch` continuations."""
+    part: list[tuple[_Asked, list[tuple[int, ...]]]] = []
+    count = 0
+    for asked in group:
+        tails = list(asked.continuations)
+        if part and count + len(tails) > batch:
+            yield part
+            part, count = [], 0
+        for start in range(0, len(tails), batch):
+            piece = tails[start : start + batch]
+            if count + len(piece) > batch:
+                yield part
+                part, count = [], 0
+            part.append((asked, piece))
+            count += len(piece)
+    if part:
+        yield part
+
+
+def _members(part: list[tuple[_Asked, list[tuple[int, ...]]]]) -> list[list[int]]:
+    """Requests that each continuation of a part answers."""
+    return [asked.continuations[tail] for asked, tails in part for tail in tails]
+
+
+def _computed(model: SlicedModel, prefix: Sequence[int]) -> Any:
+    """KV cache of a beginning, None for an empty one."""
+    from transformers import DynamicCache
+
+    if not prefix:
+        return None
+    cache = DynamicCache(config=model.backbone.config)
+    model.hidden(torch.tensor([list(prefix)], device=model.device), cache=cache)
+    return cache
+
+
+@torch.inference_mode()
+def _score_part(
+    model: SlicedModel,
+    prefix: Sequence[int],
+    cache: Any,
+    part: list[tuple[_Asked, list[tuple[int, ...]]]],
+) -> list[tuple[int, tuple[float, int, bool]]]:
+    """(place in the part, nats, tokens, greedy) of each of its continuations.
+
+    Shapes: B contexts, N continuations; p tokens of the beginning, q of the rest of the
+    contexts, padded on the right, t of the continuations but for their last.
+    """
+    device, p = model.device, len(prefix)
+    rest = [asked.context[p:] for asked, _ in part]
+    lengths = torch.tensor([len(rows) for rows in rest], device=device)  # (B,)
+    owner = [place for place, (_, tails) in enumerate(part) for _ in tails]
+    tails = [tail for _, tails in part for tail in tails]
+    owners = torch.tensor(owner, device=device)  # (N,)
+    fed = [_rows(model, tail[:-1]) for tail in tails]
+    further = any(fed)
+    grown = _repeated(model, cache, torch.zeros_like(lengths)) if cache or further else None
+    rest_BQ = _padded(model, rest)
+    hidden_BQD = model.hidden(rest_BQ, cache=grown)
+    last_BD = hidden_BQD[torch.arange(len(part), device=device), lengths - 1]
+    states_N1D = last_BD[owners][:, None]
+    if further:
+        tails_NT = _padded(model, fed)
+        steps_NT = torch.arange(tails_NT.shape[1], device=device).expand_as(tails_NT)
+        seen_NQ = torch.arange(rest_BQ.shape[1], device=device)[None] < lengths[owners][:, None]
+        behind = model.hidden(
+            tails_NT,
+            attention_mask=torch.cat(
+                [seen_NQ.new_ones(len(tails), p), seen_NQ, torch.ones_like(tails_NT).bool()], 1
+            ).long(),
+            position_ids=p + lengths[owners][:, None] + steps_NT,
+            cache=_repeated(model, grown, owners),
+        )
+        states_N1D = torch.cat([states_N1D, behind], 1)
+    states = [states_N1D[place, : len(tail)] for place, tail in enumerate(tails)]
+    return list(zip(owner, _likelihoods(model, states, tails), strict=True))
+
+
+def _likelihoods(
+    model: SlicedModel, states: list[torch.Tensor], tails: list[tuple[int, ...]]
+) -> list[tuple[float, int, bool]]:
+    """From the hidden state before each token of a continuation, (len, d) each."""
+    wanted = torch.tensor([token for tail in tails for token in tail], device=model.device)
+    flat = torch.cat(states)
+    chosen, best = [], []
+    for start in range(0, len(flat), step := max(1, _LOGITS // model.head.shape[0])):
+        logits = model.head_logits(flat[start : start + step])
+        targets = wanted[start : start + step]
+        own = logits.gather(1, targets[:, None])[:, 0]
+        chosen.append(own.double() - logits.logsumexp(-1).double())
+        best.append(logits.argmax(-1) == targets)
+    nats = torch.cat(chosen).tolist() if chosen else []
+    greedy = torch.cat(best).tolist() if best else []
+    found, place = [], 0
+    for tail in tails:
+        stop = place + len(tail)
+        found.append((float(sum(nats[place:stop])), len(tail), all(greedy[place:stop])))
+        place = stop
+    return found
+
+
+def _rows(model: SlicedModel, out_ids: Sequence[int]) -> list[int]:
+    rows: list[int] = model.vocabularies.row_of_out[list(out_ids)].tolist() if out_ids else []
+    return rows
+
+
+def _padded(model: SlicedModel, sequences: Sequence[Sequence[int]]) -> torch.Tensor:
+    """(count, longest), padded on the right."""
+    width = max(map(len, sequences))
+    end = model.end_of_text
+    return torch.tensor(
+        [[*rows, *[end] * (width - len(rows))] for rows in sequences], device=model.device
+    )
+
+
+def _repeated(model: SlicedModel, cache: Any, owners: torch.Tensor) -> Any:
+    """A cache whose sequence i is sequence `owners[i]` of `cache`; an empty one of None."""
+    from transformers import DynamicCache
+
+    copy = DynamicCache(config=model.backbone.config)
+    for index, layer in enumerate(cache.layers if cache else ()):
+        copy.update(layer.keys[owners], layer.values[owners], index)
+    return copy
