@@ -107,6 +107,31 @@ def test_nepali_is_written_with_combining_marks() -> None:
         assert any(unicodedata.category(character)[0] == "M" for character in text), text
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("part", ["", ".train"])
+def test_summaries_are_clean_short_and_in_their_script(language: str, part: str) -> None:
+    lines = lines_of(SAMPLE / "tasks" / "sum" / f"{language}{part}.jsonl")
+    english = lines_of(SAMPLE / "tasks" / "sum" / f"en{part}.jsonl")
+    rows = [json.loads(line) for line in lines]
+    assert [row["id"] for row in rows] == [json.loads(line)["id"] for line in english]
+    assert len(rows) == 5
+    for row in rows:
+        assert set(row) == {"id", "document", "summary"}
+        assert len(row["summary"].split()) < len(row["document"].split()) / 2
+        for text in (row["document"], row["summary"]):
+            assert text == " ".join(text.split(" ")).strip()
+            assert "\n" not in text
+            assert unicodedata.is_normalized("NFC", text)
+            assert text not in "\n".join(paragraphs(language))
+            for character in text:
+                if unicodedata.category(character)[0] in "LM":
+                    assert unicodedata.name(character).startswith(SCRIPTS[language]), text
+
+
+def test_translation_is_evaluated_on_the_parallel_lines() -> None:
+    assert (SAMPLE / "tasks" / "mt").resolve() == (SAMPLE / "parallel").resolve()
+
+
 def test_readme_states_the_counts() -> None:
     readme = (SAMPLE / "README.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([a-z]{2}) \| ([\d,| ]+) \|$", readme, flags=re.MULTILINE)
