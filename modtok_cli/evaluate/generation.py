@@ -15,6 +15,7 @@ import torch
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate.modes import LANG, Infer, infer_vocabularies
+from modtok_cli.evaluate.results import Sheet
 from modtok_cli.inference.decode import generate
 from modtok_cli.inference.model import SlicedModel
 from modtok_cli.inference.route import routing_references
@@ -153,6 +154,17 @@ def facts_of(
         "unfinished": sum(text.reason not in ("stop", "end") for text in texts),
         "tokens": sum(text.tokens for text in texts),
     }
+
+
+def note_dropped(sheet: Sheet, context: int, progress: Progress) -> None:
+    """Say that prompts were too long for the model."""
+    dropped, cut = sheet.facts["shots_dropped"], sheet.facts["prompts_cut"]
+    if dropped or cut:
+        of = sheet.n * sheet.shots
+        progress.note(
+            f"{sheet.task} {sheet.language}: the model reads {context:,} tokens, so {dropped:,} of "
+            f"{of:,} shots were left out and {cut:,} of {sheet.n:,} texts did not fit alone"
+        )
 
 
 class Judges:

@@ -27,6 +27,7 @@ from modtok_cli.evaluate.generation import (
     fit,
     languages_of,
     mode_name,
+    note_dropped,
     room,
     vocabulary_of,
     write,
@@ -186,6 +187,7 @@ def summarize(
         },
         facts=facts_of(prompts, texts, settings.shots, settings.most),
     )
+    note_dropped(sheet, model.context, progress)
     for metric in found[0]:
         normalization = _WORDS if metric in METRICS else "none"
         sheet.add_mean(metric, [row[metric] for row in found], normalization=normalization)

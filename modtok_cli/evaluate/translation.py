@@ -25,6 +25,7 @@ from modtok_cli.evaluate.generation import (
     fit,
     languages_of,
     mode_name,
+    note_dropped,
     vocabulary_of,
     write,
 )
@@ -204,6 +205,7 @@ def translate(
         sheet.add(metric.name, value, bounds, normalization=case, sacrebleu=metric.signature)
     if written is not None:
         sheet.add_mean(IN_LANGUAGE, written)
+    note_dropped(sheet, model.context, progress)
     evaluation = Evaluation(sheet.results)
     evaluation.examples = [
         example(
