@@ -32,12 +32,11 @@ from modtok_cli.base.progress import Progress
 from modtok_cli.pretrain import megatron
 from modtok_cli.pretrain.model import Model
 from modtok_cli.pretrain.ranks import Ranks, gather_json, raise_together
-from modtok_cli.pretrain.rows import RowTable
+from modtok_cli.pretrain.tablefile import load_tables, table_tensors
 
 KEEP = 2
 _STATE = "state.json"
 _BACKBONE_PARTS = ("weight", "m", "v")
-_TABLE_PARTS = ("weight", "moment1", "moment2", "steps")
 
 
 def save(directory: Path, model: Model, step: int, notes: Mapping[str, Any]) -> None:
@@ -49,6 +48,11 @@ def save(directory: Path, model: Model, step: int, notes: Mapping[str, Any]) -> 
     ranks = model.ranks
     final = directory / f"step-{step:08d}"
     error: ModtokError | None = None
+    try:
+        model.drain()
+    except ModtokError as caught:
+        error = caught
+    raise_together(ranks, error)
     try:
         with _opened(final, ranks) as beside:
             name = _shard_name(ranks.shard, ranks.shards)
@@ -117,9 +121,7 @@ def _backbone(model: Model) -> dict[str, torch.Tensor]:
 
 
 def _write(path: Path, model: Model, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
-    for name, table in model.tables.items():
-        for part in _TABLE_PARTS:
-            tensors[f"{name}.{part}"] = getattr(table, part).cpu()
+    tensors.update(table_tensors(model))
     try:
         save_file(tensors, path)
         with open(path, "rb") as handle:
@@ -246,10 +248,7 @@ def load(path: Path, state: Mapping[str, Any], model: Model) -> None:
                     parts[part] = _reshard(shards, megatron.partition(parameter), model.ranks)
                 model.optimizer.load(name, parts)
             model.optimizer.set_steps(int(state["step"]))
-            for name, table in model.tables.items():
-                for part in _TABLE_PARTS:
-                    shards = [file.get_tensor(f"{name}.{part}") for file in opened]
-                    getattr(table, part).copy_(_redeal(shards, table))
+            load_tables(model, opened)
     except (SafetensorError, RuntimeError) as error:
         raise ModtokError(f"is of another model ({error})", where=str(path)) from error
 
@@ -269,19 +268,6 @@ def _reshard(
         whole = torch.cat([pieces[part] for pieces in cut], dim)
         mine.append(whole.chunk(ranks.shards, dim)[ranks.shard])
     return torch.cat(mine, dim)
-
-
-def _redeal(shards: list[torch.Tensor], table: RowTable) -> torch.Tensor:
-    """This shard's rows, from rows dealt round-robin to another number of shards.
-
-    Example: rows 0 … 4 dealt to two, [0, 2, 4] and [1, 3]; of three, shard 1 has [1, 4].
-    """
-    if len(shards) == table.shards:
-        return shards[table.shard]
-    whole = torch.empty(table.size, *shards[0].shape[1:], dtype=shards[0].dtype)
-    for shard, rows in enumerate(shards):
-        whole[shard :: len(shards)] = rows
-    return whole[table.shard :: table.shards]
 
 
 def wait_for_all() -> None:

@@ -49,6 +49,10 @@ class Settings:
     workers: int = 1
     errors: str = "strict"
     tensorboard: bool = False
+    offload: bool = False
+    offload_delay: int | None = None
+    offload_moments: str | None = None
+    offload_file: Path | None = None
     name: str | None = None
     data: Path = Path("data")
     tokenizer: Path = Path("tokenizer")
@@ -79,6 +83,9 @@ class Config:
     eval_every: int
     save_every: int
     errors: str
+    offload: bool = False
+    offload_delay: int = 0
+    offload_moments: str = "float32"
 
     @property
     def regime(self) -> Regime:
@@ -157,6 +164,7 @@ def resolve(settings: Settings, *, gpu: bool) -> Config:
         raise UsageError(f"'{settings.mix_rest}' is not data or uniform", where="--mix-rest")
     if settings.update not in ("sparse", "dense"):
         raise UsageError(f"'{settings.update}' is not sparse or dense", where="--update")
+    check_offload(settings)
     length = settings.seq_length or chosen.sequence
     if length < 8:
         raise UsageError(f"{length} tokens are no sequence", where="--seq-length", remedy="from 8")
@@ -183,7 +191,38 @@ def resolve(settings: Settings, *, gpu: bool) -> Config:
         eval_every=settings.eval_every or min(1000, every),
         save_every=settings.save_every or min(1000, every),
         errors=settings.errors,
+        offload=settings.offload,
+        offload_delay=_or(settings.offload_delay, 1) if settings.offload else 0,
+        offload_moments=settings.offload_moments or "float32",
     )
+
+
+def _or(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+def check_offload(settings: Settings) -> None:
+    """Whether what is said of rows in host memory goes together.
+
+    Raises:
+        UsageError: it does not.
+    """
+    for name in ("offload_delay", "offload_moments", "offload_file"):
+        if getattr(settings, name) is not None and not settings.offload:
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError("is of rows in host memory", where=option, remedy="add --offload")
+    if settings.offload_delay not in (None, 0, 1):
+        raise UsageError(f"{settings.offload_delay} is not 0 or 1", where="--offload-delay")
+    if settings.offload_moments not in (None, *DTYPES):
+        raise UsageError(
+            f"'{settings.offload_moments}' is not {' or '.join(DTYPES)}", where="--offload-moments"
+        )
+    if settings.offload and settings.update == "dense":
+        raise UsageError(
+            "dense updates pass over the whole tables, which --offload is there to avoid",
+            where="--update",
+            remedy="leave one of them out",
+        )
 
 
 def run_name(settings: Settings, config: Config) -> str:

@@ -79,7 +79,8 @@ class CudaCopies(Copies):
 
     def __init__(self, device: torch.device, warn: Warn) -> None:
         self._device, self._warn = device, warn
-        self._up, self._down = torch.cuda.Stream(device), torch.cuda.Stream(device)
+        stream: Any = torch.cuda.Stream
+        self._up, self._down = stream(device), stream(device)
         self._pinned = True
 
     def empty(self, count: int, dtype: torch.dtype) -> torch.Tensor:

@@ -1,15 +1,12 @@
-"""Tables in host memory: what they need, whether it is there, and making them."""
+"""Making tables in host memory, and what moves their rows."""
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.memory import available
 from modtok_cli.pretrain.copies import Warn, copies_for
 from modtok_cli.pretrain.crew import Crew
 from modtok_cli.pretrain.hostmemory import HostMemory, Mates, find_mates
@@ -38,89 +35,6 @@ class Offload:
     touch: bool = True
     warn: Warn = print
     hook: Hook | None = None
-
-
-@dataclass(frozen=True)
-class HostNeed:
-    """What a node's host memory has to hold, in bytes, and the reckoning in words.
-
-    Attributes:
-        tables: weights, moments and counts of all rows of the shards on the node.
-        buffers: staging for rows on their way up and gradients on their way down.
-        words: how `tables` and `buffers` come about.
-    """
-
-    tables: int
-    buffers: int
-    words: str
-
-
-def host_need(
-    size: int,
-    width: int,
-    tables: int,
-    *,
-    moments: torch.dtype,
-    union: float,
-    dtype: torch.dtype,
-    shards: int,
-    replicas: int,
-    node: int,
-) -> HostNeed:
-    """Reckon the need of a node.
-
-    Args:
-        size, width, tables: rows of T, numbers in a row, and how many tables.
-        moments, dtype: stored moments; rows on the device.
-        union: rows that are active in a step, per table.
-        shards, replicas, node: of the model, of the run, processes on the node.
-    """
-    row = width * (4 + 2 * moments.itemsize) + 4
-    here = min(shards, node)
-    whole = tables * size * row * here // shards
-    down = 4 if replicas > 1 else dtype.itemsize
-    buffers = int(2.5 * tables * union / shards * width * (dtype.itemsize + down)) * node
-    part = f" × {here}/{shards} shards" if here < shards else ""
-    words = (
-        f"{tables} × {size:,} rows × {width:,} × (4 + 2 × {moments.itemsize}) bytes{part} = "
-        f"{whole / 2**30:.1f} GiB, and {buffers / 2**30:.1f} GiB of buffers"
-    )
-    return HostNeed(whole, buffers, words)
-
-
-def check_host(need: HostNeed, offload: Offload) -> None:
-    """Is there room on this node? To be asked before the tables are made.
-
-    Raises:
-        ModtokError: there is not; says what is needed and why, what there is, and what helps.
-    """
-    free = available()
-    wanted = need.buffers + (0 if offload.directory else need.tables)
-    smaller = []
-    if offload.moments == torch.float32:
-        smaller.append("--offload-moments bfloat16 takes a third less")
-    if offload.directory is None:
-        smaller.append("--offload-file DIR keeps the tables on a disk")
-    remedy = ", ".join([*smaller, "fewer --langs"])
-    if free is not None and wanted > free:
-        raise ModtokError(
-            f"the vocabulary needs {wanted / 2**30:.1f} GiB of this machine's memory "
-            f"({need.words}), {free / 2**30:.1f} GiB are free",
-            where="--offload",
-            remedy=remedy,
-        )
-    if offload.directory is not None:
-        parent = offload.directory
-        while not parent.exists():
-            parent = parent.parent
-        room = shutil.disk_usage(parent).free
-        if need.tables > room:
-            raise ModtokError(
-                f"the vocabulary needs {need.tables / 2**30:.1f} GiB of disk ({need.words}), "
-                f"{room / 2**30:.1f} GiB are free",
-                where=str(offload.directory),
-                remedy=remedy,
-            )
 
 
 class TableMaker:
@@ -172,6 +86,3 @@ def _threads(ranks: Ranks, mates: Mates) -> int:
     if ranks.device.type == "cpu":
         return torch.get_num_threads()
     return max(1, cores() // mates.here)
-
-
-__all__ = ["HostNeed", "Offload", "TableMaker", "check_host", "host_need"]

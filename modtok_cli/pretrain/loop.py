@@ -18,10 +18,12 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.pretrain import checkpoint
 from modtok_cli.pretrain.config import Settings
+from modtok_cli.pretrain.feed import Feed
 from modtok_cli.pretrain.heldout import held_out_bits
+from modtok_cli.pretrain.hosttables import Offload
 from modtok_cli.pretrain.lanes import Batch
 from modtok_cli.pretrain.metrics import LanguageSums, mean_bits, peak_flops, step_flops, timing
-from modtok_cli.pretrain.model import Micro, Model
+from modtok_cli.pretrain.model import Model
 from modtok_cli.pretrain.prepare import Run, prepare
 from modtok_cli.pretrain.ranks import gather_json
 from modtok_cli.pretrain.stream import BatchStream, StreamPlan
@@ -40,9 +42,23 @@ class RunReport:
         return [{**line, "run": str(self.output), "step": self.step} for line in self.lines]
 
 
-def build_model(run: Run, *, recompute: bool = False, distributed: bool = False) -> Model:
+def build_model(
+    run: Run,
+    *,
+    recompute: bool = False,
+    distributed: bool = False,
+    offload_file: Path | None = None,
+) -> Model:
     """The model with its first weights."""
     config = run.config
+    offload = None
+    if config.offload:
+        offload = Offload(
+            delay=config.offload_delay,
+            moments=getattr(torch, config.offload_moments),
+            directory=offload_file,
+            warn=run.progress.warn,
+        )
     return Model(
         config.preset.shape,
         run.subsets.size,
@@ -52,6 +68,7 @@ def build_model(run: Run, *, recompute: bool = False, distributed: bool = False)
         dtype=getattr(torch, config.dtype),
         recompute=recompute,
         distributed=distributed,
+        offload=offload,
     )
 
 
@@ -72,7 +89,7 @@ def restore(run: Run, model: Model) -> tuple[int, dict[int, dict[str, tuple[int,
 
 def open_stream(
     run: Run, step: int, places: dict[int, dict[str, tuple[int, int]]], workers: int
-) -> BatchStream:
+) -> Feed:
     """The batches of this rank's slots from `step` on."""
     config, ranks = run.config, run.ranks
     plan = StreamPlan(
@@ -87,35 +104,38 @@ def open_stream(
         length=config.seq_length,
     )
     mine = range(ranks.replica, config.slots, ranks.replicas)
-    return BatchStream(
+    stream = BatchStream(
         plan, mine, first_step=step, last_step=config.steps, state=places, workers=workers
     )
+    return Feed(stream, run.subsets, run.device)
 
 
-def train_step(run: Run, model: Model, stream: BatchStream, step: int) -> dict[str, Any]:
+def train_step(run: Run, model: Model, feed: Feed, step: int) -> dict[str, Any]:
     """One step: batches, forward, backward, update; the line for the metrics.
 
     Raises:
         ModtokError: loss or gradient is not finite; names the batches. Nothing was updated.
     """
     config, ranks = run.config, run.ranks
-    started, waited = time.perf_counter(), stream.waited
-    batches = stream.step(step)
-    ids = [run.subsets.of(batch.draw.languages).global_ids for batch in batches]
-    micros = [
-        Micro.of(batch.inputs, batch.targets, rows, run.device)
-        for batch, rows in zip(batches, ids, strict=True)
-    ]
+    started, waited = time.perf_counter(), feed.waited
+    now = feed.step(step)
+    coming = feed.ahead(step + 1) if config.offload_delay else None
+    host = model.host_seconds
     rate = config.rate(step)
-    losses, norm = model.step(micros, rate, dense=config.update == "dense")
-    _refuse_infinite(run, step, batches, losses, float(norm))
+    losses, norm = model.step(
+        now.micros,
+        rate,
+        dense=config.update == "dense",
+        coming=coming.micros if coming is not None else None,
+    )
+    _refuse_infinite(run, step, now.batches, losses, float(norm))
     sums = LanguageSums(run.mixture.languages, run.device)
-    for batch, nll in zip(batches, losses, strict=True):
+    for batch, nll in zip(now.batches, losses, strict=True):
         sums.add(batch, nll)
     loss, languages = sums.over_replicas(ranks)
     seconds = time.perf_counter() - started
-    sizes = [(batch.targets.size, len(rows)) for batch, rows in zip(batches, ids, strict=True)]
-    flops = step_flops(config.preset.shape, config.seq_length, sizes) * ranks.replicas
+    flops = step_flops(config.preset.shape, config.seq_length, now.sizes) * ranks.replicas
+    spent = {name: round(after - host[name], 4) for name, after in model.host_seconds.items()}
     return {
         "step": step,
         "loss": loss,
@@ -126,12 +146,13 @@ def train_step(run: Run, model: Model, stream: BatchStream, step: int) -> dict[s
         "languages": languages,
         "time": timing(
             seconds=seconds,
-            waited=stream.waited - waited,
+            waited=feed.waited - waited,
             tokens=config.step_tokens,
             flops=flops,
             peak=peak_flops(run.device, model.dtype),
             world=ranks.world,
-        ),
+        )
+        | ({"offload": spent} if spent else {}),
     }
 
 
@@ -161,6 +182,7 @@ def _refuse_infinite(
 def evaluate(run: Run, model: Model, step: int) -> dict[str, Any]:
     """Held-out bits per byte of each language under its own subtokenizer (T for joint)."""
     joint = run.config.regime.kind == "joint"
+    model.drain()
     found = held_out_bits(
         model,
         run.stores,
@@ -172,7 +194,7 @@ def evaluate(run: Run, model: Model, step: int) -> dict[str, Any]:
     return {"step": step, "held_out": found, "bits_per_byte": mean_bits(found)}
 
 
-def save_checkpoint(run: Run, model: Model, stream: BatchStream, step: int) -> None:
+def save_checkpoint(run: Run, model: Model, stream: Feed, step: int) -> None:
     """Weights, moments and the places of all lanes; every rank calls it."""
     lanes: dict[str, Any] = {}
     for part in gather_json(run.ranks, {str(slot): lane for slot, lane in stream.state.items()}):
@@ -199,7 +221,10 @@ def pretrain(
     run = prepare(settings, resume=resume, force=force, progress=progress)
     config, first = run.config, run.ranks.first
     model = build_model(
-        run, recompute=settings.recompute, distributed=settings.distributed_optimizer
+        run,
+        recompute=settings.recompute,
+        distributed=settings.distributed_optimizer,
+        offload_file=settings.offload_file,
     )
     step, places = restore(run, model) if resume else (0, {})
     if first:
@@ -224,6 +249,7 @@ def pretrain(
                     save_checkpoint(run, model, stream, now)
     finally:
         stream.close()
+        model.close()
         run.directory.close()
         if run.board is not None:
             run.board.close()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import torch
 
@@ -185,6 +186,11 @@ class Model:
         for name, table in self.tables.items():
             update = table.update_dense if dense else table.update
             update(*unions[name], rate, self._adamw)
+
+    @property
+    def host_seconds(self) -> dict[str, float]:
+        """Seconds so far, of the host's thread for rows and of steps waiting for it."""
+        return asdict(self.offloaded.seconds) if self.offloaded is not None else {}
 
     def drain(self) -> None:
         """Bring tables in host memory up to date; every rank calls it."""

@@ -236,6 +236,10 @@ class OffloadedRows:
         self._late = late if self.delay else {}
         self._fetched = self._pending = None
 
+    def meet(self) -> None:
+        """Wait for the mates, where the memory they share is changed otherwise than by steps."""
+        self._mates.meet()
+
     def close(self) -> None:
         """End the thread; what it has begun is finished, the rest is dropped."""
         self._worker.close()

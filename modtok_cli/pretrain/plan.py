@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.pretrain.config import Config, Settings, check_ranks, resolve
+from modtok_cli.pretrain.hostneed import HostNeed, host_need
 from modtok_cli.pretrain.sampling import Mixture, draw
 from modtok_cli.pretrain.subsets import Subsets
 from modtok_cli.text.readers import is_text
@@ -19,6 +20,8 @@ _SAMPLED = 200
 # Share of the data sheet's FLOP/s that a run of this kind usually reaches.
 _UTILIZATION = 0.4
 _H100 = 989e12
+# Numbers of languages that a plan with offloaded rows looks at besides the tokenizer's own.
+_MORE_LANGUAGES = (100, 250)
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,8 @@ class Plan:
 
     Attributes:
         memory: part → (parameters on this device, bytes).
+        host: part → bytes of a node's memory, for rows that are kept there; words: how they
+            come about.
     """
 
     config: Config
@@ -39,9 +44,14 @@ class Plan:
     flops: float
     seconds: float
     device: str
+    host: dict[str, int] = field(default_factory=dict)
+    words: str = ""
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row per part of memory, the sum last, each with the figures of the whole run."""
+        """A row per part of memory, each with the figures of the whole run.
+
+        The sum of the device follows its parts; behind it stand those of the host, if any.
+        """
         config = self.config
         whole = {
             "model": config.model,
@@ -60,6 +70,7 @@ class Plan:
         }
         total = sum(size for _, size in self.memory.values())
         parts = {**self.memory, "all": (0, total)}
+        parts.update({f"host, {part}": (0, size) for part, size in self.host.items()})
         return [
             {"part": part, "parameters": count or None, "bytes": size, **whole}
             for part, (count, size) in parts.items()
@@ -78,7 +89,7 @@ def plan(settings: Settings, *, ranks: int, device: str | None = None) -> Plan:
     subsets = Subsets.load(settings.tokenizer)
     mixture = _mixture(settings, config, subsets)
     config.regime.check(mixture.languages)
-    active, union = _row_counts(config, mixture, subsets, ranks // settings.tp)
+    active, union = row_counts(config, mixture, subsets, ranks // settings.tp)
     shape, shards = config.preset.shape, settings.tp
     replicas = ranks // shards
     half = 2 if config.dtype == "bfloat16" else 4
@@ -90,13 +101,19 @@ def plan(settings: Settings, *, ranks: int, device: str | None = None) -> Plan:
     kept = 2 * half if settings.recompute else half * 17
     # Moments, and masters where weights are half as wide; the optimizer may deal them out.
     held = (8 + (4 if half == 2 else 0)) / (replicas if settings.distributed_optimizer else 1)
-    memory = {
+    memory: dict[str, tuple[int, int]] = {
         "backbone": (backbone, int(backbone * (half + 4 + held))),  # 4: float32 gradients
         "tables": (rows, rows * 12),
-        "active rows": (gathered, gathered * (half * 2 + 8)),
+        # Rows and their gradients, also in float32; of offloaded rows those of the next step.
+        "active rows": (gathered, gathered * (half * (3 if config.offload else 2) + 8)),
         "activations": (0, shape.layers * tokens * shape.width * kept // shards),
         "logits": (0, int(min(2048, tokens) * active / shards) * (4 + half)),
     }
+    host, words = {}, ""
+    if config.offload:
+        del memory["tables"]
+        need = node_need(config, subsets.size, union, shards, ranks, ranks)
+        host, words = _on_host(config, subsets, union, shards, ranks), need.words
     flops = config.slots * tokens * 6.0 * (shape.parameters + shape.width * active)
     flops += config.slots * tokens * 6.0 * shape.layers * config.seq_length * shape.width
     name, peak = (device or "H100", _H100) if gpu else _cpu(config)
@@ -111,7 +128,46 @@ def plan(settings: Settings, *, ranks: int, device: str | None = None) -> Plan:
         flops,
         flops / (peak * _UTILIZATION * replicas * shards),
         name,
+        host,
+        words,
     )
+
+
+def node_need(
+    config: Config, size: int, union: float, shards: int, world: int, node: int
+) -> HostNeed:
+    """What a node's memory holds of offloaded rows, with `node` of `world` ranks on it."""
+    import torch
+
+    return host_need(
+        size,
+        config.preset.shape.width,
+        1 if config.tied else 2,
+        moments=getattr(torch, config.offload_moments),
+        union=union,
+        dtype=getattr(torch, config.dtype),
+        shards=shards,
+        replicas=world // shards,
+        node=node,
+    )
+
+
+def _on_host(
+    config: Config, subsets: Subsets, union: float, shards: int, ranks: int
+) -> dict[str, int]:
+    """Bytes of a node by part, all ranks being on it; the tables also of more languages.
+
+    T grows with the number of languages; what a step moves and what the device holds do not.
+    """
+    need = node_need(config, subsets.size, union, shards, ranks, ranks)
+    parts = {"tables": need.tables, "buffers": need.buffers}
+    languages = len(subsets.tokenizer.languages)
+    for more in _MORE_LANGUAGES:
+        if more > languages:
+            size = subsets.size * more // languages
+            tables = node_need(config, size, union, shards, ranks, ranks).tables
+            parts[f"tables of {more} languages"] = tables
+    return parts
 
 
 def _has_gpu() -> bool:
@@ -145,7 +201,7 @@ def _mixture(settings: Settings, config: Config, subsets: Subsets) -> Mixture:
     return Mixture.of(sizes, config.mix, config.mix_rest)
 
 
-def _row_counts(
+def row_counts(
     config: Config, mixture: Mixture, subsets: Subsets, replicas: int
 ) -> tuple[float, float]:
     """Mean |V_S| of a microbatch, and of the union over a step: (rows, rows)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,9 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.pretrain import checkpoint
 from modtok_cli.pretrain.config import Config, Settings, changed, check_ranks, resolve, run_name
-from modtok_cli.pretrain.ranks import Ranks, raise_together, start_ranks, versions
+from modtok_cli.pretrain.hostneed import check_host
+from modtok_cli.pretrain.plan import node_need, row_counts
+from modtok_cli.pretrain.ranks import Ranks, gather_json, raise_together, start_ranks, versions
 from modtok_cli.pretrain.rundir import CONFIG, LATEST, RunDirectory, point_latest
 from modtok_cli.pretrain.sampling import Mixture
 from modtok_cli.pretrain.subsets import Subsets
@@ -78,6 +81,8 @@ def prepare(settings: Settings, *, resume: bool, force: bool, progress: Progress
     sizes = {language: store.text_bytes for language, store in stores.items()}
     mixture = Mixture.of(sizes, config.mix, config.mix_rest)
     config.regime.check(mixture.languages)
+    if config.offload:
+        _check_host(config, mixture, subsets, ranks, settings.offload_file)
     run = Run(
         config, directory, ranks, subsets, stores, mixture, progress, settings.tokenizer.resolve()
     )
@@ -101,6 +106,21 @@ def _stores(
         language: text_store(language, paths, cache, errors=settings.errors, progress=progress)
         for language, paths in files.items()
     }
+
+
+def _check_host(
+    config: Config, mixture: Mixture, subsets: Subsets, ranks: Ranks, directory: Path | None
+) -> None:
+    """Before anything is taken: has every node the memory that its ranks will need?"""
+    union = row_counts(config, mixture, subsets, ranks.replicas)[1]
+    here = gather_json(ranks, platform.node()).count(platform.node())
+    need = node_need(config, subsets.size, union, ranks.shards, ranks.world, here)
+    error = None
+    try:
+        check_host(need, moments=getattr(torch, config.offload_moments), directory=directory)
+    except ModtokError as caught:
+        error = caught
+    raise_together(ranks, error)
 
 
 def choose_run(settings: Settings, *, resume: bool, gpu: bool) -> tuple[RunDirectory, Config]:

@@ -13,6 +13,7 @@ those of the same operations in numpy, bit for bit, on any number of threads.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit, types
@@ -30,11 +31,11 @@ _BF16 = types.uint16[:, ::1]
 _ROWS = types.Array(types.int64, 1, "C", readonly=True)
 
 
-def _constant(dtype):  # type: ignore[no-untyped-def]
+def _constant(dtype: Any) -> Any:
     return types.Array(dtype, 2, "C", readonly=True)
 
 
-def _number(x):  # type: ignore[no-untyped-def]
+def _number(x: Any) -> Any:
     """A stored number as float32."""
 
 
@@ -45,7 +46,7 @@ def _number_of(x):  # type: ignore[no-untyped-def]
     return lambda x: np.uint32(np.uint32(x) << _U16).view(np.float32)
 
 
-def _stored(x, like):  # type: ignore[no-untyped-def]
+def _stored(x: Any, like: Any) -> Any:
     """A float32 as an array of the type of `like` holds it; ties to even, as torch rounds."""
 
 

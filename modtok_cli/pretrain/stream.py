@@ -84,6 +84,8 @@ class BatchStream:
         self._slots = list(slots)
         self.state: State = {slot: dict((state or {}).get(slot, {})) for slot in slots}
         self.waited = 0.0
+        self._last_step = last_step
+        self._ahead: tuple[int, list[Batch]] | None = None
         self._workers: list[_Worker] = []
         self._lanes: list[Lane] = []
         if workers == 0:
@@ -101,6 +103,27 @@ class BatchStream:
         Raises:
             ModtokError: a worker failed, or died.
         """
+        batches = self._take(step) if self._ahead is None else self._ahead[1]
+        self._ahead = None
+        for batch in batches:
+            if batch.step != step:
+                raise ModtokError(f"the batch stream is at step {batch.step}, not {step}")
+            self.state[batch.slot] = batch.places
+        return batches
+
+    def ahead(self, step: int) -> list[Batch] | None:
+        """The batches that `step` will be asked for next; `state` stays. None behind the last.
+
+        Raises:
+            ModtokError: a worker failed, or died.
+        """
+        if step > self._last_step:
+            return None
+        if self._ahead is None:
+            self._ahead = (step, self._take(step))
+        return self._ahead[1]
+
+    def _take(self, step: int) -> list[Batch]:
         started = time.perf_counter()
         if self._workers:
             count = len(self._workers)
@@ -108,10 +131,6 @@ class BatchStream:
         else:
             batches = [lane.batch(step) for lane in self._lanes]
         self.waited += time.perf_counter() - started
-        for batch in batches:
-            if batch.step != step:
-                raise ModtokError(f"the batch stream is at step {batch.step}, not {step}")
-            self.state[batch.slot] = batch.places
         return batches
 
     def close(self) -> None:

@@ -1,9 +1,6 @@
 """Rows in host memory: equal to resident rows, and to the delayed scheme done plainly."""
 
 import random
-import threading
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,6 +17,7 @@ from modtok_cli.pretrain.ranks import start_ranks
 from modtok_cli.pretrain.rows import AdamW, RowTable
 
 from .late import LateModel
+from .sleeper import sleeper
 from .test_model import micros
 
 SHAPE = Shape(1, 32, 8, 88)
@@ -104,19 +102,6 @@ def test_a_step_late_by_hand() -> None:
     assert int(table.steps[1]) == 4
     assert torch.equal(rows.late["table"][1], torch.tensor([[versions[3]]]))
     rows.close()
-
-
-def sleeper(seed: int) -> Callable[[str], None]:
-    """Delays at every point where work changes hands, of a length drawn each time."""
-    rng, lock = random.Random(seed), threading.Lock()
-
-    def hook(point: str) -> None:
-        with lock:
-            seconds = rng.choice([0, 0, 0.0003, 0.002, 0.006])
-        if seconds:
-            time.sleep(seconds)
-
-    return hook
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -16,6 +16,7 @@ from modtok_cli.pretrain.model import Model
 from modtok_cli.pretrain.ranks import start_ranks
 from modtok_cli.pretrain.subsets import Subsets
 
+from . import two_ranks_offload
 from .two_ranks import SHAPE, WAYS, train
 
 
@@ -92,3 +93,11 @@ def test_a_checkpoint_is_dealt_to_replicas_and_put_together(left: Path, subsets:
     assert file.name == "shard-0-of-1.safetensors"
     sharded, dealt = loaded(left / "tp-megatron", subsets), loaded(left / "dealt", subsets)
     same(sharded, dealt, atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("name", two_ranks_offload.WAYS)
+def test_rows_in_host_memory_on_two_processes(name: str, left: Path) -> None:
+    # Sharded rows, and replicas that share one memory; resident, delayed and resumed.
+    found = orjson.loads((left / "offload.json").read_bytes())[name]
+    assert found
+    assert [claim for claim, holds in found.items() if not holds] == []

@@ -219,11 +219,11 @@ def test_an_empty_language_directory(settings: Settings) -> None:
 def test_loss_that_is_not_finite(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = Model.step
 
-    def poisoned(model: Model, micros: Any, rate: float, *, dense: bool = False) -> Any:
+    def poisoned(model: Model, micros: Any, rate: float, **options: Any) -> Any:
         if poisoned.calls == 4:  # type: ignore[attr-defined]
             model.input.weight[micros[1].inputs[0, 0]] = float("nan")
         poisoned.calls += 1  # type: ignore[attr-defined]
-        return whole(model, micros, rate, dense=dense)
+        return whole(model, micros, rate, **options)
 
     poisoned.calls = 0  # type: ignore[attr-defined]
     monkeypatch.setattr(Model, "step", poisoned)
@@ -258,12 +258,16 @@ def test_disk_full_while_saving(settings: Settings, monkeypatch: pytest.MonkeyPa
 
 
 KILLED = """
+import os
 import sys
 from pathlib import Path
+
+import torch
 
 from modtok_cli.pretrain import loop, presets
 from modtok_cli.pretrain.config import Settings
 presets.PRESETS["toy"] = presets.Preset(presets.Shape(1, 32, 8, 88), 32, 4, 2, 6, 2, 3e-3)
+torch.use_deterministic_algorithms("MODTOK_GPU_CHECK" in os.environ, warn_only=True)
 if __name__ == "__main__":
     data, tokenizer, runs = map(Path, sys.argv[1:4])
     settings = Settings(model="toy", sampling="sub:1", steps=4000, warmup=2, eval_every=9,

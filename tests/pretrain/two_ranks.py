@@ -22,6 +22,7 @@ from modtok_cli.pretrain.sampling import Mixture, Regime
 from modtok_cli.pretrain.subsets import Subsets
 from modtok_cli.pretrain.textstore import TextStore
 
+from . import two_ranks_offload
 from .as_cuda import megatron_optimizer
 
 SHAPE = Shape(2, 32, 8, 88)
@@ -104,7 +105,9 @@ def main() -> None:
         path = out / "tp-megatron" / f"step-{STEPS:08d}"
         checkpoint.load(path, orjson.loads((path / "state.json").read_bytes()), model)
         checkpoint.save(out / "dealt", model, STEPS, {})
+    held = two_ranks_offload.compare(out, subsets, stores)
     if ranks.first:
+        (out / "offload.json").write_bytes(orjson.dumps(held))
         (out / "losses.json").write_bytes(orjson.dumps(found))
 
 

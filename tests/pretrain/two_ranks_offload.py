@@ -1,0 +1,128 @@
+"""Rows in host memory on two processes, against resident rows there and then, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from modtok_cli.base.progress import SILENT
+from modtok_cli.pretrain import checkpoint
+from modtok_cli.pretrain.hosttables import Offload
+from modtok_cli.pretrain.lanes import Lane
+from modtok_cli.pretrain.micro import Micro
+from modtok_cli.pretrain.model import Model
+from modtok_cli.pretrain.presets import Shape
+from modtok_cli.pretrain.ranks import Ranks, gather_json, start_ranks
+from modtok_cli.pretrain.sampling import Mixture, Regime
+from modtok_cli.pretrain.subsets import Subsets
+from modtok_cli.pretrain.textstore import TextStore
+
+from .late import LateModel
+from .sleeper import sleeper
+
+SHAPE = Shape(1, 32, 8, 88)
+STEPS, BREAK = 8, 5
+# name → (shards, slots a step, tied)
+WAYS = {"tp": (2, 2, False), "dp": (1, 4, False), "dp-tied": (1, 2, True)}
+
+
+def micros(
+    ranks: Ranks, slots: int, subsets: Subsets, stores: dict[str, TextStore]
+) -> list[list[Micro]]:
+    """This rank's microbatches of each step."""
+    mixture = Mixture.of({language: store.text_bytes for language, store in stores.items()})
+    lanes = [
+        Lane(
+            slot,
+            slots,
+            stores=stores,
+            subsets=subsets,
+            regime=Regime.parse("sub:1"),
+            p=0.5,
+            mixture=mixture,
+            seed=9,
+            rows=2,
+            length=24,
+        )
+        for slot in range(ranks.replica, slots, ranks.replicas)
+    ]
+    found = []
+    for step in range(1, STEPS + 1):
+        batches = [lane.batch(step) for lane in lanes]
+        ids = [subsets.of(batch.draw.languages).global_ids for batch in batches]
+        found.append(
+            [
+                Micro.of(batch.inputs, batch.targets, rows, ranks.device)
+                for batch, rows in zip(batches, ids, strict=True)
+            ]
+        )
+    return found
+
+
+def run(model: Model, steps: Sequence[list[Micro]], first: int, last: int) -> list[float]:
+    """Train from one step to another: gradient norms and first losses."""
+    seen = []
+    for step in range(first, last):
+        coming = steps[step + 1] if step + 1 < len(steps) and step % 3 else None
+        losses, norm = model.step(steps[step], 2e-3, coming=coming)
+        seen += [float(norm), float(losses[0].sum())]
+    return seen
+
+
+def same(one: Model, other: Model) -> bool:
+    return all(
+        torch.equal(getattr(table, part), getattr(other.tables[name], part))
+        for name, table in one.tables.items()
+        for part in ("weight", "moment1", "moment2", "steps")
+    )
+
+
+def compare(
+    out: Path, subsets: Subsets, stores: dict[str, TextStore]
+) -> dict[str, dict[str, bool]]:
+    """What holds on every rank, by way: {name: {claim: true or false}}."""
+    return {name: _compare(out, name, subsets, stores) for name in WAYS}
+
+
+def _compare(
+    out: Path, name: str, subsets: Subsets, stores: dict[str, TextStore]
+) -> dict[str, bool]:
+    shards, slots, tied = WAYS[name]
+    ranks = start_ranks(shards)
+    steps = micros(ranks, slots, subsets, stores)
+
+    def make(kind: type[Model], offload: Offload | None = None) -> Model:
+        return kind(SHAPE, subsets.size, ranks, seed=4, tied=tied, chunk=16, offload=offload)
+
+    holds: dict[str, bool] = {}
+    resident, late = make(Model), make(LateModel)
+    without = make(Model, Offload(delay=0, hook=sleeper(ranks.rank)))
+    delayed = make(Model, Offload(delay=1, hook=sleeper(ranks.rank)))
+    assert delayed.offloaded is not None
+    holds["memory is shared"] = all(
+        table.mates == ranks.replicas for table in delayed.tables.values()
+    )
+    holds["losses, no delay"] = run(resident, steps, 0, STEPS) == run(without, steps, 0, STEPS)
+    without.drain()
+    holds["tables, no delay"] = same(resident, without)
+    expected = run(late, steps, 0, STEPS)
+    seen = run(delayed, steps, 0, BREAK)
+    checkpoint.save(out / f"offload-{name}", delayed, BREAK, {})
+    seen += run(delayed, steps, BREAK, STEPS)
+    holds["losses, delayed"] = seen == expected
+    late.finish()
+    delayed.drain()
+    holds["tables, delayed"] = same(late, delayed)
+    again = make(Model, Offload(delay=1, hook=sleeper(ranks.rank)))
+    last = checkpoint.newest(out / f"offload-{name}", SILENT)
+    assert last is not None
+    checkpoint.load(*last, again)
+    holds["losses, resumed"] = run(again, steps, BREAK, STEPS) == seen[2 * BREAK :]
+    again.drain()
+    holds["tables, resumed"] = same(late, again)
+    for model in (without, delayed, again):
+        model.close()
+    everyone = gather_json(ranks, holds)
+    return {claim: all(one[claim] for one in everyone) for claim in holds}
