@@ -29,9 +29,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "pretrain"))
 
 from masked import MaskedModel
 
+from modtok_cli.pretrain import megatron
+from modtok_cli.pretrain import model as model_module
 from modtok_cli.pretrain.model import Micro, Model
 from modtok_cli.pretrain.presets import PRESETS
 from modtok_cli.pretrain.ranks import pick_device, start_ranks, stop_ranks
+from modtok_cli.pretrain.rows import RowTable
 
 LANGUAGES = (21, 100, 250)
 ROWS_A_LANGUAGE = 16_000
@@ -78,8 +81,38 @@ def clock(seconds: list[float], device: torch.device) -> Iterator[None]:
     seconds.append(time.perf_counter() - started)
 
 
-def share(model: Any, other: Any) -> None:
-    model.backbone, model.optimizer = other.backbone, other.optimizer
+@contextmanager
+def backbone_of(first: Any) -> Iterator[None]:
+    """Models made inside take the backbone of `first`, if there is one; tables are random.
+
+    Only tables are compared: one backbone is enough, and it is the slow part to make.
+    """
+    made, optimizer = megatron.build_backbone, model_module.backbone_optimizer
+    initialize = RowTable.initialize
+
+    def fill(table: RowTable, seed: int, std: float = 0.02) -> None:
+        table.weight.normal_(0.0, std)  # on the device: which numbers they are does not matter
+
+    RowTable.initialize = fill  # type: ignore[method-assign]
+    if first is not None:
+        megatron.build_backbone = lambda *args, **kwargs: first.backbone  # type: ignore[assignment]
+        model_module.backbone_optimizer = lambda *args, **kwargs: first.optimizer  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        RowTable.initialize = initialize  # type: ignore[method-assign]
+        megatron.build_backbone, model_module.backbone_optimizer = made, optimizer
+
+
+def peak_of_a_step(model: Any, micros: list[Micro], device: torch.device) -> int | None:
+    """What a step takes at its highest, over what lies on the GPU before it."""
+    if device.type != "cuda":
+        return None
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    model.step(micros, 1e-4)
+    return torch.cuda.max_memory_allocated() - before
 
 
 def main() -> None:
@@ -99,15 +132,13 @@ def main() -> None:
     active = ACTIVE_LANGUAGES * each
     models: dict[str, Any] = {}
     for count in LANGUAGES:
-        model = Model(shape, count * each, ranks, dtype=dtype)
-        if models:  # one backbone serves all: only the tables are compared
-            share(model, next(iter(models.values())))
-        models[f"sliced, {count} languages"] = model
+        with backbone_of(next(iter(models.values()), None)):
+            models[f"sliced, {count} languages"] = Model(shape, count * each, ranks, dtype=dtype)
     if not options.no_mask:
-        name = f"masked, {LANGUAGES[0]} languages"
-        masked = MaskedModel(shape, LANGUAGES[0] * each, device=device, dtype=dtype)
-        share(masked, next(iter(models.values())))
-        models[name] = masked
+        with backbone_of(first := next(iter(models.values()))):
+            masked = MaskedModel(shape, LANGUAGES[0] * each, device=device, dtype=dtype)
+        masked.optimizer = first.optimizer
+        models[f"masked, {LANGUAGES[0]} languages"] = masked
     micros = {}
     for name in models:
         size = int(name.split()[1]) * each
@@ -121,6 +152,7 @@ def main() -> None:
     for name, model in models.items():
         with Fresh() as fresh:
             model.step(micros[name], 1e-4)
+        peak = peak_of_a_step(model, micros[name], device)
         seconds = statistics.median(times[name])
         row = {
             "what": name,
@@ -132,6 +164,7 @@ def main() -> None:
             "least_seconds": round(min(times[name]), 5),
             "against_first": round(seconds / first, 3),
             "made_in_a_step_bytes": fresh.bytes,
+            "peak_over_resident_bytes": peak,
             "machine": describe() if device.type == "cpu" else torch.cuda.get_device_name(),
         }
         print(json.dumps(row), flush=True)

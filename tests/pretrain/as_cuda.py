@@ -1,21 +1,24 @@
-"""Megatron's optimizer on a CPU, which it refuses: for tests on machines without a GPU.
+"""Either optimizer for the backbone, on either device.
 
-Under `AsCuda` tensors that are asked for on "cuda" are made on the CPU, and tensors say that
-they are of CUDA types. All arithmetic is as it is.
+Megatron's refuses a CPU: under `AsCuda` tensors that are asked for on "cuda" are made on the
+CPU, and tensors say that they are of CUDA types. All arithmetic is as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
-from modtok_cli.pretrain import model
+from modtok_cli.pretrain import megatron, model
 from modtok_cli.pretrain.megatron_adamw import MegatronAdamW
+from modtok_cli.pretrain.optimizer import TorchAdamW
+from modtok_cli.pretrain.ranks import Ranks, pick_device
+from modtok_cli.pretrain.rows import AdamW
 
 CPU = torch.device("cpu")
 
@@ -34,6 +37,22 @@ class AsCuda(TorchFunctionMode):
 @contextmanager
 def megatron_optimizer() -> Iterator[None]:
     """Inside, new models take Megatron's optimizer."""
-    with pytest.MonkeyPatch.context() as patch, AsCuda():
+    mode = AsCuda() if pick_device().type == "cpu" else nullcontext()
+    with pytest.MonkeyPatch.context() as patch, mode:
         patch.setattr(model, "backbone_optimizer", MegatronAdamW)
+        yield
+
+
+@contextmanager
+def torch_optimizer() -> Iterator[None]:
+    """Inside, new models take torch's."""
+
+    def make(
+        backbone: megatron.Backbone, adamw: AdamW, ranks: Ranks, *, distributed: bool
+    ) -> TorchAdamW:
+        assert not distributed
+        return TorchAdamW(backbone.parameters, adamw)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model, "backbone_optimizer", make)
         yield

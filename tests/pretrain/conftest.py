@@ -23,6 +23,8 @@ torch.set_num_threads(1)
 # The numbers in the tests are a CPU's; `make gpu-check` runs some of them on a GPU.
 if "MODTOK_GPU_CHECK" not in os.environ:
     os.environ["MODTOK_DEVICE"] = "cpu"
+else:  # flash attention's backward pass and others add in any order otherwise
+    torch.use_deterministic_algorithms(True, warn_only=True)
 
 SAMPLE = Path(__file__).parents[2] / "examples" / "sample" / "data"
 LANGUAGES = ("el", "en", "fi", "fr")

@@ -93,9 +93,10 @@ def test_bfloat16_trains_with_master_weights(subsets, stores) -> None:
         last = float(torch.stack([nll.mean() for nll in losses]).mean())
         first = first or last
     assert last < first - 0.5
-    for name, master in model.optimizer.masters.items():
+    for name, parameter in model.backbone.parameters.items():
+        master = model.optimizer.state(name)["weight"]
         assert master.dtype == torch.float32
-        assert torch.equal(master.bfloat16(), model.backbone.parameters[name].detach())
+        assert torch.equal(master.bfloat16(), parameter.detach())
 
 
 def test_recomputation_gives_the_same_step(subsets, stores) -> None:
