@@ -1,0 +1,47 @@
+"""A small run, trained a few steps for real, for what writes: translation and summaries."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from support import SAMPLE
+
+from modtok_cli.build.bpe_seq import bpe_seq
+from modtok_cli.pretrain.config import Settings
+from modtok_cli.pretrain.presets import PRESETS, Preset, Shape
+
+LANGUAGES = ("el", "en", "fi", "fr")
+# The context holds some shots of the sample text, and not all.
+NAME, TOY = "toy-writing", Preset(Shape(2, 64, 8, 96), 192, 4, 2, 12, 2, 1e-2)
+
+
+def small_run(factory: pytest.TempPathFactory) -> Path:
+    """runs/it of a workspace of four languages, 600 tokens each; made once by a process."""
+    from modtok_cli.pretrain.loop import pretrain
+
+    PRESETS[NAME] = TOY
+    root = factory.getbasetemp() / "writing"
+    if (root / "done").exists():
+        return root / "runs" / "it"
+    (root / "data").mkdir(parents=True)
+    for language in LANGUAGES:
+        shutil.copy(SAMPLE / "data" / f"{language}.jsonl", root / "data")
+    bpe_seq(LANGUAGES, data=root / "data", output=root / "tokenizer", k=600)
+    pretrain(
+        Settings(
+            model=NAME,
+            sampling="sub:1",
+            data=root / "data",
+            tokenizer=root / "tokenizer",
+            runs=root / "runs",
+            workers=0,
+            steps=TOY.steps,
+            eval_every=TOY.steps,
+            save_every=TOY.steps,
+            name="it",
+        )
+    )
+    (root / "done").touch()
+    return root / "runs" / "it"

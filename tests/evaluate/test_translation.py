@@ -1,0 +1,277 @@
+"""Translation: prompts, what is written after them, and what sacreBLEU makes of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sacrebleu
+import torch
+from support import SAMPLE
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Silent
+from modtok_cli.evaluate import generation, translation
+from modtok_cli.evaluate.generation import Models, Piece, encode, fit, write
+from modtok_cli.evaluate.modes import Infer
+from modtok_cli.evaluate.parallel import Parallel, find_parallel
+from modtok_cli.evaluate.results import SEED
+from modtok_cli.evaluate.translation import Settings, evaluate_mt, parse_pairs
+from modtok_cli.evaluate.translation_scores import corpus_metrics
+from modtok_cli.inference.model import SlicedModel, load
+from modtok_cli.inference.slice import slice_model
+from modtok_cli.inference.sources import open_source
+
+from .small_run import small_run
+
+TASKS = SAMPLE / "tasks"
+SMALL = Settings(shots=2, most=12, limit=6)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_run(tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def models(run: Path) -> Models:
+    return Models(open_source(run))
+
+
+@pytest.fixture(scope="module")
+def parallel() -> Parallel:
+    return find_parallel(TASKS)
+
+
+def lines(language: str) -> list[str]:
+    return (SAMPLE / "parallel" / f"{language}.txt").read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def test_scores_are_sacrebleus_own(run: Path) -> None:
+    found = evaluate_mt(run, "en-fr", data=TASKS, settings=SMALL)
+    outputs = [row["output"] for row in found.examples]
+    references = lines("fr")[5:11]
+    assert [row["reference"] for row in found.examples] == references
+    value = {result.metric: result.value for result in found.results}
+    assert value["BLEU"] == sacrebleu.corpus_bleu(outputs, [references]).score
+    assert value["chrF++"] == sacrebleu.corpus_chrf(outputs, [references], word_order=2).score
+    for result in found.results:
+        assert result.low is not None
+        assert result.high is not None
+        assert result.low <= result.high
+        assert "checkpoint:it@12/" in result.signature
+    assert "sacrebleu:#:1/c:mixed/e:no/tok:13a/s:exp/v:" in found.results[0].signature
+
+
+def bad_translations(language: str) -> tuple[list[str], list[str]]:
+    """References, and texts that share more or less with them."""
+    references = lines(language)
+    others = [" ".join(line.split()[n % 3 :]).upper() if n % 5 else "" for n, line in
+              enumerate(references)]  # fmt: skip
+    return [other if n % 2 else line for n, (line, other) in
+            enumerate(zip(references, others, strict=True))], references  # fmt: skip
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+@pytest.mark.parametrize("language", ["fr", "ne", "el"])
+def test_sums_of_sentences_give_the_corpus_metric(language: str, lowercase: bool) -> None:
+    outputs, references = bad_translations(language)
+    bleu, chrf = corpus_metrics(language, lowercase=lowercase)
+    expected = (
+        sacrebleu.corpus_bleu(outputs, [references], lowercase=lowercase).score,
+        sacrebleu.CHRF(word_order=2, lowercase=lowercase).corpus_score(outputs, [references]).score,
+    )
+    for metric, value in zip((bleu, chrf), expected, strict=True):
+        assert metric.score(metric.statistics(outputs, references).sum(0)) == value
+
+
+def test_a_draw_is_the_metric_of_the_sentences_drawn() -> None:
+    outputs, references = bad_translations("fr")
+    for metric in corpus_metrics("fr"):
+        statistics = metric.statistics(outputs, references)
+        generator = np.random.default_rng(SEED)
+        drawn = generator.integers(0, len(outputs), len(outputs))
+        again = metric.statistics([outputs[i] for i in drawn], [references[i] for i in drawn])
+        assert metric.resampled(statistics)[0] == metric.score(again.sum(0))
+
+
+def test_interval_is_near_sacrebleus() -> None:
+    outputs, references = bad_translations("fr")
+    metric = corpus_metrics("fr")[0]
+    draws = metric.resampled(metric.statistics(outputs, references))
+    theirs = sacrebleu.BLEU().corpus_score(outputs, [references], n_bootstrap=1000)
+    low, high = np.percentile(draws, [2.5, 97.5])
+    assert (high - low) / 2 == pytest.approx(theirs._ci, rel=0.15)
+    assert draws.mean() == pytest.approx(theirs._mean, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "infer", ["lang", "full", "full-lang", "src", "tgt", "src|tgt", "en,fr,fi"]
+)
+def test_every_mode_writes_its_own_vocabulary(run: Path, infer: str) -> None:
+    settings = Settings(infer=infer, shots=2, most=8, limit=3)
+    found = evaluate_mt(run, "en-fr", data=TASKS, settings=settings)
+    assert {result.infer for result in found.results} == {infer}
+    assert [row["id"] for row in found.examples] == ["6", "7", "8"]
+    assert found.skipped == []
+
+
+def test_neither_batch_nor_order_changes_a_text(models: Models, parallel: Parallel) -> None:
+    infer = Infer(("en", "fr"))
+    model = models.of(infer)
+    shots, tests = parallel.pair("en", "fr", 2)
+    told = [
+        translation.translate(
+            model, ("en", "fr"), shots, sentences, infer,
+            Settings(shots=2, most=12, batch=batch), generation.Judges({}),
+        ).examples
+        for batch, sentences in ((1, tests[:7]), (3, tests[:7]), (7, tests[6::-1]))
+    ]  # fmt: skip
+    assert told[0] == told[1]
+    assert told[0] == told[2][::-1]
+    assert len({row["prompt_tokens"] for row in told[0]}) > 1  # there was padding
+
+
+def greedy(model: SlicedModel, rows: list[int], allowed: np.ndarray, most: int) -> str:
+    """Plain generation over all of T, without a cache, tokens outside `allowed` at -inf."""
+    outside = torch.ones(model.tokenizer_out.size, dtype=torch.bool)
+    outside[allowed] = False
+    written: list[int] = []
+    while len(written) < most and b"\n" not in model.tokenizer_out.decode_bytes(written):
+        logits = model.logits(torch.tensor([rows + written]))[0, -1]
+        token = int(logits.masked_fill(outside, -torch.inf).argmax())
+        if token == model.end_of_text:
+            break
+        written.append(token)
+    return model.tokenizer_out.decode(written).split("\n")[0].strip()
+
+
+def test_full_lang_is_full_with_the_other_logits_masked(run: Path, models: Models) -> None:
+    found = evaluate_mt(
+        run, "en-fr", data=TASKS, settings=Settings(infer="full-lang", shots=2, most=12, limit=4)
+    )
+    whole = models.of(Infer("full"))
+    french = load(run, ["fr"]).tokenizer_in.global_ids.astype(np.int64)
+    english, target = lines("en"), lines("fr")
+    shown = "".join(f"{english[i]} = {target[i]}\n" for i in range(2))
+    for index, row in enumerate(found.examples):
+        rows = [whole.end_of_text, *whole.encode_in(f"{shown}{english[5 + index]} =")]
+        assert row["prompt_tokens"] == len(rows)
+        assert row["output"] == greedy(whole, rows, french, 12)
+
+
+def test_crossed_is_a_prompt_of_rows_put_together_by_hand(run: Path, models: Models) -> None:
+    """Source sides by English alone, target sides by Greek alone, also in the shots."""
+    settings = Settings(infer="src|tgt", shots=2, most=12, limit=4)
+    found = evaluate_mt(run, "en-el", data=TASKS, settings=settings)
+    whole = models.of(Infer("full"))
+    sides = [load(run, [name]).tokenizer_in for name in ("en", "el")]
+    english, greek = lines("en"), lines("el")
+    prompt = [whole.end_of_text]
+    for shot in range(2):
+        for side, text in zip(sides, (f"{english[shot]} =", f" {greek[shot]}\n"), strict=True):
+            prompt += side.global_ids[side.encode(text)].tolist()
+    for index, row in enumerate(found.examples):
+        asked = sides[0].global_ids[sides[0].encode(f"{english[5 + index]} =")].tolist()
+        assert row["prompt_tokens"] == len(prompt) + len(asked)
+        target = sides[1].global_ids.astype(np.int64)
+        assert row["output"] == greedy(whole, prompt + asked, target, 12)
+    model = models.of(Infer(("en",), ("el",), crossed=True))
+    pieces = [Piece("The cat ="), Piece(" Η γάτα\n", target=True)]
+    crossed, plain = (encode(model, pieces, crossed=flag) for flag in (True, False))
+    assert len(crossed) < len(plain)  # English spells Greek out
+
+
+def test_combined_is_one_text(models: Models) -> None:
+    model = models.of(Infer(("en", "fr")))
+    pieces = [Piece("The cat ="), Piece(" Le chat\n", target=True), Piece("A dog =")]
+    rows = [model.end_of_text, *model.encode_in("The cat = Le chat\nA dog =")]
+    assert encode(model, pieces, crossed=False) == rows
+
+
+def test_shots_that_do_not_fit_are_left_out_farthest_first(models: Models) -> None:
+    model = models.of(Infer(("en",)))
+    shots = [[Piece(f"number {n} " * 12)] for n in range(5)]
+    question = [Piece("last =")]
+    found = fit(model, shots, question, most=16, crossed=False)
+    assert 0 < found.shots < 5
+    assert len(found.rows) <= model.context - 16
+    kept = [piece for shot in shots[-found.shots :] for piece in shot]
+    assert list(found.rows) == encode(model, [*kept, *question], crossed=False)
+    wider = [piece for shot in shots[-found.shots - 1 :] for piece in shot]
+    assert len(encode(model, [*wider, *question], crossed=False)) > model.context - 16
+    alone = fit(model, shots, [Piece("word " * 400)], most=16, crossed=False)
+    assert (alone.shots, alone.cut) == (0, True)
+    assert [text.reason for text in write(model, [alone, found], most=4, batch=2)] == [
+        "long",
+        write(model, [found], most=4, batch=2)[0].reason,
+    ]
+
+
+def test_share_in_the_target_language(run: Path) -> None:
+    judges = generation.Judges.of(open_source(run))
+    texts = ["Le chat dort dans la cuisine.", "The cat sleeps in the kitchen.", ""]
+    assert judges.written_in("fr", texts) == [1.0, 0.0, 0.0]
+    assert judges.written_in("en", texts) == [0.0, 1.0, 0.0]
+    assert judges.written_in("sw", texts) is None
+
+
+def test_pairs(run: Path) -> None:
+    languages = ["el", "en", "fr"]
+    assert parse_pairs(None, languages) == [("en", "el"), ("en", "fr")]
+    assert len(parse_pairs("all", languages)) == 6
+    assert parse_pairs("eng_Latn-fr, el-en", languages) == [("en", "fr"), ("el", "en")]
+    for wrong in ("en", "en-", "en-fr-el", "en-en", "en-fr,eng_Latn-fr", "", "xx-fr"):
+        with pytest.raises(UsageError):
+            parse_pairs(wrong, languages)
+    with pytest.raises(UsageError, match="which pairs"):
+        parse_pairs(None, ["fr", "el"])
+
+
+def test_pairs_without_text_are_listed_and_the_rest_is_done(run: Path) -> None:
+    found = evaluate_mt(
+        run, "en-fr,en-de,sv-fr", data=TASKS, settings=Settings("full", shots=1, most=2, limit=2)
+    )
+    assert {result.language for result in found.results} == {"en-fr"}
+    assert [line.partition(" has ")[2] for line in found.skipped] == [
+        "no text in de",
+        "no text in sv",
+    ]
+    with pytest.raises(ModtokError, match=r"incomplete: .* has no text in de; .* no text in sv"):
+        found.require_complete()
+    with pytest.raises(UsageError, match="the model has"):
+        evaluate_mt(run, "en-de", data=TASKS, settings=SMALL)
+
+
+def test_a_slice_keeps_its_vocabularies(run: Path, tmp_path: Path) -> None:
+    slice_model(run, inputs=["en"], outputs=["fr"], output=tmp_path / "en-to-fr")
+    settings = Settings(shots=1, most=4, limit=2)
+    found = evaluate_mt(tmp_path / "en-to-fr", "en-fr", data=TASKS, settings=settings)
+    whole = evaluate_mt(
+        run, "en-fr", data=TASKS, settings=Settings("src|tgt", shots=1, most=4, limit=2)
+    )
+    assert {result.infer for result in found.results} == {"slice"}
+    assert {result.metric for result in found.results} == {"BLEU", "chrF++"}  # none to judge by
+    crossed = evaluate_mt(
+        tmp_path / "en-to-fr", "en-fr", data=TASKS,
+        settings=Settings("src|tgt", shots=1, most=4, limit=2),
+    )  # fmt: skip
+    assert [row["output"] for row in crossed.examples] == [row["output"] for row in whole.examples]
+    with pytest.raises(UsageError):
+        evaluate_mt(tmp_path / "en-to-fr", "en-fr", data=TASKS, settings=Settings("full"))
+
+
+def test_dropped_shots_are_said(run: Path) -> None:
+    class Heard(Silent):
+        notes: list[str] = []  # noqa: RUF012
+
+        def note(self, text: str) -> None:
+            self.notes.append(text)
+
+    heard = Heard()
+    found = evaluate_mt(
+        run, "en-fr", data=TASKS, settings=Settings(most=60, limit=2), progress=heard
+    )
+    assert found.results[0].facts["shots_dropped"] > 0
+    assert any("shots were left out" in note for note in heard.notes)
