@@ -25,6 +25,8 @@ def finished(
 ) -> BuildReport | None:
     """The report of an output that is there already with these settings, None to go on.
 
+    Settings that the output records beyond `settings` are results, and do not matter.
+
     Raises:
         UsageError: something else is there and `force` was not given.
     """
@@ -39,7 +41,7 @@ def finished(
         and there.segmentation == segmentation
         and sorted(there.languages) == sorted(languages)
         and there.k == k
-        and dict(there.settings) == dict(settings)
+        and {name: there.settings.get(name) for name in settings} == dict(settings)
         and there.vocabulary.specials == tuple(specials)
     )
     if not same:

@@ -12,6 +12,7 @@ import numpy as np
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.build.corpora import corpus_of, count_in_background
+from modtok_cli.build.finished import finished
 from modtok_cli.build.report import BuildReport
 from modtok_cli.build.stoppable import Stoppable
 from modtok_cli.build.unigram import (
@@ -47,6 +48,8 @@ from modtok_cli.text.workspace import language_files
 
 INITS = ("uniform", "mean")
 MODELS = Path("unigram")
+
+ALGORITHM = "unigram-merge"
 
 
 def unigram_merge(
@@ -106,9 +109,9 @@ def unigram_merge(
     files = language_files(data, languages)
     factors = parse_weights(weights, list(files))
     settings = {"init": init, "weights": weights, "tolerance": tolerance, "iterations": iterations}
-    finished = _finished(output, list(files), k, settings, specials, force, progress)
-    if finished is not None:
-        return finished
+    done = finished(output, ALGORITHM, UNIGRAM, list(files), k, settings, specials, force, progress)
+    if done is not None:
+        return done
     stoppable = Stoppable(progress)
     pool = ThreadPoolExecutor(workers(threads))
     try:
@@ -134,7 +137,7 @@ def unigram_merge(
             )
         tokenizer = ModularTokenizer.from_pieces(
             rescored(united, estimate) if estimate else united,
-            algorithm="unigram-merge",
+            algorithm=ALGORITHM,
             k=k,
             settings={**settings, "em": _outcome(estimate)},
             corpora={language: corpus_of(table) for language, table in tables.items()},
@@ -279,46 +282,3 @@ def _lines(tokenizer: ModularTokenizer, estimate: Estimate | None) -> list[dict[
         }
         for column, language in enumerate(tokenizer.languages)
     ]
-
-
-def _finished(
-    output: Path,
-    languages: Sequence[str],
-    k: int,
-    settings: Mapping[str, Any],
-    specials: Sequence[str],
-    force: bool,
-    progress: Progress,
-) -> BuildReport | None:
-    """The report of an output that is there already with these settings, None to go on.
-
-    Raises:
-        UsageError: something else is there and `force` was not given.
-    """
-    if force or not output.exists():
-        return None
-    remedy = "choose another -o, or --force to replace it"
-    if not (output / "manifest.json").is_file():
-        raise UsageError("is there and is no tokenizer directory", where=str(output), remedy=remedy)
-    there = ModularTokenizer.load(output)
-    same = (
-        there.algorithm == "unigram-merge"
-        and sorted(there.languages) == sorted(languages)
-        and there.k == k
-        and {name: there.settings.get(name) for name in settings} == dict(settings)
-        and there.vocabulary.specials == tuple(specials)
-    )
-    if not same:
-        raise UsageError(
-            f"is there, made by {there.algorithm} with other settings "
-            f"({', '.join(there.languages)}; k = {there.k})",
-            where=str(output),
-            remedy=remedy,
-        )
-    progress.warn(f"{output} is finished already, with these settings; --force makes it again")
-    sizes = np.asarray(there.token_membership.sum(axis=0))
-    lines = [
-        {"language": language, "tokens": int(size), "total": there.size}
-        for language, size in zip(there.languages, sizes, strict=True)
-    ]
-    return BuildReport(output, there.signature, lines)

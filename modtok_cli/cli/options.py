@@ -70,6 +70,13 @@ Special = Annotated[
         help="A special token, such as <|endoftext|>. May be given several times.",
     ),
 ]
+NoReferences = Annotated[
+    bool,
+    Option(
+        "--no-references",
+        help="Leave out the monolingual tokenizers that nsl measures against.",
+    ),
+]
 GlobalIds = Annotated[
     bool, Option("--global-ids", help="Ids of the whole vocabulary in place of the subset's own.")
 ]
@@ -108,7 +115,9 @@ Verbose = Annotated[
 Debug = Annotated[bool, Option("--debug", help="Show the traceback of an error.")]
 
 # Options that hold a list in one word: `--langs en,fi`; in modtok.toml a list may be given too.
-COMMA_SEPARATED = frozenset({"add", "append", "langs", "pairs", "reading", "remove", "writing"})
+COMMA_SEPARATED = frozenset(
+    {"add", "append", "langs", "pairs", "reading", "remove", "tasks", "writing"}
+)
 
 
 def split_languages(text: str | None, flag: str = "--langs") -> list[str] | None:

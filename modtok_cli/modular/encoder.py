@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.learn.word_kernel import build_pair_table, encode_words
-from modtok_cli.modular.encode_kernel import Cache, encode_texts, new_cache
+from modtok_cli.modular.encode_kernel import encode_texts
+from modtok_cli.modular.word_cache import Cache, new_cache
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokens import class_table
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from numba import njit, types
 
 from modtok_cli.learn.viterbi_kernel import best_path
-from modtok_cli.modular.encode_kernel import LONGEST_CACHED, _hash
+from modtok_cli.modular.word_cache import LONGEST_CACHED, copy_ids, keep, look_up
 from modtok_cli.text.pretoken_kernel import word_end
 from modtok_cli.text.unigram_cut_kernel import unigram_word_end
 
@@ -57,7 +57,7 @@ def encode_texts_by_search(
     Shapes: data (B,) uint8, UTF-8; offsets (D + 1,) int64; table `pretokens.cut_table` of the
     pre-tokenizer: classes of bytes for `unigram`, of code points for `bpe`;
     units … fallback as in `learn.viterbi_kernel.viterbi_words`; the last four are a cache
-    made by `encode_kernel.new_cache` for this very subset, which no other thread may be
+    made by `word_cache.new_cache` for this very subset, which no other thread may be
     using. Returns ids (N,) int32 and id_offsets (D + 1,) int64.
     """
     by_bytes = len(table) == 256
@@ -70,8 +70,6 @@ def encode_texts_by_search(
     tokens = np.empty(room, dtype=np.int64)
     origins = np.empty(room, dtype=np.int64)
     pieces = np.empty(room, dtype=np.int32)
-    mask = len(slots) - 1
-    limit = len(slots) * 3 // 4
     end = 0
     for text in range(texts):
         start = offsets[text]
@@ -91,25 +89,9 @@ def encode_texts_by_search(
             slot = np.int64(0)
             code = np.int64(0)
             if size <= LONGEST_CACHED:
-                code = _hash(data, start, cut)
-                slot = (code >> 20) & mask
-                found = False
-                while slots[slot, 0] != 0:
-                    if slots[slot, 0] == code and (slots[slot, 3] >> 32) == size:
-                        kept = slots[slot, 1]
-                        same = 0
-                        while same < size and word_arena[kept + same] == data[start + same]:
-                            same += 1
-                        if same == size:
-                            found = True
-                            break
-                    slot = (slot + 1) & mask
-                if found:
-                    number = slots[slot, 3] & 0xFFFFFFFF
-                    kept = slots[slot, 2]
-                    for i in range(number):
-                        ids[end + i] = id_arena[kept + i]
-                    end += number
+                code, slot = look_up(data, start, cut, slots, word_arena)
+                if slots[slot, 0] != 0:
+                    end = copy_ids(slots, slot, id_arena, ids, end)
                     start = cut
                     continue
             after = best_path(
@@ -117,26 +99,9 @@ def encode_texts_by_search(
                 totals, tokens, origins, pieces, ids, end,
             )  # fmt: skip
             if size <= LONGEST_CACHED:
-                number = after - end
-                if (
-                    fill[0] >= limit
-                    or fill[1] + size > len(word_arena)
-                    or fill[2] + number > len(id_arena)
-                ):
-                    slots[:, 0] = 0
-                    fill[:] = 0
-                    slot = (code >> 20) & mask
-                slots[slot, 0] = code
-                slots[slot, 1] = fill[1]
-                slots[slot, 2] = fill[2]
-                slots[slot, 3] = (size << 32) | number
-                for i in range(size):
-                    word_arena[fill[1] + i] = data[start + i]
-                for i in range(number):
-                    id_arena[fill[2] + i] = ids[end + i]
-                fill[0] += 1
-                fill[1] += size
-                fill[2] += number
+                keep(
+                    data, start, cut, ids, end, after, code, slot, slots, word_arena, id_arena, fill
+                )  # fmt: skip
             end = after
             start = cut
         id_offsets[text + 1] = end

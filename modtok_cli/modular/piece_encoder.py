@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.learn.viterbi_kernel import viterbi_words
-from modtok_cli.modular.encode_kernel import Cache, new_cache
 from modtok_cli.modular.encoder import Encoder
 from modtok_cli.modular.piece_encode_kernel import encode_texts_by_search
+from modtok_cli.modular.word_cache import Cache, new_cache
 from modtok_cli.text.pretokens import cut_table
 
 Bytes = npt.NDArray[np.uint8]

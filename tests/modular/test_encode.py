@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.learn.word_kernel import SHORT, build_pair_table, encode_words
 from modtok_cli.modular import encoder as encoder_module
-from modtok_cli.modular.encode_kernel import LONGEST_CACHED
+from modtok_cli.modular.word_cache import LONGEST_CACHED
 from modtok_cli.text.counts import WordCounts
 
 from .toys import ALPHABET, LANGUAGES, NASTY, slow_encode, slow_word, slow_words, toy

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from modtok_cli.cli.command import command
-from modtok_cli.cli.commands.bpe_seq import NoReferences
 from modtok_cli.cli.options import (
     Budget,
     Data,
@@ -14,6 +13,7 @@ from modtok_cli.cli.options import (
     Force,
     Json,
     Langs,
+    NoReferences,
     Output,
     Special,
     Threads,

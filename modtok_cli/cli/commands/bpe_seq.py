@@ -13,6 +13,7 @@ from modtok_cli.cli.options import (
     Force,
     Json,
     Langs,
+    NoReferences,
     Output,
     Special,
     Threads,
@@ -55,13 +56,6 @@ Append = Annotated[
         "--append",
         metavar="LANG,...",
         help="Add languages to the tokenizer that is there; older ids and merges stay.",
-    ),
-]
-NoReferences = Annotated[
-    bool,
-    typer.Option(
-        "--no-references",
-        help="Leave out the monolingual tokenizers that nsl measures against.",
     ),
 ]
 

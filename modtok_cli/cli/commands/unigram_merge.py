@@ -13,6 +13,7 @@ from modtok_cli.cli.options import (
     Force,
     Json,
     Langs,
+    NoReferences,
     Output,
     Special,
     Threads,
@@ -58,13 +59,6 @@ Iterations = Annotated[
         metavar="N",
         min=0,
         help="EM ends after so many at the latest; 0 with --init mean: no EM.",
-    ),
-]
-NoReferences = Annotated[
-    bool,
-    typer.Option(
-        "--no-references",
-        help="Leave out the monolingual tokenizers that nsl measures against.",
     ),
 ]
 
