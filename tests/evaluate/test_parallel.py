@@ -1,0 +1,113 @@
+"""Parallel text in its layouts, and what is wrong with it."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.progress import Silent
+from modtok_cli.evaluate.parallel import Parallel, Sentence, find_parallel
+
+
+def lines(path: Path, *texts: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+
+
+def numbered(path: Path, name: str, count: int) -> None:
+    lines(path, *(f"{name} {number}" for number in range(1, count + 1)))
+
+
+def told(found: Parallel, shots: int) -> tuple[list[Sentence], list[Sentence]]:
+    return found.pair("en", "fr", shots)
+
+
+@pytest.mark.parametrize("place", ["", "mt", "mt/flores200_dataset"])
+def test_flores(tmp_path: Path, place: str) -> None:
+    for part, count in (("dev", 7), ("devtest", 3)):
+        for code in ("eng_Latn", "fra_Latn", "npi_Deva"):
+            numbered(tmp_path / place / part / f"{code}.{part}", f"{code[:2]} {part}", count)
+    found = find_parallel(tmp_path)
+    assert found.languages == ["en", "fr", "ne"]
+    shots, tests = told(found, 2)
+    assert shots == [Sentence(1, "en dev 1", "fr dev 1"), Sentence(2, "en dev 2", "fr dev 2")]
+    assert [test.target for test in tests] == [f"fr devtest {n}" for n in (1, 2, 3)]
+
+
+def test_line_by_line_keeps_the_first_lines_for_shots(tmp_path: Path) -> None:
+    for name in ("en", "fr"):
+        numbered(tmp_path / f"{name}.txt", name, 9)
+    (tmp_path / "README.md").write_text("not text")
+    found = find_parallel(tmp_path)
+    for shots in (0, 3, 5):  # whatever is shown, the same are scored
+        shown, tests = told(found, shots)
+        assert len(shown) == shots
+        assert [test.number for test in tests] == [6, 7, 8, 9]
+    assert [test.number for test in told(found, 7)[1]] == [8, 9]
+
+
+def test_tables(tmp_path: Path) -> None:
+    rows = ["eng_Latn\tfr\tfi", *(f"en {n}\tfr {n}\t" for n in range(8))]
+    for place in ("one.tsv", "mt/test.tsv", "other/any.tsv"):
+        lines(tmp_path / place, *rows)
+    for place in ("one.tsv", "mt", "", "other"):
+        found = find_parallel(tmp_path / place)
+        assert found.languages == ["en", "fi", "fr"]
+        assert told(found, 1)[1][0] == Sentence(6, "en 5", "fr 5")
+    lines(tmp_path / "mt" / "dev.tsv", "en\tfr", "en dev\tfr dev")
+    assert told(find_parallel(tmp_path), 1)[0] == [Sentence(1, "en dev", "fr dev")]
+    heard = Silent()
+    with pytest.raises(ModtokError, match="too few lines"):
+        find_parallel(tmp_path / "one.tsv").pair("en", "fi", 1, heard)
+    assert "8 lines of en-fi are empty on one side" in heard.warnings[0]
+
+
+def test_compressed_and_doubled_languages(tmp_path: Path) -> None:
+    (tmp_path / "en.txt.gz").write_bytes(gzip.compress(b"\xef\xbb\xbfa\r\nb\n" * 4))
+    numbered(tmp_path / "zho_Hans.txt", "hans", 8)
+    numbered(tmp_path / "zho_Hant.txt", "hant", 8)
+    shown, _ = find_parallel(tmp_path).pair("en", "zh", 2)
+    assert [(pair.source.lstrip("\ufeff"), pair.target) for pair in shown] == [
+        ("a", "hans 1"),
+        ("b", "hans 2"),
+    ]
+
+
+def test_files_of_different_length_say_where_they_part(tmp_path: Path) -> None:
+    texts = ["short", "a rather long line of text", "x", "a line of middling length"] * 6
+    lines(tmp_path / "en.txt", *texts)
+    lines(tmp_path / "fr.txt", *texts[:9], *texts[10:])
+    lines(tmp_path / "fi.txt", *texts)
+    with pytest.raises(ModtokError, match=r"fr\.txt:10: has 23 lines, .*en\.txt has 24"):
+        told(find_parallel(tmp_path), 2)
+    assert len(find_parallel(tmp_path).pair("en", "fi", 2)[1]) == 19  # others are not disturbed
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"en\tfr\na\tb\tc\n", "3 columns where the header has 2"),
+        (b"en\tfr\na\n", "1 columns where the header has 2"),
+        (b"hello\tworld one\n", "the first line names no two languages"),
+        (b"en\n", "the first line names no two languages"),
+        (b"en\teng_Latn\n", "the first line names no two languages"),
+        (b"", "the first line names no two languages"),
+        (b"en\tfr\na\xff\tb\n", "t.tsv:2: not UTF-8"),
+    ],
+)
+def test_damaged_tables(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "t.tsv"
+    path.write_bytes(content)
+    with pytest.raises(ModtokError, match=said) as error:
+        assert find_parallel(path).languages == []
+    assert error.value.exit_code == 1
+
+
+def test_no_parallel_text_says_which_layouts_there_are(tmp_path: Path) -> None:
+    lines(tmp_path / "en.txt", "alone")
+    for place in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(ModtokError, match=r"FLORES.*test\.tsv.*DIR/mt/en\.txt.*fetch"):
+            find_parallel(place)

@@ -1,0 +1,161 @@
+"""Summaries: prompts within the context, ROUGE of what was written, files that are read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.evaluate.documents import Documents, Summarized, read_documents
+from modtok_cli.evaluate.generation import Judges, Models, encode, room
+from modtok_cli.evaluate.modes import Infer
+from modtok_cli.evaluate.results import mean_interval
+from modtok_cli.evaluate.rouge import scores
+from modtok_cli.evaluate.summarization import (
+    Settings,
+    evaluate_sum,
+    pieces_of,
+    prompt_of,
+    summarize,
+)
+from modtok_cli.inference.sources import open_source
+
+from .small_run import small_run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_run(tmp_path_factory)
+
+
+def written(path: Path, *rows: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def short(count: int) -> list[dict[str, str]]:
+    return [
+        {"id": f"n{i}", "document": f"Le chat numéro {i} dort.", "summary": f"Il dort {i} fois."}
+        for i in range(count)
+    ]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    written(tmp_path / "sum" / "fr.jsonl", *short(12)[5:])
+    written(tmp_path / "sum" / "fra_Latn.train.jsonl", *short(3))
+    written(tmp_path / "sum" / "en.jsonl", *short(9))
+    return tmp_path
+
+
+@pytest.mark.parametrize("infer", ["lang", "full", "full-lang", "fr,en"])
+def test_scores_are_the_means_of_the_examples(run: Path, data: Path, infer: str) -> None:
+    settings = Settings(infer=infer, shots=2, most=10)
+    found = evaluate_sum(run, ["fr", "en"], data=data, settings=settings)
+    assert found.skipped == []
+    for result in found.results:
+        rows = [row for row in found.examples if row["language"] == result.language]
+        values = [row["scores"][result.metric] for row in rows]
+        assert result.value == pytest.approx(100 * np.mean(values))
+        assert (result.low, result.high) == mean_interval(values)
+        assert (result.n, result.infer) == (len(rows), infer)
+    for row in found.examples:
+        expected = scores(row["reference"], row["output"])
+        assert {name: row["scores"][name] for name in expected} == expected
+        assert 0 <= row["scores"]["in language"] <= 1
+        assert "\n" not in row["output"]
+    # en has no training file: five rows are kept for shots.
+    assert [r["id"] for r in found.examples if r["language"] == "en"] == ["n5", "n6", "n7", "n8"]
+
+
+def test_batch_and_order_change_nothing(run: Path) -> None:
+    models = Models(open_source(run))
+    infer = Infer(("fr",))
+    rows = [
+        Summarized(str(i), " ".join(["Un autre chat dort au soleil."] * (1 + i % 3)), "Oui.")
+        for i in range(7)
+    ]
+    told = [
+        summarize(
+            models.of(infer), "fr", rows[:1], asked, infer,
+            Settings(shots=1, most=10, batch=batch), Judges({}),
+        ).examples
+        for batch, asked in ((1, rows), (4, rows), (7, rows[::-1]))
+    ]  # fmt: skip
+    assert told[0] == told[1] == told[2][::-1]
+
+
+def test_a_long_document_loses_its_end(run: Path) -> None:
+    model = Models(open_source(run)).of(Infer(("fr",)))
+    text = Summarized("1", "La ville est belle et le chat dort. " * 60, "Oui.")
+    found = prompt_of(model, [pieces_of(text, whole=True)], text, 32)
+    assert (found.cut, found.shots) == (True, 0)
+    assert room(model, 32) - 8 <= len(found.rows) <= room(model, 32) == model.context - 32
+    told = model.tokenizer_in.decode(found.rows[1:])
+    assert told.endswith("\nTL;DR:")
+    assert text.document.startswith(told.removesuffix("\nTL;DR:"))
+    fitting = Summarized("2", "Le chat dort.", "Oui.")
+    assert prompt_of(model, [], fitting, 32).rows == tuple(
+        encode(model, pieces_of(fitting, whole=False), crossed=False)
+    )
+
+
+def test_languages_without_documents_are_listed(run: Path, data: Path) -> None:
+    settings = Settings(shots=1, most=2, limit=1)
+    found = evaluate_sum(run, data=data, settings=settings)  # all of the run: el, en, fi, fr
+    assert {result.language for result in found.results} == {"en", "fr"}
+    assert [line[-2:] for line in found.skipped] == ["el", "fi"]
+    with pytest.raises(ModtokError, match="incomplete: "):
+        found.require_complete()
+    for wrong in (["de"], ["fr", "fr"]):
+        with pytest.raises(UsageError):
+            evaluate_sum(run, wrong, data=data, settings=settings)
+    with pytest.raises(UsageError, match="needs a source and a target"):
+        evaluate_sum(run, ["fr"], data=data, settings=Settings("src|tgt"))
+
+
+def test_layouts(tmp_path: Path) -> None:
+    lists = {"article": {"document": ["Boil  water.", "Add\ntea."], "summary": ["Make", "tea."]}}
+    gem = {"gem_id": "x", "source": "Boil water.", "target": "Make tea."}
+    path = written(tmp_path / "en.jsonl", lists, gem, {"document": "a", "summary": "b", "id": 7})
+    assert read_documents(path) == [
+        Summarized("1", "Boil water. Add tea.", "Make tea."),
+        Summarized("2", "Boil water.", "Make tea."),
+        Summarized("7", "a", "b"),
+    ]
+    again = written(tmp_path / "fr.jsonl", *[{"document": "a", "summary": "b", "id": 1}] * 2)
+    assert [row.name for row in read_documents(again)] == ["1", "1 (line 2)"]
+    assert Documents(tmp_path).languages == ["en", "fr"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{", "not JSON"),
+        ("[]", 'no text under "document"'),
+        ('{"document": "a"}', 'no text under "summary"'),
+        ('{"document": "a", "summary": " \\n"}', "the summary is empty"),
+        ('{"document": [], "summary": "a"}', "the document is empty"),
+        ('{"document": [1], "summary": "a"}', 'no text under "document"'),
+    ],
+)
+def test_bad_rows_are_named(tmp_path: Path, line: str, said: str) -> None:
+    path = tmp_path / "fr.jsonl"
+    path.write_text('{"document": "a", "summary": "b"}\n' + line + "\n", encoding="utf-8")
+    with pytest.raises(ModtokError, match=f"fr.jsonl:2: .*{said}") as told:
+        read_documents(path)
+    assert told.value.exit_code == 1
+
+
+def test_nothing_to_read_says_how_to_lay_it_out(tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(ModtokError, match=r"DIR/sum/fr\.train\.jsonl"):
+            Documents(place)
+    written(tmp_path / "fr.jsonl", *short(3))
+    with pytest.raises(ModtokError, match="too few rows for 5 shots"):
+        Documents(tmp_path).of("fr", 5)
