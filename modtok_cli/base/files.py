@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
 
 from modtok_cli.base.errors import ModtokError
 
@@ -36,11 +39,55 @@ def _remove(path: Path) -> None:
 
 
 def _sweep(final: Path) -> None:
-    """Clear what killed runs left behind of this very output."""
-    for left in final.parent.glob(f".{final.name}{_MARK}*"):
+    """Clear what killed runs left behind of this very output.
+
+    A run that was killed between moving the older output away and putting the new one in
+    its place left nothing there: then the older one comes back.
+    """
+    for left in sorted(final.parent.glob(f".{escape(final.name)}{_MARK}*")):
         pid = left.name.rsplit("-", 1)[-1]
         if not pid.isdigit() or int(pid) == os.getpid() or not _alive(int(pid)):
-            _remove(left)
+            if left.name.startswith(f".{final.name}{_MARK}old-") and not final.exists():
+                left.replace(final)
+            else:
+                _remove(left)
+
+
+def remove_directory(path: Path) -> None:
+    """Remove a directory so that it is there whole or not at all, killed or not."""
+    beside = _prepare(path)
+    try:
+        _remove(beside)
+        path.replace(beside)
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+    _remove(beside)
+
+
+@contextmanager
+def scratch_directory() -> Iterator[Path]:
+    """A directory for temporary files, gone at the end; those of killed runs go first.
+
+    Raises:
+        ModtokError: there is no place for temporary files.
+    """
+    for left in Path(gettempdir()).glob("modtok-*-*"):
+        pid = left.name.split("-")[1]
+        with suppress(OSError):  # another run clears it at the same time
+            if pid.isdigit() and not _alive(int(pid)) and left.lstat().st_uid == os.getuid():
+                _remove(left)
+    place = gettempdir()
+    try:
+        with TemporaryDirectory(prefix=f"modtok-{os.getpid()}-") as place:
+            yield Path(place)
+    except OSError as error:
+        if not str(error.filename or "").startswith(place):
+            raise
+        raise ModtokError(
+            f"cannot write: {error.strerror or error}",
+            where=str(error.filename),
+            remedy="free space for temporary files, or point TMPDIR elsewhere",
+        ) from error
 
 
 def fsync_directory(path: Path) -> None:
@@ -92,6 +139,20 @@ def atomic_file(final: Path) -> Iterator[Path]:
         raise
 
 
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two entries change places in one step, where the kernel can; False where not."""
+    if sys.platform != "linux":
+        return False
+    import ctypes
+
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except AttributeError:  # a C library from before 2018
+        return False
+    return bool(rename(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0)
+
+
 def write_bytes(final: Path, data: bytes) -> None:
     """Write `data` to `final`, whole or not at all."""
     with atomic_file(final) as beside:
@@ -122,6 +183,10 @@ def atomic_directory(final: Path) -> Iterator[Path]:
             else:
                 fsync_directory(path)
         fsync_directory(beside)
+        if final.exists() and _exchange(beside, final):
+            fsync_directory(final.parent)
+            _remove(beside)
+            return
         if final.exists():
             final.replace(old)
         try:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
+from multiprocessing.util import get_temp_dir
 from pathlib import Path
+from shutil import rmtree
+from tempfile import gettempdir
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
@@ -91,6 +96,7 @@ def _run_here(stages: Sequence[Stage], logs: Path, workers: int) -> None:
     if not any(ranks for _, ranks in waiting):
         return
     logs.mkdir(parents=True, exist_ok=True)
+    _note_sockets(logs / "sockets")
     pool = ProcessPoolExecutor(
         min(workers, max(len(ranks) for _, ranks in waiting)),
         mp_context=get_context("forkserver"),
@@ -113,6 +119,18 @@ def _run_here(stages: Sequence[Stage], logs: Path, workers: int) -> None:
         for process in list((pool._processes or {}).values()):
             process.terminate()
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _note_sockets(note: Path) -> None:
+    """Clear the directory of sockets that a killed run left, and note where ours is.
+
+    Python puts it among the temporary files, where nothing else tells whose it is.
+    """
+    with suppress(OSError, ValueError):
+        left = Path(note.read_text().strip())
+        if left.parent == Path(gettempdir()) and re.fullmatch(r"pymp-\w{1,20}", left.name):
+            rmtree(left)
+    note.write_text(get_temp_dir())
 
 
 def _begin_worker(parent: int, log: str) -> None:

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.files import write_bytes
+from modtok_cli.base.files import scratch_directory, write_bytes
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.corpus.dedup import paragraph_hash
 from modtok_cli.corpus.fasttext_file import as_fasttext
@@ -125,8 +124,8 @@ def train_quality(
     if not all(held):  # few examples and an unlucky hash
         held = [side[:2] for side in train]
         train = [side[2:] for side in train]
-    with TemporaryDirectory() as place, progress.task("training", None, "examples"):
-        model = _train(list(_balanced(*train)), Path(place), epochs)
+    with scratch_directory() as place, progress.task("training", None, "examples"):
+        model = _train(list(_balanced(*train)), place, epochs)
     write_bytes(output, model)
     scorer = QualityModel(output)
     scores = [np.array([scorer.score(text) for text in side]) for side in held]

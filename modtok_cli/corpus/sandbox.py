@@ -20,6 +20,8 @@ import time
 from contextlib import suppress
 from typing import IO
 
+from modtok_cli.base.processes import die_with_parent
+
 SECONDS = 5.0
 MEMORY = 2 << 30
 _WALL = 60.0  # a child that neither works nor answers: swapped out, stopped from outside
@@ -134,7 +136,7 @@ def serve(seconds: float, memory: int) -> None:
     from modtok_cli.corpus.html import page_text
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent, which ends us
-    _die_with_parent()
+    die_with_parent()
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     source, sink = sys.stdin.buffer, sys.stdout.buffer
@@ -150,14 +152,6 @@ def serve(seconds: float, memory: int) -> None:
         signal.setitimer(signal.ITIMER_PROF, 0)
         sink.write(_ANSWER.pack(status, len(answer)) + answer)
         sink.flush()
-
-
-def _die_with_parent() -> None:
-    """Ask the kernel for it: a child in the middle of a page reads no end of input."""
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 if __name__ == "__main__":

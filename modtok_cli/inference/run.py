@@ -25,6 +25,7 @@ from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.manifest import read_manifest
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.pretrain import checkpoint
+from modtok_cli.pretrain.config import DTYPES
 from modtok_cli.pretrain.presets import Shape, preset
 from modtok_cli.pretrain.rundir import CHECKPOINTS, CONFIG
 
@@ -183,8 +184,12 @@ def open_run(
 def _config(file: Path) -> dict[str, Any]:
     try:
         config: dict[str, Any] = orjson.loads(file.read_bytes())
-        for name in ("model", "seq_length", "tied", "dtype"):
-            config["config"][name]
+        told = config["config"]
+        preset(str(told["model"]))
+        if type(told["seq_length"]) is not int or not 1 <= told["seq_length"] < 1 << 31:
+            raise ValueError(f"field 'seq_length' is {told['seq_length']!r}")
+        if told["dtype"] not in DTYPES or not isinstance(told["tied"], bool):
+            raise ValueError("field 'dtype' or 'tied' is none that a run can have")
         config["tokenizer"]["signature"]
     except OSError as error:
         raise ModtokError(f"cannot read: {error.strerror}", where=str(file)) from error

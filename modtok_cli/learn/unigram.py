@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import scratch_directory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces, make_pieces
 from modtok_cli.text.counts import WordCounts
@@ -74,8 +74,8 @@ def learn_unigram(
     lines = trainer_lines(counts)
     if not lines:
         raise ModtokError(f"the text of language '{language}' holds no words")
-    with tempfile.TemporaryDirectory(prefix="modtok-") as scratch:
-        words, found = Path(scratch) / "words.tsv", Path(scratch) / "pieces"
+    with scratch_directory() as scratch:
+        words, found = scratch / "words.tsv", scratch / "pieces"
         words.write_bytes(lines)
         # The trainer's own unknown piece takes the place of ours among the special tokens.
         size = k - len(specials) + 1

@@ -11,6 +11,8 @@ import io
 import sys
 from pathlib import Path
 
+from modtok_cli.base.processes import die_with_parent
+
 
 def train(words: Path, found: Path, size: int, coverage: float, threads: int) -> None:
     """Train a model of `size` pieces on a file of word counts and list its pieces."""
@@ -52,6 +54,7 @@ def train(words: Path, found: Path, size: int, coverage: float, threads: int) ->
 
 
 if __name__ == "__main__":
+    die_with_parent()
     source, target, size, coverage, threads = sys.argv[1:]
     try:
         train(Path(source), Path(target), int(size), float(coverage), int(threads))

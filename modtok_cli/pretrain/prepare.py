@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import platform
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import remove_directory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.pretrain import checkpoint
 from modtok_cli.pretrain.config import Config, Settings, changed, check_ranks, resolve, run_name
@@ -186,7 +186,7 @@ def _open_directory(run: Run, *, resume: bool, force: bool) -> None:
             )
         if not (directory.path / "config.json").is_file():
             raise UsageError("is no run of ours", where=str(directory.path), remedy="use --name")
-        shutil.rmtree(directory.path)
+        remove_directory(directory.path)
     directory.start(
         {
             "config": run.config.as_json(),

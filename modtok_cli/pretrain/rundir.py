@@ -123,6 +123,8 @@ def point_latest(path: Path) -> None:
     """Make `runs/latest` a link to `path`, at once; not where links are refused."""
     beside = path.parent / f".{LATEST}-{os.getpid()}"
     with suppress(OSError):
+        for left in path.parent.glob(f".{LATEST}-*"):  # of killed runs
+            left.unlink()
         beside.symlink_to(path.name, target_is_directory=True)
         beside.replace(path.parent / LATEST)
 

@@ -87,6 +87,8 @@ def mutate_json(data: bytes, rng: random.Random) -> bytes:
         document = json.loads(data)
     except ValueError:  # one a line
         lines = data.splitlines()
+        if len(lines) < 2:
+            return mutate(data, rng)
         at = rng.randrange(len(lines))
         with suppress(ValueError):
             lines[at] = mutate_json(lines[at], rng)

@@ -22,6 +22,9 @@ Row = Mapping[str, Any]
 FOLDERS = ("", "results", "studies")
 """Where in a workspace saved rows are looked for."""
 
+# What wrong and missing values in rows end in: of another type, out of range, not there.
+AMISS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
+
 
 @dataclass(frozen=True)
 class Result:
@@ -106,7 +109,12 @@ def read_result(path: Path, progress: Progress) -> Result | None:
     if not all(_complete(kind, row) for row in rows):
         progress.warn(f"{path}: rows of {kind} with fields missing; the file is left out")
         return None
-    return Result(kind, path, rows, command_of(kind, rows))
+    try:
+        command = command_of(kind, rows)
+    except AMISS as error:
+        progress.warn(f"{path}: not as modtok writes it ({error}); the file is left out")
+        return None
+    return Result(kind, path, rows, command)
 
 
 _FIELDS = {
@@ -129,8 +137,8 @@ def _complete(kind: str, row: Row) -> bool:
 
 def _kind(first: Row) -> str | None:
     """The kind of rows, by the first of them."""
-    if first.get("study") in CHARTS:
-        return str(first["study"])
+    if (study := str(first.get("study"))) in CHARTS:
+        return study
     for kind in _BY_FIELDS:
         if _complete(kind, first):
             return kind
@@ -151,9 +159,9 @@ def command_of(kind: str, rows: Sequence[Row]) -> str:
     for name in dict.fromkeys(str(row["tokenizer"]) for row in rows):
         words += ["-t", name]
     words += dict.fromkeys(str(row["text"]) for row in rows if "text" in row)
-    pivots = {row["pivot"] for row in rows if "pivot" in row}
+    pivots = {str(row["pivot"]) for row in rows if "pivot" in row}
     if len(pivots) == 1:
-        words += ["--pivot", str(pivots.pop())]
+        words += ["--pivot", pivots.pop()]
     return shlex.join(words)
 
 

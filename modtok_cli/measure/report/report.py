@@ -11,7 +11,7 @@ from modtok_cli.base.files import write_bytes
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.measure.pictures import CHARTS
 from modtok_cli.measure.plot.charts import Heat, is_empty
-from modtok_cli.measure.report.collect import Result, collect
+from modtok_cli.measure.report.collect import AMISS, Result, collect
 from modtok_cli.measure.report.page import Section, page
 from modtok_cli.measure.report.runs import TrainingRun, run_charts, run_table
 from modtok_cli.measure.report.tables import TABLES, all_tokenizers_table, tokenizer_table
@@ -63,9 +63,6 @@ _TRY = {
     "evaluation": "modtok eval mcq > results/mcq.jsonl",
     "generation": "modtok generate < prompts.jsonl > results/generated.jsonl",
 }
-
-# What wrong and missing values in rows end in: of another type, out of range, not there.
-_AMISS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
 
 
 def report(
@@ -136,7 +133,7 @@ def _if_sound(make: Callable[[], Section], where: Path, progress: Progress) -> l
     try:
         section = make()
         page("", [], [section])
-    except _AMISS as error:
+    except AMISS as error:
         kind = type(error).__name__
         progress.warn(f"{where}: not as modtok writes it ({kind}: {error}); it is left out")
         return []

@@ -86,7 +86,8 @@ class StudyFile:
         for number, line in enumerate(lines):
             try:
                 row = orjson.loads(line)
-            except orjson.JSONDecodeError:
+                orjson.dumps(row)  # deeper nesting is read than written
+            except (orjson.JSONDecodeError, orjson.JSONEncodeError):
                 break  # the line at which the run was killed
             if not isinstance(row, dict):
                 break

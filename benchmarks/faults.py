@@ -1,0 +1,46 @@
+"""kill -9 at random moments over all writing commands; a JSON line for each.
+
+    python benchmarks/faults.py [--kills 200] [--only WORD] [--base DIR] > results.jsonl
+
+Jobs and checks are those of tests/reliability, which makes a few of these kills.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from reliability import kills, writing
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--base", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        base = options.base or Path(scratch) / "base"
+        if not base.exists():
+            base.mkdir(parents=True)
+            writing.workspace(base)
+        jobs = [job for job in writing.JOBS if options.only in " ".join(job.words)]
+        rng = random.Random(options.seed)
+        for number, job in enumerate(jobs):
+            count = options.kills // len(jobs) + (number < options.kills % len(jobs))
+            known = kills.reference(job, base.absolute(), Path(scratch))
+            for _ in range(count):
+                verdict = kills.kill(job, base.absolute(), known, Path(scratch), rng)
+                print(json.dumps(asdict(verdict)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
