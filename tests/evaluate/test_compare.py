@@ -1,0 +1,161 @@
+"""Paired bootstrap: against the plain way of drawing, on systems that differ and that do not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sacrebleu
+from sacrebleu.significance import PairedTest
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.evaluate.compare import compare
+from modtok_cli.evaluate.results import (
+    RESAMPLES,
+    SEED,
+    example,
+    read_examples,
+    resampled_sums,
+    write_examples,
+)
+
+REFERENCES = [f"the {word} cat sat on mat {n}" for n in range(8) for word in ("old", "new", "red")]
+
+
+def questions(path: Path, right: list[int], language: str = "en", **more: Any) -> Path:
+    rows = [
+        example("arc", language, str(i), {"acc": float(value), "acc_norm": 1.0}, gold=i % 4, **more)
+        for i, value in enumerate(right)
+    ]
+    write_examples(path, rows)
+    return path
+
+
+def translations(path: Path, damage: int) -> Path:
+    rows = []
+    for i, reference in enumerate(REFERENCES):
+        words = reference.split()
+        output = " ".join(words[: len(words) - (damage if i % 2 else 0)])
+        scores = {"in language": float(i % 3 > 0)}
+        rows.append(example("mt", "fr-en", str(i), scores, reference=reference, output=output))
+    write_examples(path, rows if damage else rows[::-1])  # in another order
+    return path
+
+
+def draws(count: int) -> list[np.ndarray]:
+    """The plain way: a thousand lists of the examples drawn."""
+    generator = np.random.default_rng(SEED)
+    return [generator.integers(0, count, count) for _ in range(RESAMPLES)]
+
+
+def test_sums_are_those_of_the_examples_drawn() -> None:
+    values = np.random.default_rng(0).normal(size=(13, 3))
+    expected = np.array([values[places].sum(0) for places in draws(13)])
+    np.testing.assert_allclose(resampled_sums(values), expected, atol=1e-12)
+
+
+def test_accuracy_is_compared_on_the_same_draws(tmp_path: Path) -> None:
+    generator = np.random.default_rng(1)
+    first = generator.integers(0, 2, 60).tolist()
+    second = [value if i % 3 else 1 for i, value in enumerate(first)]
+    files = [questions(tmp_path / name, right) for name, right in (("a", first), ("b", second))]
+    row = next(row for row in compare(*files) if row["metric"] == "acc")
+    a, b = np.array(first), np.array(second)
+    differences = np.array([100 * (b[places] - a[places]).mean() for places in draws(60)])
+    assert row["a"] == pytest.approx(100 * a.mean())
+    assert row["difference"] == pytest.approx(100 * (b - a).mean())
+    assert (row["low"], row["high"]) == pytest.approx(
+        tuple(np.percentile(differences, [2.5, 97.5]))
+    )
+    far = np.abs(differences - row["difference"]) >= abs(row["difference"]) - 1e-9
+    assert row["p"] == pytest.approx((far.sum() + 1) / (RESAMPLES + 1))
+    assert row["low"] > 0
+    assert row["p"] < 0.05
+    back = next(row for row in compare(*files[::-1]) if row["metric"] == "acc")
+    assert back["difference"] == -row["difference"]
+    assert back["p"] == row["p"]
+
+
+def test_equal_systems_do_not_differ(tmp_path: Path) -> None:
+    file = questions(tmp_path / "a", [0, 1, 1, 0])
+    for row in compare(file, file):
+        assert (row["difference"], row["low"], row["high"], row["p"]) == (0, 0, 0, 1)
+
+
+def test_bleu_and_chrf_of_the_sentences_drawn(tmp_path: Path) -> None:
+    files = [translations(tmp_path / "a", 2), translations(tmp_path / "b", 0)]
+    rows = {row["metric"]: row for row in compare(*files)}
+    assert list(rows) == ["BLEU", "chrF++", "in language"]
+    outputs = [{row["id"]: row["output"] for row in read_examples(file)} for file in files]
+    texts = [[each[str(i)] for i in range(len(REFERENCES))] for each in outputs]
+    for name, metric in (("BLEU", sacrebleu.BLEU()), ("chrF++", sacrebleu.CHRF(word_order=2))):
+        whole = [metric.corpus_score(side, [REFERENCES]).score for side in texts]
+        assert [rows[name]["a"], rows[name]["b"]] == pytest.approx(whole, abs=1e-9)
+        differences = []
+        for places in draws(len(REFERENCES))[:40]:
+            refs = [REFERENCES[i] for i in places]
+            a, b = (metric.corpus_score([side[i] for i in places], [refs]) for side in texts)
+            differences.append(b.score - a.score)
+        assert rows[name]["low"] <= np.median(differences) <= rows[name]["high"]
+        assert rows[name]["p"] == pytest.approx(1 / (RESAMPLES + 1))
+    assert rows["in language"]["p"] == 1
+    theirs = PairedTest(
+        [("a", texts[0]), ("b", texts[1])],
+        {"BLEU": sacrebleu.BLEU(references=[REFERENCES])},
+        references=None,
+        test_type="bs",
+    )()[1]["BLEU"]
+    assert theirs[1].p_value < 0.05
+
+
+def test_languages_have_a_mean(tmp_path: Path) -> None:
+    for name, flip in (("a", 0), ("b", 1)):
+        rows: list[Any] = []
+        for language, right in (("en", [1, 0, 1]), ("fi", [0, 0, 1, 1])):
+            file = questions(tmp_path / "part", [value ^ flip for value in right], language)
+            rows += read_examples(file)
+        write_examples(tmp_path / name, rows)
+    rows = [row for row in compare(tmp_path / "a", tmp_path / "b") if row["metric"] == "acc"]
+    assert [row["language"] for row in rows] == ["en", "fi", "mean"]
+    assert rows[2]["a"] == pytest.approx((rows[0]["a"] + rows[1]["a"]) / 2)
+    assert rows[2]["n"] == 7
+
+
+def test_other_examples_are_refused(tmp_path: Path) -> None:
+    file = questions(tmp_path / "a", [0, 1, 1])
+    more = questions(tmp_path / "b", [0, 1, 1, 0])
+    with pytest.raises(ModtokError, match=r"a: has no example 3 of arc en, .* \(1 such\)"):
+        compare(file, more)
+    with pytest.raises(ModtokError, match="c: has no example 0 of arc en"):
+        compare(file, questions(tmp_path / "c", [0, 1, 1], "fi"))
+    other = questions(tmp_path / "d", [0, 1, 1], source="another text")
+    with pytest.raises(ModtokError, match="has another source than in"):
+        compare(file, other)
+    rows = read_examples(file)
+    write_examples(tmp_path / "e", [{**rows[0], "scores": {"f1": 1.0}}, *rows[1:]])
+    with pytest.raises(ModtokError, match="example 0 of arc en is scored by other metrics"):
+        compare(file, tmp_path / "e")
+    write_examples(tmp_path / "f", [*rows, rows[0]])
+    with pytest.raises(ModtokError, match="holds example 0 of arc en twice"):
+        compare(tmp_path / "f", file)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"{", b"[]", b"{}", b'{"task": "a", "language": "b", "id": 1, "scores": {}}',
+     b'{"task": "a", "language": "b", "id": "1", "scores": {"acc": "x"}}'],
+)  # fmt: skip
+def test_what_is_no_example_is_named(tmp_path: Path, line: bytes) -> None:
+    good = json.dumps(example("a", "b", "1", {"acc": 1.0})).encode()
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(good + b"\n\n" + line + b"\n")
+    with pytest.raises(ModtokError, match=r"x\.jsonl:3: "):
+        read_examples(path)
+    path.write_bytes(b"\n")
+    with pytest.raises(ModtokError, match="holds no examples"):
+        read_examples(path)
+    with pytest.raises(ModtokError, match="cannot read"):
+        read_examples(tmp_path / "nowhere")

@@ -1,0 +1,201 @@
+"""What comes from the hub: its rows, as its datasets hold them, become files that are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.evaluate import fetch as fetching
+from modtok_cli.evaluate import hub, hub_text
+from modtok_cli.evaluate.documents import Documents
+from modtok_cli.evaluate.fetch import fetch
+from modtok_cli.evaluate.parallel import find_parallel
+from modtok_cli.evaluate.questions import Folder, Question
+
+# A row of mteb/flores: every language of a sentence in one row.
+FLORES = {
+    "id": 1, "URL": "https://en.wikinews.org/wiki/A", "domain": "wikinews", "topic": "health",
+    "has_image": 0, "has_hyperlink": 0,
+    "sentence_eng_Latn": "One\u00a0cat.", "sentence_fra_Latn": "Un chat.",
+    "sentence_npi_Deva": "एउटा बिरालो।",
+}  # fmt: skip
+# Of openlanguagedata/flores_plus: a configuration per language.
+FLORES_PLUS = {
+    "id": 1, "iso_639_3": "fra", "iso_15924": "Latn", "glottocode": "stan1290",
+    "text": "Un chat.", "url": "https://en.wikinews.org/wiki/A", "domain": "wikinews",
+    "topic": "health", "has_image": "no", "has_hyperlink": "no", "last_updated": "1.0",
+}  # fmt: skip
+# Of GEM/wiki_lingua.
+GEM = {
+    "gem_id": "wikilingua_multilingual-test-7", "gem_parent_id": "wikilingua_multilingual-test-7",
+    "source_language": "fr", "target_language": "fr",
+    "source": "Prenez un bol.\nVersez le lait.", "target": "Faites un bol de lait.",
+    "references": ["Faites un bol de lait."],
+}  # fmt: skip
+# Of esdurmus/wiki_lingua.
+ARTICLE = {
+    "url": "https://fr.wikihow.com/lait",
+    "article": {
+        "section_name": ["A", "B"],
+        "document": ["Prenez un bol.", "Versez le lait. "],
+        "summary": ["Prenez.", "Versez."],
+        "english_url": ["https://www.wikihow.com/Milk"] * 2,
+        "english_section_name": ["A", "B"],
+    },
+}
+
+
+class FakeHub:
+    """Holds datasets, and says which were asked for."""
+
+    def __init__(self, **datasets: list[dict[str, Any]]) -> None:
+        self.datasets, self.asked = datasets, list[tuple[Any, ...]]()
+
+    def rows(self, dataset: str, split: str, **more: Any) -> Iterator[dict[str, Any]]:
+        self.asked.append((dataset, split, *sorted(more.items())))
+        if dataset.split("/")[0] not in self.datasets:
+            raise ModtokError("the hub does not give it (gated)", where=dataset)
+        yield from self.datasets[dataset.split("/")[0]]
+
+
+def test_flores_is_read_as_it_was_written(tmp_path: Path) -> None:
+    rows = [
+        {**FLORES, "id": number, "sentence_fra_Latn": f"{number} chats."} for number in (2, 10, 1)
+    ]
+    source = FakeHub(mteb=rows)
+    fetched = fetch(["mt"], ["en", "fr", "xx"], tmp_path, source=source)
+    assert fetched.skipped == []
+    assert [(row["language"], row["examples"], row["shots"]) for row in fetched.rows] == [
+        ("en", 3, 3),
+        ("fr", 3, 3),
+    ]
+    assert (tmp_path / "mt" / "devtest" / "fra_Latn.devtest").read_text() == (
+        "1 chats.\n2 chats.\n10 chats.\n"
+    )
+    shots, tests = find_parallel(tmp_path).pair("en", "fr", 2)
+    assert [test.target for test in tests] == ["1 chats.", "2 chats.", "10 chats."]
+    assert shots[0].source == "One cat."
+
+
+def test_flores_plus_where_the_other_does_not_come(tmp_path: Path) -> None:
+    source = FakeHub(openlanguagedata=[{**FLORES_PLUS, "id": n, "text": f"{n}"} for n in (3, 2)])
+    fetch(["mt"], ["en", "fr"], tmp_path, source=source)
+    assert (tmp_path / "mt" / "dev" / "eng_Latn.dev").read_text() == "2\n3\n"
+    configs = [asked[-1] for asked in source.asked if "flores_plus" in asked[0]]
+    assert configs == [("config", "eng_Latn"), ("config", "fra_Latn")] * 2
+
+
+def test_wikilingua_by_gem(tmp_path: Path) -> None:
+    rows = [{**GEM, "gem_id": f"t{n}"} for n in range(3)] + [{**GEM, "target": " "}]
+    fetched = fetch(["sum"], ["fr", "fi"], tmp_path, source=FakeHub(GEM=rows))
+    assert fetched.skipped == []  # WikiLingua has no Finnish
+    assert [row["source"] for row in fetched.rows] == ["GEM/wiki_lingua"]
+    shots, tests = Documents(tmp_path).of("fr", 3)
+    assert [test.name for test in tests] == ["t0", "t1", "t2"]
+    assert shots[0].document == "Prenez un bol. Versez le lait."
+
+
+def test_wikilingua_by_articles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_text, "SHOWN", 2)
+    rows = [{**ARTICLE, "url": f"u{n}"} for n in range(5)]
+    source = FakeHub(esdurmus=rows)
+    fetch(["sum"], ["fr"], tmp_path, source=source)
+    assert source.asked[-1] == ("esdurmus/wiki_lingua", "train", ("config", "french"))
+    shots, tests = Documents(tmp_path).of("fr", 2)
+    assert [row.name for row in (*shots, *tests)] == ["u0", "u1", "u2", "u3", "u4"]
+    assert (tests[0].document, tests[0].summary) == (
+        "Prenez un bol. Versez le lait.",
+        "Prenez. Versez.",
+    )
+
+
+def test_other_columns_are_no_documents(tmp_path: Path) -> None:
+    fetched = fetch(["sum"], ["fr"], tmp_path, source=FakeHub(GEM=[{"text": "a"}]))
+    assert "has no columns 'source' and 'target'" in fetched.skipped[0]
+    assert not (tmp_path / "sum").exists()
+    with pytest.raises(ModtokError, match="incomplete: sum fr: "):
+        fetched.require_complete()
+
+
+def test_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def give(source: Any, language: str, **more: Any) -> tuple[list[Question], list[Question]]:
+        if source.dataset == "ybisk/piqa" or language == "fi":
+            raise ModtokError("the hub does not give it", where=source.dataset)
+        shown = [Question("0", "Why?", ("a", "b"), 0)] if source.train else []
+        return [Question("1", f"In {language}?", ("a", "b"), 1)], shown
+
+    monkeypatch.setattr(hub, "fetch", give)
+    fetched = fetch(["mcq"], ["en", "fi"], tmp_path, source=FakeHub())
+    folder = Folder(tmp_path)
+    assert "arc_easy" in folder.tasks
+    found = folder.of("arc_easy", "en")
+    assert found is not None
+    assert found[0] == [Question("1", "In en?", ("a", "b"), 1)]
+    assert found[1] == [Question("0", "Why?", ("a", "b"), 0)]
+    assert folder.of("arc_easy", "fi") is None
+    assert any(line.startswith("arc_easy fi: ") for line in fetched.skipped)
+
+
+def test_all_of_a_directory_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mt").mkdir()
+    (tmp_path / "mt" / "mine.txt").write_text("keep")
+    source = FakeHub(mteb=[FLORES])
+    with pytest.raises(UsageError, match="is there already; --force"):
+        fetch(["mt"], ["en", "fr"], tmp_path, source=source)
+    assert source.asked == []
+
+    def broken(self: Path, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", broken)
+        with pytest.raises(ModtokError, match="No space left"):
+            fetch(["mt"], ["en", "fr"], tmp_path, source=source, force=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["mt"]
+    assert (tmp_path / "mt" / "mine.txt").read_text() == "keep"
+    fetch(["mt"], ["en", "fr"], tmp_path, source=source, force=True)
+    assert not (tmp_path / "mt" / "mine.txt").exists()
+
+
+@pytest.mark.parametrize("tasks", [["mt"], ["sum"], ["mcq"], ["mcq", "mt", "sum"]])
+def test_without_network_one_line_says_what_to_lay_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: list[str]
+) -> None:
+    monkeypatch.setattr(hub, "reachable", lambda: False)
+    with pytest.raises(ModtokError, match="the hub cannot be reached") as told:
+        fetch(tasks, ["en"], tmp_path)
+    for task in fetching.TASKS:
+        assert (f"DIR/{task}/" in str(told.value)) == (task in tasks)
+    assert "\n" not in str(told.value)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(UsageError, match="no task 'news'"):
+        fetch(["news"], ["en"], tmp_path)
+
+
+def test_the_library_is_asked_as_it_wants(monkeypatch: pytest.MonkeyPatch) -> None:
+    datasets = pytest.importorskip("datasets")
+    calls: list[tuple[Any, ...]] = []
+
+    def load(*args: Any, **more: Any) -> list[dict[str, Any]]:
+        calls.append((*args, more))
+        return [FLORES]
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    remote = hub_text.RemoteHub()
+    assert list(remote.rows("mteb/flores", "dev")) == [FLORES]
+    list(remote.rows("GEM/wiki_lingua", "test", files="fr/*.parquet", revision="refs/x"))
+    assert calls[0] == ("mteb/flores", None, {"split": "dev", "streaming": True})
+    assert calls[1][1]["data_files"] == "hf://datasets/GEM/wiki_lingua@refs/x/fr/*.parquet"
+
+    def refuse(*args: Any, **more: Any) -> None:
+        raise ConnectionError("no\nroute")
+
+    monkeypatch.setattr(datasets, "load_dataset", refuse)
+    with pytest.raises(
+        ModtokError, match=r"mteb/flores dev: the hub does not give it \(no route\)"
+    ):
+        list(remote.rows("mteb/flores", "dev"))
