@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +160,7 @@ def train_step(run: Run, model: Model, feed: Feed, step: int) -> dict[str, Any]:
 def _refuse_infinite(
     run: Run, step: int, batches: Sequence[Batch], losses: Sequence[torch.Tensor], norm: float
 ) -> None:
-    if norm == norm and norm not in (float("inf"), float("-inf")):
+    if isfinite(norm):
         return
     named = [
         f"slot {batch.slot}, language {batch.draw.language}, subtokenizer "
@@ -172,15 +173,23 @@ def _refuse_infinite(
     what = f"the loss of step {step} is not finite ({'; '.join(every)})"
     if not every:
         what = f"the gradient of step {step} is not finite, the losses are"
+    raise _diverged(run, what)
+
+
+def _diverged(run: Run, what: str) -> ModtokError:
     last = checkpoint.newest(run.directory.checkpoints, SILENT)
     kept = f"the checkpoint of step {last[1]['step']} is kept; " if last else ""
-    raise ModtokError(
+    return ModtokError(
         what, where=str(run.directory.path), remedy=f"{kept}try a lower --lr in another run"
     )
 
 
 def evaluate(run: Run, model: Model, step: int) -> dict[str, Any]:
-    """Held-out bits per byte of each language under its own subtokenizer (T for joint)."""
+    """Held-out bits per byte of each language under its own subtokenizer (T for joint).
+
+    Raises:
+        ModtokError: they are not finite, so that weights gone wrong are not saved.
+    """
     joint = run.config.regime.kind == "joint"
     model.drain()
     found = held_out_bits(
@@ -191,7 +200,13 @@ def evaluate(run: Run, model: Model, step: int) -> dict[str, Any]:
         length=run.config.seq_length,
         rows=run.config.micro_batch,
     )
-    return {"step": step, "held_out": found, "bits_per_byte": mean_bits(found)}
+    mean = mean_bits(found)
+    if mean is not None and not isfinite(mean):
+        wrong = [name for name, f in found.items() if not isfinite(f["bits_per_byte"])]
+        raise _diverged(
+            run, f"after step {step} held-out text has no finite loss ({', '.join(wrong)})"
+        )
+    return {"step": step, "held_out": found, "bits_per_byte": mean}
 
 
 def save_checkpoint(run: Run, model: Model, stream: Feed, step: int) -> None:
@@ -254,7 +269,9 @@ def pretrain(
         if run.board is not None:
             run.board.close()
     if not last:
-        run.progress.warn(f"{run.directory.path} is finished already ({step:,} steps)")
+        run.progress.warn(
+            f"{run.directory.path} is finished already ({step:,} steps); a higher --steps goes on"
+        )
         last = evaluate(run, model, step)
     rows = [{"language": name, **figures} for name, figures in last["held_out"].items()]
     return RunReport(run.directory.path, max(step, config.steps), rows)
