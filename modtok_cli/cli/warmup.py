@@ -44,10 +44,15 @@ def _unigram(data: Path, output: Path) -> None:
     nsl([f"{output}@each"], [data])
 
 
+def _rows(data: Path, output: Path) -> None:
+    import modtok_cli.pretrain.rows_kernel  # noqa: F401 - with signatures: compiled when imported
+
+
 STEPS: dict[str, Callable[[Path, Path], None]] = {
     "BPE": _bpe,
     "least tokens": _least,
     "Unigram": _unigram,
+    "rows": _rows,
 }
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import platform
+import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
@@ -121,12 +122,21 @@ class HostMemory:
             os.ftruncate(opened, size)
             return opened
         self._directory.mkdir(parents=True, exist_ok=True)
-        opened = os.open(self._directory, os.O_TMPFILE | os.O_RDWR, 0o600)
+        opened = _nameless(self._directory)
         try:
             os.posix_fallocate(opened, 0, size)  # a full disk later on would kill the process
         except OSError:
             os.close(opened)
             raise
+        return opened
+
+
+def _nameless(directory: Path) -> int:
+    try:
+        return os.open(directory, os.O_TMPFILE | os.O_RDWR, 0o600)
+    except OSError:  # not every file system can; then a name for a moment
+        opened, path = tempfile.mkstemp(prefix=".rows-", dir=directory)
+        Path(path).unlink()
         return opened
 
 

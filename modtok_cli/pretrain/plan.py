@@ -67,6 +67,7 @@ class Plan:
             "step_seconds": round(self.seconds, 4),
             "hours": round(self.seconds * config.steps / 3600, 3),
             "device": self.device,
+            "host": self.words or None,
         }
         total = sum(size for _, size in self.memory.values())
         parts = {**self.memory, "all": (0, total)}

@@ -29,7 +29,8 @@ FLAGS = words("""
     --steps 7 --batch-size 4 --micro-batch 2 --seq-length 64 --lr 0.01 --warmup 3 --seed 5
     --tp 2 --update dense --tied --recompute --distributed-optimizer --dtype bfloat16
     --eval-every 2 --save-every 3 --workers 0 --tensorboard --name one --data text
-    --tokenizer other --runs out --errors skip
+    --tokenizer other --runs out --errors skip --offload --offload-delay 0
+    --offload-moments bfloat16 --offload-file store
 """)
 
 
@@ -91,6 +92,10 @@ def test_every_option(here: Any, loop: StandIn) -> None:
             tokenizer=Path("other"),
             runs=Path("out"),
             errors="skip",
+            offload=True,
+            offload_delay=0,
+            offload_moments="bfloat16",
+            offload_file=Path("store"),
         ),
     )
     assert (loop.kwargs["resume"], loop.kwargs["force"]) == (True, True)
@@ -170,8 +175,26 @@ def test_dry_run_says_what_it_takes(here: Any, filled: Path) -> None:
     assert row["parameters"] == row["backbone_parameters"] // 2
     assert row["tokens"] == 300_000 * 64 * 4096
     assert row["active_rows"] == 500
+    host = "pretrain --sampling sub:1 --dry-run --json --offload --offload-moments bfloat16"
+    status, out, _ = here(*words(host))
+    held = {row["part"]: row["bytes"] for row in map(json.loads, out.splitlines())}
+    assert status == 0
+    assert "tables" not in held
+    assert held["host, tables"] == 2 * rows["all"]["vocabulary"] * (128 * 8 + 4)
+    assert held["host, tables of 250 languages"] > 100 * held["host, tables"]
+    assert "bytes = 0.0 GiB, and 0.0 GiB of buffers" in json.loads(out.splitlines()[0])["host"]
     assert here(*words("pretrain --sampling sub:2 --dry-run"))[0] == 2
     assert here(*words("pretrain --model 2.5b --gpus 8 --tp 8 --dry-run"))[0] == 2
+
+
+def test_rows_in_host_memory(modtok: Any, filled: Path) -> None:
+    command = "pretrain --sampling sub:1 --steps 3 --seq-length 32 --offload -q"
+    done = modtok(*words(f"{command} --offload-delay 1 --offload-file store"))
+    assert done.returncode == 0, done.stderr
+    assert list((filled / "store").iterdir()) == []
+    wrong = modtok(*words("pretrain --sampling sub:1 --offload-delay 1"))
+    assert wrong.returncode == 2
+    assert b"add --offload" in wrong.stderr
 
 
 def test_a_workspace_trains_with_no_other_flag(modtok: Any, filled: Path) -> None:

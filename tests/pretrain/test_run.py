@@ -239,6 +239,13 @@ def test_loss_that_is_not_finite(settings: Settings, monkeypatch: pytest.MonkeyP
     assert read_metrics(settings.runs / "it")[-1]["step"] == 6
 
 
+def test_weights_gone_wrong_are_not_saved(settings: Settings) -> None:
+    wild = replace(settings, lr=1e38, warmup=4, eval_every=1, save_every=1)
+    with pytest.raises(ModtokError, match=r"after step 1 held-out text has no finite loss"):
+        pretrain(wild)
+    assert not (settings.runs / "it" / "checkpoints").exists()
+
+
 def test_disk_full_while_saving(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = checkpoint.save_file
 
@@ -271,18 +278,21 @@ torch.use_deterministic_algorithms("MODTOK_GPU_CHECK" in os.environ, warn_only=T
 if __name__ == "__main__":
     data, tokenizer, runs = map(Path, sys.argv[1:4])
     settings = Settings(model="toy", sampling="sub:1", steps=4000, warmup=2, eval_every=9,
-        save_every=7, name="it", data=data, tokenizer=tokenizer, runs=runs)
+        save_every=7, name="it", data=data, tokenizer=tokenizer, runs=runs,
+        offload="offload" in sys.argv)
     loop.pretrain(settings)
 """
 
 
-def test_killed_at_any_step_and_resumed(settings: Settings, tmp_path: Path) -> None:
+@pytest.mark.parametrize("offload", [False, True])
+def test_killed_at_any_step_and_resumed(settings: Settings, tmp_path: Path, offload: bool) -> None:
     script = tmp_path / "killed.py"
     script.write_text(KILLED)
     arguments = [sys.executable, script, settings.data, settings.tokenizer]
     metrics = settings.runs / "it" / "metrics.jsonl"
     running = subprocess.Popen(
-        [*arguments, settings.runs], env={**os.environ, "OMP_NUM_THREADS": "1"}
+        [*arguments, settings.runs, *["offload"][: int(offload)]],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and running.poll() is None:
@@ -315,6 +325,7 @@ def test_killed_at_any_step_and_resumed(settings: Settings, tmp_path: Path) -> N
     loop.train_step = counted  # type: ignore[assignment]
     try:
         full = replace(settings, steps=4000, warmup=2, eval_every=9, save_every=7, name="unbroken")
+        full = replace(full, offload=offload)
         for change, resume in ((full, False), (replace(full, name="it"), True)):
             with pytest.raises(Enough):
                 pretrain(change, resume=resume)

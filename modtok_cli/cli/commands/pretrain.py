@@ -113,6 +113,29 @@ Precision = Annotated[
     Literal["bfloat16", "float32"] | None,
     typer.Option("--dtype", help="Numbers of the backbone; bfloat16 on a GPU, float32 on a CPU."),
 ]
+OffloadFlag = Annotated[
+    bool, typer.Option("--offload", help="Keep the tables in host memory; the GPU has active rows.")
+]
+OffloadDelay = Annotated[
+    int | None,
+    typer.Option(
+        "--offload-delay",
+        metavar="N",
+        min=0,
+        max=1,
+        help="Steps by which their updates lag: 1 hides them behind the step; 0 does not lag.",
+    ),
+]
+OffloadMoments = Annotated[
+    Literal["bfloat16", "float32"] | None,
+    typer.Option("--offload-moments", help="How their moments are stored; float32."),
+]
+OffloadFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--offload-file", metavar="DIR", help="Keep them as files in DIR, on a fast disk."
+    ),
+]
 EvalEvery = Annotated[
     int | None,
     typer.Option("--eval-every", metavar="N", min=1, help="Steps between evaluations."),
@@ -150,6 +173,8 @@ Runs = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where runs go
     # what the paper's run would take, then the run, on eight GPUs
     modtok pretrain --sampling sub:2 --model 2.5b --gpus 8 --dry-run
     modtok pretrain --sampling sub:2 --model 2.5b --gpus 8
+    # the tables of many languages in the node's memory, a step's rows on the GPUs
+    modtok pretrain --sampling sub:5 --model 2.5b --gpus 8 --offload --dry-run
     # go on after an interruption
     modtok pretrain --resume
     """,
@@ -174,6 +199,10 @@ def pretrain(
     update: Update = "sparse",
     tied: Tied = False,
     recompute: Recompute = False,
+    offload: OffloadFlag = False,
+    offload_delay: OffloadDelay = None,
+    offload_moments: OffloadMoments = None,
+    offload_file: OffloadFile = None,
     distributed_optimizer: DistributedOptimizer = False,
     dtype: Precision = None,
     eval_every: EvalEvery = None,
@@ -221,6 +250,10 @@ def pretrain(
         update=update,
         tied=tied,
         recompute=recompute,
+        offload=offload,
+        offload_delay=offload_delay,
+        offload_moments=offload_moments,
+        offload_file=offload_file,
         distributed_optimizer=distributed_optimizer,
         dtype=dtype,
         eval_every=eval_every,
@@ -295,4 +328,6 @@ def _show_plan(settings: Settings, ranks: int, json: bool) -> None:
         f"{facts['step_seconds']:.3g} s a step on {ranks} × {facts['device']}, "
         f"{facts['hours']:.3g} hours in all"
     )
+    if found.words:
+        caption += f"; in host memory {found.words}, on one node"
     emit_rows(rows, PLAN_COLUMNS, title="Memory per device", json=json, caption=caption)
