@@ -57,13 +57,17 @@ def emit_tables(
     tables: Iterable[tuple[str, Sequence[Mapping[str, Any]], Sequence[Column]]],
     *,
     json: bool,
+    caption: str | None = None,
 ) -> None:
-    """As `emit_rows`, but a person is shown tables of their own: (title, rows, columns)."""
+    """As `emit_rows`, but a person is shown tables of their own: (title, rows, columns).
+
+    `caption` stands below each of them.
+    """
     if json or not _is_terminal(sys.stdout):
         _emit_json(rows)
         return
     for title, lines, columns in tables:
-        _print_table(list(lines), columns, title, None)
+        _print_table(list(lines), columns, title, caption)
 
 
 def _emit_json(rows: Iterable[Mapping[str, Any]]) -> None:

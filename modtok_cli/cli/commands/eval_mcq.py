@@ -1,0 +1,158 @@
+"""`modtok eval mcq`: multiple-choice questions → accuracies, a table of languages and tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.cli.command import command
+from modtok_cli.cli.evaluation_output import (
+    Examples,
+    Infer,
+    Limit,
+    Shots,
+    dtype_of,
+    require_evaluation,
+)
+from modtok_cli.cli.inference_options import LATEST, Numbers, Run, RunTokenizer, Step
+from modtok_cli.cli.options import Json, Langs, split_languages
+from modtok_cli.cli.output import Column, emit_tables
+from modtok_cli.cli.session import Session
+
+if TYPE_CHECKING:
+    from modtok_cli.evaluate.results import Result
+
+HERE = Path("tasks")  # in the workspace
+Tasks = Annotated[
+    str | None,
+    typer.Option("--tasks", metavar="NAME,...", help="Tasks: suites of ours, or lm-eval's."),
+]
+Questions = Annotated[
+    Path | None,
+    typer.Option(
+        "--data", metavar="DIR", help="Directory with mcq/<task>/<lang>.jsonl, not the hub."
+    ),
+]
+Include = Annotated[
+    Path | None,
+    typer.Option("--include", metavar="DIR", help="Folder with lm-eval tasks of one's own."),
+]
+Batch = Annotated[
+    int, typer.Option("--batch", metavar="N", min=1, help="Choices that run together.")
+]
+
+
+@command(
+    "eval mcq",
+    examples="""
+    # the last run, every language by its own subtokenizer
+    modtok eval mcq
+    # read by the whole vocabulary, predict in the language's
+    modtok eval mcq --langs fr,fi --infer full-lang --tasks arc_easy,hellaswag
+    # a slice, on local questions, keeping a row for each
+    modtok eval mcq --run fr-en/ --data tasks --examples answers.jsonl
+    """,
+)
+def eval_mcq(
+    session: Session,
+    run: Run = LATEST,
+    langs: Langs = None,
+    tasks: Tasks = None,
+    data: Questions = None,
+    infer: Infer = None,
+    shots: Shots = None,
+    batch: Batch = 32,
+    limit: Limit = None,
+    examples: Examples = None,
+    include: Include = None,
+    step: Step = None,
+    modular: RunTokenizer = None,
+    numbers: Numbers = None,
+    json: Json = False,
+) -> None:
+    """Score multiple-choice questions in cloze form.
+
+    English: ARC, HellaSwag, MMLU, BeleBele, CSQA, PIQA, SIQA; other languages: the translations
+    of the first four. 5 shots, HellaSwag and BeleBele none; accuracies under the normalization
+    of each task.
+
+    Questions are those in --data, else in tasks/ of the workspace, else on the hub. What has no
+    questions is named, and the exit status is 1.
+    """
+    languages = split_languages(langs)
+    names = split_languages(tasks, "--tasks")
+    if data is not None and not data.is_dir():
+        raise UsageError("no such directory", where=str(data), remedy="see docs/evaluation.md")
+    require_evaluation("lm_eval")
+    folder = data or (HERE if (HERE / "mcq").is_dir() else None)
+    if folder is not None:
+        _stay_local()
+    from modtok_cli.evaluate.mcq import Settings, evaluate_mcq
+
+    settings = Settings(
+        infer=infer,
+        tasks=None if names is None else tuple(names),
+        shots=shots,
+        batch=batch,
+        limit=limit,
+    )
+    evaluation = evaluate_mcq(
+        Path(run),
+        languages,
+        data=folder,
+        include=include,
+        settings=settings,
+        tokenizer=modular,
+        step=step,
+        dtype=dtype_of(numbers),
+        progress=session.progress,
+    )
+    if examples is not None:
+        from modtok_cli.evaluate.results import write_examples
+
+        write_examples(examples, evaluation.examples)
+    if evaluation.results:
+        lines, columns = pivot(evaluation.results)
+        caption = "\n".join(dict.fromkeys(result.signature for result in evaluation.results[:1]))
+        emit_tables(
+            [result.as_row() for result in evaluation.results],
+            [("Accuracy, with half of the 95% interval", lines, columns)],
+            json=json,
+            caption=caption,
+        )
+    evaluation.require_complete()
+
+
+def _stay_local() -> None:
+    """Keep lm-eval's libraries off the network: everything is in files."""
+    import os
+
+    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
+        os.environ.setdefault(name, "1")
+
+
+def pivot(results: Sequence[Result]) -> tuple[list[Mapping[str, Any]], list[Column]]:
+    """Languages × tasks; the last row is what guessing gives."""
+    tasks = list(dict.fromkeys(result.task for result in results))
+    tasks.sort(key=lambda task: task == "mean")
+    lines: dict[str, dict[str, Any]] = {}
+    guess: dict[str, Any] = {"language": "guessing"}
+    for result in results:
+        line = lines.setdefault(result.language, {"language": result.language})
+        line.setdefault(result.task, _cell(result))  # the first metric of a task of lm-eval
+        if "chance" in result.facts:
+            guess.setdefault(result.task, f"{result.facts['chance']:.1f}")
+    rows: list[Mapping[str, Any]] = [*lines.values()]
+    if len(guess) > 1:
+        rows.append(guess)
+    return rows, [Column("language", "lang"), *(Column(task, task) for task in tasks)]
+
+
+def _cell(result: Result) -> str:
+    if result.low is None or result.high is None:
+        return f"{result.value:.1f}"
+    return f"{result.value:.1f} ±{(result.high - result.low) / 2:.1f}"

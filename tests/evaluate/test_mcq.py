@@ -1,0 +1,350 @@
+"""Multiple choice: scores by hand, under every mode; against lm-eval's own class; bad input."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from lm_eval.api.instance import Instance
+from support import SAMPLE
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Silent
+from modtok_cli.evaluate import hub
+from modtok_cli.evaluate.cloze import ClozeTask, choose
+from modtok_cli.evaluate.harness import run_tasks
+from modtok_cli.evaluate.lm import ModtokLM
+from modtok_cli.evaluate.mcq import Settings, evaluate_mcq
+from modtok_cli.evaluate.questions import as_question, read_questions
+from modtok_cli.evaluate.results import Evaluation
+from modtok_cli.evaluate.suites import FOLDER, read_suite, suites
+from modtok_cli.inference.model import SlicedModel, load
+
+from .asking import QUESTIONS, SHOWN, by_hand, lay_out, own_task
+
+TASKS = SAMPLE / "tasks"
+MODES = {
+    "lang": (["fr"], None),
+    "full": ("full", None),
+    "full-lang": ("full", ["fr"]),
+    "en,fr": (["en", "fr"], None),
+}
+
+
+def ask(run: Path, data: Path, mode: str | None = None, **settings: Any) -> Evaluation:
+    return evaluate_mcq(run, ["fr"], data=data, settings=Settings(infer=mode, **settings))
+
+
+@pytest.fixture(scope="module")
+def model(few_steps: Path) -> SlicedModel:
+    return load(few_steps, ["fr"])
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("normalization", ["none", "characters", "pmi"])
+def test_scores_by_hand(
+    few_steps: Path, model: SlicedModel, tmp_path: Path, mode: str, normalization: str
+) -> None:
+    data = lay_out(tmp_path, "own", "fr", **QUESTIONS)
+    own_task(data, "own", normalization)
+    found = ask(few_steps, data, mode)
+    under = model.with_vocabulary(*MODES[mode])
+    rights = []
+    for row, asked in zip(found.examples, QUESTIONS["test"], strict=True):
+        prompt = f"{SHOWN}Question: {asked['question']}\nRéponse:"
+        choices = [str(choice) for choice in asked["choices"]]  # type: ignore[attr-defined]
+        nats = [by_hand(under, prompt, f" {choice}") for choice in choices]
+        assert row["nats"] == pytest.approx(nats, abs=2e-4)
+        if normalization == "characters":
+            nats = [value / len(choice) for value, choice in zip(nats, choices, strict=True)]
+        if normalization == "pmi":
+            bare = [by_hand(under, "Réponse:", f" {choice}") for choice in choices]
+            assert row["nats_bare"] == pytest.approx(bare, abs=2e-4)
+            nats = [value - without for value, without in zip(nats, bare, strict=True)]
+        best = int(np.argmax(nats))
+        assert row["chosen"] == best
+        gold = asked["answer"] if isinstance(asked["answer"], int) else choices.index("de plomb")
+        rights.append(float(best == gold))
+        assert row["scores"][found.results[0].metric] == rights[-1]
+    result = found.results[0]
+    assert result.value == pytest.approx(100 * np.mean(rights))
+    assert (result.n, result.shots, result.normalization) == (4, 1, normalization)
+    assert result.infer == mode
+    assert result.facts["chance"] == pytest.approx(100 * (1 / 2 + 1 / 3 + 1 / 2 + 1 / 4) / 4)
+    assert not found.skipped
+
+
+def test_normalizations_choose_differently() -> None:
+    """4 + 6 characters; sums -4 and -5, without the question -1 and -4."""
+    chosen = choose([-4.0, -5.0, -1.0, -4.0], ["four", "sixsix"])
+    assert chosen == {"acc": 0, "acc_norm": 1, "acc_pmi": 1}
+
+
+def test_full_lang_is_full_with_the_other_logits_masked(
+    few_steps: Path, model: SlicedModel, tmp_path: Path
+) -> None:
+    data = lay_out(tmp_path, "own", "fr", **QUESTIONS)
+    own_task(data, "own", "none")
+    rows = ask(few_steps, data, "full-lang").examples
+    whole = model.with_vocabulary("full")
+    french = model.tokenizer_out.global_ids.astype(np.int64)
+    mask = torch.full((whole.tokenizer_out.size,), float("-inf"))
+    mask[torch.from_numpy(french)] = 0
+    for row in rows:
+        prompt = f"{SHOWN}Question: {row['question']}\nRéponse:"
+        context = [whole.end_of_text, *whole.encode_in(prompt)]
+        for choice, nats in zip(row["choices"], row["nats"], strict=True):
+            tail = french[model.encode_out(f" {choice}")].tolist()
+            logits = whole.logits(torch.tensor([context + tail]))[0] + mask
+            logs = logits.log_softmax(-1)[len(context) - 1 :]
+            masked = sum(float(logs[place, token]) for place, token in enumerate(tail))
+            assert nats == pytest.approx(masked, abs=2e-4)
+
+
+@pytest.mark.parametrize("batch", [1, 5])
+def test_batch_and_order_change_nothing(few_steps: Path, tmp_path: Path, batch: int) -> None:
+    first = evaluate_mcq(few_steps, ["fr", "en"], data=TASKS)
+    data = tmp_path / "tasks"
+    shutil.copytree(TASKS / "mcq", data / "mcq")
+    for path in data.rglob("??.jsonl"):
+        path.write_text("".join(f"{line}\n" for line in reversed(path.read_text().splitlines())))
+    other = evaluate_mcq(few_steps, ["en", "fr"], data=data, settings=Settings(batch=batch))
+    by_name = {(row["task"], row["language"], row["id"]): row for row in other.examples}
+    assert len(by_name) == len(first.examples) > 40
+    for row in first.examples:
+        twin = by_name[row["task"], row["language"], row["id"]]
+        assert row["nats"] == pytest.approx(twin["nats"], abs=2e-4)
+        assert row["scores"] == twin["scores"]
+
+
+def test_equals_lm_evals_own_class(
+    few_steps: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """On what `modtok slice` wrote, opened by transformers; the end of text is written out there.
+
+    Log-likelihoods, whole texts longer than the model, and what is generated.
+    """
+    from lm_eval.models.huggingface import HFLM
+
+    from modtok_cli.inference.slice import slice_model
+
+    path = tmp_path_factory.mktemp("slices") / "en-fr"
+    slice_model(few_steps, ["en", "fr"], output=path)
+    ours, theirs = ModtokLM(load(path)), HFLM(pretrained=str(path), batch_size=4, device="cpu")
+    suite = read_suite(TASKS / "mcq" / "facts" / "task.yaml")
+    parts = [read_questions(TASKS / "mcq" / "facts" / f"fr{part}.jsonl") for part in ("", ".train")]
+    tasks = [ClozeTask(suite, "fr", *parts) for _ in range(2)]
+    for task in tasks:
+        task.build_all_requests()
+    for one in tasks[1].instances:
+        context, continuation = one.arguments
+        one.arguments = ("<|endoftext|>" + context, continuation)
+    mine = ours.loglikelihood(tasks[0].instances)
+    other = theirs.loglikelihood(tasks[1].instances, disable_tqdm=True)
+    assert len(mine) == 10 * 3 * 2
+    assert [one[0] for one in mine] == pytest.approx([one[0] for one in other], abs=1e-3)
+    assert [one[1] for one in mine] == [one[1] for one in other]
+    assert len({round(one[0], 2) for one in mine}) > 30
+
+    text = (SAMPLE / "parallel" / "fr.txt").read_text("utf-8")[:1500]
+    texts = [request("loglikelihood_rolling", text[:size]) for size in (1500, 40)]
+    assert len(ours.model.encode_out(text)) > 2 * ours.model.context
+    assert ours.loglikelihood_rolling(texts) == pytest.approx(
+        theirs.loglikelihood_rolling(texts, disable_tqdm=True), rel=1e-5
+    )
+
+    asked = {"until": ["\n", "é"], "max_gen_toks": 12, "do_sample": False}
+    prompts = ["Le vélo", "Le train de nuit a six voitures, dont", "The"]
+    mine_said = ours.generate_until([request("generate_until", p, asked) for p in prompts])
+    marked = [request("generate_until", f"<|endoftext|>{p}", asked) for p in prompts]
+    assert mine_said == theirs.generate_until(marked, disable_tqdm=True)
+
+
+def request(kind: Any, *arguments: Any) -> Instance:
+    return Instance(request_type=kind, doc={}, arguments=arguments, idx=0)
+
+
+def test_the_boundary_rule(model: SlicedModel) -> None:
+    """Apart; white space before the join belongs to the continuation; an end of text first."""
+    lm = ModtokLM(model)
+    end = model.end_of_text
+    king = [end, *model.encode_in("Le roi")]
+    assert lm.request("Le roi", " dort") == (king, rows(model, " dort"))
+    assert lm.request("Le roi ", "dort") == lm.request("Le roi", " dort")
+    assert lm.request("", "dort") == ([end], rows(model, "dort"))
+    # "Le ro" + "i" is not cut as "Le roi" is; the parts are scored as they are.
+    assert lm.request("Le ro", "i") == ([end, *model.encode_in("Le ro")], rows(model, "i"))
+
+
+def rows(model: SlicedModel, text: str) -> list[int]:
+    return model.encode_out(text)
+
+
+def test_a_model_that_knows_its_text_beats_chance(by_heart: Path) -> None:
+    found = evaluate_mcq(by_heart, data=TASKS)
+    endings, facts, mean = found.results
+    assert (endings.task, facts.task, mean.task) == ("endings", "facts", "mean")
+    assert endings.facts["chance"] == 25
+    # By guessing 11 of 17 right happens once in 1,700 times; 16 were seen.
+    assert endings.value >= 100 * 11 / 17
+    assert endings.low is not None
+    assert endings.low > 25
+    assert mean.value == pytest.approx((endings.value + facts.value) / 2)
+    assert not found.skipped
+
+
+def test_long_questions_lose_examples_and_then_their_beginning(
+    few_steps: Path, tmp_path: Path
+) -> None:
+    shown = [{**row, "question": f"{row['question']} {'bien ' * 30}"} for row in QUESTIONS["train"]]
+    long = {"question": "très " * 400, "choices": ["oui", "non"], "answer": 0}
+    middle = {"question": "plus " * 50, "choices": ["oui", "non"], "answer": 0}
+    data = lay_out(tmp_path, "own", "fr", test=[long, middle], train=shown)
+    own_task(data, "own", "none", shots=2)
+    progress = Silent()
+    found = evaluate_mcq(few_steps, ["fr"], data=data, progress=progress)
+    facts = found.results[0].facts
+    assert (facts["shortened"], facts["truncated"]) == (2, 2)  # both choices of the long one
+    assert "2 contexts do not fit" in progress.warnings[0]
+    ours = load(few_steps, ["fr"])
+    asked = f"Question: {middle['question']}\nRéponse:"
+    both = [f"Question: {row['question']}\nRéponse: " for row in shown]
+    with_last = f"{both[1]}au centre\n\n{asked}"
+    fits = len(ours.encode_in(with_last)) + 1 + len(ours.encode_out(" oui")) <= ours.context + 1
+    expected = by_hand(ours, with_last if fits else asked, " oui")
+    assert found.examples[1]["nats"][0] == pytest.approx(expected, abs=2e-4)
+
+
+def test_examples_are_of_the_questions_subject() -> None:
+    def row(question: str, group: str) -> Any:
+        data = {"question": question, "choices": ["x", "y"], "answer": 1, "group": group}
+        return as_question(data, "here", question)
+
+    shown = [row("a1", "a"), row("b1", "b"), row("a2", "a"), row("b2", "b")]
+    asked = [row("a3", "a"), row("b1", "b")]
+    task = ClozeTask(suites()["mmlu"], "en", asked, shown, shots=2)
+    texts = [task.fewshot_context({"place": place}, 2) for place in (0, 1)]
+    assert texts[0] == (
+        "Question: a1\nAnswer: y\n\nQuestion: a2\nAnswer: y\n\nQuestion: a3\nAnswer:"
+    )
+    assert texts[1] == "Question: b2\nAnswer: y\n\nQuestion: b1\nAnswer:"  # not shown itself
+
+
+BAD = {
+    "no gold answer": {"question": "?", "choices": ["a", "b"]},
+    "the answer 2 is no choice": {"question": "?", "choices": ["a", "b"], "answer": 2},
+    "the answer 'c' is no choice": {"question": "?", "choices": ["a", "b"], "answer": "c"},
+    "a choice of 1": {"question": "?", "choices": ["a"], "answer": 0},
+    "stands there twice": {"question": "?", "choices": ["a", "a"], "answer": 0},
+    "no list of strings": {"question": "?", "choices": "ab", "answer": 0},
+    "no 'question'": {"choices": ["a", "b"], "answer": 0},
+    "is no object": ["?"],
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_bad_row_is_named(few_steps: Path, tmp_path: Path, what: str) -> None:
+    data = lay_out(tmp_path, "hellaswag", "fr", test=[QUESTIONS["test"][0], BAD[what]])
+    with pytest.raises(ModtokError, match=rf"hellaswag/fr\.jsonl:2: .*{what}"):
+        ask(few_steps, data)
+
+
+def test_files_that_cannot_be_read(few_steps: Path, tmp_path: Path) -> None:
+    data = lay_out(tmp_path, "hellaswag", "fr", test=[])
+    path = data / "mcq" / "hellaswag" / "fr.jsonl"
+    with pytest.raises(ModtokError, match=r"fr\.jsonl: holds no questions"):
+        ask(few_steps, data)
+    path.write_text("{")
+    with pytest.raises(ModtokError, match=r"fr\.jsonl:1: not JSON"):
+        ask(few_steps, data)
+    path.rename(path.with_name("fr.jsonl.gz"))
+    with pytest.raises(ModtokError, match=r"fr\.jsonl\.gz"):
+        ask(few_steps, data)
+
+
+def test_what_is_missing_is_named_and_the_rest_is_done(few_steps: Path, tmp_path: Path) -> None:
+    data = lay_out(tmp_path, "hellaswag", "fra_Latn", test=QUESTIONS["test"])
+    lay_out(tmp_path, "arc_easy", "fr", **QUESTIONS)
+    found = evaluate_mcq(few_steps, ["fr", "fi"], data=data, settings=Settings(limit=3))
+    assert [(result.task, result.n) for result in found.results] == [("hellaswag", 3)]
+    told = "\n".join(found.skipped)
+    assert "arc_easy has 2 examples to show where 5 are wanted" in told
+    assert "hellaswag has no questions in fi" in told
+    with pytest.raises(ModtokError, match="incomplete: "):
+        found.require_complete()
+    fewer = ask(few_steps, data, shots=2, tasks=("arc_easy", "csqa"))
+    assert [result.task for result in fewer.results] == ["arc_easy"]
+    assert fewer.skipped == ["csqa does not exist in fr"]
+
+
+def test_no_network_says_which_files_are_wanted(few_steps: Path) -> None:
+    assert not hub.reachable()
+    with pytest.raises(ModtokError) as caught:
+        evaluate_mcq(few_steps, ["fr", "en"])
+    said = str(caught.value)
+    assert "no arc_easy in fr,en" in said
+    assert "no csqa in en" in said
+    assert "DIR/mcq/<task>/<lang>.jsonl" in said
+    assert "--data" in said
+
+
+def test_wrong_usage(few_steps: Path, tmp_path: Path) -> None:
+    data = lay_out(tmp_path, "hellaswag", "fr", test=QUESTIONS["test"])
+    with pytest.raises(UsageError, match="needs a source and a target"):
+        ask(few_steps, data, "src")
+    with pytest.raises(UsageError, match="'sw' unknown"):
+        evaluate_mcq(few_steps, ["sw"], data=data)
+    with pytest.raises(UsageError, match="a batch of 0"):
+        ask(few_steps, data, batch=0)
+    lay_out(tmp_path, "mine", "fr", test=QUESTIONS["test"])
+    with pytest.raises(ModtokError, match=r"mcq/mine: .*task\.yaml"):
+        ask(few_steps, data)
+    path = data / "mcq" / "mine" / "task.yaml"
+    for text, what in {
+        "task: mine\nshots: 0\nnormalization: none\n": "'prompt' is missing",
+        "task: mine\nprompt: x\nshots: 0\nnormalization: much\n": "'normalization' must be",
+        "task: mine\nprompt: x\nshots: -1\nnormalization: none\n": "'shots' must be",
+        'task: mine\nprompt: "{quest}"\nshots: 0\nnormalization: none\n': "'prompt' has a field",
+        "task: mine\nprompt: x\nshots: 0\nnormalization: none\ncolour: red\n": "unknown field",
+        "task: other\nprompt: x\nshots: 0\nnormalization: none\n": "is of the task 'other'",
+        "task: [": "is no YAML",
+    }.items():
+        path.write_text(text)
+        with pytest.raises(ModtokError, match=what):
+            ask(few_steps, data)
+
+
+def test_every_suite_is_the_papers() -> None:
+    found = {name: (suite.shots, suite.normalization) for name, suite in suites().items()}
+    assert found == {
+        "arc_easy": (5, "characters"),
+        "arc_challenge": (5, "pmi"),
+        "hellaswag": (0, "characters"),
+        "mmlu": (5, "characters"),
+        "belebele": (0, "characters"),
+        "csqa": (5, "pmi"),
+        "piqa": (5, "characters"),
+        "siqa": (5, "characters"),
+    }
+    assert {path.stem for path in FOLDER.glob("*.yaml")} == {*found, "words"}
+    for suite in suites().values():
+        assert suite.source("en") is not None
+    eu20 = "bg cs da de el es et fi fr hu it lt lv nl pl pt ro sk sl sv"
+    for language in eu20.split(" "):
+        covered = {name for name, suite in suites().items() if suite.source(language)}
+        assert covered == {"arc_easy", "arc_challenge", "hellaswag", "mmlu", "belebele"}
+
+
+def test_a_task_runs_on_any_lm_of_lm_eval() -> None:
+    """lm-eval's own dummy, which knows nothing of tokens."""
+    from lm_eval.models.dummy import DummyLM
+
+    suite = read_suite(TASKS / "mcq" / "endings" / "task.yaml")
+    asked = read_questions(TASKS / "mcq" / "endings" / "en.jsonl")
+    outcome = run_tasks(DummyLM(), {"endings_en": ClozeTask(suite, "en", asked)})
+    assert set(outcome.scores["endings_en"]) >= {"acc", "acc_norm"}
+    assert len(outcome.samples["endings_en"]) == len(asked)
