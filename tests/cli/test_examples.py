@@ -1,7 +1,7 @@
 """Every example of every help and man page runs, as written, in a workspace that holds its files.
 
 Only sizes differ: vocabularies, steps and model sizes stand below in `SMALL`. What needs a cluster
-or eight GPUs is checked as far as its words (`CLUSTER`).
+or eight GPUs, or the hub, is checked as far as its words (`CLUSTER`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from modtok_cli.cli.tree import nodes
 TREE = {node.path: node for node in nodes(command_tree())}
 FLAGS = {path: {f for line in node.lines for f in line.flags} for path, node in TREE.items()}
 LANGUAGES = ("en", "fi", "fr")
-CLUSTER = re.compile(r"--executor slurm|--gpus 8(?!.*--dry-run)")
+CLUSTER = re.compile(r"--executor slurm|--gpus 8(?!.*--dry-run)|eval fetch")
 SMALL = (
     (r"-k \d+", "-k 600"),
     (r"--top-k \d+", "--top-k 300"),
@@ -61,6 +61,12 @@ eval-every = 3
 max-tokens = 4
 [latency]
 scale = ["tiny"]
+[eval.mt]
+limit = 2
+max-tokens = 4
+[eval.sum]
+limit = 2
+max-tokens = 4
 """
 NEEDS = {
     ("corpus", "build"): "fastwarc",
@@ -71,6 +77,7 @@ NEEDS = {
         [
             ("pretrain",), ("generate",), ("slice",), ("export",), ("latency",),
             ("memory",), ("study", "sampling"), ("eval", "mt"), ("eval", "sum"),
+            ("eval", "compare"),
         ],
         "megatron",
     ),
@@ -184,6 +191,21 @@ def trained(place: Path) -> None:
     must("slice", "runs/latest", "--langs", "fr,en", "-o", "fr-en/")
 
 
+def tasked(place: Path) -> None:
+    """A run, and what it is evaluated on: the sample's tasks in the languages of the workspace."""
+    trained(place)
+    (place / "tasks" / "mt").mkdir(parents=True)
+    (place / "tasks" / "sum").mkdir()
+    for name in LANGUAGES:
+        shutil.copy(SAMPLE / "parallel" / f"{name}.txt", place / "tasks" / "mt")
+        for part in (".jsonl", ".train.jsonl"):
+            shutil.copy(SAMPLE / "tasks" / "sum" / f"{name}{part}", place / "tasks" / "sum")
+    shutil.copytree(place / "tasks" / "sum", place / "wikilingua")
+    rows = [(SAMPLE / "parallel" / f"{name}.txt").read_text().split("\n") for name in ("en", "fr")]
+    lines = ["en\tfr", *map("\t".join, zip(*rows, strict=True))]
+    (place / "news.tsv").write_text("\n".join(lines[:9]) + "\n", encoding="utf-8")
+
+
 SETUP = {
     ("corpus", "build"): judged,
     ("corpus", "train-quality"): crawl,
@@ -196,6 +218,9 @@ SETUP = {
     ("export",): trained,
     ("memory",): trained,
     ("latency",): trained,
+    ("eval", "mt"): tasked,
+    ("eval", "sum"): tasked,
+    ("eval", "compare"): tasked,
 }
 
 

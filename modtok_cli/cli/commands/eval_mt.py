@@ -39,7 +39,7 @@ Lowercase = Annotated[
 @command(
     "eval mt",
     examples="""
-    # the last run on tasks/mt, each pair by the subtokenizers of its two languages
+    # the last run on tasks/mt, each pair by its two subtokenizers together
     modtok eval mt --pairs en-fr,en-fi
     # the paper's crossed vocabulary, and every pair by the whole one
     modtok eval mt --pairs en-fr --infer "src|tgt"

@@ -1,0 +1,174 @@
+"""eval mt, sum, compare and fetch: what they hand on, what they print, how they end."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.cli import evaluation_output
+from modtok_cli.evaluate.results import Evaluation, Result, example, read_examples, write_examples
+
+from .conftest import StandIn
+
+RESULT = Result(
+    "mt", "en-fr", "BLEU", 27.04, 26.0, 28.1, 8, 5, "none", "lang", "mt|…", {"tokens": 9}
+)
+SHARED = "--infer full --shots 3 --batch 2 --max-tokens 9 --limit 4 --step 7 --modular t"
+
+
+@pytest.fixture
+def room(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A module in the place of one that imports torch."""
+
+    def put(module: str, name: str, answer: Any, **more: Any) -> StandIn:
+        fake = types.ModuleType(f"modtok_cli.evaluate.{module}")
+        function = StandIn(answer)
+        setattr(fake, name, function)
+        for key, value in more.items():
+            setattr(fake, key, value)
+        monkeypatch.setitem(sys.modules, fake.__name__, fake)
+        return function
+
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, package=None: object())
+    return put
+
+
+def settings(**values: Any) -> types.SimpleNamespace:
+    return types.SimpleNamespace(**values)
+
+
+def told() -> Evaluation:
+    rows = [example("mt", "en-fr", "1", {}, output="a", reference="b")]
+    return Evaluation([RESULT], rows)
+
+
+def test_mt(here: Any, room: Any) -> None:
+    done = room("translation", "evaluate_mt", told(), Settings=settings, SHOTS=5)
+    line = f"eval mt --run r --pairs en-fr --data d --lowercase --examples e.jsonl {SHARED} --json"
+    status, out, _ = here(*line.split())
+    assert (status, json.loads(out)) == (0, RESULT.as_row())
+    assert json.loads(out)["tokens"] == 9
+    assert done.args == (Path("r"), "en-fr")
+    assert vars(done.kwargs["settings"]) == {
+        "infer": "full", "shots": 3, "most": 9, "batch": 2, "limit": 4, "lowercase": True,
+    }  # fmt: skip
+    assert (done.kwargs["data"], done.kwargs["tokenizer"]) == (Path("d"), Path("t"))
+    assert (done.kwargs["step"], done.kwargs["dtype"]) == (7, None)
+    assert [row["id"] for row in read_examples(Path("e.jsonl"))] == ["1"]
+    assert here("eval", "mt")[0] == 0
+    assert done.args == (Path("runs/latest"), None)
+    assert done.kwargs["data"] == Path("tasks")
+    assert vars(done.kwargs["settings"])["shots"] == 5
+
+
+def test_sum(here: Any, room: Any) -> None:
+    done = room("summarization", "evaluate_sum", told(), Settings=settings, SHOTS=5)
+    line = f"eval sum --run r --langs fr,en --data d {SHARED} --numbers bfloat16"
+    status, out, _ = here(*line.split())
+    assert (status, json.loads(out)) == (0, RESULT.as_row())
+    assert done.args == (Path("r"), ["fr", "en"])
+    assert str(done.kwargs["dtype"]) == "torch.bfloat16"
+    assert here("eval", "sum", "--langs", "fr,,en")[0] == 2
+
+
+def test_what_is_missing_is_said_after_what_is_there(here: Any, room: Any) -> None:
+    evaluation = told()
+    evaluation.skipped = ["tasks/mt has no text in de"]
+    room("translation", "evaluate_mt", evaluation, Settings=settings, SHOTS=5)
+    status, out, err = here("eval", "mt", "--pairs", "en-fr,en-de")
+    assert status == 1
+    assert json.loads(out) == RESULT.as_row()
+    assert err == "modtok: error: incomplete: tasks/mt has no text in de\n"
+
+
+def test_a_table_for_a_person(here: Any, room: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    room("translation", "evaluate_mt", told(), Settings=settings, SHOTS=5)
+    monkeypatch.setattr("modtok_cli.cli.output._is_terminal", lambda stream: True)
+    monkeypatch.setenv("COLUMNS", "100")
+    status, out, err = here("eval", "mt")
+    assert (status, out) == (0, "")
+    assert "en-fr" in err
+    assert "27.0" in err
+    assert "26.0" in err
+
+
+def test_what_is_not_installed_is_named(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name: None if name == "sacrebleu" else object()
+    )
+    status, _, err = here("eval", "mt")
+    assert status == 2
+    assert "this needs sacrebleu, which is not installed; pip install 'modtok[eval]'" in err
+    with pytest.raises(UsageError, match="needs sacrebleu"):
+        evaluation_output.require_evaluation("torch", "sacrebleu")
+
+
+def test_compare(here: Any, workspace: Path) -> None:
+    for name, values in (("a.jsonl", [0, 1, 0]), ("b.jsonl", [1, 1, 1])):
+        rows = [example("arc", "en", str(i), {"acc": value}) for i, value in enumerate(values)]
+        write_examples(workspace / name, rows)
+    status, out, _ = here("eval", "compare", "a.jsonl", "b.jsonl", "--json")
+    row = json.loads(out)
+    assert status == 0
+    assert (row["metric"], row["n"], round(row["difference"], 1)) == ("acc", 3, 66.7)
+    assert row["signature"].startswith("compare|task:arc|lang:en|metric:acc|")
+    status, _, err = here("eval", "compare", "a.jsonl", "c.jsonl")
+    assert (status, err) == (1, "modtok: error: c.jsonl: cannot read: No such file or directory\n")
+    write_examples(workspace / "c.jsonl", rows[:2])
+    status, _, err = here("eval", "compare", "a.jsonl", "c.jsonl")
+    assert status == 1
+    assert "c.jsonl: has no example 2 of arc en" in err
+
+
+class Fetched:
+    rows = ({"task": "mt", "language": "fr", "examples": 1012, "shots": 997, "source": "flores"},)
+
+    def require_complete(self) -> None:
+        raise ModtokError("incomplete: sum fr: the hub does not give it")
+
+
+def test_fetch(here: Any, room: Any) -> None:
+    done = room("fetch", "fetch", Fetched(), TASKS=("mcq", "mt", "sum"))
+    status, out, err = here(
+        "eval", "fetch", "mt", "sum", "--langs", "fr,en", "-o", "there", "--force", "--json"
+    )
+    assert (status, json.loads(out)) == (1, Fetched.rows[0])
+    assert "incomplete: sum fr" in err
+    assert done.args == (["mt", "sum"], ["fr", "en"], Path("there"))
+    assert done.kwargs["force"] is True
+    status, _, err = here("eval", "fetch")
+    assert status == 2
+    assert "which languages?; name them: --langs en,fr" in err
+
+
+def test_fetch_takes_the_languages_of_the_tokenizer(
+    here: Any, room: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = room("fetch", "fetch", Fetched(), TASKS=("mcq", "mt", "sum"))
+    monkeypatch.setattr("modtok_cli.modular.directory.is_modular", lambda path: True)
+    monkeypatch.setattr(
+        "modtok_cli.modular.manifest.read_manifest",
+        lambda path: {"languages": [{"language": "en"}, {"language": "fi"}]},
+    )
+    assert here("eval", "fetch")[0] == 1
+    assert done.args == (("mcq", "mt", "sum"), ["en", "fi"], Path("tasks"))
+
+
+def test_fetch_without_network(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    from modtok_cli.evaluate import hub
+
+    hub.reachable.cache_clear()
+    try:
+        status, out, err = here("eval", "fetch", "mt", "--langs", "en,fr")
+    finally:
+        hub.reachable.cache_clear()
+    assert (status, out) == (1, "")
+    assert err.count("\n") == 1
+    assert "the hub cannot be reached; by hand, lay parallel text out as DIR/mt/dev" in err
