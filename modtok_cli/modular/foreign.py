@@ -123,12 +123,13 @@ class LibraryTokenizer(_Foreign):
         _check_prefix(document, where)
         with _in_library("cannot load it", where):
             self._inner = Tokenizer.from_buffer(data)
+        self._inner.encode_special_tokens = True
         self.size = int(self._inner.get_vocab_size())
         decoder = document.get("decoder") or {}
         self._byte_level = decoder.get("type") == "ByteLevel"
 
     def encode(self, text: str) -> Ids:
-        """Token ids; special tokens written in the text are recognised, as the library does."""
+        """Token ids; a special token that is written in the text is text."""
         utf8(text)
         with _in_library("cannot encode", self.name):
             return _as_ids(self._inner.encode(text, add_special_tokens=False).ids)

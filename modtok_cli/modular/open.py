@@ -32,8 +32,8 @@ def open_tokenizer(spec: str, *, stdin: BinaryIO | None = None) -> Tokenizer:
     - a tiktoken rank file; `FILE#o200k` names its pre-tokenizer (cl100k, o200k, r50k);
     - `-`: any of these files on standard input.
 
-    What a file is, its content tells, not its name. A special token in the text is plain
-    text to our encoder, while the library takes it for the token.
+    What a file is, its content tells, not its name. A special token that is written in a
+    text is plain text to all of them: what users write must not end a document.
 
     Raises:
         UsageError: there is no such file, or the directory has no such language.

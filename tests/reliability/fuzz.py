@@ -130,12 +130,13 @@ def main(number: int, samples: Path, first: int, count: int, seed: int) -> None:
             if form.mend:
                 form.mend(path)
             began = time.monotonic()
-            row = _try(form, path, index)
+            row = attempt(form, path, index)
             row["seconds"] = round(time.monotonic() - began, 3)
             out.write(json.dumps(row) + "\n")
 
 
-def _try(form: Format, path: Path, index: int) -> dict[str, object]:
+def attempt(form: Format, path: Path, index: int) -> dict[str, object]:
+    """What becomes of one damaged file: "loaded", "refused" with one line, or a "defect"."""
     from modtok_cli.base.errors import ModtokError
     from modtok_cli.cli.output import one_line
 

@@ -221,6 +221,7 @@ def _check_again(job: Job, place: Path, known: Reference, verdict: Verdict) -> N
     stray = paths_of(place) - known.paths
     if stray:
         verdict.wrong.append(f"again: left behind: {sorted(stray)[:3]}")
-    temporary = [path.name for path in (place / ".tmp").iterdir()]
+    found = (path.name for path in (place / ".tmp").iterdir())
+    temporary = [name for name in found if not name.startswith("torchinductor_")]  # a cache
     if temporary:
         verdict.wrong.append(f"temporary files left: {temporary[:3]}")

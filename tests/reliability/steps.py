@@ -1,6 +1,6 @@
 """kill -9 just before every single change that a command makes to files, one after the other.
 
-    python -m reliability.steps WORKSPACE LIMIT WORDS…
+    python -m reliability.steps WORKSPACE STRIDE WORDS…
 
 Not by the clock: an audit hook counts what is opened for writing, renamed, removed and made
 in the workspace, and at the n-th such event the process kills itself. Processes are forked
@@ -10,6 +10,7 @@ line for each kill, the last for the call that came through.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -79,7 +80,7 @@ def contents(place: Path) -> dict[str, str]:
     return found
 
 
-def main(base: Path, limit: int, words: list[str]) -> None:
+def main(base: Path, stride: int, words: list[str]) -> None:
     import modtok_cli.build.bpe_merge
     import modtok_cli.build.bpe_seq
     import modtok_cli.measure.report.report  # noqa: F401
@@ -95,9 +96,7 @@ def main(base: Path, limit: int, words: list[str]) -> None:
     place = fresh()
     status = call(0, place, words)
     whole = contents(place)
-    step = 0
-    while step < limit:
-        step += 1
+    for step in itertools.count(1, stride):
         place = fresh()
         ended = call(step, place, words)
         if ended != -signal.SIGKILL:
@@ -117,7 +116,7 @@ def main(base: Path, limit: int, words: list[str]) -> None:
             "left": sorted(after.keys() - whole.keys()),
         }
         print(json.dumps(row), flush=True)
-    print(json.dumps({"steps": step - 1, "status": status}), flush=True)
+    print(json.dumps({"step": step, "status": status}), flush=True)
 
 
 def hidden(name: str) -> bool:

@@ -86,6 +86,9 @@ JOBS = (
 # Commands that take an output and have no job here, and why.
 ELSEWHERE = {
     "eval fetch": "it needs the network; it writes through base.files like the others",
+    "eval mcq": "it writes --examples alone, by base.files.write_bytes when all is scored",
+    "eval mt": "as eval mcq",
+    "eval sum": "as eval mcq",
 }
 
 

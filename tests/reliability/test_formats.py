@@ -1,0 +1,240 @@
+"""Damaged files of every format: one line, or a file that can be used; never anything else.
+
+A few mutations of each here, a thousand by `benchmarks/fuzz.py`; then what was found.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+from pathlib import Path
+
+import orjson
+import pytest
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.progress import Silent
+from modtok_cli.base.records import from_json
+from modtok_cli.build.journal import Journal
+from modtok_cli.inference.slicefile import SliceFacts, read_facts
+from modtok_cli.measure.report.report import report
+from modtok_cli.measure.study.rows import StudyFile
+from modtok_cli.modular.foreign import LibraryTokenizer, open_ranks, open_tekken
+from modtok_cli.modular.open import open_bytes
+from modtok_cli.pretrain import checkpoint
+from modtok_cli.pretrain.config import Config, Settings, resolve
+from modtok_cli.pretrain.presets import Shape
+
+from . import formats, fuzz, samples
+from .formats import FORMATS, Format
+from .mutations import mutate, mutate_json
+
+# Their libraries may end the process: they are tried in children, by the benchmark.
+LIGHT = [form for form in FORMATS if form.needs == "light" and "foreign" not in form.name]
+TRIED = 12
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("sound")
+    samples.light_samples(root)
+    formats.SAMPLES = root
+    return root
+
+
+def test_damaged_files_of_every_format(
+    sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused = 0
+    for number, form in enumerate(LIGHT):
+        place = tmp_path / str(number)
+        data = (sound / form.file).read_bytes()
+        path = formats.place(form, sound, place)
+        path.write_bytes(data)
+        form.read(path)  # the sound one is read
+        for index in range(TRIED):
+            formats.place(form, sound, place)
+            path.write_bytes(fuzz.damaged(form, data, 1, index))
+            if form.mend:
+                form.mend(path)
+            row = fuzz.attempt(form, path, index)
+            assert row["end"] in ("refused", "loaded"), (form.name, index, row)
+            refused += row["end"] == "refused"
+    assert refused > len(LIGHT) * TRIED // 3  # the damage is real
+
+
+def test_mutations_are_the_same_everywhere() -> None:
+    form = Format("x", "x", lambda path: None)
+    first = [fuzz.damaged(form, b"some bytes of a file" * 9, 0, n) for n in range(50)]
+    assert first == [fuzz.damaged(form, b"some bytes of a file" * 9, 0, n) for n in range(50)]
+    assert len(set(first)) > 40
+    rng = random.Random(1)
+    for _ in range(200):
+        json.loads(
+            mutate_json(b'{"a": [1, {"b": null}], "c": "d"}', rng).decode("utf-8", "replace")
+        )
+    assert mutate(b"", rng)
+
+
+def test_values_of_records() -> None:
+    shape = {"layers": 2, "width": 64, "head_width": 8, "ffn": 96}
+    assert from_json(Shape, shape, "here") == Shape(2, 64, 8, 96)
+    for change, message in (
+        ({"layers": "2"}, "field 'shape.layers' is not a whole number"),
+        ({"layers": True}, "field 'shape.layers' is not a whole number"),
+        ({"layers": 1 << 70}, "field 'shape.layers' is out of range"),
+        ({"more": 1}, "field 'shape.more' is not known"),
+    ):
+        with pytest.raises(ModtokError, match=f"here: {message}"):
+            from_json(Shape, shape | change, "here", "shape.")
+    with pytest.raises(ModtokError, match="field 'ffn' is missing"):
+        from_json(Shape, dict.fromkeys(("layers", "width", "head_width"), 8), "here")
+    config = resolve(Settings(mix="en=0.5", langs=("en", "fi")), gpu=False)
+    again = orjson.loads(orjson.dumps(config.as_json()))
+    assert Config.from_json(again) == config
+    for name, value in (("p", float("nan")), ("mix", {"en": "x"}), ("langs", [1]), ("dtype", "x")):
+        with pytest.raises(ModtokError, match=f"field 'config.{name}"):
+            Config.from_json(again | {name: value})
+
+
+def test_a_merge_without_its_prefix_does_not_end_the_process(sound: Path) -> None:
+    """The library aborts on it; we refuse it before."""
+    document = json.loads((sound / "bpe.json").read_bytes())
+    document["model"]["continuing_subword_prefix"] = "é"
+    with pytest.raises(ModtokError, match=r"model.merges\[0\]': the second part does not begin"):
+        open_bytes(json.dumps(document).encode(), "x", "x.json")
+
+
+def test_panics_of_libraries_are_one_line(sound: Path) -> None:
+    document = json.loads((sound / "foreign.json").read_bytes())
+    model = {"type": "Unigram", "unk_id": None, "vocab": [["a", -1.0]], "byte_fallback": False}
+    data = json.dumps({**document, "model": model, "added_tokens": []}).encode()
+    with pytest.raises(ModtokError, match="the tokenizers library cannot"):
+        LibraryTokenizer("x", data, "x").encode("b")
+
+
+def test_ranks_out_of_range(sound: Path) -> None:
+    lines = (sound / "ranks.tiktoken").read_bytes().splitlines()
+    lines[3] = lines[3].split()[0] + b" 4294967296"
+    with pytest.raises(ModtokError, match="a rank is out of range"):
+        open_ranks("x", b"\n".join(lines), "x", None)
+    tekken = json.loads((sound / "tekken.json").read_bytes())
+    tekken["vocab"][300 - 44]["rank"] = 7
+    with pytest.raises(ModtokError, match="two tokens have one rank"):
+        open_tekken("x", b"", tekken, "x")
+    tekken["config"]["default_num_special_tokens"] = -3
+    with pytest.raises(ModtokError, match="control tokens"):
+        open_tekken("x", b"", tekken, "x")
+    assert base64.b64decode(lines[0].split()[0])
+
+
+def test_a_flipped_bit_in_a_journal_is_noticed(sound: Path, tmp_path: Path) -> None:
+    from modtok_cli.modular.tokenizer import ModularTokenizer
+
+    journal = Journal(tmp_path / "tok", {"k": 1})
+    learned = ModularTokenizer.load(sound / "bpe").learned()
+    journal.write(learned, {"lines": [1]}, {"en": b"{}"})
+    assert journal.read() is not None
+    for name in ("journal.json", "state.safetensors", "en.json"):
+        file = journal.directory / name
+        data = file.read_bytes()
+        file.write_bytes(data[:-2] + bytes([data[-2] ^ 4]) + data[-1:])
+        assert journal.read() is None, name
+        file.write_bytes(data)
+    assert journal.read() is not None
+
+
+def test_a_damaged_unit_of_a_study_is_made_again(tmp_path: Path) -> None:
+    study = StudyFile(tmp_path / "s.jsonl", "toy", {}, "modtok study toy")
+    study.resume(False, Silent())
+    study.add("a", [{"nsl": 1.25}])
+    study.add("b", [{"nsl": 1.5}])
+    text = study.partial.read_bytes()
+    study.partial.write_bytes(text.replace(b"1.5", b"1.7"))
+    again = StudyFile(tmp_path / "s.jsonl", "toy", {}, "modtok study toy")
+    again.resume(False, Silent())
+    assert again.has("a")
+    assert not again.has("b")
+    for line in (b"[1]\n", b"3\n", b'{"closes": [1]}\n'):
+        study.partial.write_bytes(text + line)
+        again.resume(False, Silent())
+        assert again.has("b")
+
+
+def test_wrong_values_in_rows_cost_their_section_only(sound: Path, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    results.mkdir()
+    good = (sound / "shown" / "results" / "nsl.jsonl").read_bytes()
+    (results / "good.jsonl").write_bytes(good)
+    for number, (field, value) in enumerate(
+        (("language", []), ("tokenizer", 0.5), ("nsl", "x"), ("tokens", {}))
+    ):
+        rows = [json.loads(line) | {field: value} for line in good.splitlines()]
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (results / f"bad{number}.jsonl").write_text(text)
+    progress = Silent()
+    sections = report(tmp_path, tmp_path / "page.html", progress=progress)
+    assert "Tokens against monolingual tokenizers" in [row["section"] for row in sections]
+    assert "not as modtok writes it" in progress.warnings[0]
+    assert all("\n" not in line for line in progress.warnings)
+
+
+def facts(**change: object) -> bytes:
+    document = {
+        "format": 1, "inputs": ["en"], "outputs": ["en"], "end_of_text": 0, "context": 32,
+        "dtype": "float32", "tied": False, "tokenizer": "ab", "signature": "cd", "run": "../r",
+        "step": 4, "ids": [0, 1, 1],
+        "shape": {"layers": 1, "width": 32, "head_width": 8, "ffn": 48, "rope_theta": 100_000},
+    } | change  # fmt: skip
+    return json.dumps(document).encode()
+
+
+def test_facts_of_a_slice_are_held_to_their_ranges(tmp_path: Path) -> None:
+    file = tmp_path / "modtok.json"
+    file.write_bytes(facts())
+    assert isinstance(read_facts(tmp_path), SliceFacts)
+    shape = json.loads(facts())["shape"]
+    for change, field in (
+        ({"dtype": "load"}, "dtype"),  # it is looked up in torch
+        ({"ids": [0, 1, -1]}, "ids"),
+        ({"end_of_text": 3}, "end_of_text"),
+        ({"shape": shape | {"layers": 10**9}}, "shape.layers"),
+        ({"shape": shape | {"head_width": 7}}, "shape.head_width"),
+        ({"row_of_in": [0, 9], "row_of_out": [0]}, "row_of_in"),
+    ):
+        file.write_bytes(facts(**change))
+        with pytest.raises(ModtokError, match=f"field '{field}' is not as modtok slice"):
+            read_facts(tmp_path)
+    for change in ({"ids": [10**30]}, {"ids": ["a"]}, {"inputs": "en"}, {"shape": []}):
+        file.write_bytes(facts(**change))
+        with pytest.raises(ModtokError, match="is not as modtok slice writes it"):
+            read_facts(tmp_path)
+
+
+def written(place: Path, **change: object) -> Path:
+    """A checkpoint as far as `check` looks."""
+    step = place / "step-00000004"
+    step.mkdir(parents=True, exist_ok=True)
+    (step / "shard-0-of-1.safetensors").write_bytes(b"weights")
+    size = {"bytes": 7, "crc": checkpoint._crc(step / "shard-0-of-1.safetensors")}
+    state = {"step": 4, "shards": 1, "files": {"shard-0-of-1.safetensors": size}, "lanes": {}}
+    (step / "state.json").write_bytes(orjson.dumps(state | change))
+    return step
+
+
+def test_the_state_of_a_checkpoint_is_checked(tmp_path: Path) -> None:
+    assert checkpoint.check(written(tmp_path))[0] == ""
+    sound = orjson.loads((written(tmp_path) / "state.json").read_bytes())
+    crc = checkpoint._state_crc(sound)
+    assert checkpoint.check(written(tmp_path, crc=crc))[0] == ""
+    for change in (
+        {"crc": crc, "lanes": {"0": {"en": [0, 1]}}},  # changed after it was written
+        {"step": "4"}, {"shards": 10**12}, {"files": {}},
+        {"files": {"shard-0-of-1.safetensors": 1}},
+        {"lanes": {"0": {"en": [0, -1]}}}, {"lanes": {"x": {}}}, {"lanes": 3},
+    ):  # fmt: skip
+        wrong, state = checkpoint.check(written(tmp_path, **change))
+        assert wrong.endswith("state.json: damaged or missing"), change
+        assert state is None

@@ -1,0 +1,145 @@
+"""kill -9 just before changes to files; no clock decides (see `steps`).
+
+`benchmarks/faults.py` kills at 200 random moments over all commands that write.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import SAMPLE
+
+from modtok_cli.base.files import atomic_directory, remove_directory, scratch_directory
+from modtok_cli.build.bpe_seq import bpe_seq
+from modtok_cli.cli.main import command_tree
+from modtok_cli.cli.tree import nodes
+
+from .writing import ELSEWHERE, JOBS
+
+TESTS = Path(__file__).parents[1]
+OUTPUTS = {"output", "plot", "runs", "examples"}
+
+
+def test_every_command_that_writes_is_killed_by_the_benchmark() -> None:
+    writing = {
+        " ".join(node.path)
+        for node in nodes(command_tree())
+        if not node.is_group and OUTPUTS & {line.name for line in node.lines}
+    }
+    known = {job.command for job in JOBS} | ELSEWHERE.keys()
+    assert writing - known == set()
+    assert known - writing == set()
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("killed") / "base"
+    (root / "data").mkdir(parents=True)
+    for language in ("en", "fi"):
+        shutil.copy(SAMPLE / "data" / f"{language}.jsonl", root / "data")
+    bpe_seq(["en"], data=root / "data", output=root / "tokenizer", k=300, references=False)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("stride", "words"),
+    [
+        (4, "bpe-seq --langs en,fi -k 320 --force --threads 1"),
+        (1, "extract --langs en -o en.json"),
+        (2, "corpus count --langs en -o tables --threads 1"),
+    ],
+)
+def test_killed_at_a_change(base: Path, stride: int, words: str) -> None:
+    """The older tokenizer, or the new one, and the same call then does its work."""
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)])}
+    command = [sys.executable, "-m", "reliability.steps", str(base), str(stride), *words.split()]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+    *rows, last = map(json.loads, done.stdout.splitlines())
+    assert done.returncode == 0, done.stderr
+    assert last["status"] == 0
+    assert rows
+    for row in rows:
+        assert row["between"] == [], row
+        assert row["again"] in (0, 2), row  # 2: it was done, and says so
+        assert row["same"], row
+        assert row["left"] == [], row
+        assert row["again"] == 0 or row["state"] == "new", row
+
+
+def _reaped() -> int:
+    """Number of a process that is no more."""
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    return child.pid
+
+
+def test_an_older_output_that_was_moved_away_comes_back(tmp_path: Path) -> None:
+    """Where two entries cannot change places in one step there is a moment without either."""
+    old = tmp_path / f".tok.partial-old-{_reaped()}"
+    old.mkdir()
+    (old / "manifest.json").write_text("old")
+    with pytest.raises(RuntimeError), atomic_directory(tmp_path / "tok"):
+        raise RuntimeError
+    assert (tmp_path / "tok" / "manifest.json").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["tok"]
+
+
+def test_replacing_without_the_kernels_help(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("modtok_cli.base.files._exchange", lambda one, other: False)
+    for text in ("old", "new"):
+        with atomic_directory(tmp_path / "tok") as beside:
+            (beside / "file").write_text(text)
+    assert (tmp_path / "tok" / "file").read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["tok"]
+
+
+def test_a_directory_goes_as_a_whole(tmp_path: Path) -> None:
+    target = tmp_path / "elsewhere"
+    target.mkdir()
+    (target / "kept").write_text("x")
+    (tmp_path / "run").symlink_to(target)
+    remove_directory(tmp_path / "run")
+    assert [path.name for path in tmp_path.iterdir()] == ["elsewhere"]
+    remove_directory(target)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_temporary_directories_of_killed_runs_are_cleared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("modtok_cli.base.files.gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / f"modtok-{_reaped()}-abc").mkdir()
+    mine = tmp_path / f"modtok-{os.getpid()}-other"
+    mine.mkdir()
+    with scratch_directory() as place:
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted([mine.name, place.name])
+    assert list(tmp_path.iterdir()) == [mine]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="by the kernel of Linux")
+def test_the_trainer_ends_with_its_parent(tmp_path: Path) -> None:
+    """kill -9 of a command must not leave hours of training behind."""
+    text = (
+        "import os, sys, time; from modtok_cli.base.processes import die_with_parent\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    die_with_parent(); os.write(1, b'ready'); time.sleep(600)\n"
+        "os.waitpid(child, 0)\n"
+    )
+    env = os.environ | {"PYTHONPATH": str(TESTS.parent)}
+    parent = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, env=env)
+    assert parent.stdout is not None
+    assert parent.stdout.read(5) == b"ready"
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    assert parent.stdout.read() == b""  # the pipe closes when the child is gone, not before
