@@ -1,0 +1,258 @@
+"""lm-eval's own kinds of task by name, and rows of the hub's datasets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import SAMPLE
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.evaluate import hub
+from modtok_cli.evaluate.lm import ModtokLM, options_of
+from modtok_cli.evaluate.mcq import Settings, evaluate_mcq
+from modtok_cli.evaluate.suites import suites
+from modtok_cli.inference.model import load
+
+from .asking import by_hand
+
+DOCS = [
+    {"text": "Notre bibliothèque a commencé par une caisse.", "word": "caisse"},
+    {"text": "Le marché ouvre à l’arrivée de la charrette.", "word": "charrette"},
+]
+KINDS = {
+    "choice": """output_type: multiple_choice
+doc_to_text: "{{text}}"
+doc_to_target: 0
+doc_to_choice: "{{[word, 'marché']}}"
+""",
+    "whole": """output_type: loglikelihood_rolling
+doc_to_text: ""
+doc_to_target: "{{text}}"
+metric_list: [{metric: bits_per_byte}]
+""",
+    "write": """output_type: generate_until
+doc_to_text: "{{text}}"
+doc_to_target: "{{word}}"
+generation_kwargs: {until: ["."], max_gen_toks: 4, do_sample: false}
+metric_list: [{metric: exact_match, aggregation: mean, higher_is_better: true}]
+""",
+}
+
+
+@pytest.fixture
+def include(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    import datasets
+
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    folder = tmp_path / "tasks of lm-eval"
+    folder.mkdir()
+    file = folder / "docs.jsonl"
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in DOCS))
+    for name, body in KINDS.items():
+        (folder / f"{name}.yaml").write_text(
+            f"task: {name}_fr\ndataset_path: json\ntest_split: test\n"
+            f'dataset_kwargs: {{data_files: {{test: "{file}"}}}}\n{body}'
+        )
+    return folder
+
+
+def test_tasks_of_lm_eval_by_name(few_steps: Path, include: Path) -> None:
+    names = tuple(f"{name}_fr" for name in KINDS)
+    settings = Settings(tasks=names, infer="full-lang")
+    found = evaluate_mcq(few_steps, ["fr"], include=include, settings=settings)
+    by_metric = {(result.task, result.metric): result for result in found.results}
+    assert set(by_metric) == {
+        ("choice_fr", "acc"),
+        ("choice_fr", "acc_norm"),
+        ("whole_fr", "bits_per_byte"),
+        ("write_fr", "exact_match"),
+    }
+    model = load(few_steps, "full", ["fr"])
+    right = [
+        by_hand(model, row["text"], f" {row['word']}") > by_hand(model, row["text"], " marché")
+        for row in DOCS
+    ]
+    result = by_metric["choice_fr", "acc"]
+    assert (result.value, result.n, result.language) == (50 * sum(right), 2, "fr")
+    assert result.low is not None
+    nats = sum(by_hand(load(few_steps, ["fr"]), "", row["text"]) for row in DOCS)
+    size = sum(len(row["text"].encode()) for row in DOCS)
+    bits = by_metric["whole_fr", "bits_per_byte"]
+    assert bits.value == pytest.approx(-nats / size / 0.6931471805599453, rel=1e-4)
+    assert bits.low is None
+    assert len(found.examples) == 6
+    assert "infer:full-lang:full>fr" in result.signature
+
+
+def test_its_language_must_be_known(few_steps: Path, include: Path) -> None:
+    settings = Settings(tasks=("choice_fr",))
+    with pytest.raises(UsageError, match="the language of 'choice_fr' is not known"):
+        evaluate_mcq(few_steps, include=include, settings=settings)
+    whole = Settings(tasks=("choice_fr",), infer="full", limit=1)
+    found = evaluate_mcq(few_steps, include=include, settings=whole)
+    assert {(result.language, result.n) for result in found.results} == {("full", 1)}
+
+
+def test_a_task_that_cannot_be_loaded(few_steps: Path, include: Path) -> None:
+    (include / "docs.jsonl").unlink()
+    with pytest.raises(ModtokError, match="lm-eval cannot load choice_fr"):
+        evaluate_mcq(few_steps, ["fr"], include=include, settings=Settings(tasks=("choice_fr",)))
+
+
+def test_an_unknown_task(few_steps: Path, include: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """lm-eval's whole index, which takes 14 s, is not read here."""
+    import lm_eval.tasks
+
+    manager = lm_eval.tasks.TaskManager
+
+    def small(**settings: Any) -> Any:
+        return manager(**{**settings, "include_defaults": False})
+
+    monkeypatch.setattr(lm_eval.tasks, "TaskManager", small)
+    with pytest.raises(UsageError, match="no task is called 'chance'"):
+        evaluate_mcq(few_steps, ["fr"], include=include, settings=Settings(tasks=("chance",)))
+
+
+def test_windows_predict_each_token_once_and_look_back_as_far_as_they_can(
+    few_steps: Path,
+) -> None:
+    model = load(few_steps, ["en"])
+    lm = ModtokLM(model)
+    ids = model.encode_out((SAMPLE / "parallel" / "en.txt").read_text("utf-8"))[:500]
+    rows = model.vocabularies.row_of_out[ids].tolist()
+    windows = lm._windows(ids)
+    assert [token for _, tail in windows for token in tail] == ids
+    assert windows[0][0] == [model.end_of_text]
+    ends = 0
+    for context, tail in windows[1:]:
+        ends += model.context
+        assert list(context) == rows[:ends][-len(context) :]
+        assert len(context) + len(tail) == model.context + 1
+    assert lm._windows([]) == []
+
+
+def test_options() -> None:
+    greedy = options_of({"until": "\n\n", "temperature": 0.7, "max_gen_toks": 9})
+    assert (greedy.temperature, greedy.stop, greedy.most) == (0.0, ("\n\n",), 9)
+    drawn = options_of({"do_sample": True, "temperature": 0.7, "top_p": 0.9})
+    assert (drawn.temperature, drawn.top_p, drawn.stop, drawn.most) == (0.7, 0.9, (), 256)
+
+
+ARC = {
+    "id": "q7",
+    "question": " Why? ",
+    "choices": {"text": ["so", "no"], "label": ["A", "B"]},
+    "answerKey": "B",
+}
+ROWS = {
+    "arc_easy": (ARC, {"id": "q7", "question": "Why?", "choices": ["so", "no"], "answer": 1}),
+    "csqa": (ARC, {"question": "Why?", "answer": 1}),
+    "hellaswag": (
+        {
+            "activity_label": "Knitting",
+            "ctx_a": "[header] How to knit [title] Take wool.",
+            "ctx_b": "she",
+            "endings": ["knits  a hat.", "[step] sleeps."],
+            "label": "1",
+        },
+        {
+            "question": "Knitting: How to knit. Take wool. She",
+            "choices": ["knits a hat.", "sleeps."],
+            "answer": 1,
+        },
+    ),
+    "mmlu": (
+        {"question": "1?", "choices": ["a", "b"], "answer": 1, "id": "anatomy/test/3"},
+        {"question": "1?", "answer": 1, "group": "anatomy"},
+    ),
+    "piqa": (
+        {"goal": "Open", "sol1": "pull", "sol2": "push", "label": 0},
+        {"question": "Open", "choices": ["pull", "push"], "answer": 0},
+    ),
+    "siqa": (
+        {
+            "context": "Jo ran.",
+            "question": "Why?",
+            "answerA": "a",
+            "answerB": "b",
+            "answerC": "c",
+            "label": "3",
+        },
+        {"context": "Jo ran.", "question": "Why?", "choices": ["a", "b", "c"], "answer": 2},
+    ),
+    "belebele": (
+        {
+            "flores_passage": "It rained. ",
+            "question": "What?",
+            **{f"mc_answer{number}": str(number) for number in range(1, 5)},
+            "correct_answer_num": "2",
+        },
+        {
+            "context": "It rained.",
+            "question": "What?",
+            "choices": ["1", "2", "3", "4"],
+            "answer": 1,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("task", ROWS)
+def test_rows_of_the_hub(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a row without a right answer is left out, and said."""
+    row, expected = ROWS[task]
+    source = suites()[task].source("en")
+    assert source is not None
+    without = {**row, "label": "", "answerKey": "", "answer": None, "correct_answer_num": ""}
+    asked: list[str] = []
+
+    def loaded(_: Any, code: str, split: str, place: str) -> list[Any]:
+        asked.append(f"{code} {split}")
+        return [row, without]
+
+    monkeypatch.setattr(hub, "_load", loaded)
+    found, shown = hub.fetch(source, "en")
+    assert len(found) == 1
+    assert expected.items() <= found[0].as_row().items()
+    assert len(shown) == (1 if source.train else 0)
+    assert asked == [
+        f"{source.languages['en']} {split}" for split in (source.test, source.train) if split
+    ]
+
+
+def test_questions_from_the_hub_are_asked(few_steps: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hub here is a stand-in that knows one suite."""
+
+    def loaded(source: Any, code: str, split: str, place: str) -> list[Any]:
+        if source.dataset != "openGPT-X/arcx" or "easy" not in source.files:
+            raise ModtokError("the hub does not give it (404)", where=place)
+        return [{**ARC, "question": f"{code} {split} {number}?"} for number in range(6)]
+
+    monkeypatch.setattr(hub, "_load", loaded)
+    monkeypatch.setattr(hub, "reachable", lambda: True)
+    found = evaluate_mcq(few_steps, ["fr"], settings=Settings(limit=4))
+    assert [(result.task, result.n, result.shots) for result in found.results] == [
+        ("arc_easy", 4, 5)
+    ]
+    assert found.examples[0]["question"] == "FR test 0?"
+    assert len(found.skipped) == 4  # the other suites in French
+    assert "404" in found.skipped[0]
+
+
+def test_offline_by_the_hubs_own_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    hub.reachable.cache_clear()
+    monkeypatch.setenv("HTTPS_PROXY", "http://localhost:9")
+    assert not hub.reachable()
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    monkeypatch.delenv("HF_DATASETS_OFFLINE")
+    hub.reachable.cache_clear()
+    assert hub.reachable()  # behind a proxy it is tried
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")  # nobody listens there
+    hub.reachable.cache_clear()
+    assert not hub.reachable()
+    hub.reachable.cache_clear()

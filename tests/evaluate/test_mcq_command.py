@@ -1,0 +1,148 @@
+"""`modtok eval mcq` as typed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from support import SAMPLE
+
+from modtok_cli.cli import output
+from modtok_cli.cli.commands.eval_mcq import pivot
+from modtok_cli.cli.main import command_tree
+from modtok_cli.cli.run import run
+from modtok_cli.evaluate.mcq import evaluate_mcq
+
+TASKS = SAMPLE / "tasks"
+
+
+@pytest.fixture
+def workspace(few_steps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """runs/latest and tasks/, as the demo has them."""
+    root = few_steps.parent.parent
+    for name in ("runs", "tokenizer"):
+        (tmp_path / name).symlink_to(root / name)
+    shutil.copytree(TASKS / "mcq", tmp_path / "tasks" / "mcq")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def modtok(*words: str) -> int:
+    return run(command_tree(), ["eval", "mcq", *words])
+
+
+def rows_of(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_the_latest_run_in_every_language_it_has(
+    workspace: Path, few_steps: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert modtok("-q") == 0
+    rows = rows_of(capsys)
+    assert [(row["language"], row["task"]) for row in rows] == [
+        (language, task)
+        for language in ("el", "en", "fi", "fr")
+        for task in ("endings", "facts", "mean")
+    ]
+    assert {row["infer"] for row in rows} == {"lang"}
+    found = evaluate_mcq(few_steps, data=TASKS)
+    assert [row["value"] for row in rows] == [result.value for result in found.results]
+    assert str(rows[0]["signature"]).startswith("endings|lang:el|data:")
+
+
+def test_options(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tokenizer = (workspace / "tokenizer").resolve()
+    words = "--langs en,fi --tasks facts --infer full-lang --shots 1 --limit 4 --batch 3 --json"
+    more = f"--run runs/it --step 12 --numbers float32 --examples kept/rows.jsonl --data {TASKS}"
+    assert modtok(*words.split(), *more.split(), "--modular", str(tokenizer)) == 0
+    rows = rows_of(capsys)
+    assert [(row["language"], row["n"], row["shots"]) for row in rows] == [
+        ("en", 4, 1),
+        ("fi", 4, 1),
+    ]
+    kept = [json.loads(line) for line in (workspace / "kept" / "rows.jsonl").open()]
+    assert [row["id"] for row in kept[:2]] == ["facts-en-04", "facts-en-05"]
+    assert sum(row["scores"]["acc_pmi"] for row in kept[:4]) / 4 * 100 == rows[0]["value"]
+
+
+def test_languages_without_questions_end_in_1(
+    workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(workspace / "tasks", "other")
+    for path in Path("other").rglob("f[ir].jsonl"):
+        path.unlink()
+    assert modtok("--langs", "en,fi,fr", "--data", "other") == 1
+    said = capsys.readouterr()
+    assert [json.loads(line)["language"] for line in said.out.splitlines()] == ["en"] * 3
+    assert "incomplete: " in said.err
+    assert "endings has no questions in fi,fr" in said.err.replace("\n", " ")
+
+
+def test_a_slice_is_asked_as_it_was_cut(
+    workspace: Path, few_steps: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from modtok_cli.inference.slice import slice_model
+
+    slice_model(few_steps, ["fr"], output=workspace / "fr")
+    assert modtok("--run", "fr") == 0
+    rows = rows_of(capsys)
+    assert {(row["language"], row["infer"]) for row in rows} == {("fr", "slice")}
+    assert modtok("--langs", "fr") == 0
+    assert [row["value"] for row in rows_of(capsys)] == [row["value"] for row in rows]
+    assert modtok("--run", "fr", "--infer", "full") == 2
+
+
+def test_what_is_wrong_is_said_in_a_line(
+    workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert modtok("--data", "nowhere") == 2
+    assert modtok("--tasks", "facts,,endings") == 2
+    assert modtok("--infer", "tgt") == 2
+    assert modtok("--include", "nowhere", "--tasks", "mine", "--langs", "fr,en") == 2
+    shutil.rmtree(workspace / "tasks")
+    assert modtok() == 1  # no files and no network
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 5
+    assert all(line.startswith("modtok: error: ") for line in said)
+    assert "DIR/mcq/<task>/<lang>.jsonl" in said[-1]
+
+
+def test_the_table_is_languages_by_tasks(few_steps: Path) -> None:
+    found = evaluate_mcq(few_steps, ["en", "fr"], data=TASKS)
+    lines, columns = pivot(found.results)
+    assert [column.heading for column in columns] == ["lang", "endings", "facts", "mean"]
+    assert [line["language"] for line in lines] == ["en", "fr", "guessing"]
+    assert lines[-1] == {
+        "language": "guessing", "endings": "25.0", "facts": "33.3", "mean": "29.2"
+    }  # fmt: skip
+    result = found.results[0]
+    assert result.low is not None
+    assert result.high is not None
+    half = (result.high - result.low) / 2
+    assert lines[0]["endings"] == f"{result.value:.1f} ±{half:.1f}"
+
+
+def test_a_person_sees_one_table_and_a_signature(
+    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "_is_terminal", lambda stream: True)
+    monkeypatch.setenv("COLUMNS", "200")
+    assert modtok("--langs", "fr") == 0
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("guessing") == 1
+    assert "endings|lang:fr|" in said.err
+
+
+def test_the_extra_is_asked_for(
+    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from importlib import util
+
+    there = util.find_spec
+    monkeypatch.setattr(util, "find_spec", lambda name: None if name == "lm_eval" else there(name))
+    assert modtok() == 2
+    assert "pip install 'modtok[eval]'" in capsys.readouterr().err

@@ -1,0 +1,75 @@
+"""Inference vocabularies by name, for a language and for a pair."""
+
+from __future__ import annotations
+
+import pytest
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.evaluate.modes import Infer, infer_vocabularies, needs_pair
+
+RUN = ["el", "en", "fr"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ("lang", Infer(("fr",))),
+        ("full", Infer("full")),
+        ("full-lang", Infer("full", ("fr",))),
+        ("fr,en", Infer(("en", "fr"))),
+        ("el", Infer(("el",))),
+    ],
+)
+def test_of_a_language(mode: str, expected: Infer) -> None:
+    assert infer_vocabularies(mode, RUN, language="fr") == expected
+    assert not needs_pair(mode)
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected", "name"),
+    [
+        ("lang", Infer(("en", "fr")), "en,fr"),
+        ("full", Infer("full"), "full"),
+        ("full-lang", Infer("full", ("en",)), "full>en"),
+        ("src", Infer(("fr",)), "fr"),
+        ("tgt", Infer(("en",)), "en"),
+        ("src+tgt", Infer(("en", "fr")), "en,fr"),
+        ("src|tgt", Infer(("fr",), ("en",), crossed=True), "fr|en"),
+        ("el,en", Infer(("el", "en")), "el,en"),
+    ],
+)
+def test_of_a_pair(mode: str, expected: Infer, name: str) -> None:
+    found = infer_vocabularies(mode, RUN, pair=("fr", "en"))
+    assert found == expected
+    assert str(found) == name
+
+
+def test_a_pair_of_one_language_is_not_crossed() -> None:
+    assert infer_vocabularies("src|tgt", RUN, pair=("fr", "fr")) == Infer(("fr",))
+
+
+@pytest.mark.parametrize("mode", ["src", "tgt", "src+tgt", "src|tgt"])
+def test_modes_of_pairs(mode: str) -> None:
+    assert needs_pair(mode)
+    with pytest.raises(UsageError, match="needs a source and a target language"):
+        infer_vocabularies(mode, RUN, language="fr")
+
+
+@pytest.mark.parametrize(
+    ("mode", "what"),
+    [
+        ("all", "'all' is no inference vocabulary: the model has el,en,fr"),
+        ("en,xx", "'xx' unknown"),
+        ("en,,fr", "'' unknown"),
+        ("", "'' is no inference vocabulary"),
+    ],
+)
+def test_what_is_no_mode(mode: str, what: str) -> None:
+    with pytest.raises(UsageError, match=what):
+        infer_vocabularies(mode, RUN, language="fr")
+
+
+def test_a_language_that_the_run_has_not() -> None:
+    with pytest.raises(UsageError, match="'sw' unknown"):
+        infer_vocabularies("lang", RUN, language="sw")
+    assert infer_vocabularies("full", RUN, language="sw") == Infer("full")
