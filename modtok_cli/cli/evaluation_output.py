@@ -90,11 +90,10 @@ def emit_evaluation(
         ModtokError: something was skipped (after everything else is written).
     """
     rows = [result.as_row() for result in evaluation.results]
-    if examples is not None:
+    if rows:
+        emit_rows(rows, COLUMNS, title=title, json=json, caption=str(rows[0]["signature"]))
+    if examples is not None:  # after the numbers, which a full disk must not take along
         from modtok_cli.evaluate.results import write_examples
 
         write_examples(examples, evaluation.examples)
-    signatures = "\n".join(str(row["signature"]) for row in rows[:1])
-    if rows:
-        emit_rows(rows, COLUMNS, title=title, json=json, caption=signatures or None)
     evaluation.require_complete()
