@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modtok_cli.evaluate.rouge import METRICS, common_subsequence, scores, words
@@ -49,6 +49,7 @@ ascii_texts = st.lists(
 ).map(" ".join) | st.text(string.printable, max_size=40)
 
 
+@settings(deadline=None)
 @given(ascii_texts, ascii_texts)
 def test_ascii_is_what_the_usual_package_says(reference: str, output: str) -> None:
     assert scores(reference, output) == pytest.approx(package(reference, output), abs=1e-12)
@@ -91,11 +92,13 @@ def plain(a: list[str], b: list[str]) -> int:
 short = st.lists(st.sampled_from("abcd"), max_size=80)
 
 
+@settings(deadline=None)
 @given(short, short)
 def test_the_longest_common_subsequence_is_that_of_the_table(a: list[str], b: list[str]) -> None:
     assert common_subsequence(a, b) == plain(a, b)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_scores_are_shares_and_symmetric(a: str, b: str) -> None:
     found = scores(a, b)
