@@ -206,6 +206,19 @@ def tasked(place: Path) -> None:
     (place / "news.tsv").write_text("\n".join(lines[:9]) + "\n", encoding="utf-8")
 
 
+def asked(place: Path) -> None:
+    """A run that reads questions, its slice, and questions under the names of suites."""
+    must("pretrain", "--sampling", "sub:2", "--seq-length", "128")
+    must("slice", "runs/latest", "--langs", "fr,en", "-o", "fr-en/")
+    for ours, suite in (("facts", "arc_easy"), ("endings", "hellaswag")):
+        folder = place / "tasks" / "mcq" / suite
+        folder.mkdir(parents=True)
+        for name in LANGUAGES:
+            rows = SAMPLE / "tasks" / "mcq" / ours / f"{name}.jsonl"
+            shutil.copy(rows, folder)
+            shutil.copy(rows, folder / f"{name}.train.jsonl")  # enough of them for 5 shots
+
+
 SETUP = {
     ("corpus", "build"): judged,
     ("corpus", "train-quality"): crawl,
@@ -218,6 +231,7 @@ SETUP = {
     ("export",): trained,
     ("memory",): trained,
     ("latency",): trained,
+    ("eval", "mcq"): asked,
     ("eval", "mt"): tasked,
     ("eval", "sum"): tasked,
     ("eval", "compare"): tasked,
