@@ -311,6 +311,7 @@ def test_runs_evaluations_and_texts(tmp_path: Path) -> None:
 
 def test_translations_are_named_by_their_pairs() -> None:
     rows = [
+        {"task": "mean", "language": "fi", "infer": "src|tgt"},
         {"task": "mt", "language": "en-fi", "infer": "src|tgt"},
         {"task": "sum", "language": "fi", "infer": "src|tgt"},
     ]

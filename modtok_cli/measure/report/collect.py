@@ -167,7 +167,7 @@ def command_of(kind: str, rows: Sequence[Row]) -> str:
 
 def _evaluation_command(rows: Sequence[Row]) -> str:
     """`modtok eval mt|sum|mcq`, by the tasks and inference vocabularies of the rows."""
-    tasks = list(dict.fromkeys(str(row["task"]) for row in rows))
+    tasks = list(dict.fromkeys(str(row["task"]) for row in rows if row["task"] != "mean"))
     languages = ",".join(dict.fromkeys(str(row["language"]) for row in rows))
     commands = []
     for name in ("mt", "sum"):

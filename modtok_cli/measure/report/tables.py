@@ -49,6 +49,15 @@ def number(value: float | None) -> str:
     return "–" if value is None else f"{int(value):,}"
 
 
+def size(value: int) -> str:
+    """Bytes, in MB or for little text in kB.
+
+    >>> size(12_345_678), size(9_500)
+    ('12.3 MB', '9.5 kB')
+    """
+    return f"{value / 1e6:.1f} MB" if value >= 1e5 else f"{value / 1e3:.1f} kB"
+
+
 def percent(value: float | None) -> str:
     """A share as a percentage."""
     return "–" if value is None else f"{100 * value:.2f}"
@@ -291,7 +300,7 @@ def tokenizer_table(tokenizer: ModularTokenizer) -> Table:
                 number(mine.sum()),
                 number((mine & (owners == 1)).sum()),
                 percent(float((mine & (owners > 1)).sum() / mine.sum())),
-                "–" if corpus is None else f"{corpus.bytes / 1e6:.1f} MB",
+                "–" if corpus is None else size(corpus.bytes),
             ]
         )
     headings = ["language", "tokens", "its alone", "shared %", "learned from"]
