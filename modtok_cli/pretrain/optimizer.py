@@ -1,7 +1,7 @@
 """AdamW for the backbone, on float32 master weights; and clipping over everything.
 
 On GPUs it is Megatron's own optimizer. That one insists on a GPU, so on a CPU it is
-torch's; both do the same to rounding (`tests/pretrain/test_megatron_adamw.py`).
+torch's; both do the same to the last bit (`tests/pretrain/test_megatron_adamw.py`).
 """
 
 from __future__ import annotations

@@ -23,12 +23,7 @@ from .test_model import SHAPE, micros
 from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
 
 STEPS = 25
-# AdamW with its operations in another order, which shows in the last bits of float32. With
-# bfloat16 such a bit turns over the rounding of a weight now and then, and 25 steps carry
-# that on: what may differ then is a share of the whole tensor's norm.
 EXACT = {"atol": 0.0, "rtol": 0.0}
-CLOSE = {"atol": 1e-6, "rtol": 1e-6}
-SHARE = {torch.float32: 1e-5, torch.bfloat16: 5e-2}
 
 
 def as_told(megatron: bool) -> AbstractContextManager[None]:
@@ -49,23 +44,21 @@ def trained(
         return losses, norms, model
 
 
-def near(one: Model, other: Model, share: float) -> None:
-    for name in one.backbone.parameters:
-        for part, tensor in one.optimizer.state(name).items():
-            difference = other.optimizer.state(name)[part] - tensor
-            assert difference.norm() <= share * tensor.norm(), (name, part)
-    for name, table in one.tables.items():
-        difference = other.tables[name].weight - table.weight
-        assert difference.norm() <= share * table.weight.norm(), name
-
-
-def same(one: Model, other: Model, **tolerance: float) -> None:
+def same(one: Model, other: Model) -> None:
+    """On a CPU to the last bit; on a GPU it may be Transformer Engine's Adam that updates."""
+    exact = one.ranks.device.type == "cpu"
     assert one.backbone.parameters.keys() == other.backbone.parameters.keys()
+    pairs = [(one.tables[name].weight, other.tables[name].weight) for name in one.tables]
     for name, parameter in one.backbone.parameters.items():
-        torch.testing.assert_close(parameter, other.backbone.parameters[name], **tolerance)
-        for part, tensor in one.optimizer.state(name).items():
-            assert tensor.dtype == torch.float32
-            torch.testing.assert_close(tensor, other.optimizer.state(name)[part], **tolerance)
+        pairs.append((parameter, other.backbone.parameters[name]))
+        state = one.optimizer.state(name)
+        assert {tensor.dtype for tensor in state.values()} == {torch.float32}
+        pairs += [(tensor, other.optimizer.state(name)[part]) for part, tensor in state.items()]
+    for tensor, also in pairs:
+        if exact:
+            torch.testing.assert_close(tensor, also, **EXACT)
+        else:
+            assert (tensor - also).norm() <= 0.05 * tensor.norm()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -78,13 +71,11 @@ def test_it_trains_as_torch_does(
     found, also, model = trained(
         batches, subsets.size, dtype, megatron=True, distributed=distributed
     )
-    exact = dtype == torch.float32
-    assert found == pytest.approx(expected, rel=1e-6 if exact else 1e-3)
-    assert also == pytest.approx(norms, rel=1e-5 if exact else 1e-1)
+    exact = model.ranks.device.type == "cpu"
+    assert found == pytest.approx(expected, abs=0, rel=0 if exact else 1e-3)
+    assert also == pytest.approx(norms, abs=0, rel=0 if exact else 1e-1)
     assert max(norms) > 1  # some were clipped, by the norm over the rows too
-    near(plain, model, SHARE[dtype])
-    if exact:
-        same(plain, model, **CLOSE)
+    same(plain, model)
 
 
 def test_norms_are_not_decayed(subsets: Subsets, stores) -> None:
@@ -127,12 +118,10 @@ def test_one_goes_on_from_the_others_checkpoint(
         found = checkpoint.newest(tmp_path, SILENT)
         assert found is not None
         checkpoint.load(*found, resumed)
-        same(model, resumed, **EXACT)
+        same(model, resumed)
         for step, batch in enumerate(batches[5:], 6):
             resumed.step(batch, 3e-3 * step / 10)
-    if (before == "torch") == (after == "torch"):
-        same(unbroken, resumed, **EXACT)
-    near(unbroken, resumed, SHARE[torch.bfloat16])
+    same(unbroken, resumed)
 
 
 def test_a_step_that_is_not_finite_changes_nothing(subsets: Subsets, stores) -> None:
