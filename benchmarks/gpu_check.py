@@ -36,10 +36,22 @@ TESTS = (
     "test_megatron.py",
     "test_megatron_adamw.py",
     "test_run.py",
+    "test_offload.py",
+    "test_offload_run.py",
 )
 SIZES = ("0.5b", "1b", "2.5b")
 # Part → the most seconds it may take.
-PARTS = {"machine": 60, "tests": 200, "0.5b": 120, "1b": 120, "2.5b": 200, "run": 180}
+PARTS = {
+    "machine": 60,
+    "tests": 200,
+    "0.5b": 120,
+    "1b": 120,
+    "2.5b": 200,
+    "run": 180,
+    "offload": 240,
+}
+# Bar: a step with rows in host memory against one with resident rows, at sub:5.
+OFFLOADED = 1.05
 PACKAGES = ("torch", "triton", "megatron-core", "transformer-engine", "flash-attn", "numpy")
 
 
@@ -106,6 +118,30 @@ def timings(size: str, options: argparse.Namespace, limit: float) -> Iterator[di
             yield json.loads(line)
     if status:
         raise Failed(f"exit status {status}: {last_lines(text)}")
+
+
+def offload(options: argparse.Namespace, limit: float) -> Iterator[dict[str, Any]]:
+    """Rows in host memory: the trip alone, steps with it and without, a profiler's trace."""
+    began = time.monotonic()
+    benchmark = [sys.executable, str(ROOT / "benchmarks" / "offload.py")]
+    shape = ["--models", "1b", "--micros", "8", "--rows", "2", "--length", "4096"]
+    runs = [["trip"], ["step", *shape, "--turns", "6"], ["trace", *shape, "--turns", "4"]]
+    if options.cpu:
+        small = ["--models", "1b", "--scale", "0.0005", "--layers", "1", "--turns", "1"]
+        runs = [[name, *small, "--length", "16"] for name in ("trip", "step")]
+    ratios = []
+    for arguments in runs:
+        left = limit - (time.monotonic() - began)
+        status, text = run([*benchmark, *arguments], options, left)
+        for line in text.splitlines():
+            if line.startswith("{"):
+                yield (row := json.loads(line))
+                if row.get("variant") == "offload, delay 1" and row["K"] == 6:
+                    ratios.append(row["against_resident"])
+        if status:
+            raise Failed(f"{arguments[0]}: exit status {status}: {last_lines(text)}")
+    if not options.cpu and max(ratios) > OFFLOADED:
+        raise Failed(f"a step takes {max(ratios)} times a resident one, the bar is {OFFLOADED}")
 
 
 def whole_run(options: argparse.Namespace, limit: float) -> Iterator[dict[str, Any]]:
@@ -184,7 +220,9 @@ def last_lines(text: str) -> str:
 def part(name: str, options: argparse.Namespace, limit: float) -> Iterator[dict[str, Any]]:
     if name in SIZES:
         return timings(name, options, limit)
-    return {"machine": machine, "tests": tests, "run": whole_run}[name](options, limit)
+    return {"machine": machine, "tests": tests, "run": whole_run, "offload": offload}[name](
+        options, limit
+    )
 
 
 def check(options: argparse.Namespace, target: Path) -> bool:
