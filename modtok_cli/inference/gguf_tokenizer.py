@@ -249,11 +249,11 @@ def _units(tokenizer: Subtokenizer, names: Sequence[str]) -> Ints:
         likelihood = likelihood_of_scores(scores, specials)
         assert likelihood is not None
         lengths = [0 if name.startswith(" ") else len(name) for name in names[: tokenizer.size]]
-        return LEAST_STEP * likelihood.astype(np.int64) + np.array(lengths) - LEAST_EACH
+        units: Ints = LEAST_STEP * likelihood.astype(np.int64) + np.array(lengths) - LEAST_EACH
+        return units
     pieces = scores[specials + 256 :]
     unknown = float(pieces.min() if len(pieces) else 0.0) - UNKNOWN_PENALTY
-    units = np.round(scores * (UNKNOWN_UNITS / unknown)).astype(np.int64)
-    return units_in_file(units)
+    return units_in_file(np.round(scores * (UNKNOWN_UNITS / unknown)).astype(np.int64))
 
 
 def units_in_file(units: Ints) -> Ints:
