@@ -277,7 +277,10 @@ def _ask(
     task = ClozeTask(
         suite, language, sheet.questions, sheet.shown, shots=settings.shots, fits=lm.fits
     )
-    outcome = run_tasks(lm, {task.config.task: task})
+    try:
+        outcome = run_tasks(lm, {task.config.task: task})
+    except UsageError as error:  # a choice that alone is too long
+        raise ModtokError(error.what, where=label, remedy=error.remedy) from error
     samples = sorted(outcome.samples[task.config.task], key=lambda row: row["doc"]["place"])
     rows = [_example(sheet, row) for row in samples]
     facts = _facts(sheet, rows, lm, task)

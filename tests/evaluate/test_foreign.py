@@ -256,3 +256,15 @@ def test_offline_by_the_hubs_own_variables(monkeypatch: pytest.MonkeyPatch) -> N
     hub.reachable.cache_clear()
     assert not hub.reachable()
     hub.reachable.cache_clear()
+
+
+def test_our_model_goes_into_lm_evals_own_front_door(few_steps: Path, include: Path) -> None:
+    from lm_eval import simple_evaluate
+    from lm_eval.tasks import TaskManager
+
+    manager = TaskManager(include_path=str(include), include_defaults=False)
+    lm = ModtokLM(load(few_steps, ["fr"]))
+    found = simple_evaluate(lm, tasks=["choice_fr"], task_manager=manager, bootstrap_iters=0)
+    ours = evaluate_mcq(few_steps, ["fr"], include=include, settings=Settings(tasks=("choice_fr",)))
+    assert found is not None
+    assert 100 * found["results"]["choice_fr"]["acc,none"] == ours.results[0].value

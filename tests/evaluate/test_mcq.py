@@ -348,3 +348,10 @@ def test_a_task_runs_on_any_lm_of_lm_eval() -> None:
     outcome = run_tasks(DummyLM(), {"endings_en": ClozeTask(suite, "en", asked)})
     assert set(outcome.scores["endings_en"]) >= {"acc", "acc_norm"}
     assert len(outcome.samples["endings_en"]) == len(asked)
+
+
+def test_a_choice_longer_than_the_model(few_steps: Path, tmp_path: Path) -> None:
+    row = {"question": "?", "choices": ["oui", "non " * 300], "answer": 0}
+    data = lay_out(tmp_path, "hellaswag", "fr", test=[row])
+    with pytest.raises(ModtokError, match=r"fr hellaswag: a continuation of \d+ tokens; the model"):
+        ask(few_steps, data)
