@@ -48,7 +48,11 @@ class _Fetched:
 
 @dataclass
 class _Update:
-    """What a step leaves for the host to do: ids and gradients by table, and the rate."""
+    """What a step leaves for the host to do, by table, and the rate.
+
+    Of each table come the ids of all active rows, and ids and gradients of those that this
+    process is to update.
+    """
 
     downloads: dict[str, Download]
     rate: float
@@ -191,13 +195,17 @@ class OffloadedRows:
         self._steps += 1
         turn = self._steps % 2
         downloads = {}
-        for name, pair in unions.items():
+        for name, (ids, gradients) in unions.items():
+            sent = (ids, ids, gradients)
+            if self._mates.mates > 1:
+                own = self.tables[name].is_own(ids)
+                sent = (ids, ids[own], gradients[own])
 
-            def stage(i: int, name: str = name, pair: Sequence[torch.Tensor] = pair) -> Any:
-                shape, dtype = tuple(pair[i].shape), pair[i].dtype
+            def stage(i: int, name: str = name, sent: Sequence[torch.Tensor] = sent) -> Any:
+                shape, dtype = tuple(sent[i].shape), sent[i].dtype
                 return self._stage.view(f"{name} down {i}", turn, shape, dtype)
 
-            downloads[name] = self._copies.download(pair, stage)
+            downloads[name] = self._copies.download(sent, stage)
         self._at("put")
         self._pending = _Update(downloads, rate)
         if not self.delay:
@@ -275,7 +283,7 @@ class OffloadedRows:
             received = {name: one.wait() for name, one in update.downloads.items()}
             self._mates.meet()  # nobody still reads rows of the version before
             started = time.perf_counter()
-            for name, (ids, gradients) in received.items():
+            for name, (_, ids, gradients) in received.items():
                 self.tables[name].update(ids, gradients, update.rate, self._adamw)
                 self._at("updated")
             self.seconds.update += time.perf_counter() - started

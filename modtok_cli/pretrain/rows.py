@@ -91,7 +91,7 @@ class RowTable:
 
         def mine(part: int, parts: int) -> None:
             for array in arrays:
-                touch(array, self.mate * parts + part, self.mates * parts)
+                touch(array, self.mate, self.mates, part, parts)
 
         self._workers.share(mine)
 
@@ -113,6 +113,13 @@ class RowTable:
     def places(self, ids: torch.Tensor) -> torch.Tensor:
         """Rows of this shard's arrays for ids that are its own."""
         return torch.div(ids, self.shards, rounding_mode="floor")
+
+    def is_own(self, ids: torch.Tensor) -> torch.Tensor:
+        """Of ids of this shard, which rows this process updates; (n,) bool, all if alone."""
+        from modtok_cli.pretrain.rows_kernel import BLOCK
+
+        blocks = torch.div(self.places(ids), BLOCK, rounding_mode="floor")
+        return blocks % self.mates == self.mate
 
     def gather(self, ids: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         """A copy of the rows of `ids` (own ones); shape (len(ids), width)."""
@@ -163,8 +170,7 @@ class RowTable:
         settings = (rate, adamw.beta1, adamw.beta2, adamw.epsilon, adamw.weight_decay)
 
         def mine(part: int, parts: int) -> None:
-            owner, owners = self.mate * parts + part, self.mates * parts
-            update_rows(*state, *received, owner, owners, *settings)
+            update_rows(*state, *received, self.mate, self.mates, part, parts, *settings)
 
         self._workers.share(mine)
 

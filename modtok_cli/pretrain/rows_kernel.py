@@ -62,11 +62,21 @@ def _stored_as(x, like):  # type: ignore[no-untyped-def]
     return rounded
 
 
+@njit(types.boolean(*[types.int64] * 5), cache=True, nogil=True, inline="always")
+def is_own(row, mate, mates, part, parts):  # type: ignore[no-untyped-def]
+    """Whether a row belongs to thread `part` of `parts` of process `mate` of `mates`.
+
+    Processes may have different numbers of threads: first blocks are dealt to processes.
+    """
+    block = row // BLOCK
+    return block % mates == mate and block // mates % parts == part
+
+
 @njit(
     [
         types.void(
             _F32, moments, moments, types.int32[::1], _ROWS, _constant(gradients),
-            types.int64, types.int64, *[types.float64] * 5,
+            *[types.int64] * 4, *[types.float64] * 5,
         )
         for moments in (_F32, _BF16)
         for gradients in (types.float32, types.uint16)
@@ -76,10 +86,10 @@ def _stored_as(x, like):  # type: ignore[no-untyped-def]
     error_model="numpy",  # python's looks for divisions by zero, and nothing is vectorized
 )  # fmt: skip
 def update_rows(  # type: ignore[no-untyped-def]
-    weight, moment1, moment2, steps, rows, gradients, owner, owners,
+    weight, moment1, moment2, steps, rows, gradients, mate, mates, part, parts,
     rate, beta1, beta2, epsilon, decay,
 ):  # fmt: skip
-    """Row-sparse AdamW in place: one step of the rows that `owner` of `owners` has.
+    """Row-sparse AdamW in place: one step of the rows that one thread of one process has.
 
     Args:
         weight: (R, d) float32.
@@ -88,7 +98,7 @@ def update_rows(  # type: ignore[no-untyped-def]
         steps: (R,) int32, how often each row was updated.
         rows: (n,) int64, each row at most once.
         gradients: (n, d) float32 or the bits of bfloat16, in the order of `rows`.
-        owner, owners: row r belongs to owner (r div BLOCK) mod owners.
+        mate, mates, part, parts: process and thread, see `is_own`.
         rate, beta1, beta2, epsilon, decay: AdamW's.
     """
     width = weight.shape[1]
@@ -99,7 +109,7 @@ def update_rows(  # type: ignore[no-untyped-def]
     small = np.float32(epsilon)
     for i in range(len(rows)):
         row = rows[i]
-        if (row // BLOCK) % owners != owner:
+        if not is_own(row, mate, mates, part, parts):
             continue
         steps[row] += 1
         count = steps[row]
@@ -139,16 +149,16 @@ def copy_rows(weight, rows, out, part, parts):  # type: ignore[no-untyped-def]
 
 
 @njit(
-    [types.void(array, types.int64, types.int64) for array in (_F32, _BF16)],
+    [types.void(array, *[types.int64] * 4) for array in (_F32, _BF16)],
     cache=True,
     nogil=True,
 )
-def touch(array, owner, owners):  # type: ignore[no-untyped-def]
-    """Write zeros to the rows that `owner` has: the system then gives their pages to it.
+def touch(array, mate, mates, part, parts):  # type: ignore[no-untyped-def]
+    """Write zeros to the rows that a thread has: the system then gives their pages to it.
 
     On a machine of several memory nodes a page lies on the node of the processor that
     writes to it first.
     """
     for row in range(len(array)):
-        if (row // BLOCK) % owners == owner:
+        if is_own(row, mate, mates, part, parts):
             array[row, :] = 0
