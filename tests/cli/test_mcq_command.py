@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from evaluate.small_run import small_run
 from support import SAMPLE
 
 from modtok_cli.cli import output
@@ -16,6 +17,18 @@ from modtok_cli.cli.run import run
 from modtok_cli.evaluate.mcq import evaluate_mcq
 
 TASKS = SAMPLE / "tasks"
+
+
+@pytest.fixture(scope="session")
+def few_steps(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Greek, English, Finnish, French."""
+    return small_run(tmp_path_factory)
+
+
+@pytest.fixture(autouse=True)
+def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_DATASETS_OFFLINE", "1")
 
 
 @pytest.fixture
