@@ -145,7 +145,7 @@ def offload(options: argparse.Namespace, limit: float) -> Iterator[dict[str, Any
 
 
 def whole_run(options: argparse.Namespace, limit: float) -> Iterator[dict[str, Any]]:
-    """`modtok pretrain` on the sample text, and going on with it: the loop, data and all."""
+    """`modtok pretrain` on the sample text, and going on with it, and with rows in host memory."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         shutil.copytree(ROOT / "examples" / "sample" / "data", Path(scratch) / "data")
@@ -158,19 +158,24 @@ def whole_run(options: argparse.Namespace, limit: float) -> Iterator[dict[str, A
             ["bpe-seq", "-k", "1000"],
             [*common, *batch, *size, "--sampling", "sub:2"],
             ["pretrain", "--resume", "--steps", str(steps + 2)],
+            [*common, *batch, *size, "--sampling", "sub:2", "--offload", "--name", "offload"],
         ):
             left = limit - (time.monotonic() - began)
             status, text = run([*modtok, *command], options, left, cwd=scratch)
             if status:
                 raise Failed(f"{' '.join(command)}: exit status {status}: {last_lines(text)}")
-        lines = (Path(scratch) / "runs" / "latest" / "metrics.jsonl").read_text().splitlines()
-        found = [json.loads(line) for line in lines]
-    timed = [line["time"] for line in found if "time" in line][steps // 2 : steps]
-    yield {
-        "steps": max(line["step"] for line in found),
-        "losses": [round(line["loss"], 4) for line in found if "loss" in line],
-        **{key: [line[key] for line in timed] for key in ("step_seconds", "wait_share", "mfu")},
-    }
+        for metrics in sorted(Path(scratch).glob("runs/[!.]*/metrics.jsonl")):
+            if metrics.parent.is_symlink():
+                continue
+            found = [json.loads(line) for line in metrics.read_text().splitlines()]
+            timed = [line["time"] for line in found if "time" in line][steps // 2 : steps]
+            keys = ("step_seconds", "wait_share", "mfu")
+            yield {
+                "run": metrics.parent.name,
+                "steps": max(line["step"] for line in found),
+                "losses": [round(line["loss"], 4) for line in found if "loss" in line],
+                **{key: [line[key] for line in timed] for key in keys},
+            }
 
 
 def output(command: list[str], options: argparse.Namespace, limit: float) -> str:

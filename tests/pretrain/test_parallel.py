@@ -47,7 +47,7 @@ def left(tokenizer: Path, subsets: Subsets, stores, tmp_path_factory) -> Path:
         for rank in range(2)
     ]
     for rank in ranks:
-        _, err = rank.communicate(timeout=300)
+        _, err = rank.communicate(timeout=900)
         assert rank.returncode == 0, err.decode()[-3000:]
     return out
 
