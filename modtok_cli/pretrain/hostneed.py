@@ -52,8 +52,10 @@ def host_need(
     row = width * (4 + 2 * moments.itemsize) + 4
     here = min(shards, node)
     whole = tables * size * row * here // shards
-    down = 4 if replicas > 1 else dtype.itemsize
-    buffers = int(2.5 * tables * union / shards * width * (dtype.itemsize + down)) * node
+    # Two buffers each way, a quarter larger than needed. Down comes a process's share of the
+    # rows, in float32 when replicas have summed it.
+    down = (4 if replicas > 1 else dtype.itemsize) * here / node
+    buffers = int(2.5 * tables * union / shards * width * (dtype.itemsize + down) * node)
     part = f" × {here}/{shards} shards" if here < shards else ""
     words = (
         f"{tables} × {size:,} rows × {width:,} × (4 + 2 × {moments.itemsize}) bytes{part} = "
