@@ -192,7 +192,7 @@ class Judges:
         return cls(found)
 
     def written_in(self, language: str, texts: Sequence[str]) -> list[float] | None:
-        """1.0 for each text in `language`, 0.0 for others and for empty ones.
+        """1.0 for each text in `language`, 0.0 for others and for those without a letter.
 
         None where there is no reference of `language`, or none of another to compare with.
         """
@@ -200,7 +200,8 @@ class Judges:
             return None
         found = identify([utf8(text) for text in texts], self.references)
         return [
-            float(bool(text) and name == language) for text, name in zip(texts, found, strict=True)
+            float(name == language and any(map(str.isalpha, text)))
+            for text, name in zip(texts, found, strict=True)
         ]
 
 

@@ -211,9 +211,11 @@ def test_shots_that_do_not_fit_are_left_out_farthest_first(models: Models) -> No
 
 def test_share_in_the_target_language(run: Path) -> None:
     judges = generation.Judges.of(open_source(run))
-    texts = ["Le chat dort dans la cuisine.", "The cat sleeps in the kitchen.", ""]
-    assert judges.written_in("fr", texts) == [1.0, 0.0, 0.0]
-    assert judges.written_in("en", texts) == [0.0, 1.0, 0.0]
+    texts = ["Le chat dort dans la cuisine.", "The cat sleeps in the kitchen.", "", ".", "3 - 4"]
+    told = {name: judges.written_in(name, texts) for name in ("fr", "en", "el", "fi")}
+    assert told["fr"] == [1.0, 0.0, 0.0, 0.0, 0.0]
+    assert told["en"] == [0.0, 1.0, 0.0, 0.0, 0.0]
+    assert told["el"] == told["fi"] == [0.0] * 5
     assert judges.written_in("sw", texts) is None
 
 
