@@ -18,6 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from reliability import kills, writing
+from reliability.launcher import Launcher
 
 
 def main() -> None:
@@ -25,20 +26,24 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="")
+    parser.add_argument("--part", default="1/1", help="2/3: the second third of the jobs")
     parser.add_argument("--base", type=Path)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory() as scratch, Launcher() as launcher:
         base = options.base or Path(scratch) / "base"
         if not base.exists():
             base.mkdir(parents=True)
             writing.workspace(base)
         jobs = [job for job in writing.JOBS if options.only in " ".join(job.words)]
-        rng = random.Random(options.seed)
+        part, parts = map(int, options.part.split("/"))
         for number, job in enumerate(jobs):
+            if number % parts != part - 1:
+                continue
+            rng = random.Random(f"{options.seed}/{number}")
             count = options.kills // len(jobs) + (number < options.kills % len(jobs))
-            known = kills.reference(job, base.absolute(), Path(scratch))
+            known = kills.reference(job, base.absolute(), Path(scratch), launcher)
             for _ in range(count):
-                verdict = kills.kill(job, base.absolute(), known, Path(scratch), rng)
+                verdict = kills.kill(job, base.absolute(), known, Path(scratch), rng, launcher)
                 print(json.dumps(asdict(verdict)), flush=True)
 
 

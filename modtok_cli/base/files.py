@@ -21,7 +21,8 @@ from modtok_cli.base.errors import ModtokError
 _MARK = ".partial-"
 
 
-def _alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Whether there is a process of that number on this machine."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -35,7 +36,8 @@ def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # not there, or no more to be changed
+            path.unlink()
 
 
 def _sweep(final: Path) -> None:
@@ -46,7 +48,7 @@ def _sweep(final: Path) -> None:
     """
     for left in sorted(final.parent.glob(f".{escape(final.name)}{_MARK}*")):
         pid = left.name.rsplit("-", 1)[-1]
-        if not pid.isdigit() or int(pid) == os.getpid() or not _alive(int(pid)):
+        if not pid.isdigit() or int(pid) == os.getpid() or not is_alive(int(pid)):
             if left.name.startswith(f".{final.name}{_MARK}old-") and not final.exists():
                 left.replace(final)
             else:
@@ -74,7 +76,7 @@ def scratch_directory() -> Iterator[Path]:
     for left in Path(gettempdir()).glob("modtok-*-*"):
         pid = left.name.split("-")[1]
         with suppress(OSError):  # another run clears it at the same time
-            if pid.isdigit() and not _alive(int(pid)) and left.lstat().st_uid == os.getuid():
+            if pid.isdigit() and not is_alive(int(pid)) and left.lstat().st_uid == os.getuid():
                 _remove(left)
     place = gettempdir()
     try:

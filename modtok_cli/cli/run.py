@@ -63,7 +63,7 @@ def explain(error: BaseException, root: Any, session: Session) -> tuple[int, str
         return error.exit_code, str(error) + (_see_help(session.label) if wants_help else "")
     if hasattr(error, "format_message"):  # the framework's own errors
         return Exit.USAGE, _explain_usage(error, root, session)
-    if isinstance(error, MemoryError):
+    if _is_memory(error):
         return Exit.FAILED, "out of memory; use fewer languages or threads, or a smaller -k"
     if isinstance(error, OSError) and error.strerror:
         if error.errno == errno.ENOSPC and not error.filename:
@@ -72,6 +72,21 @@ def explain(error: BaseException, root: Any, session: Session) -> tuple[int, str
         return Exit.FAILED, f"{where}{error.strerror}"
     kind = type(error).__name__
     return Exit.FAILED, f"internal error ({kind}: {error}); run again with --debug and report it"
+
+
+def _is_memory(error: BaseException) -> bool:
+    """Whether there was no memory: what it ends in depends on who asked for it."""
+    if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+        return True
+    return isinstance(error, RuntimeError | ImportError | OSError | SystemError) and any(
+        words in str(error).lower()
+        for words in (
+            "can't start new thread",
+            "cannot allocate memory",
+            "failed to map segment",
+            "can't allocate memory",
+        )
+    )
 
 
 def _see_help(label: str) -> str:

@@ -15,7 +15,7 @@ import orjson
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import fsync_directory, write_bytes
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.corpus.executors import Stage, check_executor, run_stages
+from modtok_cli.corpus.executors import Stage, check_executor, clear_sockets, run_stages
 from modtok_cli.corpus.extra import require_build
 from modtok_cli.corpus.heuristics import MIN_CHARACTERS
 from modtok_cli.corpus.language import THRESHOLD
@@ -107,6 +107,7 @@ def corpus_build(
     else:
         finished = _finished(plan, progress)
         if finished:
+            clear_sockets(plan.work / "logs")
             return finished
         _check_models(settings)
         if not force:

@@ -20,7 +20,7 @@ from datatrove.pipeline.base import PipelineStep
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.corpus.executors import Stage, check_executor, run_stages
+from modtok_cli.corpus.executors import Stage, check_executor, clear_sockets, run_stages
 from modtok_cli.corpus.plan import read_json
 from modtok_cli.text.counts import merge_counts
 from modtok_cli.text.pretokens import BPE
@@ -152,6 +152,7 @@ def count_shards(
     same = (work / _PLAN).is_file() and read_json(work / _PLAN) == plan
     current = all(_is_current(places[name], files[name], scheme, errors) for name in files)
     if current and (same or not force):
+        clear_sockets(work / "logs")
         shutil.rmtree(work, ignore_errors=True)
         if not same:  # else a cluster has done what was asked for
             progress.warn(f"{output.name}: counted already, from these files (--force repeats it)")

@@ -20,8 +20,10 @@ from tempfile import gettempdir
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import is_alive
 
 KINDS = ("local", "slurm", "ray")
+_SOCKETS = "sockets"
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,8 @@ def _run_here(stages: Sequence[Stage], logs: Path, workers: int) -> None:
     if not any(ranks for _, ranks in waiting):
         return
     logs.mkdir(parents=True, exist_ok=True)
-    _note_sockets(logs / "sockets")
+    clear_sockets(logs)
+    (logs / _SOCKETS).write_text(f"{os.getpid()} {get_temp_dir()}")
     pool = ProcessPoolExecutor(
         min(workers, max(len(ranks) for _, ranks in waiting)),
         mp_context=get_context("forkserver"),
@@ -115,22 +118,31 @@ def _run_here(stages: Sequence[Stage], logs: Path, workers: int) -> None:
             "a worker was killed, perhaps for want of memory",
             remedy="call it again to go on; --workers N with fewer takes less",
         ) from error
+    except OSError as error:  # of a task; it does not always say of which file
+        raise ModtokError(
+            f"cannot go on: {error.strerror or error}",
+            where=os.fsdecode(error.filename) if error.filename else str(logs.parent),
+            remedy="free space or memory, then call it again to go on",
+        ) from error
     finally:
         for process in list((pool._processes or {}).values()):
             process.terminate()
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _note_sockets(note: Path) -> None:
-    """Clear the directory of sockets that a killed run left, and note where ours is.
+def clear_sockets(logs: Path) -> None:
+    """Clear the directory of sockets that a killed run left.
 
-    Python puts it among the temporary files, where nothing else tells whose it is.
+    Python puts it among the temporary files, where nothing tells whose it is; so a run
+    notes it among its logs.
     """
     with suppress(OSError, ValueError):
-        left = Path(note.read_text().strip())
+        pid, _, name = (logs / _SOCKETS).read_text().partition(" ")
+        left = Path(name)
+        if is_alive(int(pid)):
+            return
         if left.parent == Path(gettempdir()) and re.fullmatch(r"pymp-\w{1,20}", left.name):
             rmtree(left)
-    note.write_text(get_temp_dir())
 
 
 def _begin_worker(parent: int, log: str) -> None:

@@ -126,9 +126,17 @@ def train_quality(
         train = [side[2:] for side in train]
     with scratch_directory() as place, progress.task("training", None, "examples"):
         model = _train(list(_balanced(*train)), place, epochs)
+        (place / "whole.bin").write_bytes(model)
+        try:
+            scorer = QualityModel(place / "whole.bin")
+        except ModtokError as error:  # the trainer does not look whether what it writes fits
+            raise ModtokError(
+                f"the trained model is not whole ({error.what})",
+                where=str(place.parent),
+                remedy="free space for temporary files, or point TMPDIR elsewhere",
+            ) from error
+        scores = [np.array([scorer.score(text) for text in side]) for side in held]
     write_bytes(output, model)
-    scorer = QualityModel(output)
-    scores = [np.array([scorer.score(text) for text in side]) for side in held]
     precision, recall = precision_recall(scores[0], scores[1])
     return QualityReport(
         output,

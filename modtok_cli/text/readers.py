@@ -29,6 +29,10 @@ LINE_SUFFIXES = (".txt", ".dev", ".devtest", ".test")
 JSON_SUFFIXES = (".jsonl", ".ndjson")
 COMPRESSED = (".zst", ".gz")
 
+LONGEST_LINE = 1 << 28
+"""Bytes of the longest line that is read: a gigabyte without a line end may be kilobytes of
+compressed file, and would be held in memory several times."""
+
 _PADDING = bytes(16)  # kernels load 16 bytes at a time
 _ASCII = bytes(3)  # `is_utf8` asks for it before what it tests
 _BOM = b"\xef\xbb\xbf"
@@ -207,6 +211,7 @@ def _whole_lines(file: str | Path, advance: Advance | None) -> Iterator[tuple[by
     """Chunks cut at line ends; a line longer than a chunk is put together whole."""
     line = 1
     held: list[bytes] = []
+    size = 0
     try:
         for chunk in read_chunks(file, advance):
             cut = chunk.rfind(b"\n") + 1
@@ -214,9 +219,16 @@ def _whole_lines(file: str | Path, advance: Advance | None) -> Iterator[tuple[by
                 block = b"".join([*held, memoryview(chunk)[:cut]])
                 yield block, line
                 line += _line_ends(block)
-                held = []
+                held, size = [], 0
             if cut < len(chunk):
                 held.append(chunk[cut:])
+                size += len(held[-1])
+                if size > LONGEST_LINE:
+                    raise ModtokError(
+                        f"a line of more than {LONGEST_LINE:,} bytes",
+                        where=f"{display(file)}:{line}",
+                        remedy="a line is a document; break the text into lines",
+                    )
     except Broken as error:
         raise ModtokError(
             f"{error}",

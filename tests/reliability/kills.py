@@ -12,13 +12,12 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .writing import Job, call, environment
+from .launcher import Launcher
+from .writing import Job
 
 MARKS = (".partial-", ".resume")
 # Notes of executors of when and how long; they are no part of the output.
@@ -66,10 +65,9 @@ def files_of(job: Job, place: Path) -> dict[str, str]:
 def paths_of(place: Path) -> set[str]:
     """All that is in a workspace but for notes of executors."""
     found = set()
-    for path in place.rglob("*"):
-        parts = path.relative_to(place).parts
-        if not any(part in PASSING for part in parts) and parts[0] != ".tmp":
-            found.add(str(path.relative_to(place)))
+    for top, directories, files in os.walk(place):  # which bears with what goes meanwhile
+        directories[:] = [name for name in directories if name not in (*PASSING, ".tmp")]
+        found.update(str(Path(top, name).relative_to(place)) for name in directories + files)
     return found
 
 
@@ -82,7 +80,7 @@ def fresh(base: Path, place: Path) -> Path:
     return place
 
 
-def reference(job: Job, base: Path, scratch: Path) -> Reference:
+def reference(job: Job, base: Path, scratch: Path, launcher: Launcher) -> Reference:
     """Two unbroken calls.
 
     Raises:
@@ -93,7 +91,7 @@ def reference(job: Job, base: Path, scratch: Path) -> Reference:
     for _ in range(2):
         place = fresh(base, scratch / "unbroken")
         began = time.monotonic()
-        done = call(job.words, place)
+        done = launcher.call(job.words, place)
         seconds = time.monotonic() - began
         if done.returncode:
             raise RuntimeError(f"{job.words}: {done.stderr.decode(errors='replace')[-500:]}")
@@ -103,7 +101,14 @@ def reference(job: Job, base: Path, scratch: Path) -> Reference:
     return Reference(files, paths_of(place), seconds)
 
 
-def kill(job: Job, base: Path, known: Reference, scratch: Path, rng: random.Random) -> Verdict:
+def kill(
+    job: Job,
+    base: Path,
+    known: Reference,
+    scratch: Path,
+    rng: random.Random,
+    launcher: Launcher,
+) -> Verdict:
     """One kill -9 and all that is to hold after it.
 
     Half of the moments are random over the time that the call takes, half come a little
@@ -112,38 +117,32 @@ def kill(job: Job, base: Path, known: Reference, scratch: Path, rng: random.Rand
     place = fresh(base, scratch / "killed")
     before = paths_of(place)
     at_writing = rng.random() < 0.5
-    wait = rng.uniform(0.2, 1.0) * known.seconds
+    wait = rng.uniform(0.0, 1.0) * known.seconds
     extra = rng.choice((0.0, 0.001, 0.01, 0.1))
     began = time.monotonic()
-    child = subprocess.Popen(
-        [sys.executable, "-m", "modtok_cli", *job.words],
-        cwd=place,
-        env=environment(place),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    while child.poll() is None and time.monotonic() - began < PATIENCE:
+    pid = launcher.start(job.words, place)
+    status = None
+    while status is None and time.monotonic() - began < PATIENCE:
         if at_writing and _is_writing(place, before):
             time.sleep(extra)
             break
         if not at_writing and time.monotonic() - began >= wait:
             break
-        time.sleep(0.0005 if at_writing else 0.005)
-    child.send_signal(signal.SIGKILL)
-    status = child.wait()
+        status = launcher.status(0.0005 if at_writing else 0.005)
+    if status is None:
+        os.kill(pid, signal.SIGKILL)
+        status = launcher.status(PATIENCE)
     verdict = Verdict(
         " ".join(job.words),
         round(time.monotonic() - began, 3),
         "killed" if status == -signal.SIGKILL else f"had ended ({status})",
         "",
     )
-    left = _processes_end(child.pid)
+    left = _processes_end(pid)
     if left:
         verdict.wrong.append(f"processes live on: {left}")
     _check_after_kill(job, place, known, verdict)
-    _check_again(job, place, known, verdict)
+    _check_again(job, place, known, verdict, launcher)
     return verdict
 
 
@@ -199,13 +198,15 @@ def _check_after_kill(job: Job, place: Path, known: Reference, verdict: Verdict)
             verdict.wrong.append(f"after the kill: {top} is there without all of its files")
 
 
-def _check_again(job: Job, place: Path, known: Reference, verdict: Verdict) -> None:
+def _check_again(
+    job: Job, place: Path, known: Reference, verdict: Verdict, launcher: Launcher
+) -> None:
     """The call succeeds and gives what an unbroken one does."""
     words = job.words
     if job.again is not None and (place / job.outputs[0] / "config.json").is_file():
         words = [*job.command.split(), *job.again.split()]
     whole = files_of(job, place).keys() >= known.files.keys()
-    done = call(words, place)
+    done = launcher.call(words, place)
     said = done.stderr.decode(errors="replace").strip()
     # A command that keeps no settings beside its output does not replace it unasked.
     if done.returncode and not (whole and done.returncode == 2 and "--force" in said):

@@ -75,7 +75,7 @@ JOBS = (
     Job("nsl", f"{TEXTS} -t bpe --plot n.svg", ("n.svg",)),
     Job("fairness", f"{TEXTS} -t bpe --plot f.svg", ("f.svg",)),
     Job("origin", f"{TEXTS} -t bpe --plot g.svg", ("g.svg",)),
-    Job("report", "shown -o page.html", ("page.html",)),
+    Job("report", "shown -o shown.html", ("shown.html",)),
     Job("pretrain", f"{RUN} --steps 6 --save-every 1 --name killed", ("runs/killed",),
         f"{RUN} --steps 6 --save-every 1 --name killed --resume", True, "lm", True),
     Job("slice", "runs/tiny --langs en --modular bpe -o cut", ("cut",), needs="lm", heavy=True),
@@ -123,8 +123,11 @@ def call(words: list[str], place: Path, **options: object) -> subprocess.Complet
         [sys.executable, "-m", "modtok_cli", *words],
         cwd=place,
         env=environment(place),
-        stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=600,
-        **{"check": False, **options},
+        **{
+            "check": False,
+            **({} if "input" in options else {"stdin": subprocess.DEVNULL}),
+            **options,
+        },
     )

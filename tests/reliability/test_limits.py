@@ -1,0 +1,121 @@
+"""What was found under full disks, read-only places, little memory and Ctrl-C."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.files import write_bytes
+from modtok_cli.cli.run import explain
+from modtok_cli.cli.session import Session
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("can't start new thread"),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+        ImportError("libx.so: failed to map segment from shared object"),
+    ],
+)
+def test_want_of_memory_is_said_to_be_that(error: BaseException) -> None:
+    status, said = explain(error, None, Session(args=("nsl",)))
+    assert status == 1
+    assert said.startswith("out of memory")
+
+
+def test_other_errors_are_not_said_to_be_that() -> None:
+    _, said = explain(RuntimeError("x"), None, Session(args=("nsl",)))
+    assert "internal error (RuntimeError: x)" in said
+
+
+def test_a_read_only_place_is_named_as_the_user_named_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was begun beside it cannot be removed either, which is not the news."""
+
+    def refuse(path: Path, *args: Any, **options: Any) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    monkeypatch.setattr(Path, "write_bytes", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(ModtokError) as caught:
+        write_bytes(tmp_path / "out.json", b"x")
+    assert str(caught.value).startswith(f"{tmp_path / 'out.json'}: cannot write: Read-only")
+
+
+def test_a_model_cut_by_a_full_disk_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trainer does not look whether all of it fitted."""
+    pytest.importorskip("floret")
+    from modtok_cli.corpus import quality
+
+    train = quality._train
+    monkeypatch.setattr(quality, "_train", lambda *args: train(*args)[:-1000])
+    for name in ("good", "bad"):
+        lines = (f"{name} words of line {n} are told apart by these two ways\n" for n in range(40))
+        (tmp_path / f"{name}.txt").write_text("".join(lines))
+    with pytest.raises(ModtokError, match="the trained model is not whole"):
+        quality.train_quality(
+            [tmp_path / "good.txt"], [tmp_path / "bad.txt"], output=tmp_path / "q.bin", epochs=1
+        )
+    assert not (tmp_path / "q.bin").exists()
+
+
+def test_sockets_of_a_killed_build_are_cleared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("datatrove")
+    from modtok_cli.corpus import executors
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(executors, "gettempdir", lambda: str(tmp_path))
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    left, mine = tmp_path / "pymp-ab12_x", tmp_path / "thesis"
+    for place in (left, mine):
+        place.mkdir()
+    for named in (left, mine, tmp_path / "pymp-gone", Path("/"), Path("pymp-ab12_x/../thesis")):
+        (logs / "sockets").write_text(f"{os.getpid()} {left}")
+        executors.clear_sockets(logs)
+        assert named is not left or left.exists()  # of a process that lives
+        (logs / "sockets").write_text(f"{gone.pid} {named}")
+        executors.clear_sockets(logs)
+    assert not left.exists()
+    assert mine.exists()
+    (logs / "sockets").unlink()
+    executors.clear_sockets(logs)  # none were noted
+
+
+def test_ctrl_c_while_modules_are_read() -> None:
+    """It comes before any handler of ours could be there."""
+    code = (
+        "import sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'modtok_cli.cli.commands': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "sys.argv = ['modtok', '--version']\n"
+        "from modtok_cli.__main__ import main\n"
+        "main()\n"
+    )
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False
+    )
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "modtok: interrupted; nothing half-written was left\n"

@@ -1,0 +1,306 @@
+"""What data may do: nothing but be data."""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import json
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zstandard
+from support import SAMPLE
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.build.bpe_seq import bpe_seq
+from modtok_cli.modular.directory import read_references
+from modtok_cli.modular.manifest import _checksum, inside, read_manifest
+from modtok_cli.modular.open import open_tokenizer
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.text.readers import read_documents
+from modtok_cli.text.streams import read_chunks
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted((ROOT / "modtok_cli").rglob("*.py"))
+
+MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "joblib"}
+NAMES = {"eval", "exec", "compile", "__import__", "execfile"}
+
+
+def offences(source: str) -> Iterator[tuple[int, str]]:
+    """(line, what) of everything that could run what a file says."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        else:
+            names = []
+        for name in names:
+            if name.split(".")[0] in MODULES:
+                yield node.lineno, f"import {name}"
+        if isinstance(node, ast.Call):
+            yield from _of_call(node)
+
+
+def _of_call(node: ast.Call) -> Iterator[tuple[int, str]]:
+    called = ast.unparse(node.func)
+    last = called.split(".")[-1]
+    words = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
+    if isinstance(node.func, ast.Name) and last in NAMES:
+        yield node.lineno, called
+    if called in ("torch.load", "load_state") and not _is(words.get("weights_only"), True):
+        yield node.lineno, "torch.load without weights_only"
+    if called.startswith("yaml.") and last not in ("safe_load", "safe_dump", "YAMLError"):
+        yield node.lineno, called
+    if called in ("torch.save", "os.system", "os.popen", "joblib.load"):
+        yield node.lineno, called
+    if last in ("all_gather_object", "broadcast_object_list", "gather_object"):
+        yield node.lineno, f"{last} pickles"
+    for name in ("allow_pickle", "trust_remote_code", "shell"):
+        if name in words and not _is(words[name], False):
+            yield node.lineno, f"{name}="
+    if last in ("from_pretrained", "from_config", "load_dataset"):
+        for name in ("trust_remote_code",):
+            if name in words and not _is(words[name], False):
+                yield node.lineno, f"{last} with {name}"
+
+
+def _is(node: ast.expr | None, value: object) -> bool:
+    return isinstance(node, ast.Constant) and node.value is value
+
+
+def test_no_code_comes_out_of_data() -> None:
+    assert len(SOURCES) > 150
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {what}"
+        for path in SOURCES
+        for line, what in offences(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pickle", "from pickle import loads", "x = eval('1')", "exec(text)",
+        "torch.load(path)", "np.load(path, allow_pickle=True)", "run(words, shell=True)",
+        "AutoModel.from_pretrained(name, trust_remote_code=True)", "torch.save(a, b)",
+        "yaml.load(text)",
+        "np.load(path, allow_pickle=flag)", "dist.all_gather_object(a, b)",
+    ],
+)  # fmt: skip
+def test_the_search_finds_it(source: str) -> None:
+    assert list(offences(source))
+
+
+def test_the_search_leaves_alone_what_is_harmless() -> None:
+    source = "model.eval()\nre.compile('a')\ntorch.load(p, weights_only=True)\nnp.load(p)\n"
+    assert not list(offences(source))
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("security") / "tokenizer"
+    bpe_seq(["en", "fi"], data=SAMPLE / "data", output=path, k=300)
+    return path
+
+
+OUTSIDE = ("/etc/hostname", "../secret.json", "references/../../secret.json", "a\\..\\b", "")
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
+def test_a_manifest_does_not_lead_out(tokenizer: Path, tmp_path: Path, path: str) -> None:
+    """Not even with its checksum set right."""
+    assert not inside(path)
+    manifest = json.loads((tokenizer / "manifest.json").read_bytes())
+
+    def as_file(manifest: dict) -> None:
+        manifest["files"][path] = manifest["files"]["references/en.json"]
+
+    def as_reference(manifest: dict) -> None:
+        as_file(manifest)
+        manifest["languages"][0]["reference"] = path
+
+    changes: tuple[Callable[[dict], None], ...] = (as_file, as_reference)
+    for change in changes:
+        changed = json.loads(json.dumps(manifest))
+        change(changed)
+        changed["checksum"] = _checksum(changed)
+        (tmp_path / "manifest.json").write_text(json.dumps(changed))
+        with pytest.raises(ModtokError, match="leads out"):
+            read_manifest(tmp_path)
+
+
+def test_what_a_link_shows_is_held_to_the_manifest(tokenizer: Path, tmp_path: Path) -> None:
+    """Hubs keep files behind links, so links are followed; but not to anything else."""
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(tokenizer, copy)
+    real = tmp_path / "blob"
+    (copy / "references" / "en.json").rename(real)
+    (copy / "references" / "en.json").symlink_to(real)
+    assert set(read_references(copy)) == {"en", "fi"}
+    (tmp_path / "secret").write_text("secret")
+    (copy / "references" / "en.json").unlink()
+    (copy / "references" / "en.json").symlink_to(tmp_path / "secret")
+    with pytest.raises(ModtokError, match="not what was written") as caught:
+        read_references(copy)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_report_of_a_corpus_names_nothing_to_remove(tmp_path: Path) -> None:
+    from modtok_cli.corpus.build import _earlier
+
+    data = tmp_path / "data"
+    for name in ("fi", "mine", "../up"):
+        (data / name).mkdir(parents=True)
+    (data / "fi" / "00000.jsonl.zst").write_bytes(b"")
+    (data / "mine" / "thesis.tex").write_text("years of work")
+    (data / "link").symlink_to(tmp_path)
+    names = ["fi", "mine", "../up", "link", "/etc", ".", "..", "", 7, None, "gone"]
+    rows = [{"language": name} for name in names]
+    report = {"languages": rows, "dropped": [], "bad": []}
+    (data / "corpus.json").write_text(json.dumps(report))
+    assert _earlier(data) == ["fi"]
+
+
+def test_a_plan_that_was_moved_is_not_gone_on_with(tmp_path: Path) -> None:
+    """It says where to write."""
+    from modtok_cli.base.errors import UsageError
+    from modtok_cli.corpus.plan import Settings, begin, is_unfinished, load_plan, make_plan
+
+    page = tmp_path / "page.html"
+    page.write_text("<p>text</p>")
+    settings = Settings(None, None, 0.4, 5.0, 200, None, None, None)
+    begin(make_plan([page], settings, tmp_path / "a"))
+    (tmp_path / "a").rename(tmp_path / "b")
+    load_plan.cache_clear()
+    with pytest.raises(UsageError, match="an unfinished build"):
+        is_unfinished(make_plan([page], settings, tmp_path / "b"))
+
+
+def test_labels_of_a_language_model_are_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each a directory is made."""
+    from modtok_cli.corpus import language
+
+    class Model:
+        def predict(self, text: str, **options: object) -> tuple[list[str], list[float]]:
+            return ["__label__../../up", "__label__fi"], [0.5, 0.5]
+
+    monkeypatch.setattr(language, "load_fasttext", lambda path: Model())
+    with pytest.raises(ModtokError, match="a label names no language"):
+        language.LanguageModel(Path("x.bin"))
+
+
+# 256 MiB of zeros, in kilobytes.
+@cache
+def _zstd_bomb() -> bytes:
+    compressor = zstandard.ZstdCompressor(level=3).compressobj()
+    piece = bytes(1 << 24)
+    return b"".join(compressor.compress(piece) for _ in range(16)) + compressor.flush()
+
+
+def _gzip_bomb() -> bytes:
+    compressor = zlib.compressobj(9, wbits=31)
+    piece = bytes(1 << 24)
+    return b"".join(compressor.compress(piece) for _ in range(8)) + compressor.flush()
+
+
+def test_much_in_little_comes_in_pieces(tmp_path: Path) -> None:
+    bomb = tmp_path / "bomb.txt.zst"
+    bomb.write_bytes(_zstd_bomb())
+    assert bomb.stat().st_size < 100_000
+    sizes = [len(chunk) for chunk in read_chunks(bomb)]
+    assert sum(sizes) == 1 << 28
+    assert max(sizes) <= 128 << 20
+    other = tmp_path / "bomb.txt.gz"
+    other.write_bytes(_gzip_bomb())
+    sizes = [len(chunk) for chunk in read_chunks(other)]
+    assert sum(sizes) == 1 << 27
+    assert max(sizes) <= 4 << 20
+
+
+def test_a_long_line_is_refused_before_memory_is(tmp_path: Path) -> None:
+    """As one line a bomb has no end; there is a most that a document may be."""
+    bomb = tmp_path / "bomb.txt.zst"
+    bomb.write_bytes(_zstd_bomb())
+    code = (
+        "import resource, sys\n"
+        "from modtok_cli.base.errors import ModtokError\n"
+        "from modtok_cli.text import readers\n"
+        "readers.LONGEST_LINE = 64 << 20\n"
+        "try:\n"
+        "    for document in readers.read_documents(sys.argv[1]): pass\n"
+        "except ModtokError as error:\n"
+        "    print(error)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(bomb)],
+        capture_output=True, text=True, check=True, cwd=ROOT,
+    )  # fmt: skip
+    said, megabytes = done.stdout.splitlines()
+    assert "a line of more than 67,108,864 bytes" in said
+    assert said.startswith(f"{bomb}:1:")
+    assert int(megabytes) < 600
+
+
+def test_long_lines_that_are_allowed_are_read(tmp_path: Path) -> None:
+    place = tmp_path / "long.txt.gz"
+    place.write_bytes(gzip.compress(b"a" * 5_000_000 + b"\nb\n"))
+    assert [len(document.text) for document in read_documents(place)] == [5_000_000, 1]
+
+
+def test_special_tokens_in_text_are_text(tokenizer: Path) -> None:
+    """In what is encoded and counted, and in what a foreign tokenizer is given to read."""
+    opened = open_tokenizer(str(tokenizer))
+    specials = ModularTokenizer.load(tokenizer).vocabulary.specials
+    assert specials
+    for special in specials:
+        text = f"a {special} b{special}"
+        for ids in (opened.encode(text), *opened.encode_batch([text, text])):
+            assert (np.asarray(ids) >= len(specials)).all()
+            assert opened.decode(ids) == text
+        library = _as_foreign(opened.to_json())  # type: ignore[attr-defined]
+        assert (library.encode(text) >= len(specials)).all()
+        assert (library.encode_batch([text])[0] >= len(specials)).all()
+        asked = opened.encode(text, specials=True)  # type: ignore[call-arg]
+        assert (np.asarray(asked) < len(specials)).sum() == 2
+
+
+def _as_foreign(data: bytes):  # type: ignore[no-untyped-def]
+    from modtok_cli.modular.foreign import LibraryTokenizer
+
+    return LibraryTokenizer("x", data, "x")
+
+
+def test_special_tokens_in_training_text_are_text(tokenizer: Path, tmp_path: Path) -> None:
+    """A document cannot end another one: the ids of its text hold no special token."""
+    from modtok_cli.pretrain.subsets import Subsets
+
+    subsets = Subsets.load(tokenizer)
+    special = ModularTokenizer.load(tokenizer).vocabulary.specials[subsets.end_of_text]
+    subset = subsets.of(("en",))
+    assert subsets.end_of_text not in subset.encode(f"one{special}two").tolist()
+
+
+def test_control_characters_of_files_do_not_reach_the_terminal(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from modtok_cli.cli.main import command_tree
+    from modtok_cli.cli.run import run
+
+    place = tmp_path / "\x1b[31mred\n.json"
+    place.write_text('{"model": {"type": "\x1b]0;title"}}')
+    assert run(command_tree(), ["inspect", "-t", str(place)]) == 1
+    error = capfd.readouterr().err
+    assert "\x1b" not in error
+    assert error.count("\n") == 1
