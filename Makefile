@@ -10,7 +10,7 @@ TEXT := ../shared/data
 LANGS := bg,cs,da,de,el,en,es,et,fi,fr,hu,it,lt,lv,nl,pl,pt,ro,sk,sl,sv
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint check man bench gpu-check install-check clean
+.PHONY: help demo test coverage lint check man bench gpu-check install-check clean
 
 help: ## Show this list
 	@echo "modtok: modular multilingual tokenizers"
@@ -23,6 +23,16 @@ demo: $(BASE) ## Learn, extract and measure on the sample text, about a minute
 
 test: $(DEV) ## Run all tests
 	@$(BIN)/python -m pytest -n 2
+
+# Compiled code cannot be measured: kernels run once as the Python they are written in.
+KERNELS := tests/learn tests/text tests/modular tests/pretrain/test_rows_kernel.py
+
+coverage: $(DEV) ## Run all tests, kernels also uncompiled, and say what they cover (20 minutes)
+	@$(BIN)/python -m coverage erase
+	@$(BIN)/python -m coverage run -m pytest -n 2 -p no:cacheprovider || true
+	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m coverage run -m pytest -n 2 -p no:cacheprovider $(KERNELS) || true
+	@$(BIN)/python -m coverage combine --quiet
+	@$(BIN)/python -m coverage report --sort=cover --skip-covered
 
 lint: $(DEV) ## Check style and types
 	@$(BIN)/python -m ruff check .
@@ -53,7 +63,7 @@ install-check: $(BIN)/python ## Build the wheel, try it in empty environments, e
 	@$(BIN)/python .ci/install_check.py
 
 clean: ## Take away what the other targets made, the environment too
-	rm -rf $(VENV) demo build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo build dist .coverage .coverage.* *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
