@@ -10,6 +10,8 @@ from typer import Option
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.output import Column, emit_rows
+from modtok_cli.cli.plotting import emit_plot
+from modtok_cli.cli.session import Session
 
 if TYPE_CHECKING:
     import torch
@@ -82,9 +84,15 @@ def dtype_of(numbers: str | None) -> torch.dtype | None:
 
 
 def emit_evaluation(
-    evaluation: Evaluation, *, title: str, json: bool, examples: Path | None = None
+    session: Session,
+    evaluation: Evaluation,
+    *,
+    title: str,
+    json: bool,
+    examples: Path | None = None,
+    plot: str | None = None,
 ) -> None:
-    """Rows out, examples to their file, and then what is missing as an error.
+    """Rows out, examples to their file, the picture, and then what is missing as an error.
 
     Raises:
         ModtokError: something was skipped (after everything else is written).
@@ -96,4 +104,6 @@ def emit_evaluation(
         from modtok_cli.evaluate.results import write_examples
 
         write_examples(examples, evaluation.examples)
+    if rows:
+        emit_plot(session, plot, rows, "evaluation")
     evaluation.require_complete()

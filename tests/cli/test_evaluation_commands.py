@@ -77,6 +77,16 @@ def test_sum(here: Any, room: Any) -> None:
     assert here("eval", "sum", "--langs", "fr,,en")[0] == 2
 
 
+def test_pictures(here: Any, room: Any) -> None:
+    room("translation", "evaluate_mt", told(), Settings=settings, SHOTS=5)
+    room("summarization", "evaluate_sum", told(), Settings=settings, SHOTS=5)
+    assert here("eval", "mt", "--plot", "m.svg")[0] == 0
+    assert "<svg" in Path("m.svg").read_text()
+    status, _, err = here("eval", "sum", "--plot", "-")
+    assert (status, "mt: BLEU" in err) == (0, True)
+    assert here("eval", "mt", "--plot", "m.txt")[0] == 2
+
+
 def test_what_is_missing_is_said_after_what_is_there(here: Any, room: Any) -> None:
     evaluation = told()
     evaluation.skipped = ["tasks/mt has no text in de"]

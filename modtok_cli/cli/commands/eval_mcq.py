@@ -19,8 +19,9 @@ from modtok_cli.cli.evaluation_output import (
     require_evaluation,
 )
 from modtok_cli.cli.inference_options import LATEST, Numbers, Run, RunTokenizer, Step
-from modtok_cli.cli.options import Json, Langs, split_languages
+from modtok_cli.cli.options import Json, Langs, Plot, split_languages
 from modtok_cli.cli.output import Column, emit_tables
+from modtok_cli.cli.plotting import check_plot, emit_plot
 from modtok_cli.cli.session import Session
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def eval_mcq(
     step: Step = None,
     modular: RunTokenizer = None,
     numbers: Numbers = None,
+    plot: Plot = None,
     json: Json = False,
 ) -> None:
     """Score multiple-choice questions in cloze form.
@@ -83,6 +85,7 @@ def eval_mcq(
     Questions are those in --data, else in tasks/ of the workspace, else on the hub. What has no
     questions is named, and the exit status is 1.
     """
+    check_plot(plot)
     languages = split_languages(langs)
     names = split_languages(tasks, "--tasks")
     if data is not None and not data.is_dir():
@@ -124,6 +127,8 @@ def eval_mcq(
             json=json,
             caption=caption,
         )
+        rows = [result.as_row() for result in evaluation.results if result.task != "mean"]
+        emit_plot(session, plot, rows, "evaluation")
     evaluation.require_complete()
 
 

@@ -20,7 +20,8 @@ from modtok_cli.cli.evaluation_output import (
     require_evaluation,
 )
 from modtok_cli.cli.inference_options import LATEST, Numbers, Run, RunTokenizer, Step
-from modtok_cli.cli.options import Json
+from modtok_cli.cli.options import Json, Plot
+from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
 
 Pairs = Annotated[
@@ -63,6 +64,7 @@ def eval_mt(
     step: Step = None,
     modular: RunTokenizer = None,
     numbers: Numbers = None,
+    plot: Plot = None,
     json: Json = False,
 ) -> None:
     """Translate few-shot and score by BLEU and chrF++.
@@ -78,6 +80,7 @@ def eval_mt(
     --data holds parallel text as FLORES, as TSV, or in line-aligned files, also in its mt/.
     Pairs without text are named, and the exit status is 1.
     """
+    check_plot(plot)
     require_evaluation("sacrebleu")
     from modtok_cli.evaluate.translation import SHOTS, Settings, evaluate_mt
 
@@ -99,4 +102,6 @@ def eval_mt(
         dtype=dtype_of(numbers),
         progress=session.progress,
     )
-    emit_evaluation(evaluation, title="Translation", json=json, examples=examples)
+    emit_evaluation(
+        session, evaluation, title="Translation", json=json, examples=examples, plot=plot
+    )

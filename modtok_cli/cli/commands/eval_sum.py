@@ -17,7 +17,8 @@ from modtok_cli.cli.evaluation_output import (
     require_evaluation,
 )
 from modtok_cli.cli.inference_options import LATEST, Numbers, Run, RunTokenizer, Step
-from modtok_cli.cli.options import Json, Langs, split_languages
+from modtok_cli.cli.options import Json, Langs, Plot, split_languages
+from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
 
 
@@ -46,6 +47,7 @@ def eval_sum(
     step: Step = None,
     modular: RunTokenizer = None,
     numbers: Numbers = None,
+    plot: Plot = None,
     json: Json = False,
 ) -> None:
     """Summarize few-shot and score by ROUGE in every script.
@@ -58,6 +60,7 @@ def eval_sum(
     without documents are named, and the exit status is 1.
     """
     languages = split_languages(langs)
+    check_plot(plot)
     require_evaluation()
     from modtok_cli.evaluate.summarization import SHOTS, Settings, evaluate_sum
 
@@ -78,4 +81,6 @@ def eval_sum(
         dtype=dtype_of(numbers),
         progress=session.progress,
     )
-    emit_evaluation(evaluation, title="Summarization", json=json, examples=examples)
+    emit_evaluation(
+        session, evaluation, title="Summarization", json=json, examples=examples, plot=plot
+    )
