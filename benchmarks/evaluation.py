@@ -4,9 +4,9 @@
 
 CORPUS/<lang>.jsonl.zst is what the tokenizer is learned on; the model is a step old, since time
 does not depend on what it knows. Questions are made of the sample's parallel lines: how does a
-line go on, four choices, 5 shots. Both classes read what `modtok slice` wrote, the same task,
-the same batch; they take turns, and medians are given, with the processor's seconds too, since
-other jobs may run (load: of the last minute). "nats": the largest difference of a
+line go on, four choices, 5 shots unless said. Both classes read what `modtok slice` wrote, the
+same task, the same batch; they take turns, and medians are given, with the processor's seconds
+too, since other jobs may run (load: of the last minute). "nats": the largest difference of a
 log-likelihood. JSON lines.
 """
 
@@ -66,7 +66,7 @@ def measure(options: argparse.Namespace, path: Path, name: str) -> dict[str, Any
     from modtok_cli.evaluate.suites import Suite
     from modtok_cli.inference.model import load
 
-    suite = Suite("lines", "{Question}: {question}\n{Answer}:", 5, "characters")
+    suite = Suite("lines", "{Question}: {question}\n{Answer}:", options.shots, "characters")
     model = load(path)
     sides: dict[str, Any] = {
         "ours": ModtokLM(model, batch=options.batch),
@@ -99,6 +99,7 @@ def measure(options: argparse.Namespace, path: Path, name: str) -> dict[str, Any
         "model": options.model,
         "device": model.device.type,
         "questions": count,
+        "shots": options.shots,
         "batch": options.batch,
         **{f"{side}_per_s": round(count / median(spent[side]), 2) for side in sides},
         **{f"{side}_cpu_s": round(median(processor[side]), 2) for side in sides},
@@ -117,6 +118,7 @@ def main() -> None:
     parser.add_argument("-k", type=int, default=24_000)
     parser.add_argument("--model", default="tiny")
     parser.add_argument("--questions", type=int, default=40)
+    parser.add_argument("--shots", type=int, default=5)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--turns", type=int, default=3)
     options = parser.parse_args()
