@@ -151,3 +151,28 @@ def test_readme_states_the_counts() -> None:
             sum(len(text.encode()) for text in texts),
         ]
     assert stated == counted
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_questions_are_on_the_training_text(language: str) -> None:
+    folder = SAMPLE / "tasks" / "mcq"
+    text = "\n".join(paragraphs(language))
+    endings = [json.loads(line) for line in lines_of(folder / "endings" / f"{language}.jsonl")]
+    assert len(endings) == 17
+    for row in endings:
+        assert f"{row['question']} {row['choices'][row['answer']]}" in text
+        assert len(set(row["choices"])) == 4
+        wrong = [choice for place, choice in enumerate(row["choices"]) if place != row["answer"]]
+        assert not any(f"{row['question']} {choice}" in text for choice in wrong)
+    facts = [
+        json.loads(line)
+        for part in (".train", "")
+        for line in lines_of(folder / "facts" / f"{language}{part}.jsonl")
+    ]
+    assert [row["answer"] for row in facts] == [(2 * place + 1) % 3 for place in range(13)]
+    for row in (*endings, *facts):
+        written = "".join([row["question"], *row["choices"]])
+        assert unicodedata.is_normalized("NFC", written)
+        for character in written:
+            if unicodedata.category(character)[0] in "LM":
+                assert unicodedata.name(character).startswith(SCRIPTS[language]), row
