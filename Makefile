@@ -4,6 +4,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 BASE := $(VENV)/.base-installed
+LM := $(VENV)/.lm-installed
 DEV := $(VENV)/.dev-installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TEXT := ../shared/data
@@ -18,7 +19,7 @@ help: ## Show this list
 	@sed -n 's/^\([a-z][a-z-]*\):.*## /  make \1|/p' Makefile | while IFS='|' read -r target text; do \
 		printf '%-16s %s\n' "$$target" "$$text"; done
 
-demo: $(BASE) ## Learn, extract and measure on the sample text, about a minute
+demo: $(LM) ## All of it on the sample text: learn, pretrain, evaluate, slice, report
 	@PATH="$$PWD/$(BIN):$$PATH" sh examples/demo.sh demo
 
 test: $(DEV) ## Run all tests
@@ -72,6 +73,13 @@ $(BIN)/python:
 $(BASE): $(BIN)/python pyproject.toml
 	@echo "installing modtok and what it needs into $(VENV) (once, a minute or two)"
 	@$(PIP) --editable .
+	@touch $@
+
+$(LM): $(BASE) pyproject.toml
+	@echo "installing what training and evaluating need into $(VENV)"
+	@# torch is named exactly: a range would take its newest build, with several GB of CUDA
+	@# packages, where the machine has a smaller one.
+	@$(PIP) 'torch==2.13.0' --editable '.[lm,eval]'
 	@touch $@
 
 $(DEV): $(BASE) pyproject.toml
