@@ -26,6 +26,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="")
+    parser.add_argument("--skip", type=int, default=0, help="so many jobs at the beginning")
     parser.add_argument("--part", default="1/1", help="2/3: the second third of the jobs")
     parser.add_argument("--base", type=Path)
     options = parser.parse_args()
@@ -37,7 +38,7 @@ def main() -> None:
         jobs = [job for job in writing.JOBS if options.only in " ".join(job.words)]
         part, parts = map(int, options.part.split("/"))
         for number, job in enumerate(jobs):
-            if number % parts != part - 1:
+            if number < options.skip or number % parts != part - 1:
                 continue
             rng = random.Random(f"{options.seed}/{number}")
             count = options.kills // len(jobs) + (number < options.kills % len(jobs))

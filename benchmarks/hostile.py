@@ -110,7 +110,7 @@ def small(place: Path, spare: int, base: Path) -> Iterator[None]:
         (place / ".filler").write_bytes(bytes(filler))
         yield
     finally:
-        subprocess.run(["umount", str(place)], check=True)
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
 def timed(words: list[str], place: Path, **options: Any) -> dict[str, object]:

@@ -6,6 +6,7 @@ Only light modules are imported here; a command imports its room when it runs, s
 
 from __future__ import annotations
 
+import signal
 import sys
 from typing import Annotated, Any, NoReturn
 
@@ -182,4 +183,7 @@ def command_tree() -> Any:
 
 def main() -> NoReturn:
     """Entry point of the `modtok` script."""
-    sys.exit(run(command_tree(), sys.argv[1:]))
+    status = run(command_tree(), sys.argv[1:])
+    # All is said: what comes now, while threads end and libraries clean up, ends quietly.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sys.exit(status)

@@ -122,7 +122,9 @@ def child(request: dict[str, Any]) -> None:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         limit = request["memory"] + pages * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    sys.exit(run(command_tree(), request["words"]))
+    status = run(command_tree(), request["words"])
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # as `main` does
+    sys.exit(status)
 
 
 def serve() -> None:
@@ -132,6 +134,7 @@ def serve() -> None:
     import modtok_cli.build.bpe_merge
     import modtok_cli.build.bpe_seq
     import modtok_cli.build.unigram_merge
+    import modtok_cli.cli.main
     import modtok_cli.corpus.build
     import modtok_cli.inference.export
     import modtok_cli.inference.slice

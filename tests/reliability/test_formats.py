@@ -8,8 +8,10 @@ from __future__ import annotations
 import base64
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import orjson
 import pytest
 
@@ -25,6 +27,8 @@ from modtok_cli.modular.open import open_bytes
 from modtok_cli.pretrain import checkpoint
 from modtok_cli.pretrain.config import Config, Settings, resolve
 from modtok_cli.pretrain.presets import Shape
+from modtok_cli.text.counts import CorpusSize, WordCounts
+from modtok_cli.text.table_files import check_counts
 
 from . import formats, fuzz, samples
 from .formats import FORMATS, Format
@@ -128,6 +132,19 @@ def test_ranks_out_of_range(sound: Path) -> None:
     with pytest.raises(ModtokError, match="control tokens"):
         open_tekken("x", b"", tekken, "x")
     assert base64.b64decode(lines[0].split()[0])
+
+
+def test_offsets_that_run_over_are_noticed() -> None:
+    """Their differences wrap around, and look as if they ascended."""
+    far = np.int64(2**62)
+    offsets = np.array([0, far, -far, 3], dtype=np.int64)
+    table = WordCounts(
+        np.frombuffer(b"abc", dtype=np.uint8), offsets, np.ones(3, dtype=np.int64), "bpe",
+        CorpusSize(1, 3, 3),
+    )  # fmt: skip
+    for moved in (offsets, np.array([0, 5, 4, 3]), np.array([0, 2**63 - 1, 2, 3])):
+        with pytest.raises(ModtokError, match="damaged count table: field 'offsets'"):
+            check_counts(replace(table, offsets=moved), "x")
 
 
 def test_a_flipped_bit_in_a_journal_is_noticed(sound: Path, tmp_path: Path) -> None:
