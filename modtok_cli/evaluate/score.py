@@ -79,7 +79,8 @@ def _contexts(model: SlicedModel, requests: Sequence[Request]) -> list[_Asked]:
         room = model.context + 1 - len(continuation)
         if room < 1:
             raise UsageError(
-                f"a continuation of {len(continuation):,} tokens; the model reads {model.context:,}",
+                f"a continuation of {len(continuation):,} tokens; "
+                f"the model reads {model.context:,}",
                 remedy="leave it out",
             )
         key = tuple(context[-room:]), len(context) > room
