@@ -71,9 +71,32 @@ def load_fasttext(path: Path) -> Any:
 
     check_model(path)
     try:
-        return fasttext.load_model(str(path))
+        return _Model(fasttext.load_model(str(path)), path)
     except (ValueError, RuntimeError, MemoryError) as error:
         raise ModtokError(f"not a fastText model ({error})", where=str(path)) from error
+
+
+class _Model:
+    """A model whose numbers may be damaged: the library finds out when it is asked."""
+
+    def __init__(self, model: Any, path: Path) -> None:
+        self._model = model
+        self._path = path
+
+    def predict(self, text: str, **options: Any) -> Any:
+        """Labels and scores.
+
+        Raises:
+            ModtokError: there are none.
+        """
+        try:
+            return self._model.predict(text, **options)
+        except (ValueError, RuntimeError, MemoryError) as error:
+            raise ModtokError(
+                f"not a sound fastText model ({error})",
+                where=str(self._path),
+                remedy="fetch or train it again",
+            ) from error
 
 
 class LanguageModel:

@@ -155,6 +155,13 @@ def choose_run(settings: Settings, *, resume: bool, gpu: bool) -> tuple[RunDirec
     return directory, Config.from_json({**then.as_json(), **kept})
 
 
+def _begun(path: Path) -> bool:
+    """Whether there is something; a run that was killed before its first file is nothing."""
+    if path.is_symlink() or not path.is_dir():
+        return path.exists()
+    return any(not entry.name.startswith(".") for entry in path.iterdir())
+
+
 def _open_directory(run: Run, *, resume: bool, force: bool) -> None:
     """Check what is there; write config.json of a new run."""
     signature = run.subsets.tokenizer.signature
@@ -176,7 +183,7 @@ def _open_directory(run: Run, *, resume: bool, force: bool) -> None:
             )
         point_latest(directory.path)
         return
-    if directory.path.exists():
+    if _begun(directory.path):
         if not force:
             there = "is there already" if checkpoint.has_any(directory.checkpoints) else "is there"
             raise UsageError(

@@ -119,3 +119,29 @@ def test_ctrl_c_while_modules_are_read() -> None:
     )
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "modtok: interrupted; nothing half-written was left\n"
+
+
+def test_a_damaged_model_that_opens_is_one_line(tmp_path: Path) -> None:
+    """Its numbers are looked at when it is asked."""
+    from modtok_cli.corpus.language import _Model
+
+    class Damaged:
+        def predict(self, text: str) -> None:
+            raise RuntimeError("Encountered NaN.")
+
+    with pytest.raises(ModtokError, match=r"q.bin: not a sound fastText model \(Encountered NaN"):
+        _Model(Damaged(), tmp_path / "q.bin").predict("text")
+
+
+def test_a_run_killed_before_its_first_file_is_begun_anew(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from modtok_cli.pretrain.prepare import _begun
+
+    run = tmp_path / "run"
+    assert not _begun(run)
+    run.mkdir()
+    (run / ".config.json.partial-4").write_bytes(b"{")
+    assert not _begun(run)
+    (run / "notes.txt").touch()
+    assert _begun(run)
+    assert _begun(run / "notes.txt")
