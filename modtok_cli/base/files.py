@@ -8,6 +8,7 @@ the same output clears away.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -118,6 +119,14 @@ def _cannot_write(final: Path, error: OSError) -> ModtokError:
     )
 
 
+def _system_error(error: BaseException) -> OSError | None:
+    """What the system said, where a library in Rust puts it into an error of its own."""
+    found = re.search(r"\(os error (\d{1,3})\)", str(error))
+    if isinstance(error, ModtokError) or found is None:
+        return None
+    return OSError(int(found[1]), os.strerror(int(found[1])))
+
+
 @contextmanager
 def atomic_file(final: Path) -> Iterator[Path]:
     """Yield a path to write to; on success it becomes `final`, on any failure it is gone.
@@ -136,8 +145,11 @@ def atomic_file(final: Path) -> Iterator[Path]:
     except OSError as error:
         _remove(beside)
         raise _cannot_write(final, error) from error
-    except BaseException:
+    except BaseException as error:
         _remove(beside)
+        told = _system_error(error)
+        if told is not None:
+            raise _cannot_write(final, told) from error
         raise
 
 
@@ -202,6 +214,9 @@ def atomic_directory(final: Path) -> Iterator[Path]:
     except OSError as error:
         _remove(beside)
         raise _cannot_write(final, error) from error
-    except BaseException:
+    except BaseException as error:
         _remove(beside)
+        told = _system_error(error)
+        if told is not None:
+            raise _cannot_write(final, told) from error
         raise

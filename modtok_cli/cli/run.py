@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
@@ -26,6 +27,7 @@ def run(root: Any, args: Sequence[str]) -> int:
     # numpy's linear algebra keeps a thread a core, which spin while our kernels need the
     # cores: 5% of the time of bpe-seq on two of them. No command multiplies matrices in numpy.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    threading.excepthook = _thread_failed
     try:
         status = _invoke(root, session)
         _flush()
@@ -47,6 +49,17 @@ def run(root: Any, args: Sequence[str]) -> int:
         _say(f"modtok: error: {message}")
         _abandon_output()
     return status
+
+
+def _thread_failed(failure: threading.ExceptHookArgs) -> None:
+    """A thread of a library ended: one line, since Python would print a traceback.
+
+    What a command waits for it finds out by itself.
+    """
+    if os.environ.get("MODTOK_DEBUG"):
+        threading.__excepthook__(failure)
+    kind = failure.exc_type.__name__
+    _say(f"modtok: warning: a thread ended ({kind}: {failure.exc_value})")
 
 
 def _invoke(root: Any, session: Session) -> int:

@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ from modtok_cli.base.files import is_alive
 
 KINDS = ("local", "slurm", "ray")
 _SOCKETS = "sockets"
+_LOOK_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -110,9 +111,13 @@ def _run_here(stages: Sequence[Stage], logs: Path, workers: int) -> None:
         for executor, ranks in waiting:
             # Local rank 1: only rank 0 talks to the terminal.
             futures = [pool.submit(executor._run_for_rank, rank, 1) for rank in ranks]
-            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
-            for future in done:
-                future.result()
+            pending: set[Future[Any]] = set(futures)
+            while pending:
+                done, pending = wait(pending, _LOOK_SECONDS, return_when=FIRST_EXCEPTION)
+                for future in done:
+                    future.result()
+                if pending and not _is_managed(pool):
+                    raise BrokenProcessPool("its manager died")
     except BrokenProcessPool as error:
         raise ModtokError(
             "a worker was killed, perhaps for want of memory",
@@ -128,6 +133,12 @@ def _run_here(stages: Sequence[Stage], logs: Path, workers: int) -> None:
         for process in list((pool._processes or {}).values()):
             process.terminate()
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _is_managed(pool: ProcessPoolExecutor) -> bool:
+    """Whether the pool's own thread lives; without it (no memory) no task ever ends."""
+    thread = getattr(pool, "_executor_manager_thread", None)
+    return thread is None or bool(thread.is_alive())
 
 
 def clear_sockets(logs: Path) -> None:

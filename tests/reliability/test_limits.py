@@ -7,13 +7,14 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.files import write_bytes
+from modtok_cli.base.files import atomic_directory, write_bytes
 from modtok_cli.cli.run import explain
 from modtok_cli.cli.session import Session
 
@@ -145,3 +146,47 @@ def test_a_run_killed_before_its_first_file_is_begun_anew(tmp_path: Path) -> Non
     (run / "notes.txt").touch()
     assert _begun(run)
     assert _begun(run / "notes.txt")
+
+
+def test_a_full_disk_by_way_of_safetensors(tmp_path: Path) -> None:
+    """It tells of it in an error of its own."""
+    from safetensors import SafetensorError
+
+    said = "Error while serializing: I/O error: No space left on device (os error 28)"
+    with (
+        pytest.raises(ModtokError, match="out: cannot write: No space left on device; nothing was"),
+        atomic_directory(tmp_path / "out"),
+    ):
+        raise SafetensorError(said)
+    with pytest.raises(SafetensorError, match="header"), atomic_directory(tmp_path / "out"):
+        raise SafetensorError("header too large")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pool_without_its_manager_is_noticed() -> None:
+    """Where no further thread can be started it dies, and tasks would be waited for for ever."""
+    pytest.importorskip("datatrove")
+    from concurrent.futures import ProcessPoolExecutor
+
+    from modtok_cli.corpus.executors import _is_managed
+
+    pool = ProcessPoolExecutor(1)  # it starts nothing before the first task
+    assert pool._executor_manager_thread is None  # the name that is looked at
+    assert _is_managed(pool)
+    ended = threading.Thread(target=int)
+    ended.start()
+    ended.join()
+    pool._executor_manager_thread = ended  # type: ignore[assignment]
+    assert not _is_managed(pool)
+    pool._executor_manager_thread = threading.current_thread()  # type: ignore[assignment]
+    assert _is_managed(pool)
+    pool._executor_manager_thread = None
+
+
+def test_a_thread_that_fails_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    from modtok_cli.cli.run import _thread_failed
+
+    error = RuntimeError("can't start\nnew thread")
+    _thread_failed(threading.ExceptHookArgs((RuntimeError, error, None, None)))
+    said = capfd.readouterr().err
+    assert said == "modtok: warning: a thread ended (RuntimeError: can't start new thread)\n"
