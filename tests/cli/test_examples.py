@@ -36,6 +36,7 @@ SMALL = (
     (r"--steps \d+", "--steps 2"),
     (r"--scale \S+", "--scale tiny"),
     (r"--sample \d+", "--sample 4"),
+    (r"sub:\d+", "sub:2"),  # of three languages
 )
 SETTINGS = """
 [default]
