@@ -129,7 +129,7 @@ def main() -> int:
         )
         for name in filter(None, tracked.stdout.split("\0")):
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, copy / name)
+            shutil.copy(ROOT / name, copy / name, follow_symlinks=False)
         pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(place), str(copy)]
         subprocess.run(pip, check=True)
         (wheel,) = place.glob("modtok-*.whl")
