@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 from modtok_cli.base.errors import ModtokError
 
 _MEMINFO = Path("/proc/meminfo")
+_OWN = Path("/proc/self/statm")
 _GROUPS = (
     (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
     (
@@ -17,7 +19,7 @@ _GROUPS = (
 
 
 def available() -> int | None:
-    """Bytes that can still be taken, by the kernel's word and the container's limit.
+    """Bytes that can still be taken, by the kernel's word, the container's limit and `ulimit -v`.
 
     None where the system does not say (it is then not checked).
     """
@@ -33,6 +35,13 @@ def available() -> int | None:
             found.append(int(limit.read_text()) - int(used.read_text()))
         except (OSError, ValueError):  # "max": no limit
             continue
+    space, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if space != resource.RLIM_INFINITY:
+        try:
+            pages = int(_OWN.read_text().split()[0])
+            found.append(max(0, space - pages * resource.getpagesize()))
+        except (OSError, ValueError, IndexError):
+            pass
     return min(found) if found else None
 
 

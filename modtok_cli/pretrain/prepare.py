@@ -10,6 +10,7 @@ import torch
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import remove_directory
+from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.pretrain import checkpoint
 from modtok_cli.pretrain.config import Config, Settings, changed, check_ranks, resolve, run_name
@@ -52,6 +53,8 @@ def prepare(settings: Settings, *, resume: bool, force: bool, progress: Progress
     Raises:
         ModtokError, UsageError: settings, tokenizer, text or directory are not usable.
     """
+    # Without memory for its threads the process group waits for ever.
+    check_memory(1 << 30, "training")
     ranks = start_ranks(settings.tp)
     if settings.distributed_optimizer and ranks.device.type != "cuda":
         raise UsageError("needs GPUs", where="--distributed-optimizer", remedy="leave it out")

@@ -122,7 +122,10 @@ def child(request: dict[str, Any]) -> None:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         limit = request["memory"] + pages * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    status = run(command_tree(), request["words"])
+    try:
+        status = run(command_tree(), request["words"])
+    except KeyboardInterrupt:  # as `__main__` does
+        os._exit(130)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # as `main` does
     sys.exit(status)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -190,3 +191,16 @@ def test_a_thread_that_fails_is_one_line(capfd: pytest.CaptureFixture[str]) -> N
     _thread_failed(threading.ExceptHookArgs((RuntimeError, error, None, None)))
     said = capfd.readouterr().err
     assert said == "modtok: warning: a thread ended (RuntimeError: can't start new thread)\n"
+
+
+def test_a_limit_of_address_space_counts_as_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    from modtok_cli.base import memory
+
+    free = memory.available()
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (used + (1 << 30), -1))
+    limited = memory.available()
+    assert free is None or (limited is not None and limited <= 1 << 30)
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (0, -1))
+    with pytest.raises(ModtokError, match=r"training needs about 0\.2 GiB of memory, 0\.0 GiB"):
+        memory.check_memory(1 << 28, "training")
