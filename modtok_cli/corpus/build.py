@@ -40,7 +40,9 @@ from modtok_cli.text.languages import is_language, normalize
 
 REPORT = "corpus.json"
 _SECONDS = "seconds.json"
-_BETWEEN = ("parts", "scores", "hashes", "repeated", "out", "progress", "bad")
+_STALE = "stale.json"
+# The tasks' statistics and bad records stay: a build killed at its very end reports them again.
+_BETWEEN = ("parts", "scores", "hashes", "repeated", "out", "progress")
 
 
 def corpus_build(
@@ -163,9 +165,11 @@ def publish(plan: Plan) -> None:
         for entry in fresh:
             _check_free(output / entry.name)
     report = collect(plan.work, output)
-    stale: list[str] = []
-    if plan.force and (output / REPORT).is_file():
-        stale = _earlier(output)
+    noted = plan.work / _STALE  # the earlier report is gone if this was killed before
+    if not noted.is_file():
+        replaces = plan.force and (output / REPORT).is_file()
+        write_bytes(noted, orjson.dumps(_earlier(output) if replaces else []))
+    stale: list[str] = read_json(noted)
     (output / REPORT).unlink(missing_ok=True)  # what it says is no longer so
     for entry in fresh:
         place = output / entry.name

@@ -51,7 +51,8 @@ def test_ctrl_c(tmp_path: Path) -> None:
     data.mkdir()
     text = "".join(f"word{i} other{i * 7}\n" for i in range(300_000))
     (data / "en.txt").write_text(text)
-    command = [sys.executable, "-m", "modtok_cli", "bpe-seq", "-k", "60000", "--data", str(data)]
+    script = "from modtok_cli.__main__ import main; print('ready', flush=True); main()"
+    command = [sys.executable, "-c", script, "bpe-seq", "-k", "60000", "--data", str(data)]
     process = subprocess.Popen(
         [*command, "-o", str(tmp_path / "tok")],
         stdout=subprocess.PIPE,
@@ -59,9 +60,11 @@ def test_ctrl_c(tmp_path: Path) -> None:
         text=True,
         preexec_fn=hear_ctrl_c,
     )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
     time.sleep(1.5)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate()
     assert process.returncode == 130
     assert out == ""
     assert err.count("\n") <= 1

@@ -38,7 +38,7 @@ def modtok(workspace: Path) -> Modtok:
             [sys.executable, "-m", "modtok_cli", *args],
             cwd=workspace,
             capture_output=True,
-            timeout=120,
+            timeout=600,
             check=False,
             **data,
             **options,

@@ -55,7 +55,7 @@ def terminal() -> Terminal:
         # Both at once: a terminal holds few bytes, and whoever writes more waits for a reader.
         with ThreadPoolExecutor(2) as pool:
             texts = list(pool.map(read_all, (leaders["stdout"], leaders["stderr"])))
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=600) == 0
         return texts[0], texts[1]
 
     return call

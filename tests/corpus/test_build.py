@@ -11,15 +11,18 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from support import hear_ctrl_c
+from support import alive_in_session, hear_ctrl_c
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
+from modtok_cli.corpus import build
 from modtok_cli.corpus.build import corpus_build, load_report
+from modtok_cli.corpus.plan import STAGES, load_plan, work_of
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.workspace import language_files
 
 from .crawl import LANGUAGES, around, compressed, http, page, paragraphs, record, records_of
+from .dying import deadly, script
 
 BLOB = "".join(random.Random(1).choices("abcdefABCDEF0123456789", k=300))
 TABLE = "| 12.30 | 45.10 | ---- | 7/8/2026 | *** | 99 % |"
@@ -217,113 +220,94 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
     assert len(records_of(tmp_path / "data" / "fi")) == 1
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_build_killed_anywhere_goes_on_to_the_same_files(built, seed: int) -> None:
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_build_killed_in_any_stage_goes_on_to_the_same_files(built, stage: str) -> None:
     place, _ = built
-    data = place / f"killed-{seed}"
-    script = (
-        "import sys; from pathlib import Path\n"
-        "from modtok_cli.corpus.build import corpus_build\n"
-        f"corpus_build(['crawl'], output=Path({data.name!r}), workers=2, **{SETTINGS!r})"
-    )
-    if seed == 0:
-        stage, waits = "1-pages", 1
-    else:
-        stage, waits = ("2-hashes", 2) if seed == 1 else ("4-corpus", 2)
+    data = place / f"killed-{stage}"
+    call = f"build.corpus_build(['crawl'], output=Path({data.name!r}), workers=2, **{SETTINGS!r})"
+    # The parent alone is killed: its workers must not live on.
     process = subprocess.Popen(
-        [sys.executable, "-c", script], cwd=place, start_new_session=True, stderr=subprocess.PIPE
+        [sys.executable, "-c", script(stage, signal.SIGKILL, call)],
+        cwd=place,
+        start_new_session=True,
     )
-    done = data / ".corpus-build" / "logs" / stage / "completions"
-    deadline = time.monotonic() + 60
-    while len(list(done.glob("*"))) < waits:
-        assert process.poll() is None, process.stderr.read().decode()
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-    os.kill(process.pid, signal.SIGKILL)  # the parent alone: its workers must not live on
-    process.wait()
-    assert not (data / "corpus.json").exists()
+    assert process.wait() == -signal.SIGKILL
+    wait_for_the_end_of(process.pid)
+    # The last stage writes the report, and was killed before it was known to be done.
+    assert (data / "corpus.json").exists() == (stage == STAGES[-1])
     with pytest.raises(UsageError, match="unfinished build with other inputs"):
         corpus_build([place / "crawl"], output=data, workers=2, **SETTINGS)
-    wait_for_the_end_of(process.pid)
+    imports = "from pathlib import Path; from modtok_cli.corpus import build\n"
     ran = subprocess.run(
-        [sys.executable, "-c", script], cwd=place, check=True, capture_output=True, text=True
-    )
+        [sys.executable, "-c", imports + call],
+        cwd=place, check=True, capture_output=True, text=True,
+    )  # fmt: skip
     assert ran.stderr == ""
     assert snapshot(data) == snapshot(place / "data")
 
 
-def sessions(session: int) -> list[str]:
-    """Commands still running that were begun by a process that began a session."""
-    done = subprocess.run(
-        ["ps", "-o", "stat=,cmd=", "--sid", str(session)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    lines = [line for line in done.stdout.splitlines() if not line.startswith("Z")]
-    return [line for line in lines if "resource_tracker" not in line]
-
-
 def wait_for_the_end_of(session: int) -> None:
-    deadline = time.monotonic() + 20
-    while sessions(session):
-        assert time.monotonic() < deadline, sessions(session)
+    """Wait until no process lives that was begun by the one that began the session."""
+    deadline = time.monotonic() + 120
+    while left := alive_in_session(session):
+        assert time.monotonic() < deadline, left
         time.sleep(0.05)
 
 
-def test_a_killed_worker_is_an_error_and_not_an_endless_wait(built) -> None:
+@pytest.mark.parametrize("stage", [STAGES[0], STAGES[3]])
+def test_a_killed_worker_is_an_error_and_not_an_endless_wait(
+    built, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
     place, _ = built
-    script = (
-        "import os, signal; from pathlib import Path\n"
-        "from modtok_cli.corpus import build\n"
-        "import threading, time, subprocess\n"
-        "def kill():\n"
-        "    beat = Path('dying/.corpus-build/progress')\n"
-        "    while not (beat.exists() and list(beat.iterdir())): time.sleep(0.01)\n"
-        "    workers = []\n"
-        "    while not workers:\n"  # between two stages there is none
-        "        out = subprocess.run(\n"
-        "            ['ps', '-o', 'pid=,ppid=,cmd=', '--sid', str(os.getsid(0))],\n"
-        "            capture_output=True, text=True).stdout.splitlines()\n"
-        "        rows = [line.split(None, 2) for line in out]\n"
-        "        rows = [row for row in rows if len(row) == 3]\n"
-        "        mine = [row for row in rows if row[1] == str(os.getpid())]\n"
-        "        server = [row[0] for row in mine if 'forkserver' in row[2]]\n"
-        "        workers = [r[0] for r in rows if r[1] in server]\n"
-        "    os.kill(int(workers[0]), signal.SIGKILL)\n"
-        "threading.Thread(target=kill).start()\n"
-        f"build.corpus_build(['crawl'], output=Path('dying'), workers=2, **{SETTINGS!r})"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=place,
-        start_new_session=True,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert "a worker was killed" in done.stderr.splitlines()[-1]
+    data = Path(f"dying-{stage}")
+    monkeypatch.chdir(place)
+    with monkeypatch.context() as patched:
+        patched.setattr(build, "stages_of", deadly(build.stages_of, stage))
+        with pytest.raises(ModtokError, match=r"a worker was killed.*call it again to go on"):
+            corpus_build(["crawl"], output=data, workers=2, **SETTINGS)
+    assert not (data / "corpus.json").exists()
+    corpus_build(["crawl"], output=data, workers=2, **SETTINGS)
+    assert snapshot(data) == snapshot(Path("data"))
+
+
+def test_a_replacement_killed_while_it_publishes_leaves_nothing_of_the_old(
+    built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, _ = built
+    data = Path("replaced")
+    monkeypatch.chdir(place)
+    corpus_build(["crawl"], output=data, languages=["fi", "el"], workers=2, **SETTINGS)
+    new = {"inputs": ["crawl/CC-2.warc.wet.gz"], "output": data, "languages": ["fi"]}
+    with monkeypatch.context() as patched:
+        patched.setattr(build, "stages_of", deadly(build.stages_of, STAGES[3]))
+        with pytest.raises(ModtokError, match="a worker was killed"):
+            corpus_build(**new, force=True, **SETTINGS)
+    with monkeypatch.context() as patched:  # when the old report is gone, and its languages not
+
+        def stop(_: Path) -> None:
+            raise KeyboardInterrupt
+
+        patched.setattr(build, "_remove", stop)
+        with pytest.raises(KeyboardInterrupt):
+            build.publish(load_plan(str(work_of(data))))
+    assert not (data / "corpus.json").exists()
+    corpus_build(**new, force=True, **SETTINGS)
+    assert len(records_of(data / "fi")) == 1
+    assert not (data / "el").exists()
 
 
 def test_ctrl_c_leaves_no_worker_behind(built) -> None:
     place, _ = built
-    command = [sys.executable, "-m", "modtok_cli", "corpus", "build", "crawl", "-o", "broken-off"]
+    call = "sys.argv[1:] = ['corpus', 'build', 'crawl', '-o', 'broken-off', '--workers', '2']\n"
+    call += "from modtok_cli.__main__ import main; sys.exit(main())"
     process = subprocess.Popen(
-        command,
+        [sys.executable, "-c", script(STAGES[0], signal.SIGINT, call)],
         cwd=place,
         start_new_session=True,
         preexec_fn=hear_ctrl_c,
         stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
     )
-    beat = place / "broken-off" / ".corpus-build" / "progress"
-    while not (beat.exists() and list(beat.iterdir())):
-        assert process.poll() is None
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate()
     assert process.returncode == 130
     assert err.decode() == "modtok: interrupted; nothing half-written was left\n"
     wait_for_the_end_of(process.pid)

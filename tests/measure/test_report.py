@@ -230,7 +230,7 @@ def test_in_a_browser(page: Path, tmp_path: Path, width: int) -> None:
         ],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=True,
     )
     match = re.search(r'<pre id="out">(.*?)</pre>', done.stdout)

@@ -294,8 +294,7 @@ def test_killed_at_any_step_and_resumed(settings: Settings, tmp_path: Path, offl
         [*arguments, settings.runs, *["offload"][: int(offload)]],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and running.poll() is None:
+    while running.poll() is None:
         if metrics.exists() and metrics.read_bytes().count(b"\n") > 20:
             break
         time.sleep(0.02)
@@ -334,7 +333,7 @@ def test_killed_at_any_step_and_resumed(settings: Settings, tmp_path: Path, offl
     unbroken, resumed = numbers(settings.runs / "unbroken"), numbers(settings.runs / "it")
     assert resumed == unbroken
     assert unbroken[-1]["step"] == stop
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 120
     while any(map(_runs, workers)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not any(map(_runs, workers))  # workers of a killed run end by themselves

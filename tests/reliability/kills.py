@@ -16,6 +16,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from support import alive_in_session
+
 from .launcher import Launcher
 from .writing import Job
 
@@ -150,29 +152,16 @@ def _is_writing(place: Path, before: set[str]) -> bool:
     return any(any(mark in path for mark in MARKS) for path in paths_of(place) - before)
 
 
-def _processes_end(session: int) -> list[str]:
+def _processes_end(session: int) -> list[int]:
     """Wait for all processes of a session to end; those that do not."""
     deadline = time.monotonic() + 60
-    while alive := _alive(session):
+    while alive := alive_in_session(session):
         if time.monotonic() > deadline:
             for pid in alive:
-                os.kill(int(pid), signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
             return alive
         time.sleep(0.02)
     return []
-
-
-def _alive(session: int) -> list[str]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if int(fields[3]) == session and fields[0] != "Z":
-                found.append(entry.name)
-    return found
 
 
 def _check_after_kill(job: Job, place: Path, known: Reference, verdict: Verdict) -> None:
