@@ -11,13 +11,13 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
-from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.errors import ModtokError, UsageError
 
 _MARK = ".partial-"
 
@@ -54,6 +54,29 @@ def _sweep(final: Path) -> None:
                 left.replace(final)
             else:
                 _remove(left)
+
+
+def refuse_others(directory: Path, ours: Callable[[str], bool]) -> None:
+    """Never replace what is no output of ours: a slip such as `-o .` must not empty a home.
+
+    `ours` tells of the name of an entry whether such an output holds it.
+
+    Raises:
+        UsageError: `directory` is a file, or holds something else.
+    """
+    if not directory.exists():
+        return
+    if not directory.is_dir():
+        raise UsageError(
+            "is a file, not a directory", where=str(directory), remedy="choose another -o"
+        )
+    others = sorted(path.name for path in directory.iterdir() if not ours(path.name))
+    if others:
+        raise UsageError(
+            f"holds other files ({', '.join(others[:3])}), which would be lost",
+            where=str(directory),
+            remedy="choose a new directory",
+        )
 
 
 def remove_directory(path: Path) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 
 import orjson
 
-from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.signature import digest
 from modtok_cli.build.corpora import corpus_of, count_in_background
+from modtok_cli.build.finished import check_files
 from modtok_cli.build.references import reference_json
 from modtok_cli.build.report import DEFAULT_SPECIALS, BuildReport
 from modtok_cli.build.specials import check_specials
@@ -54,10 +54,7 @@ def bpe(
     check_specials(specials)
     files = language_files(data, languages)
     output = output or Path("bpe-joint" if joint else "bpe")
-    if output.exists() and not force:
-        raise UsageError(
-            "is there already", where=str(output), remedy="choose another -o, or --force"
-        )
+    check_files(output, joint, (".json",), force)
     stoppable = Stoppable(progress)
     pool = ThreadPoolExecutor(threads or os.cpu_count() or 1)
     try:

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.signature import digest
 from modtok_cli.build.corpora import corpus_of, count_in_background
+from modtok_cli.build.finished import check_files
 from modtok_cli.build.report import DEFAULT_SPECIALS, BuildReport
 from modtok_cli.build.stoppable import Stoppable
 from modtok_cli.build.unigram_models import model_json, tokenizer_of
@@ -64,10 +64,7 @@ def unigram(
     check_unigram_budget(k, specials)
     files = language_files(data, languages)
     output = output or Path("unigram-joint" if joint else "unigram")
-    if output.exists() and not force:
-        raise UsageError(
-            "is there already", where=str(output), remedy="choose another -o, or --force"
-        )
+    check_files(output, joint, (".json", ".model"), force)
     stoppable = Stoppable(progress)
     pool = ThreadPoolExecutor(workers(threads))
     try:

@@ -22,7 +22,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.files import atomic_directory
+from modtok_cli.base.files import atomic_directory, refuse_others
 from modtok_cli.learn.least import LEAST
 from modtok_cli.modular import manifest as manifests
 from modtok_cli.modular.manifest import MEMBERSHIP, REBUILD, TOKENIZER
@@ -56,7 +56,7 @@ def save(tokenizer: ModularTokenizer, directory: Path, references: References) -
         UsageError: `directory` holds other things, or a reference is of no language of T.
         ModtokError: the tokenizer is not proper, or the file system refuses.
     """
-    _refuse_others(directory)
+    check_place(directory)
     validate(tokenizer, "the tokenizer to be saved")
     files = {
         TOKENIZER: tokenizer.full().to_json(),
@@ -91,19 +91,13 @@ def _tensors(tokenizer: ModularTokenizer) -> dict[str, npt.NDArray[Any]]:
     return tensors
 
 
-def _refuse_others(directory: Path) -> None:
-    """Never replace what is not a tokenizer: a slip such as `-o .` must not empty a home."""
-    if not directory.exists():
-        return
-    if not directory.is_dir():
-        raise UsageError("is a file, not a directory", where=str(directory))
-    others = sorted(path.name for path in directory.iterdir() if path.name not in _OURS)
-    if others:
-        raise UsageError(
-            f"holds other files ({', '.join(others[:3])}), which would be lost",
-            where=str(directory),
-            remedy="choose a new directory",
-        )
+def check_place(directory: Path) -> None:
+    """Refuse a place for a modular directory that holds anything else.
+
+    Raises:
+        UsageError: so.
+    """
+    refuse_others(directory, _OURS.__contains__)
 
 
 def load(directory: Path) -> ModularTokenizer:

@@ -10,6 +10,7 @@ from support import SAMPLE
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.build.bpe import bpe
+from modtok_cli.build.unigram import unigram
 from modtok_cli.learn.bpe import learn_bpe
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -51,3 +52,24 @@ def test_an_output_that_is_there_stays(tmp_path: Path) -> None:
 def test_budget_below_the_bytes(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="at least 258"):
         bpe(["sw"], data=DATA, output=tmp_path / "mono", k=257)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_force_does_not_empty_a_directory_of_other_things(tmp_path: Path, kind: str) -> None:
+    learn = bpe if kind == "bpe" else unigram
+    (tmp_path / "notes.txt").write_text("kept")
+    with pytest.raises(UsageError, match=r"holds other files \(notes\.txt\)"):
+        learn(["sw"], data=DATA, output=tmp_path, k=400, force=True)
+    assert (tmp_path / "notes.txt").read_text() == "kept"
+    (tmp_path / "notes.txt").unlink()
+    (tmp_path / "fi.json").write_text("{}")  # of an earlier run of the same command
+    learn(["sw"], data=DATA, output=tmp_path, k=400, force=True)
+    assert (tmp_path / "sw.json").is_file()
+    assert not (tmp_path / "fi.json").exists()
+
+
+def test_force_over_a_file_is_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "mono").write_text("kept")
+    with pytest.raises(UsageError, match="is a file"):
+        bpe(["sw"], data=DATA, output=tmp_path / "mono", k=300, force=True)
+    assert (tmp_path / "mono").read_text() == "kept"
