@@ -30,6 +30,7 @@ from modtok_cli.modular.directory import read_references
 from modtok_cli.modular.tokenizer import Corpus, ModularTokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.languages import normalize
 from modtok_cli.text.workspace import language_files
 
 Ints = npt.NDArray[np.int64]
@@ -105,14 +106,17 @@ def bpe_seq(
             raise UsageError(f"'{order}' is not one of {', '.join(ORDERS)}", where="--order")
         files = language_files(data, languages)
     started = {"order": order, "passes": passes, "unit_counts": unit_counts}
+    names = sorted(files)
+    if append or order == "given":
+        # `files` has each language under its short code, whatever it was called by.
+        names = list(dict.fromkeys(map(normalize, append or languages or names)))
     if not append:
+        ordered = order != "size"  # which only the text tells
         done = finished(
-            output, "bpe-seq", segment, list(files), k, started, specials, force, progress
+            output, "bpe-seq", segment, names, k, started, specials, force, progress, ordered
         )
         if done is not None:
             return done
-    names = list(append or languages or files) if order == "given" or append else sorted(files)
-    names = list(dict.fromkeys(name for name in names if name in files)) or sorted(files)
 
     journal = Journal(
         output,

@@ -142,6 +142,31 @@ def test_orders(data: Path, tmp_path: Path) -> None:
         assert list(ModularTokenizer.load(tmp_path / order).languages) == expected
 
 
+def test_a_given_order_in_other_codes_loses_no_language(data: Path, tmp_path: Path) -> None:
+    given = ["swh_Latn", "fra_Latn", "eng"]
+    bpe_seq(given, data=data, output=tmp_path / "given", k=300, order="given")
+    assert ModularTokenizer.load(tmp_path / "given").languages == ("sw", "fr", "en")
+    bpe_seq(append=["fin_Latn"], data=data, output=tmp_path / "given")
+    assert ModularTokenizer.load(tmp_path / "given").languages == ("sw", "fr", "en", "fi")
+
+
+def test_another_given_order_is_another_tokenizer(data: Path, tmp_path: Path) -> None:
+    bpe_seq(["en", "fr"], data=data, output=tmp_path / "tok", k=300, order="given")
+    with pytest.raises(UsageError, match="with other settings"):
+        bpe_seq(["fr", "en"], data=data, output=tmp_path / "tok", k=300, order="given")
+    progress = Silent()
+    bpe_seq(["eng", "fr"], data=data, output=tmp_path / "tok", k=300, order="given",
+            progress=progress)  # fmt: skip
+    assert "finished already" in progress.warnings[0]
+
+
+def test_what_was_appended_is_not_what_learning_in_order_gives(data: Path, tmp_path: Path) -> None:
+    bpe_seq(["fi", "sw"], data=data, output=tmp_path / "tok", k=300)
+    bpe_seq(append=["en"], data=data, output=tmp_path / "tok")
+    with pytest.raises(UsageError, match=r"other settings \(fi, sw, en"):
+        bpe_seq(["en", "fi", "sw"], data=data, output=tmp_path / "tok", k=300)
+
+
 def test_finished_says_so_and_force_makes_it_again(data: Path, tmp_path: Path) -> None:
     place, progress = tmp_path / "tok", Silent()
     bpe_seq(["en"], data=data, output=place, k=300)
