@@ -39,11 +39,16 @@ _STATE = "state.json"
 _BACKBONE_PARTS = ("weight", "m", "v")
 
 
+class NotFinite(Exception):
+    """Weights or moments of a model to be saved are not numbers any more; names one tensor."""
+
+
 def save(directory: Path, model: Model, step: int, notes: Mapping[str, Any]) -> None:
     """Write the checkpoint of `step`; every rank calls it.
 
     Raises:
         ModtokError: the file system refused; older checkpoints are as they were.
+        NotFinite: there is nothing worth keeping; older checkpoints are as they were.
     """
     ranks = model.ranks
     final = directory / f"step-{step:08d}"
@@ -61,6 +66,9 @@ def save(directory: Path, model: Model, step: int, notes: Mapping[str, Any]) -> 
             if ranks.replica == 0:
                 told = _write(beside / name, model, backbone)
             everyone = gather_json(ranks, told)
+            wrong = [one["not_finite"] for one in everyone if "not_finite" in one]
+            if wrong:  # all ranks see the same, and leave together
+                raise NotFinite(f"'{wrong[0]}' is not finite")
             failed = [one["error"] for one in everyone if "error" in one]
             if failed:
                 raise OSError(failed[0][0], failed[0][1])
@@ -122,6 +130,11 @@ def _backbone(model: Model) -> dict[str, torch.Tensor]:
 
 def _write(path: Path, model: Model, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
     tensors.update(table_tensors(model))
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and tensor.numel():
+            least, most = torch.aminmax(tensor)  # no memory beside; not a number wins over all
+            if not bool(torch.isfinite(least) & torch.isfinite(most)):
+                return {"not_finite": name}
     try:
         save_file(tensors, path)
         with open(path, "rb") as handle:

@@ -20,7 +20,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.pretrain import checkpoint
 from modtok_cli.pretrain.config import Settings
 from modtok_cli.pretrain.feed import Feed
-from modtok_cli.pretrain.heldout import held_out_bits
+from modtok_cli.pretrain.heldout import BYTES, held_out_bits
 from modtok_cli.pretrain.hosttables import Offload
 from modtok_cli.pretrain.lanes import Batch
 from modtok_cli.pretrain.metrics import LanguageSums, mean_bits, peak_flops, step_flops, timing
@@ -28,6 +28,9 @@ from modtok_cli.pretrain.model import Model
 from modtok_cli.pretrain.prepare import Run, prepare
 from modtok_cli.pretrain.ranks import gather_json
 from modtok_cli.pretrain.stream import BatchStream, StreamPlan
+
+# Text measured a language before a checkpoint between evaluations: a sequence or two.
+_PROBE = 512
 
 
 @dataclass
@@ -184,8 +187,10 @@ def _diverged(run: Run, what: str) -> ModtokError:
     )
 
 
-def evaluate(run: Run, model: Model, step: int) -> dict[str, Any]:
+def evaluate(run: Run, model: Model, step: int, *, most: int = BYTES) -> dict[str, Any]:
     """Held-out bits per byte of each language under its own subtokenizer (T for joint).
+
+    `most`: bytes of text a language.
 
     Raises:
         ModtokError: they are not finite, so that weights gone wrong are not saved.
@@ -199,6 +204,7 @@ def evaluate(run: Run, model: Model, step: int) -> dict[str, Any]:
         end_of_text=run.subsets.end_of_text,
         length=run.config.seq_length,
         rows=run.config.micro_batch,
+        most=most,
     )
     mean = mean_bits(found)
     if mean is not None and not isfinite(mean):
@@ -210,11 +216,19 @@ def evaluate(run: Run, model: Model, step: int) -> dict[str, Any]:
 
 
 def save_checkpoint(run: Run, model: Model, stream: Feed, step: int) -> None:
-    """Weights, moments and the places of all lanes; every rank calls it."""
+    """Weights, moments and the places of all lanes; every rank calls it.
+
+    Raises:
+        ModtokError: the file system refused, or weights are not finite. The last checkpoint
+            stays.
+    """
     lanes: dict[str, Any] = {}
     for part in gather_json(run.ranks, {str(slot): lane for slot, lane in stream.state.items()}):
         lanes.update(part)
-    checkpoint.save(run.directory.checkpoints, model, step, {"lanes": lanes})
+    try:
+        checkpoint.save(run.directory.checkpoints, model, step, {"lanes": lanes})
+    except checkpoint.NotFinite as error:
+        raise _diverged(run, f"after step {step} {error}") from error
 
 
 def pretrain(
@@ -261,6 +275,8 @@ def pretrain(
                     _report(run, last)
                     run.progress.note(_held_out_note(last))
                 if now % config.save_every == 0 or now == config.steps:
+                    if last.get("step") != now:  # huge weights are finite, their losses are not
+                        evaluate(run, model, now, most=_PROBE)
                     save_checkpoint(run, model, stream, now)
     finally:
         stream.close()
