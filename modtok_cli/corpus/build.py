@@ -28,9 +28,9 @@ from modtok_cli.corpus.plan import (
     Settings,
     begin,
     is_unfinished,
-    load_plan,
     make_plan,
     read_json,
+    resume,
     work_of,
 )
 from modtok_cli.corpus.report import CorpusReport, collect
@@ -102,10 +102,10 @@ def corpus_build(
         quality_threshold,
         quality_top,
     )
-    plan = make_plan(find_files(inputs), settings, output, force, shard_bytes)
+    plan = make_plan(find_files(inputs, output), settings, output, force, shard_bytes)
     if is_unfinished(plan):
         progress.note(f"going on with the build in {output}")
-        plan = load_plan(str(plan.work))
+        plan = resume(plan)
     else:
         finished = _finished(plan, progress)
         if finished:
@@ -268,9 +268,13 @@ def _earlier(output: Path) -> list[str]:
     """Languages of the corpus that is there, by its report; only such as may be removed.
 
     What is removed must look like ours, whatever the report says: a directory of this very
-    place that holds parts and nothing else.
+    place that holds parts and nothing else. A damaged report names none.
     """
-    names = [row.get("language") for row in load_report(output).languages]
+    try:
+        rows = load_report(output).languages
+    except ModtokError:  # it is what is to be replaced
+        return []
+    names = [row.get("language") for row in rows]
     return [
         name
         for name in names

@@ -21,10 +21,17 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.corpus.executors import Stage, check_executor, clear_sockets, run_stages
-from modtok_cli.corpus.plan import read_json
+from modtok_cli.corpus.plan import check_name, read_json
 from modtok_cli.text.counts import merge_counts
 from modtok_cli.text.pretokens import BPE
-from modtok_cli.text.table_files import SUFFIX, load_counts, read_header, save_counts, sources_of
+from modtok_cli.text.table_files import (
+    SUFFIX,
+    Source,
+    load_counts,
+    read_header,
+    save_counts,
+    sources_of,
+)
 from modtok_cli.text.workspace import language_files
 
 FAN = 8
@@ -96,8 +103,13 @@ class CountOrMerge(PipelineStep):
             else:
                 table = merge_counts([load_counts(Path(path)) for path in job.inputs])
             if job.last and not len(table):
-                raise ModtokError(f"language '{job.language}' has no text")
-            sources = sources_of([Path(path) for path in plan["files"][job.language]])
+                raise ModtokError(
+                    f"language '{job.language}' has no text",
+                    where=", ".join(plan["files"][job.language]),
+                    remedy="put text there, or leave the language out",
+                )
+            # As they were when it began: a file that changes meanwhile is counted anew.
+            sources = [Source(**source) for source in plan["stamps"][job.language]]
             save_counts(
                 table,
                 Path(job.output),
@@ -126,7 +138,8 @@ def count_shards(
     Interrupted, the same call goes on. None if the tasks were submitted and run elsewhere.
 
     Raises:
-        UsageError: the tables are there already; or another count is unfinished.
+        UsageError: another count is unfinished, a table would be written over its own input,
+            or a name is not UTF-8.
         ModtokError: a file is missing or damaged, or a task failed.
     """
     options = check_executor(executor, executor_options or {})
@@ -135,6 +148,14 @@ def count_shards(
         for language, paths in language_files(data, languages).items()
     }
     output = output.absolute()
+    for language, paths in files.items():
+        place = output / f"{language}{SUFFIX}"
+        if any(path.resolve() == place.resolve() for path in paths):
+            raise UsageError(
+                "would be written over its own input", where=str(place), remedy="pass --output"
+            )
+        for path in (output, *paths):
+            check_name(path)
     work = output / ".corpus-count"
     stages = jobs_of(files, work, output)
     plan = orjson.loads(
@@ -156,7 +177,7 @@ def count_shards(
         shutil.rmtree(work, ignore_errors=True)
         if not same:  # else a cluster has done what was asked for
             progress.warn(f"{output.name}: counted already, from these files (--force repeats it)")
-        return [_row(name, place) for name, place in places.items()]
+        return [_row(name, place, unchanged=not same) for name, place in places.items()]
     if same:
         progress.note(f"going on with the count in {output}")
     elif work.exists():
@@ -177,7 +198,7 @@ def count_shards(
             progress.note("submitted; the same call tells the result once the jobs are done")
             return None
     shutil.rmtree(work)
-    return [_row(name, place) for name, place in places.items()]
+    return [_row(name, place, unchanged=False) for name, place in places.items()]
 
 
 def _is_current(place: Path, paths: Sequence[Path], scheme: str, errors: str) -> bool:
@@ -190,7 +211,7 @@ def _is_current(place: Path, paths: Sequence[Path], scheme: str, errors: str) ->
     return (header.scheme, header.errors, header.sources) == (scheme, errors, sources_of(paths))
 
 
-def _row(language: str, place: Path) -> dict[str, object]:
+def _row(language: str, place: Path, unchanged: bool) -> dict[str, object]:
     header = read_header(place)
     return {
         "language": language,
@@ -200,5 +221,5 @@ def _row(language: str, place: Path) -> dict[str, object]:
         "words": header.words,
         "unique": header.unique,
         "path": str(place),
-        "unchanged": False,
+        "unchanged": unchanged,
     }

@@ -17,12 +17,23 @@ from modtok_cli.text.streams import read_chunks
 SUFFIX = ".jsonl.zst"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 """What may name a language's directory: nothing that leads elsewhere."""
+_PART = re.compile(rf"[0-9]{{5,}}{re.escape(SUFFIX)}")
 _LEVEL = 3
 
 
 def part_path(place: Path, language: str, rank: int) -> Path:
     """Where the records of a shard in a language are."""
     return place / language / f"{rank:05d}{SUFFIX}"
+
+
+def is_part(path: Path, place: Path) -> bool:
+    """Whether a file is where the records of a shard go below `place`.
+
+    >>> is_part(Path("data/fi/00001.jsonl.zst"), Path("data"))
+    True
+    """
+    above = path.absolute().parent.parent
+    return above == place.absolute() and _PART.fullmatch(path.name) is not None
 
 
 class PartWriters:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,7 @@ class Plan:
     """A build: `shards` are lists of files, in order; the number of a shard is its task.
 
     Files are named as the user named them, from `directory` on; `output` is absolute.
+    `stamps` are sizes and times (ns) of the files, and of the models.
     """
 
     settings: Settings
@@ -95,22 +96,45 @@ def make_plan(
     force: bool = False,
     shard_bytes: int = SHARD_BYTES,
 ) -> Plan:
-    """Deal sorted files into shards, and note their sizes and times."""
-    stamps = {}
-    for file in files:
-        status = file.stat()
-        stamps[str(file)] = (status.st_size, status.st_mtime_ns)
+    """Deal sorted files into shards, and note their sizes and times, and those of models.
+
+    Raises:
+        UsageError: a name that is not UTF-8.
+    """
+    models = [Path(name) for name in (settings.language_model, settings.quality_model) if name]
+    for path in (*files, *models, output):
+        check_name(path)
+    stamps = {str(file): _stamp(file) for file in files}
     shards: list[list[str]] = []
-    filled = shard_bytes
+    filled = 0
     for name, (size, _) in stamps.items():
-        if filled + size > shard_bytes:
+        if not shards or filled + size > shard_bytes:
             shards.append([])
             filled = 0
         shards[-1].append(name)
         filled += size
+    # Whoever trains a model anew under the same name wants another corpus.
+    stamps |= {str(model): _stamp(model) for model in models if model.is_file()}
     # Tasks may run in another directory (a cluster's node): places are absolute, names are not.
     here = Path.cwd()
     return Plan(settings, tuple(map(tuple, shards)), stamps, str(here / output), str(here), force)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+def check_name(path: Path) -> None:
+    """Names go into the plan and into records, which are JSON."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            "the name is not UTF-8",
+            where=str(path).encode(errors="replace").decode(),
+            remedy="rename it",
+        ) from error
 
 
 def is_unfinished(plan: Plan) -> bool:
@@ -150,6 +174,19 @@ def begin(plan: Plan) -> None:
     if plan.work.exists():
         shutil.rmtree(plan.work)
     plan.work.mkdir(parents=True)
+    _save(plan)
+
+
+def resume(plan: Plan) -> Plan:
+    """The build that was begun like `plan`; it may have been begun without `force`."""
+    begun = load_plan(str(plan.work))
+    if plan.force and not begun.force:
+        begun = replace(begun, force=True)
+        _save(begun)
+    return begun
+
+
+def _save(plan: Plan) -> None:
     write_bytes(plan.work / _FILE, orjson.dumps({"version": VERSION} | asdict(plan)))
     load_plan.cache_clear()
 

@@ -25,17 +25,18 @@ from modtok_cli.text.readers import read_documents
 
 CHARACTERS = 5000
 """Of a page so much is looked at."""
-GOOD, BAD = "__label__good", "__label__bad"
+_LABEL = "__label__"  # fastText takes every word that begins so for a label, wherever it stands
+GOOD, BAD = f"{_LABEL}good", f"{_LABEL}bad"
 _HELD_OUT = 10  # one example in ten is kept back to measure on
 
 
 def one_line(text: str) -> str:
-    """A text as the classifier sees it: lower case, one line, cut.
+    """A text as the classifier sees it: lower case, one line, cut, without labels of its own.
 
-    >>> one_line("Good\\n Text ")
-    'good text'
+    >>> one_line("Good\\n Text "), one_line("a line of __label__spam")
+    ('good text', 'a line of spam')
     """
-    return " ".join(text[:CHARACTERS].lower().split())
+    return " ".join(text[:CHARACTERS].lower().replace(_LABEL, " ").split())
 
 
 class QualityModel:

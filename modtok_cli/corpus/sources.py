@@ -12,6 +12,7 @@ import orjson
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.corpus.members import Advance
 from modtok_cli.corpus.pages import MAX_BYTES, Bad, Found, Page
+from modtok_cli.corpus.parts import is_part
 from modtok_cli.corpus.warc import read_warc
 from modtok_cli.text.streams import Broken, is_pipe, read_chunks
 
@@ -26,6 +27,7 @@ FORMATS = {
     ".jsonl": "json",
     ".ndjson": "json",
 }
+_BOM = b"\xef\xbb\xbf"
 _KNOWN = ".warc, .wet, .html, .txt, .jsonl (also .gz or .zst)"
 # A suffix of language or number behind, as web servers have it: page.html.fi, index.htm.1
 _LAST_TWO = re.compile(r"(\.[a-z]+)\.[A-Za-z0-9_-]{1,8}$")
@@ -44,8 +46,11 @@ def format_of(path: Path) -> str | None:
     return found
 
 
-def find_files(inputs: Sequence[str | Path]) -> list[Path]:
+def find_files(inputs: Sequence[str | Path], output: Path | None = None) -> list[Path]:
     """The files of `inputs`, directories searched through; sorted, each once.
+
+    Where the corpus goes into a directory that is searched, at `output`, its own files are
+    not taken for pages: the same call must mean the same after it was done.
 
     The order decides which of two equal paragraphs is the first, so it must not depend on
     the order they were named in, nor on the file system.
@@ -72,6 +77,7 @@ def find_files(inputs: Sequence[str | Path]) -> list[Path]:
                 if format_of(file)
                 and file.is_file()
                 and not any(part.startswith(".") for part in file.relative_to(path).parts)
+                and not (output and is_part(file, output))
             ]
             if not below:
                 raise ModtokError("no pages in this directory", where=str(path), remedy=_KNOWN)
@@ -122,7 +128,10 @@ def _read_lines(path: Path, advance: Advance | None, limit: int, is_json: bool) 
             if line is None:
                 yield Bad(offset, "too large", f"{size:,} bytes")
             elif line.strip():
-                yield _json_page(line, offset) if is_json else Page(line, False, offset)
+                if is_json:
+                    yield _json_page(line if offset else line.removeprefix(_BOM), offset)
+                else:
+                    yield Page(line, False, offset)
             offset += size
     except Broken as error:
         yield Bad(offset, "damaged", str(error))

@@ -1,0 +1,153 @@
+"""Builds that are called again, otherwise than before, or with files that nobody thought of."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Silent
+from modtok_cli.corpus import count
+from modtok_cli.corpus.build import corpus_build, load_report
+from modtok_cli.corpus.count import count_shards
+from modtok_cli.corpus.executors import Stage
+from modtok_cli.corpus.plan import Settings, begin, is_unfinished, make_plan, work_of
+from modtok_cli.corpus.quality import QualityModel, train_quality
+from modtok_cli.corpus.sources import find_files, read_pages
+from modtok_cli.text.corpus import write_counts
+
+from .crawl import paragraphs, records_of
+
+PAGES = "".join(" ".join(paragraphs("fi")[n : n + 4]) + "\n" for n in range(0, 12, 4))
+SETTINGS = Settings(None, None, 0.4, 5.0, 200, None, None, None)
+
+
+def test_force_goes_on_with_a_build_begun_without_it(tmp_path: Path) -> None:
+    """And ends it: at its end it had found a place taken, and named --force as the remedy."""
+    (tmp_path / "fi.txt").write_text(PAGES, "utf-8")
+    output = tmp_path / "data"
+    (output / "fi").mkdir(parents=True)
+    with pytest.raises(ModtokError, match="fi: is there already"):
+        corpus_build([tmp_path / "fi.txt"], output=output, workers=1)
+    corpus_build([tmp_path / "fi.txt"], output=output, workers=1, force=True)
+    assert len(records_of(output / "fi")) == 3
+
+
+def test_a_damaged_report_is_replaced_by_force(tmp_path: Path) -> None:
+    """An empty file comes first, and the corpus goes into the directory it is made from."""
+    (tmp_path / "a.txt").write_bytes(b"")
+    (tmp_path / "fi.txt").write_text(PAGES, "utf-8")
+    output = tmp_path / "data"
+    output.mkdir()
+    (output / "corpus.json").write_text('{"langua')
+    with pytest.raises(UsageError, match="another corpus is there"):
+        corpus_build([tmp_path], output=output, workers=1)
+    corpus_build([tmp_path], output=output, workers=1, force=True)
+    (row,) = load_report(output).languages
+    assert (row["language"], row["pages"]) == ("fi", 3)
+    said = Silent()
+    corpus_build([tmp_path], output=output, workers=1, progress=said)
+    assert "finished already" in said.warnings[0]
+
+
+def test_files_without_a_byte(tmp_path: Path) -> None:
+    for name in ("a.txt", "b.warc"):
+        (tmp_path / name).write_bytes(b"")
+    plan = make_plan(find_files([tmp_path]), SETTINGS, tmp_path / "data")
+    assert plan.sizes() == [0]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names are bytes there")
+def test_a_name_that_is_not_utf8_is_told(tmp_path: Path) -> None:
+    odd = tmp_path / os.fsdecode(b"p\xe4ge.txt")
+    try:
+        odd.write_text(PAGES, "utf-8")
+    except OSError:
+        pytest.skip("the file system takes no such name")
+    with pytest.raises(UsageError, match=r"p.ge\.txt: the name is not UTF-8; rename it"):
+        make_plan(find_files([tmp_path]), SETTINGS, tmp_path / "data")
+    with pytest.raises(UsageError, match="the name is not UTF-8"):
+        make_plan([], SETTINGS, odd)
+    data = tmp_path / "data"
+    data.mkdir()
+    odd.rename(data / os.fsdecode(b"fi.\xe4.txt"))
+    with pytest.raises(UsageError, match="the name is not UTF-8"):
+        count_shards(["fi"], data=data, output=tmp_path / "counts")
+
+
+def test_only_the_corpus_itself_is_no_input(tmp_path: Path) -> None:
+    inside = tmp_path / "data" / "fi"
+    (inside / "raw").mkdir(parents=True)
+    for path in (inside / "00000.jsonl.zst", inside / "raw" / "00000.jsonl.zst"):
+        path.write_bytes(b"")
+    assert find_files([tmp_path], tmp_path / "data") == [inside / "raw" / "00000.jsonl.zst"]
+    assert len(find_files([tmp_path], tmp_path / "other")) == 2
+    named = [inside / "00000.jsonl.zst"]
+    assert find_files(named, tmp_path / "data") == named
+
+
+def test_a_model_trained_anew_makes_another_build(tmp_path: Path) -> None:
+    model = tmp_path / "quality.bin"
+    model.write_bytes(b"one")
+    settings = Settings(None, None, 0.4, 5.0, 200, str(model), None, None)
+    first = make_plan([], settings, tmp_path / "data")
+    work_of(tmp_path / "data").mkdir(parents=True)
+    begin(first)
+    assert is_unfinished(make_plan([], settings, tmp_path / "data"))
+    model.write_bytes(b"other")
+    with pytest.raises(UsageError, match="unfinished build with other inputs or settings"):
+        is_unfinished(make_plan([], settings, tmp_path / "data"))
+
+
+def test_a_count_is_not_written_over_what_it_counts(tmp_path: Path) -> None:
+    tables = tmp_path / "counts"
+    tables.mkdir()
+    (tmp_path / "fi.txt").write_text(PAGES, "utf-8")
+    write_counts(["fi"], data=tmp_path, output=tables)
+    before = (tables / "fi.counts").read_bytes()
+    with pytest.raises(UsageError, match="would be written over its own input; pass --output"):
+        count_shards(data=tables, output=tables)
+    assert (tables / "fi.counts").read_bytes() == before
+
+
+def test_a_language_without_text_is_named_with_its_files(tmp_path: Path) -> None:
+    (tmp_path / "fi.txt").write_bytes(b"\n\n")
+    with pytest.raises(ModtokError, match=r"fi\.txt: language 'fi' has no text; put text there"):
+        count_shards(["fi"], data=tmp_path, output=tmp_path / "counts", workers=1)
+
+
+def test_a_text_that_changes_while_it_is_counted_is_counted_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, out = tmp_path / "data", tmp_path / "counts"
+    data.mkdir()
+    (data / "fi.txt").write_text(PAGES, "utf-8")
+
+    def stages(pipelines: Sequence[Stage], *_: object) -> bool:
+        (data / "fi.txt").write_text(PAGES * 2, "utf-8")
+        for stage in pipelines:
+            list(stage.blocks[0].run(rank=0, world_size=1))
+        return True
+
+    with monkeypatch.context() as patched:
+        patched.setattr(count, "run_stages", stages)
+        count_shards(data=data, output=out)
+    (row,) = write_counts(data=data, output=out)
+    assert not row["unchanged"]
+
+
+def test_a_byte_order_mark_is_no_part_of_json(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b'\xef\xbb\xbf{"text": "one"}\r\n{"text": "two"}\r\n')
+    first, second = read_pages(tmp_path / "a.jsonl")
+    assert (first.data, first.offset, second.data) == (b"one", 0, b"two")
+
+
+def test_texts_that_speak_of_labels(tmp_path: Path) -> None:
+    """fastText would learn them as labels, and there would be three or none."""
+    for name, words in (("good", "a quiet word about __label__spam"), ("bad", "__label__good x")):
+        lines = (f"{words} " + " ".join(f"{name}{n + m}" for m in range(12)) for n in range(40))
+        (tmp_path / f"{name}.txt").write_text("\n".join(lines))
+    out = tmp_path / "q.bin"
+    train_quality([tmp_path / "good.txt"], [tmp_path / "bad.txt"], output=out, epochs=1)
+    assert 0 <= QualityModel(out).score("about __label__spam") <= 1
