@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -150,14 +151,51 @@ def _system_error(error: BaseException) -> OSError | None:
     return OSError(int(found[1]), os.strerror(int(found[1])))
 
 
+def _behind_links(final: Path) -> Path:
+    """Where a link leads: what is written goes there, and the link stays."""
+    try:
+        return Path(os.path.realpath(final)) if final.is_symlink() else final
+    except OSError:  # not to be looked at: writing will say so
+        return final
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether it is a pipe or device, which a file must not take the place of."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+@contextmanager
+def _into(stream: Path) -> Iterator[Path]:
+    """Yield a path to write to; on success its content goes into a pipe or device."""
+    with scratch_directory() as scratch:
+        yield scratch / "content"
+        try:
+            stream.write_bytes((scratch / "content").read_bytes())
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise _cannot_write(stream, error) from error
+
+
 @contextmanager
 def atomic_file(final: Path) -> Iterator[Path]:
     """Yield a path to write to; on success it becomes `final`, on any failure it is gone.
+
+    A link stays and leads to the new file; a pipe or device is written into.
 
     Raises:
         ModtokError: the file system refused (full, read-only, no permission).
     """
     final = Path(final)
+    if _is_stream(final):
+        with _into(final) as content:
+            yield content
+        return
+    final = _behind_links(final)
     beside = _prepare(final)
     try:
         yield beside
@@ -201,12 +239,12 @@ def atomic_directory(final: Path) -> Iterator[Path]:
     """Yield an empty directory to fill; on success it takes the place of `final`.
 
     An older directory of that name stays until the new one is complete and durable; then
-    the two change places and the older one is removed.
+    the two change places and the older one is removed. A link stays and leads to the new one.
 
     Raises:
         ModtokError: the file system refused (full, read-only, no permission).
     """
-    final = Path(final)
+    final = _behind_links(Path(final))
     beside = _prepare(final)
     old = final.parent / f".{final.name}{_MARK}old-{os.getpid()}"
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import stat
 import subprocess
 import sys
 import tempfile
@@ -55,6 +56,35 @@ def test_a_read_only_place_is_named_as_the_user_named_it(
     with pytest.raises(ModtokError) as caught:
         write_bytes(tmp_path / "out.json", b"x")
     assert str(caught.value).startswith(f"{tmp_path / 'out.json'}: cannot write: Read-only")
+
+
+def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
+    """As root, `-o /dev/null --force` would put a file in the device's place."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    found: list[bytes] = []
+    reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    write_bytes(pipe, b"content")
+    reader.join(timeout=60)
+    assert found == [b"content"]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_links_lead_to_what_is_written(tmp_path: Path) -> None:
+    large = tmp_path / "large"
+    (large / "old").mkdir(parents=True)
+    (tmp_path / "file").symlink_to(large / "file")
+    (tmp_path / "directory").symlink_to(large / "old")
+    for content in (b"one", b"two"):
+        write_bytes(tmp_path / "file", content)
+        with atomic_directory(tmp_path / "directory") as beside:
+            (beside / "part").write_bytes(content)
+        assert (tmp_path / "file").is_symlink()
+        assert (tmp_path / "directory").is_symlink()
+        assert (large / "file").read_bytes() == content
+        assert (large / "old" / "part").read_bytes() == content
+    assert sorted(path.name for path in large.iterdir()) == ["file", "old"]
 
 
 def test_a_model_cut_by_a_full_disk_is_not_written(
