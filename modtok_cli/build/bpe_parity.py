@@ -98,7 +98,7 @@ def bpe_parity(
 
         def texts(paths: Sequence[Path], counted: bool) -> Iterator[str]:
             for path in paths:
-                for document in read_documents(path, errors=errors):
+                for document in read_documents(path, errors, progress=progress):
                     yield document.text.decode()
                 if counted:
                     task.advance(path.stat().st_size)

@@ -154,7 +154,7 @@ def subset_spec(tokenizer: str, langs: str | None) -> str:
     languages = split_languages(langs)
     if languages is None:
         return tokenizer
-    if "@" in tokenizer:
+    if "@" in tokenizer and not Path(tokenizer).exists():
         raise UsageError(
             f"-t {tokenizer} names its languages already", remedy="leave --langs out, or @…"
         )

@@ -29,7 +29,7 @@ from modtok_cli.measure.candidates import (
 from modtok_cli.measure.inequality import spread
 from modtok_cli.measure.nsl import word_total
 from modtok_cli.measure.references import References, references_or_none
-from modtok_cli.measure.texts import Text, load_texts
+from modtok_cli.measure.texts import Text, check_texts, load_texts
 from modtok_cli.measure.usage import Usage, merge_only, round_trip, specials_of, usage
 
 DEFAULT_PIVOT = "en"
@@ -66,6 +66,7 @@ def fairness(
         ModtokError: texts are not line-aligned, or a file is missing, empty or damaged.
         UsageError: a language twice, or no text in the pivot language.
     """
+    check_texts(texts)
     reference_set = references_or_none(references, tokenizers)
     opened = open_named(tokenizers)
     loaded = load_texts(

@@ -24,7 +24,7 @@ from modtok_cli.measure.candidates import (
     schemes_of,
 )
 from modtok_cli.measure.references import References, find_references
-from modtok_cli.measure.texts import Text, load_texts
+from modtok_cli.measure.texts import Text, check_texts, load_texts
 from modtok_cli.measure.usage import usage
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokens import class_table
@@ -76,6 +76,7 @@ def nsl(
     Raises:
         ModtokError: a file is missing or damaged, or no language has a reference.
     """
+    check_texts(texts)
     reference_set = find_references(references, tokenizers)
     opened = open_named(tokenizers)
     loaded = load_texts(

@@ -19,9 +19,10 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.signature import signature
 from modtok_cli.measure.references import references_or_none
-from modtok_cli.measure.texts import load_texts
+from modtok_cli.measure.texts import check_texts, load_texts
 from modtok_cli.measure.usage import usage
 from modtok_cli.modular.directory import is_modular
+from modtok_cli.modular.open import split_spec
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
@@ -94,6 +95,7 @@ def origin(
         UsageError: the tokenizer is no modular directory.
         ModtokError: a text is missing, empty or damaged, or in none of its languages.
     """
+    check_texts(texts)
     modular, subset = _open(tokenizer)
     loaded = load_texts(
         texts,
@@ -152,7 +154,7 @@ def origin(
 
 
 def _open(spec: str) -> tuple[ModularTokenizer, Subtokenizer]:
-    head, at, tail = spec.partition("@")
+    head, tail = split_spec(spec)
     if spec == "-" or not is_modular(Path(head)):
         raise UsageError(
             "only a modular tokenizer knows whose its tokens are",
@@ -160,5 +162,5 @@ def _open(spec: str) -> tuple[ModularTokenizer, Subtokenizer]:
             remedy="give a modular directory, or DIR@fr,en",
         )
     modular = ModularTokenizer.load(Path(head))
-    languages = tail.replace(",", " ").split() if at else modular.languages
+    languages = modular.languages if tail is None else tail.replace(",", " ").split()
     return modular, modular.subset(languages, name=spec)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import orjson
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.modular.open import open_tokenizer
+from modtok_cli.modular.open import open_tokenizer, split_spec
 from modtok_cli.modular.serialize import PROVENANCE
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
@@ -110,7 +110,7 @@ def find_references(directory: Path | None, tokenizers: Sequence[str]) -> Refere
     if directory is not None:
         return References(directory)
     for spec in tokenizers:
-        inside = Path(spec.partition("@")[0]) / "references"
+        inside = Path(split_spec(spec)[0]) / "references"
         if spec != "-" and inside.is_dir():
             return References(inside)
     return References(Path("tokenizer") / "references")

@@ -67,6 +67,16 @@ class _Part:
         return Text(name, language, own, self.documents if keep else None, others)
 
 
+def check_texts(sources: Sequence[Path | str]) -> None:
+    """Are the texts there? Asked first: a slip in their names costs no other work.
+
+    Raises:
+        ModtokError: one is missing, or its name does not tell how it is stored.
+    """
+    for source in sources:
+        files_in(source)
+
+
 def load_texts(
     sources: Sequence[Path | str],
     *,
@@ -140,7 +150,7 @@ class _Reader:
             waiting.clear()
             known.clear()
 
-        for document in read_documents(path, errors=self.errors):
+        for document in read_documents(path, errors=self.errors, progress=self.progress):
             name = (self.language and by_name) or document.language or by_name
             (waiting if name is None else known.setdefault(name, [])).append(document.text)
             size += len(document.text)

@@ -57,16 +57,25 @@ def open_tokenizer(spec: str, *, stdin: BinaryIO | None = None) -> Tokenizer:
     return open_bytes(_read(path), spec, spec)
 
 
+def split_spec(spec: str) -> tuple[str, str | None]:
+    """Directory and languages of `DIR@fr,en`; None where none are named.
+
+    What is there is a path as it stands, whatever signs are in it.
+    """
+    head, at, tail = spec.rpartition("@")
+    return (head, tail) if at and not Path(spec).exists() else (spec, None)
+
+
 def _open_qualified(spec: str) -> Tokenizer:
     """`DIR@fr,en` and `FILE#pattern`."""
-    head, at, tail = spec.rpartition("@")
-    if at and is_modular(Path(head)):
+    head, tail = split_spec(spec)
+    if tail is not None and is_modular(Path(head)):
         return load(Path(head)).subset(tail.replace(",", " ").split(), name=spec)
-    if at and Path(head).is_dir():
+    if tail is not None and Path(head).is_dir():
         raise UsageError("the directory is no modular tokenizer", where=head, remedy=KINDS)
-    head, hash_mark, tail = spec.rpartition("#")
-    if hash_mark and Path(head).is_file():
-        return open_bytes(_read(Path(head)), spec, head, pattern=tail)
+    file, hash_mark, pattern = spec.rpartition("#")
+    if hash_mark and Path(file).is_file():
+        return open_bytes(_read(Path(file)), spec, file, pattern=pattern)
     raise UsageError("no such tokenizer", where=spec, remedy=KINDS)
 
 

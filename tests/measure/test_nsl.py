@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,15 @@ from tokenizers import Tokenizer
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
 from modtok_cli.build.bpe_seq import bpe_seq
+from modtok_cli.cli.options import subset_spec
+from modtok_cli.measure.fairness import fairness
 from modtok_cli.measure.identify import identify
 from modtok_cli.measure.nsl import nsl, word_total
+from modtok_cli.measure.origin import origin
 from modtok_cli.measure.references import References
+from modtok_cli.measure.study.budget import study_budget
+from modtok_cli.measure.study.cost import study_cost
+from modtok_cli.measure.study.orders import study_orders
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import write_counts
 from modtok_cli.text.counter import count_documents
@@ -124,6 +132,42 @@ def test_no_references_at_all(place: Path, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ModtokError, match="modtok bpe-seq"):
         nsl([str(place / "references" / "fr.json")], [SAMPLE / "parallel" / "fr.txt"])
+
+
+@pytest.mark.parametrize("measure", [nsl, fairness, study_cost, study_orders, study_budget])
+def test_a_text_that_is_not_there_is_named_first(
+    measure: Callable[..., object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the references nor the tokenizer, of which there is none either."""
+    monkeypatch.chdir(tmp_path)
+    arguments: list[object] = [["fr.txt"], ["tokenizer"]]
+    with pytest.raises(ModtokError, match=r"fr\.txt: no such file"):
+        measure(*(arguments[::-1] if measure in (nsl, fairness) else arguments))
+    with pytest.raises(ModtokError, match=r"fr\.txt: no such file"):
+        origin("tokenizer", ["fr.txt"])
+
+
+def test_documents_left_out_are_said(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "fr.txt").write_bytes(b"C'est une maison.\n\xff\n")
+    for errors, said in (("skip", "1 document skipped"), ("replace", "1 document read")):
+        progress = Silent()
+        nsl([str(place)], [tmp_path / "fr.txt"], errors=errors, progress=progress)
+        assert [said in warning for warning in progress.warnings] == [True]
+
+
+def test_a_directory_with_an_at_sign_in_its_path(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(place, "me@home/tok@fr")
+    text = SAMPLE / "parallel" / "fr.txt"
+    for spec in ("me@home/tok@fr", "me@home/tok@fr@fr,en", "me@home/tok@fr@each"):
+        (row,) = nsl([spec], [text])
+        assert row["nsl"] is not None
+    for spec, size in (("me@home/tok@fr", 6), ("me@home/tok@fr@fr,en", 2)):
+        (row,) = origin(spec, [text])
+        assert len(row["languages"]) == size
+    assert subset_spec("me@home/tok@fr", "en") == "me@home/tok@fr@en"
 
 
 def test_damaged_reference_counts(place: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from modtok_cli.base.files import write_bytes
 from modtok_cli.base.progress import Progress
 from modtok_cli.build.references import reference_json
 from modtok_cli.build.report import DEFAULT_SPECIALS
-from modtok_cli.measure.texts import load_texts
+from modtok_cli.measure.texts import check_texts, load_texts
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.corpus import count_languages
@@ -99,6 +99,7 @@ def load_bench(
         UsageError: a language without a test text.
         ModtokError: text is missing, empty or damaged.
     """
+    check_texts(texts)
     counts = load_counts(languages, data, errors, threads, progress)
     loaded = load_texts(
         texts,
