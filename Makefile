@@ -30,8 +30,8 @@ KERNELS := tests/learn tests/text tests/modular tests/pretrain/test_rows_kernel.
 
 coverage: $(DEV) ## Run all tests, kernels also uncompiled, and say what they cover (20 minutes)
 	@$(BIN)/python -m coverage erase
-	@$(BIN)/python -m coverage run -m pytest -n 2 -p no:cacheprovider || true
-	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m coverage run -m pytest -n 2 -p no:cacheprovider $(KERNELS) || true
+	@$(BIN)/python -m coverage run -m pytest -n 2 -p no:cacheprovider
+	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m coverage run -m pytest -n 2 -p no:cacheprovider $(KERNELS)
 	@$(BIN)/python -m coverage combine --quiet
 	@$(BIN)/python -m coverage report --sort=cover --skip-covered
 

@@ -6,10 +6,12 @@ from functools import reduce
 from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import types
+from numba import config, types
 from numba.extending import intrinsic
 
-LANES = 32
+from modtok_cli.text import bits_plain
+
+LANES = bits_plain.LANES
 """Bytes that `copy_until` and `utf8_faults` take at once."""
 
 
@@ -138,3 +140,10 @@ trailing_zeros: Any = intrinsic(_trailing_zeros)
 prefetch: Any = intrinsic(_prefetch)
 copy_until: Any = intrinsic(_copy_until)
 utf8_faults: Any = intrinsic(_utf8_faults)
+
+if config.DISABLE_JIT:  # kernels run as the Python they are written in, to be measured or debugged
+    load64 = bits_plain.load64
+    trailing_zeros = bits_plain.trailing_zeros
+    prefetch = bits_plain.prefetch
+    copy_until = bits_plain.copy_until
+    utf8_faults = bits_plain.utf8_faults

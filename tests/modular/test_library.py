@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import SHARED, needs_shared
 from tokenizers import Tokenizer
 
 from modtok_cli.learn.sequential import SequentialLearner
@@ -17,7 +18,7 @@ from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counter import count_documents
 
-from .toys import ALPHABET, LANGUAGES, NASTY, SHARED, slow_encode, toy
+from .toys import ALPHABET, LANGUAGES, NASTY, slow_encode, toy
 
 
 def library(subset: Subtokenizer) -> Tokenizer:
@@ -80,8 +81,6 @@ def test_the_library_keeps_ids_and_special_tokens() -> None:
 def real() -> tuple[ModularTokenizer, dict[str, list[str]]]:
     """Five languages of three scripts on a few hundred lines each; other lines to encode."""
     folder = SHARED / "data" / "ntrex"
-    if not folder.is_dir():
-        pytest.skip("needs the parallel text in ../shared/data/ntrex")
     lines: dict[str, list[str]] = {}
     learner = SequentialLearner(1500, ("<|endoftext|>",))
     for language in ("el", "en", "fi", "ne", "te"):
@@ -93,6 +92,7 @@ def real() -> tuple[ModularTokenizer, dict[str, list[str]]]:
     return ModularTokenizer.from_learned(learned, algorithm="bpe-seq", k=1500), lines
 
 
+@needs_shared
 def test_real_text_on_singles_and_random_subsets(
     real: tuple[ModularTokenizer, dict[str, list[str]]],
 ) -> None:
@@ -108,12 +108,14 @@ def test_real_text_on_singles_and_random_subsets(
         assert subset.encode(text).tolist() == slow_encode(subset, text)
 
 
+@needs_shared
 def test_what_was_learned_is_sound(real: tuple[ModularTokenizer, dict[str, list[str]]]) -> None:
     report = check(real[0], samples=30)
     assert report.sound
     assert {len(subset.languages) for subset in report.subsets} == {1, 2, 3, 4, 5}
 
 
+@needs_shared
 def test_token_lengths_are_those_of_the_text(
     real: tuple[ModularTokenizer, dict[str, list[str]]],
 ) -> None:

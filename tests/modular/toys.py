@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 from tokenizers import Regex, pre_tokenizers
@@ -15,7 +14,6 @@ from modtok_cli.modular.tokenizer import Corpus, ModularTokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.pretokens import PATTERNS
 
-SHARED = Path(__file__).parents[3] / "shared"
 LANGUAGES = ("en", "fi", "fr", "el")
 # Pieces of UTF-8 sequences, so that merges join parts of characters too.
 ALPHABET = " abcde1é\u0301क\u093fए😀▁".encode()

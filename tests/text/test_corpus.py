@@ -14,6 +14,7 @@ from pathlib import Path
 import orjson
 import pytest
 import zstandard
+from support import SHARED, needs_shared
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
@@ -23,8 +24,6 @@ from modtok_cli.text.counts import CorpusSize, merge_counts
 from modtok_cli.text.stats import corpus_stats
 from modtok_cli.text.table_files import load_counts, save_counts
 from modtok_cli.text.table_tsv import write_tsv
-
-SHARED = Path(__file__).parents[3] / "shared"
 
 PARTS = [[f"le mot {n} naïve  est là" for n in range(20 * k)] for k in (1, 2, 3)]
 
@@ -269,7 +268,7 @@ def _files(data):
     return {"fi": [data / "fi.txt"], "fr": [data / "fr.txt"]}
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="no real text: ../shared is not there")
+@needs_shared
 @pytest.mark.parametrize("language", ["ne", "el", "te"])
 def test_real_text_against_the_engine(language):
     from test_pretokens import engine_words

@@ -1,0 +1,51 @@
+"""The operations of `bits` in plain Python: where kernels run uncompiled, to be measured.
+
+Slow, and the twins that tests hold the compiled ones against.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+LANES = 32
+
+
+def load64(data: Any, at: int) -> np.uint64:
+    """The eight bytes `data[at:at + 8]` as one little-endian uint64."""
+    return np.uint64(int.from_bytes(data[at : at + 8].tobytes(), "little"))
+
+
+def trailing_zeros(value: Any) -> int:
+    """Number of zero bits below the lowest one of a number that is not 0."""
+    number = int(value)
+    return (number & -number).bit_length() - 1
+
+
+def prefetch(data: Any, at: int) -> None:
+    """Nothing: there is no hurry."""
+
+
+def copy_until(data: Any, at: int, out: Any, to: int) -> np.uint32:
+    """Copy 32 bytes; a bit for each that is a quote, a backslash or a control character."""
+    block = data[at : at + LANES]
+    out[to : to + LANES] = block
+    return _bits((block == ord('"')) | (block == ord("\\")) | (block < ord(" ")))
+
+
+def utf8_faults(data: Any, at: int) -> np.uint32:
+    """Bytes of data[at:at + 32] that cannot follow the three before them, as bits."""
+    byte, one, two, three = (data[at - back : at - back + LANES] for back in range(4))
+    follows = (byte & 0xC0) == 0x80
+    due = (one >= 0xC0) | (two >= 0xE0) | (three >= 0xF0)
+    wrong = (follows != due) | (byte == 0xC0) | (byte == 0xC1) | (byte >= 0xF5)
+    wrong |= (one == 0xE0) & (byte < 0xA0)
+    wrong |= (one == 0xED) & (byte >= 0xA0)
+    wrong |= (one == 0xF0) & (byte < 0x90)
+    wrong |= (one == 0xF4) & (byte >= 0x90)
+    return _bits(wrong)
+
+
+def _bits(mask: Any) -> np.uint32:
+    return np.uint32(int.from_bytes(np.packbits(mask, bitorder="little").tobytes(), "little"))
