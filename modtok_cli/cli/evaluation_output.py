@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -83,6 +85,22 @@ def dtype_of(numbers: str | None) -> torch.dtype | None:
     return dtype
 
 
+@contextmanager
+def examples_kept(path: Path | None, evaluation: Evaluation) -> Iterator[None]:
+    """Write the examples after the numbers were given within, or could not be.
+
+    A full disk must not take the numbers along, and a pipe that was closed not the examples:
+    both may be of hours.
+    """
+    try:
+        yield
+    finally:
+        if path is not None:
+            from modtok_cli.evaluate.results import write_examples
+
+            write_examples(path, evaluation.examples)
+
+
 def emit_evaluation(
     session: Session,
     evaluation: Evaluation,
@@ -98,12 +116,9 @@ def emit_evaluation(
         ModtokError: something was skipped (after everything else is written).
     """
     rows = [result.as_row() for result in evaluation.results]
-    if rows:
-        emit_rows(rows, COLUMNS, title=title, json=json, caption=str(rows[0]["signature"]))
-    if examples is not None:  # after the numbers, which a full disk must not take along
-        from modtok_cli.evaluate.results import write_examples
-
-        write_examples(examples, evaluation.examples)
+    with examples_kept(examples, evaluation):
+        if rows:
+            emit_rows(rows, COLUMNS, title=title, json=json, caption=str(rows[0]["signature"]))
     if rows:
         emit_plot(session, plot, rows, "evaluation")
     evaluation.require_complete()

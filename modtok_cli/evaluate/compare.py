@@ -71,6 +71,8 @@ def compare(first: Path, second: Path) -> list[dict[str, Any]]:
             names = data_digest(name for group in sets.values() for name in group)
             count = sum(len(group) for group in sets.values())
             rows.append(_row((task, MEAN), metric, mean, count, names))
+    if not rows:
+        raise ModtokError("holds no scores and no translations", where=str(first))
     return rows
 
 

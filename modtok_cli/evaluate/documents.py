@@ -15,18 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.evaluate.json_lines import json_lines, own_name
 from modtok_cli.evaluate.parallel import KEPT
 from modtok_cli.text.languages import is_language, normalize
 from modtok_cli.text.readers import COMPRESSED
-from modtok_cli.text.streams import Broken, read_chunks
 
 LAYOUT = (
     'lay documents out as DIR/sum/fr.jsonl and DIR/sum/fr.train.jsonl, {"document": "…", '
     '"summary": "…"} a line; modtok eval fetch sum writes WikiLingua where the hub is reachable'
 )
+_ROW = 'write {"document": "…", "summary": "…"} a line'
 _NAMES = (("document", "summary"), ("source", "target"))
 
 
@@ -102,26 +101,15 @@ def read_documents(path: Path) -> list[Summarized]:
     Raises:
         ModtokError: it cannot be read, or a row has no document or no summary; names it.
     """
-    try:
-        lines = b"".join(read_chunks(path)).split(b"\n")
-    except Broken as error:
-        raise ModtokError(str(error), where=str(path)) from error
     rows: dict[str, Summarized] = {}
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            row = orjson.loads(line)
-        except ValueError as error:
-            raise _bad(path, number, f"not JSON ({error})") from error
+    for number, row in json_lines(path, _ROW):
         document, summary = _texts(row)
         for name, text in (("document", document), ("summary", summary)):
             if text is None:
                 raise _bad(path, number, f'no text under "{name}"')
             if not text:
                 raise _bad(path, number, f"the {name} is empty")
-        name = str(row.get("id", number))
-        name = f"{name} (line {number})" if name in rows else name
+        name = own_name(row, number, rows)
         rows[name] = Summarized(name, str(document), str(summary))
     return list(rows.values())
 
@@ -149,6 +137,4 @@ def one_line(value: Any) -> str | None:
 
 
 def _bad(path: Path, number: int, what: str) -> ModtokError:
-    return ModtokError(
-        what, where=f"{path}:{number}", remedy='write {"document": "…", "summary": "…"} a line'
-    )
+    return ModtokError(what, where=f"{path}:{number}", remedy=_ROW)

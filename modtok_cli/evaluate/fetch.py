@@ -93,7 +93,9 @@ def fetch(
         for place in _places(task, output):
             if place.exists() and not force:
                 raise UsageError(
-                    "is there already", where=str(place), remedy="--force fetches it again"
+                    "is there already",
+                    where=str(place),
+                    remedy="--force replaces it, with all its languages; or choose another -o",
                 )
     fetched = Fetched()
     for task in tasks:

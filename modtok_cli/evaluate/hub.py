@@ -88,14 +88,15 @@ def _load(source: HubSource, code: str, split: str, place: str) -> Iterable[Row]
 
 def convert(rows: Iterable[Row], kind: str, place: str) -> tuple[list[Question], int]:
     """Questions out of a dataset's rows, and how many rows were none."""
-    found, bad = [], 0
+    found, bad = dict[str, Question](), 0
     for number, row in enumerate(rows, 1):
         try:
             data = CONVERTERS[kind](row)
-            found.append(as_question(data, f"{place}:{number}", str(number)))
+            question = as_question(data, f"{place}:{number}", number, found)
+            found[question.name] = question
         except (ModtokError, KeyError, IndexError, TypeError, ValueError):
             bad += 1
-    return found, bad
+    return list(found.values()), bad
 
 
 def _arc(row: Row) -> Row:

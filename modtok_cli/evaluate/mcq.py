@@ -195,12 +195,9 @@ def _sheets(
             else:
                 found.append(sheet)
     evaluation.skipped += [f"{what} in {','.join(langs)}" for what, langs in missing.items()]
-    told = " ".join(evaluation.skipped)
-    bare = [
-        name
-        for name in languages
-        if not any(sheet.language == name for sheet in found) and f"{name}" not in told
-    ]
+    told = {name for names in missing.values() for name in names}
+    told.update(sheet.language for sheet in found)
+    bare = [name for name in languages if name not in told]
     if bare and own:
         evaluation.skipped.append(f"no questions at all in {','.join(bare)}")
     return found

@@ -13,17 +13,17 @@ these three may be left out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.evaluate.json_lines import json_lines, own_name
 from modtok_cli.text.languages import is_language, normalize
 from modtok_cli.text.readers import COMPRESSED
-from modtok_cli.text.streams import Broken, read_chunks
+
+_ROW = 'a row is {"question": "…", "choices": ["…", "…"], "answer": 0}'
 
 
 @dataclass(frozen=True)
@@ -115,35 +115,25 @@ def read_questions(path: Path) -> list[Question]:
     Raises:
         ModtokError: it cannot be read, or a row is no question; names file and line.
     """
-    try:
-        lines = b"".join(read_chunks(path)).split(b"\n")
-    except Broken as error:
-        raise ModtokError(str(error), where=str(path)) from error
-    found = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        where = f"{path}:{number}"
-        try:
-            data = orjson.loads(line)
-        except ValueError as error:
-            raise ModtokError(f"not JSON ({error})", where=where) from error
-        found.append(as_question(data, where, str(number)))
+    found: dict[str, Question] = {}
+    for number, data in json_lines(path, _ROW):
+        question = as_question(data, f"{path}:{number}", number, found)
+        found[question.name] = question
     if not found:
-        raise ModtokError("holds no questions", where=str(path))
-    return found
+        raise ModtokError("holds no questions", where=str(path), remedy=_ROW)
+    return list(found.values())
 
 
-def as_question(data: Any, where: str, name: str) -> Question:
-    """Check one row; `name` is what it is called where it has no id.
+def as_question(data: Any, where: str, number: int, taken: Container[str] = ()) -> Question:
+    """Check one row, the `number`th of its file; `taken` are the names of those before it.
 
-    >>> as_question({"question": "Two?", "choices": ["1", "2"], "answer": "2"}, "x:1", "1").answer
+    >>> as_question({"question": "Two?", "choices": ["1", "2"], "answer": "2"}, "x:1", 1).answer
     1
 
     Raises:
         ModtokError: there is no right answer, fewer than two choices, or a field is wrong.
     """
-    remedy = 'a row is {"question": "…", "choices": ["…", "…"], "answer": 0}'
+    remedy = _ROW
     if not isinstance(data, dict):
         raise ModtokError("is no object", where=where, remedy=remedy)
     for key in ("question", "context", "group"):
@@ -161,7 +151,7 @@ def as_question(data: Any, where: str, name: str) -> Question:
     if len(set(choices)) < len(choices):
         raise ModtokError("a choice stands there twice", where=where, remedy="remove one")
     return Question(
-        str(data.get("id", name)),
+        own_name(data, number, taken),
         data.get("question", ""),
         tuple(choices),
         _answer(data.get("answer"), choices, where),

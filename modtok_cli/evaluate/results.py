@@ -19,6 +19,7 @@ import orjson
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import atomic_file
 from modtok_cli.base.signature import digest, signature
+from modtok_cli.evaluate.json_lines import json_lines
 
 if TYPE_CHECKING:
     from modtok_cli.inference.model import SlicedModel
@@ -273,6 +274,8 @@ def write_examples(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
             file.write(orjson.dumps(row, option=_JSON))
 
 
+_REMEDY = "give a file that modtok eval --examples wrote"
+_MOST = 1e100
 _JSON = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
 
 
@@ -282,23 +285,17 @@ def read_examples(path: Path) -> list[dict[str, Any]]:
     Raises:
         ModtokError: it cannot be read, or a line is no example; names it.
     """
-    try:
-        lines = Path(path).read_bytes().split(b"\n")
-    except OSError as error:
-        raise ModtokError(f"cannot read: {error.strerror}", where=str(path)) from error
     rows = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            row = orjson.loads(line)
-        except ValueError as error:
-            raise _no_example(path, number, f"not JSON ({error})") from error
+    for number, row in json_lines(path, _REMEDY):
         if not _is_example(row):
-            raise _no_example(path, number, 'no example with "task", "language", "id", "scores"')
+            raise ModtokError(
+                'no example with "task", "language", "id", "scores"',
+                where=f"{path}:{number}",
+                remedy=_REMEDY,
+            )
         rows.append(row)
     if not rows:
-        raise ModtokError("holds no examples", where=str(path))
+        raise ModtokError("holds no examples", where=str(path), remedy=_REMEDY)
     return rows
 
 
@@ -306,12 +303,10 @@ def _is_example(row: Any) -> bool:
     return (
         isinstance(row, dict)
         and all(isinstance(row.get(name), str) for name in ("task", "language", "id"))
+        and all(isinstance(row.get(name, ""), str) for name in ("output", "reference"))
         and isinstance(row.get("scores"), dict)
-        and all(type(value) in (int, float) for value in row["scores"].values())
-    )
-
-
-def _no_example(path: Path, number: int, what: str) -> ModtokError:
-    return ModtokError(
-        what, where=f"{path}:{number}", remedy="give a file that modtok eval --examples wrote"
+        # Scores are shares, or what a task of lm-eval gives: no number that a mean overflows.
+        and all(
+            type(value) in (int, float) and abs(value) < _MOST for value in row["scores"].values()
+        )
     )

@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.records import from_json
 
 FOLDER = Path(__file__).with_name("suites")
 WORDS = "words.yaml"
@@ -129,7 +131,7 @@ def read_suite(path: Path) -> Suite:
     """
     data = _yaml(path)
     try:
-        return _suite(data)
+        return _suite(data, str(path))
     except (KeyError, TypeError, ValueError) as error:
         what = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
         raise ModtokError(
@@ -137,7 +139,7 @@ def read_suite(path: Path) -> Suite:
         ) from error
 
 
-def _suite(data: Any) -> Suite:
+def _suite(data: Any, where: str) -> Suite:
     if not isinstance(data, dict):
         raise ValueError("holds no fields")
     unknown = sorted(set(data) - set(Suite.__dataclass_fields__))
@@ -150,14 +152,24 @@ def _suite(data: Any) -> Suite:
         raise ValueError("'shots' must be a whole number from 0")
     if data["normalization"] not in METRICS:
         raise ValueError(f"'normalization' must be one of {', '.join(METRICS)}")
+    for name in ("title", "about"):
+        if not isinstance(data.get(name, ""), str):
+            raise ValueError(f"{name!r} must be a string")
+    _check_prompt(data["prompt"])
+    return from_json(Suite, {"title": data["task"], **data}, where)
+
+
+def _check_prompt(prompt: str) -> None:
+    """Only the fields themselves: `{question.x}` and `{question:>9}` would be code and bombs."""
     try:
-        data["prompt"].format(**dict.fromkeys(_FIELDS, ""))
-    except (KeyError, IndexError, ValueError) as error:
+        prompt.encode()
+        for _, field, form, conversion in Formatter().parse(prompt):
+            if field is not None and (field not in _FIELDS or form or conversion):
+                raise ValueError(field)
+    except ValueError as error:  # of the library, too: a single bracket; half a surrogate
         raise ValueError(
             f"'prompt' has a field that is none of {', '.join(_FIELDS)} ({error})"
         ) from error
-    hub = tuple(HubSource(**source) for source in data.pop("hub", ()))
-    return Suite(**{"title": data["task"], **data}, hub=hub)
 
 
 def _yaml(path: Path) -> Any:
@@ -167,5 +179,5 @@ def _yaml(path: Path) -> Any:
         return yaml.safe_load(path.read_text("utf-8"))
     except OSError as error:
         raise ModtokError(f"cannot read: {error.strerror}", where=str(path)) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # "2026-13-45" is no date
         raise ModtokError(f"is no YAML ({' '.join(str(error).split())})", where=str(path)) from None

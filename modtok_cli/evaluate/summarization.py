@@ -105,11 +105,15 @@ def evaluate_sum(
     evaluation = Evaluation()
     models = Models(source, dtype=dtype, device=device)
     judges = Judges.of(source, progress)
-    for language, infer in vocabularies.items():
-        if language not in documents.languages:
+    # All is read before anything is written: what is wrong with the last file is said at once.
+    texts = {}
+    for language in vocabularies:
+        if language in documents.languages:
+            texts[language] = documents.of(language, settings.shots)
+        else:
             evaluation.skipped.append(f"{documents.path} has no documents in {language}")
-            continue
-        shots, tests = documents.of(language, settings.shots)
+    for language, (shots, tests) in texts.items():
+        infer = vocabularies[language]
         told = summarize(
             models.of(infer),
             language,

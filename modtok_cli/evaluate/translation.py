@@ -108,15 +108,20 @@ def evaluate_mt(
     there = set(parallel.languages)
     missing = sorted({language for pair in wanted for language in pair} - there)
     evaluation.skipped += [f"{parallel.path} has no text in {name}" for name in missing]
-    for pair, infer in vocabularies.items():
-        if there.issuperset(pair):
-            shots, tests = parallel.pair(*pair, settings.shots, progress)
-            model = models.of(infer)
-            told = translate(
-                model, pair, shots, tests[: settings.limit], infer, settings, judges, progress
-            )
-            evaluation.results += told.results
-            evaluation.examples += told.examples
+    # All is read before anything is written: what is wrong with the last text is said at once.
+    texts = {
+        pair: parallel.pair(*pair, settings.shots, progress)
+        for pair in wanted
+        if there.issuperset(pair)
+    }
+    for pair, (shots, tests) in texts.items():
+        infer = vocabularies[pair]
+        model = models.of(infer)
+        told = translate(
+            model, pair, shots, tests[: settings.limit], infer, settings, judges, progress
+        )
+        evaluation.results += told.results
+        evaluation.examples += told.examples
     return evaluation
 
 
@@ -134,6 +139,11 @@ def parse_pairs(text: str | None, languages: Sequence[str]) -> list[Pair]:
             raise UsageError("which pairs?", remedy="name them: --pairs fr-fi, or --pairs all")
         return [("en", language) for language in languages if language != "en"]
     if text == ALL:
+        if len(languages) < 2:
+            raise UsageError(
+                f"the model has no pair of languages: {','.join(languages)}",
+                remedy="name one: --pairs en-fr --infer full",
+            )
         return [(one, other) for one in languages for other in languages if one != other]
     pairs: list[Pair] = []
     for part in text.split(","):

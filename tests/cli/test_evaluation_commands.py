@@ -129,7 +129,8 @@ def test_compare(here: Any, workspace: Path) -> None:
     assert (row["metric"], row["n"], round(row["difference"], 1)) == ("acc", 3, 66.7)
     assert row["signature"].startswith("compare|task:arc|lang:en|metric:acc|")
     status, _, err = here("eval", "compare", "a.jsonl", "c.jsonl")
-    assert (status, err) == (1, "modtok: error: c.jsonl: cannot read: No such file or directory\n")
+    said = "c.jsonl: no such file; check the name, or give - to read a pipe\n"
+    assert (status, err) == (1, f"modtok: error: {said}")
     write_examples(workspace / "c.jsonl", rows[:2])
     status, _, err = here("eval", "compare", "a.jsonl", "c.jsonl")
     assert status == 1

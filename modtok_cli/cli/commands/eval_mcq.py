@@ -16,6 +16,7 @@ from modtok_cli.cli.evaluation_output import (
     Limit,
     Shots,
     dtype_of,
+    examples_kept,
     require_evaluation,
 )
 from modtok_cli.cli.inference_options import LATEST, Numbers, Run, RunTokenizer, Step
@@ -92,7 +93,7 @@ def eval_mcq(
         raise UsageError("no such directory", where=str(data), remedy="see docs/evaluation.md")
     require_evaluation("lm_eval")
     folder = data or (HERE if (HERE / "mcq").is_dir() else None)
-    if folder is not None:
+    if folder is not None and all_local(folder, names):
         _stay_local()
     from modtok_cli.evaluate.mcq import Settings, evaluate_mcq
 
@@ -114,22 +115,27 @@ def eval_mcq(
         dtype=dtype_of(numbers),
         progress=session.progress,
     )
-    if examples is not None:
-        from modtok_cli.evaluate.results import write_examples
-
-        write_examples(examples, evaluation.examples)
+    with examples_kept(examples, evaluation):
+        if evaluation.results:
+            lines, columns = pivot(evaluation.results)
+            emit_tables(
+                [result.as_row() for result in evaluation.results],
+                [("Accuracy, with half of the 95% interval", lines, columns)],
+                json=json,
+                caption=evaluation.results[0].signature,
+            )
     if evaluation.results:
-        lines, columns = pivot(evaluation.results)
-        caption = "\n".join(dict.fromkeys(result.signature for result in evaluation.results[:1]))
-        emit_tables(
-            [result.as_row() for result in evaluation.results],
-            [("Accuracy, with half of the 95% interval", lines, columns)],
-            json=json,
-            caption=caption,
-        )
         rows = [result.as_row() for result in evaluation.results if result.task != "mean"]
         emit_plot(session, plot, rows, "evaluation")
     evaluation.require_complete()
+
+
+def all_local(folder: Path, tasks: Sequence[str] | None) -> bool:
+    """Whether what is asked lies in files: a task of lm-eval may have its data on the hub."""
+    from modtok_cli.evaluate.questions import Folder
+    from modtok_cli.evaluate.suites import suites
+
+    return tasks is None or {*suites(), *Folder(folder).tasks}.issuperset(tasks)
 
 
 def _stay_local() -> None:

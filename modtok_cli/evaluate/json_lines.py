@@ -1,0 +1,46 @@
+"""JSON lines that people write: examples, questions, documents."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.text.streams import Broken, read_chunks
+
+_BOM = b"\xef\xbb\xbf"
+
+
+def json_lines(path: Path, remedy: str = "") -> Iterator[tuple[int, Any]]:
+    """(line from 1, value) of each line that is not blank; `.zst` and `.gz` are decompressed.
+
+    Raises:
+        ModtokError: the file cannot be read, or a line is not JSON; names it, with `remedy`.
+    """
+    try:
+        data = b"".join(read_chunks(path))
+    except Broken as error:
+        raise ModtokError(str(error), where=str(path)) from error
+    for number, line in enumerate(data.removeprefix(_BOM).split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            value = orjson.loads(line)
+        except ValueError as error:
+            raise ModtokError(
+                f"not JSON ({error})", where=f"{path}:{number}", remedy=remedy
+            ) from error
+        yield number, value
+
+
+def own_name(row: dict[str, Any], number: int, taken: Container[str]) -> str:
+    """What tells a row from the others of its file: its "id", else its line, and no other's.
+
+    >>> own_name({"id": 7}, 2, ()), own_name({"id": None}, 2, ()), own_name({"id": "a"}, 2, ["a"])
+    ('7', '2', 'a (line 2)')
+    """
+    name = str(number) if row.get("id") is None else str(row["id"])
+    return f"{name} (line {number})" if name in taken else name
