@@ -37,29 +37,31 @@ def _constant(dtype: Any) -> Any:
 
 def _number(x: Any) -> Any:
     """A stored number as float32."""
+    return x if isinstance(x, np.floating) else _widened(x)  # type: ignore[no-untyped-call]
+
+
+def _widened(x):  # type: ignore[no-untyped-def]
+    return np.uint32(np.uint32(x) << _U16).view(np.float32)
 
 
 @overload(_number, inline="always")
 def _number_of(x):  # type: ignore[no-untyped-def]
-    if isinstance(x, types.Float):
-        return lambda x: x
-    return lambda x: np.uint32(np.uint32(x) << _U16).view(np.float32)
+    return (lambda x: x) if isinstance(x, types.Float) else _widened
 
 
 def _stored(x: Any, like: Any) -> Any:
     """A float32 as an array of the type of `like` holds it; ties to even, as torch rounds."""
+    return x if like.dtype.kind == "f" else _rounded(x, like)  # type: ignore[no-untyped-call]
+
+
+def _rounded(x, like):  # type: ignore[no-untyped-def]
+    bits = np.float32(x).view(np.uint32)
+    return np.uint16(np.uint32(bits + _ROUND + ((bits >> _U16) & _ONE)) >> _U16)
 
 
 @overload(_stored, inline="always")
 def _stored_as(x, like):  # type: ignore[no-untyped-def]
-    if isinstance(like.dtype, types.Float):
-        return lambda x, like: x
-
-    def rounded(x, like):  # type: ignore[no-untyped-def]
-        bits = np.float32(x).view(np.uint32)
-        return np.uint16(np.uint32(bits + _ROUND + ((bits >> _U16) & _ONE)) >> _U16)
-
-    return rounded
+    return (lambda x, like: x) if isinstance(like.dtype, types.Float) else _rounded
 
 
 @njit(types.boolean(*[types.int64] * 5), cache=True, nogil=True, inline="always")
