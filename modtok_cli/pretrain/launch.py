@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 
 from modtok_cli.base.errors import Exit, ModtokError
+from modtok_cli.base.processes import die_with_parent
 
 # How long the other ranks may take to end by themselves once one has.
 _GRACE_SECONDS = 20
@@ -48,7 +49,11 @@ def launch(args: Sequence[str], count: int) -> int:
             out = None if rank == 0 else subprocess.DEVNULL
             ranks.append(
                 subprocess.Popen(
-                    [sys.executable, "-m", "modtok_cli", *args], env=environment, stdout=out
+                    [sys.executable, "-m", "modtok_cli", *args],
+                    env=environment,
+                    stdout=out,
+                    # A run that nobody sees any more would write beside the one resumed.
+                    preexec_fn=die_with_parent,
                 )
             )
         return _wait(ranks)

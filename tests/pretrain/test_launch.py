@@ -1,5 +1,9 @@
 """Starting ranks, learning rates, plans and metrics: what needs no training."""
 
+import os
+import select
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -48,6 +52,33 @@ def test_a_rank_that_is_killed_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     program = "os.kill(os.getpid(), signal.SIGKILL) if rank == '2' else time.sleep(60)"
     with pytest.raises(ModtokError, match=r"rank 2 was killed \(signal 9\).*--resume"):
         started(monkeypatch, program)
+
+
+LAUNCHER = """
+import os, signal, subprocess, sys
+from modtok_cli.pretrain import launch
+real = subprocess.Popen
+def popen(command, **options):
+    held = [int(sys.argv[1])]  # open as long as the rank is there
+    return real(["sleep", "600"], pass_fds=held, preexec_fn=options.get("preexec_fn"))
+launch.subprocess.Popen = popen
+launch._wait = lambda ranks: os.kill(os.getpid(), signal.SIGKILL)
+launch.launch(["pretrain"], 2)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel is asked, and only Linux answers")
+def test_ranks_end_with_the_process_that_started_them() -> None:
+    reader, writer = os.pipe()
+    command = [sys.executable, "-c", LAUNCHER, str(writer)]
+    launcher = subprocess.Popen(command, pass_fds=[writer])
+    os.close(writer)
+    try:
+        assert launcher.wait(120) == -signal.SIGKILL
+        assert select.select([reader], [], [], 60)[0], "a rank is still there"
+        assert os.read(reader, 1) == b""
+    finally:
+        os.close(reader)
 
 
 @pytest.mark.parametrize(
