@@ -19,14 +19,15 @@ from modtok_cli.measure.identify import identify
 from modtok_cli.measure.references import Reference, find_references
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.pretrain import checkpoint, loop
-from modtok_cli.pretrain.config import Settings, resolve
+from modtok_cli.pretrain.config import Config, Settings, resolve
 from modtok_cli.pretrain.heldout import add_texts, held_out_texts
 from modtok_cli.pretrain.metrics import LanguageSums
 from modtok_cli.pretrain.model import Model
 from modtok_cli.pretrain.prepare import Run, prepare
-from modtok_cli.pretrain.rundir import RunDirectory
+from modtok_cli.pretrain.rundir import CONFIG, RunDirectory
 from modtok_cli.pretrain.sample_text import continue_texts
 from modtok_cli.pretrain.sampling import Regime
+from modtok_cli.text.workspace import language_files
 
 REGIMES = ("joint", "none", "full", "sub:1", "sub:2")
 PROMPT_TOKENS = 12
@@ -53,41 +54,46 @@ def study_sampling(
     Raises:
         UsageError, ModtokError: see `pretrain`; or no references.
     """
+    # Before hours of training: can all of it be trained, and told apart?
+    languages = list(language_files(settings.data, settings.langs))
     for regime in regimes:
-        Regime.parse(regime)
+        Regime.parse(regime).check(languages)
     references = find_references(None, [str(settings.tokenizer)])
+    judges = {language: references[language] for language in languages}
     rows: list[dict[str, Any]] = []
     for regime in regimes:
         name = f"study-{regime.replace(':', '-')}"
         told = replace(settings, sampling=regime, name=name)
         progress.note(f"{regime}: training {settings.runs / name}")
-        _train(told, force, progress)
+        _train(told, languages, force, progress)
         run = prepare(told, resume=True, force=False, progress=progress)
         model = loop.build_model(run)
         step, _ = loop.restore(run, model)
-        judges = {language: references[language] for language in run.mixture.languages}
         for row in measure_run(run, model, judges, samples=samples, tokens=tokens):
             rows.append({"sampling": regime, "step": step, **row})
     return rows
 
 
-def _train(settings: Settings, force: bool, progress: Progress) -> None:
+def _train(settings: Settings, languages: list[str], force: bool, progress: Progress) -> None:
     """Train, or go on with, or leave as it is, the run of these settings."""
     directory = RunDirectory(settings.runs / str(settings.name))
-    if force or not (directory.path / "config.json").is_file():
+    if force or not (directory.path / CONFIG).is_file():
         loop.pretrain(settings, force=force, progress=progress)
         return
     found = checkpoint.newest(directory.checkpoints, progress)
-    then = directory.read_config()["config"]
-    now = resolve(settings, gpu=then["dtype"] == "bfloat16").as_json()
-    differing = [key for key in now if then.get(key) != now[key] and key != "langs"]
+    file = directory.path / CONFIG
+    config = directory.read_config()
+    then = Config.from_json(config["config"], str(file))
+    before = then.as_json() | {"langs": sorted(config["mixture"])}
+    now = resolve(settings, gpu=then.dtype == "bfloat16").as_json() | {"langs": languages}
+    differing = [key for key in now if before[key] != now[key]]
     if differing:
         raise UsageError(
             f"was trained with other settings ({', '.join(differing)})",
-            where=str(directory.path),
+            where=str(file),
             remedy="--force trains it again, --runs puts the study elsewhere",
         )
-    if found is None or found[1]["step"] < then["steps"]:
+    if found is None or found[1]["step"] < then.steps:
         loop.pretrain(settings, resume=True, progress=progress)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.pretrain.config import Settings
 from modtok_cli.pretrain.model import Model
 from modtok_cli.pretrain.presets import PRESETS, Preset, Shape
@@ -45,6 +45,30 @@ def test_every_regime_under_every_inference_set(
     assert stamps == {path: path.stat().st_mtime_ns for path in stamps}
     with pytest.raises(UsageError, match="trained with other settings"):
         study_sampling(replace(settings, seed=1), ["none"])
+    shutil.copy(SAMPLE / "fr.jsonl", data)
+    with pytest.raises(UsageError, match=r"trained with other settings \(langs\)"):
+        study_sampling(settings, ["none"])
+
+
+def test_what_cannot_be_finished_is_not_begun(
+    tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PRESETS, "toy", TOY)
+    data = tmp_path / "data"
+    data.mkdir()
+    for language in ("en", "fi"):
+        shutil.copy(SAMPLE / f"{language}.jsonl", data)
+    settings = Settings(
+        model="toy", data=data, tokenizer=tokenizer, runs=tmp_path / "runs", workers=0
+    )
+    with pytest.raises(UsageError, match="use sub:1 at most"):
+        study_sampling(settings, ["none", "sub:2"])
+    partly = tmp_path / "tokenizer"
+    shutil.copytree(tokenizer, partly)
+    (partly / "references" / "fi.json").unlink()
+    with pytest.raises(ModtokError, match="no reference for language 'fi'"):
+        study_sampling(replace(settings, tokenizer=partly), ["none"])
+    assert not (tmp_path / "runs").exists()
 
 
 def test_drawn_text_stays_in_the_vocabulary_and_follows_the_seed(subsets: Subsets) -> None:
