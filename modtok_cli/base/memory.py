@@ -45,8 +45,11 @@ def available() -> int | None:
     return min(found) if found else None
 
 
-def check_memory(need: int, work: str) -> None:
-    """Refuse work that will not fit.
+_LEARNING = "count with fewer rare words, or use a larger machine"
+
+
+def check_memory(need: int, work: str, remedy: str = _LEARNING) -> None:
+    """Refuse work that will not fit; `remedy` says what takes less.
 
     Raises:
         ModtokError: `need` bytes are more than `available()`; says both.
@@ -55,5 +58,5 @@ def check_memory(need: int, work: str) -> None:
     if free is not None and need > free:
         raise ModtokError(
             f"{work} needs about {need / 2**30:.1f} GiB of memory, {free / 2**30:.1f} GiB are free",
-            remedy="count with fewer rare words, or use a larger machine",
+            remedy=remedy,
         )

@@ -26,7 +26,7 @@ from modtok_cli.modular.manifest import read_manifest
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.pretrain import checkpoint
 from modtok_cli.pretrain.config import DTYPES
-from modtok_cli.pretrain.presets import Shape, preset
+from modtok_cli.pretrain.presets import PRESETS, Shape, preset
 from modtok_cli.pretrain.rundir import CHECKPOINTS, CONFIG
 
 _STEP = re.compile(r"step-\d{8,}")
@@ -106,7 +106,9 @@ class TrainedRun:
                 result[here] = file.get_tensor(name)[wanted[here] // count].float()
         except (SafetensorError, IndexError, RuntimeError) as error:
             raise ModtokError(
-                f"table '{name}' is not as expected ({error})", where=str(self.checkpoint)
+                f"table '{name}' is not as expected ({error})",
+                where=str(self.checkpoint),
+                remedy="take another step with --step",
             ) from error
         return result
 
@@ -185,7 +187,8 @@ def _config(file: Path) -> dict[str, Any]:
     try:
         config: dict[str, Any] = orjson.loads(file.read_bytes())
         told = config["config"]
-        preset(str(told["model"]))
+        if told["model"] not in PRESETS:
+            raise ValueError(f"no model is called '{told['model']}'")
         if type(told["seq_length"]) is not int or not 1 <= told["seq_length"] < 1 << 31:
             raise ValueError(f"field 'seq_length' is {told['seq_length']!r}")
         if told["dtype"] not in DTYPES or not isinstance(told["tied"], bool):
@@ -194,7 +197,11 @@ def _config(file: Path) -> dict[str, Any]:
     except OSError as error:
         raise ModtokError(f"cannot read: {error.strerror}", where=str(file)) from error
     except (ValueError, KeyError, TypeError) as error:
-        raise ModtokError(f"is not as pretrain writes it ({error!r})", where=str(file)) from error
+        raise ModtokError(
+            f"is not as pretrain writes it ({error!r})",
+            where=str(file),
+            remedy="put it back as it was, or name another run",
+        ) from error
     return config
 
 
@@ -235,5 +242,5 @@ def _tokenizer(run: Path, facts: Mapping[str, Any], said: Path | None) -> Path:
     raise UsageError(
         f"was trained with tokenizer {facts['signature']}, which is not at hand{seen}",
         where=str(run),
-        remedy="name its directory with -t",
+        remedy="name its directory with --modular",
     )

@@ -81,7 +81,8 @@ def save(directory: Path, model: Model, step: int, notes: Mapping[str, Any]) -> 
         error = caught
     raise_together(ranks, error)
     if ranks.first:
-        for old in _all(directory)[:-KEEP]:
+        # Behind this one there may be damaged ones, which do not count among those kept.
+        for old in [path for path in _all(directory) if path.name <= final.name][:-KEEP]:
             shutil.rmtree(old, ignore_errors=True)
 
 
@@ -263,7 +264,11 @@ def load(path: Path, state: Mapping[str, Any], model: Model) -> None:
             model.optimizer.set_steps(int(state["step"]))
             load_tables(model, opened)
     except (SafetensorError, RuntimeError) as error:
-        raise ModtokError(f"is of another model ({error})", where=str(path)) from error
+        raise ModtokError(
+            f"is of another model ({error})",
+            where=str(path),
+            remedy=f"put {path.parent.parent / 'config.json'} back, or start another run",
+        ) from error
 
 
 def _reshard(

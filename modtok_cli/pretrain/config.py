@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,17 @@ from modtok_cli.pretrain.sampling import Regime, parse_mix
 
 DTYPES = ("bfloat16", "float32")
 """Numbers that a run computes with."""
+
+SEEDS = 1 << 62
+"""Seeds are below this: those of the tables are made from them, and fit 64 bits."""
+
+MIX_RESTS = ("data", "uniform")
+UPDATES = ("sparse", "dense")
+SHORTEST = 8
+"""Tokens of the shortest sequence."""
+
+# What may change when a run goes on.
+_FREE = ("steps", "eval_every", "save_every")
 
 
 @dataclass(frozen=True)
@@ -129,12 +141,40 @@ class Config:
         """Read what `as_json` gave.
 
         Raises:
-            ModtokError: a field is missing, of another type or not one we know.
+            ModtokError: a field is missing, not one we know, or not what a run can have.
         """
         config = from_json(Config, data, where, "config.")
-        if config.dtype not in DTYPES:
-            raise ModtokError(f"field 'config.dtype' is not {' or '.join(DTYPES)}", where=where)
+        wrong = _first_amiss(config)
+        if wrong:
+            raise ModtokError(
+                f"field 'config.{wrong}' is not what a run can have",
+                where=where,
+                remedy="put it back as it was, or start another run with --name",
+            )
         return config
+
+
+def _first_amiss(config: Config) -> str | None:
+    """The first field of a file that no `resolve` would give; None if there is none."""
+    counts = ("steps", "micro_batch", "batch_size", "eval_every", "save_every")
+    checks = {
+        "sampling": re.fullmatch(r"none|full|joint|sub:[1-9][0-9]{0,3}", config.sampling)
+        is not None,
+        "p": 0 <= config.p <= 1,
+        "mix_rest": config.mix_rest in MIX_RESTS,
+        "model": config.model in PRESETS,
+        **{name: getattr(config, name) >= 1 for name in counts},
+        "seq_length": config.seq_length >= SHORTEST,
+        "lr": config.lr > 0,
+        "warmup": config.warmup >= 0,
+        "seed": 0 <= config.seed < SEEDS,
+        "update": config.update in UPDATES,
+        "dtype": config.dtype in DTYPES,
+        "offload_delay": config.offload_delay in (0, 1),
+        "offload_moments": config.offload_moments in DTYPES,
+    }
+    found = next((name for name, sound in checks.items() if not sound), None)
+    return found or ("batch_size" if config.batch_size % config.micro_batch else None)
 
 
 def resolve(settings: Settings, *, gpu: bool) -> Config:
@@ -148,26 +188,32 @@ def resolve(settings: Settings, *, gpu: bool) -> Config:
     steps = settings.steps or chosen.steps
     batch = settings.batch_size or chosen.batch
     micro = settings.micro_batch or min(chosen.micro_batch, batch)
-    rate = settings.lr or chosen.rate
+    rate = chosen.rate if settings.lr is None else settings.lr
     warmup = chosen.warmup if settings.warmup is None else settings.warmup
     if settings.warmup is None:
         warmup = min(warmup, max(1, steps // 10))
     if not 0 <= settings.p <= 1:
         raise UsageError(f"{settings.p:g} is no probability", where="--p", remedy="0 to 1")
+    if not 0 < rate < inf:
+        raise UsageError(f"{rate:g} is no learning rate", where="--lr", remedy="above 0")
+    if not 0 <= settings.seed < SEEDS:
+        raise UsageError(f"{settings.seed} is no seed", where="--seed", remedy="0 to 2^62 - 1")
     if batch % micro:
         raise UsageError(
             f"a batch of {batch} does not divide into microbatches of {micro}",
             where="--micro-batch",
             remedy="choose a divisor of --batch-size",
         )
-    if settings.mix_rest not in ("data", "uniform"):
+    if settings.mix_rest not in MIX_RESTS:
         raise UsageError(f"'{settings.mix_rest}' is not data or uniform", where="--mix-rest")
-    if settings.update not in ("sparse", "dense"):
+    if settings.update not in UPDATES:
         raise UsageError(f"'{settings.update}' is not sparse or dense", where="--update")
     check_offload(settings)
     length = settings.seq_length or chosen.sequence
-    if length < 8:
-        raise UsageError(f"{length} tokens are no sequence", where="--seq-length", remedy="from 8")
+    if length < SHORTEST:
+        raise UsageError(
+            f"{length} tokens are no sequence", where="--seq-length", remedy=f"from {SHORTEST}"
+        )
     regime = Regime.parse(settings.sampling)
     every = max(1, steps // 10)
     return Config(
@@ -266,11 +312,42 @@ def check_ranks(config: Config, world: int, tp: int) -> None:
         )
 
 
-def changed(old: Config, new: Config) -> list[str]:
-    """Settings in which a run to be resumed differs from what it was started with."""
-    free = {"steps", "eval_every", "save_every"}
-    before, now = old.as_json(), new.as_json()
-    return [key for key in before if key not in free and before[key] != now[key]]
+def resumed(then: Config, settings: Settings, where: str) -> Config:
+    """The settings of a run that goes on: as they were, but for those that may change.
+
+    Raises:
+        UsageError: one is told that the run was not started with.
+    """
+    plain = Settings()
+    told = {
+        name: getattr(settings, name)
+        for name in Config.__dataclass_fields__
+        if hasattr(plain, name) and getattr(settings, name) != getattr(plain, name)
+    }
+    if "sampling" in told:
+        told["sampling"] = str(Regime.parse(settings.sampling))
+    if "mix" in told:
+        told["mix"] = parse_mix(settings.mix)
+    differing = [
+        name for name, value in told.items() if name not in _FREE and value != getattr(then, name)
+    ]
+    if differing:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in differing)
+        raise UsageError(
+            f"the run was started with other settings: {options}",
+            where=where,
+            remedy="leave them out, or start another run with --name",
+        )
+    return replace(then, **{name: told[name] for name in _FREE if name in told})
 
 
-__all__ = ["PRESETS", "Config", "Settings", "changed", "check_ranks", "resolve", "run_name"]
+__all__ = [
+    "PRESETS",
+    "SEEDS",
+    "Config",
+    "Settings",
+    "check_ranks",
+    "resolve",
+    "resumed",
+    "run_name",
+]

@@ -28,6 +28,7 @@ from modtok_cli.pretrain.model import Model
 from modtok_cli.pretrain.prepare import Run, prepare
 from modtok_cli.pretrain.ranks import gather_json
 from modtok_cli.pretrain.stream import BatchStream, StreamPlan
+from modtok_cli.pretrain.tensorboard import TensorBoard
 
 # Text measured a language before a checkpoint between evaluations: a sequence or two.
 _PROBE = 512
@@ -258,6 +259,8 @@ def pretrain(
     step, places = restore(run, model) if resume else (0, {})
     if first:
         run.directory.open_metrics(step)
+        if settings.tensorboard:
+            run.board = TensorBoard(run.directory.path / "tensorboard", step)
         if not resume:
             run.progress.note(_describe(run, model))
     stream = open_stream(run, step + 1, places, settings.workers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,14 +14,14 @@ from modtok_cli.base.files import remove_directory
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.pretrain import checkpoint
-from modtok_cli.pretrain.config import Config, Settings, changed, check_ranks, resolve, run_name
+from modtok_cli.pretrain.config import Config, Settings, check_ranks, resolve, resumed, run_name
 from modtok_cli.pretrain.hostneed import check_host
 from modtok_cli.pretrain.plan import node_need, row_counts
 from modtok_cli.pretrain.ranks import Ranks, gather_json, raise_together, start_ranks, versions
 from modtok_cli.pretrain.rundir import CONFIG, LATEST, RunDirectory, point_latest
 from modtok_cli.pretrain.sampling import Mixture
 from modtok_cli.pretrain.subsets import Subsets
-from modtok_cli.pretrain.tensorboard import TensorBoard
+from modtok_cli.pretrain.tensorboard import TensorBoard, require_tensorboard
 from modtok_cli.pretrain.textstore import TextStore, text_store
 from modtok_cli.text.workspace import language_files
 
@@ -46,6 +47,11 @@ class Run:
         """This rank's."""
         return self.ranks.device
 
+    @property
+    def texts(self) -> dict[str, int]:
+        """Language → checksum of its text."""
+        return {language: store.checksum for language, store in self.stores.items()}
+
 
 def prepare(settings: Settings, *, resume: bool, force: bool, progress: Progress) -> Run:
     """Join the ranks, read tokenizer and text, open the run's directory.
@@ -54,13 +60,16 @@ def prepare(settings: Settings, *, resume: bool, force: bool, progress: Progress
         ModtokError, UsageError: settings, tokenizer, text or directory are not usable.
     """
     # Without memory for its threads the process group waits for ever.
-    check_memory(1 << 30, "training")
+    check_memory(1 << 30, "training", "close what else runs, or use a larger machine")
     ranks = start_ranks(settings.tp)
     if settings.distributed_optimizer and ranks.device.type != "cuda":
         raise UsageError("needs GPUs", where="--distributed-optimizer", remedy="leave it out")
+    if settings.tensorboard:
+        require_tensorboard()
     progress = progress if ranks.first else SILENT
     directory, config = choose_run(settings, resume=resume, gpu=ranks.device.type == "cuda")
     check_ranks(config, ranks.world, settings.tp)
+    _check_place(directory.path)
     if resume and ranks.device.type == "cpu":  # sums on a CPU depend on the number of threads
         torch.set_num_threads(directory.read_config()["ranks"]["threads"])
     subsets = Subsets.load(settings.tokenizer)
@@ -76,11 +85,11 @@ def prepare(settings: Settings, *, resume: bool, force: bool, progress: Progress
     stores: dict[str, TextStore] = {}
     if ranks.first:  # the others read what rank 0 unpacked, on the file system they share
         try:
-            stores = _stores(files, settings, progress)
+            stores = _stores(files, settings.runs, config.errors, progress)
         except ModtokError as caught:
             error = caught
     raise_together(ranks, error)
-    stores = stores or _stores(files, settings, SILENT)
+    stores = stores or _stores(files, settings.runs, config.errors, SILENT)
     sizes = {language: store.text_bytes for language, store in stores.items()}
     mixture = Mixture.of(sizes, config.mix, config.mix_rest)
     config.regime.check(mixture.languages)
@@ -96,17 +105,14 @@ def prepare(settings: Settings, *, resume: bool, force: bool, progress: Progress
         except ModtokError as caught:
             error = caught
     raise_together(ranks, error)
-    if settings.tensorboard and ranks.first:
-        run.board = TensorBoard(directory.path / "tensorboard")
     return run
 
 
 def _stores(
-    files: dict[str, list[Path]], settings: Settings, progress: Progress
+    files: dict[str, list[Path]], runs: Path, errors: str, progress: Progress
 ) -> dict[str, TextStore]:
-    cache = settings.runs / TEXTS
     return {
-        language: text_store(language, paths, cache, errors=settings.errors, progress=progress)
+        language: text_store(language, paths, runs / TEXTS, errors=errors, progress=progress)
         for language, paths in files.items()
     }
 
@@ -136,26 +142,27 @@ def choose_run(settings: Settings, *, resume: bool, gpu: bool) -> tuple[RunDirec
         config = resolve(settings, gpu=gpu)
         return RunDirectory(settings.runs / run_name(settings, config)), config
     path = settings.runs / (settings.name or LATEST)
-    directory = RunDirectory(path.resolve() if path.is_symlink() else path)
+    if settings.name is None and path.is_symlink():  # the run it names, which may be a link too
+        path = path.parent / path.readlink()
+    directory = RunDirectory(path)
     then = Config.from_json(directory.read_config()["config"], str(directory.path / CONFIG))
-    told = {
-        name: getattr(settings, name)
-        for name in Config.__dataclass_fields__
-        if name in Settings.__dataclass_fields__
-        and getattr(settings, name) != getattr(Settings(), name)
-    }
-    now = resolve(Settings(**told), gpu=gpu)
-    differing = [name for name in changed(then, now) if name in told]
-    if differing:
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in differing)
+    return directory, resumed(then, settings, str(directory.path))
+
+
+def _check_place(path: Path) -> None:
+    """Checkpoints can be written anywhere, and read by their library under UTF-8 names only.
+
+    Raises:
+        UsageError: what a run would leave there could not be opened again.
+    """
+    try:
+        str(path.absolute()).encode()
+    except UnicodeEncodeError as error:
         raise UsageError(
-            f"the run was started with other settings: {options}",
-            where=str(directory.path),
-            remedy="leave them out, or start another run with --name",
-        )
-    free = {name: getattr(now, name) for name in ("steps", "eval_every", "save_every")}
-    kept = {name: value for name, value in free.items() if name in told}
-    return directory, Config.from_json({**then.as_json(), **kept})
+            "is no UTF-8 path, and safetensors cannot open files below it",
+            where=str(path),
+            remedy="put the run elsewhere with --runs",
+        ) from error
 
 
 def _begun(path: Path) -> bool:
@@ -178,7 +185,8 @@ def _open_directory(run: Run, *, resume: bool, force: bool) -> None:
                 where=str(directory.path),
                 remedy="give the same tokenizer with -t, or start another run with --name",
             )
-        if then["mixture"] != run.mixture.as_dict():
+        same_text = then.get("text", run.texts) == run.texts  # older runs do not say
+        if then["mixture"] != run.mixture.as_dict() or not same_text:
             raise ModtokError(
                 "the text has changed since the run was started",
                 where=str(directory.path),
@@ -201,8 +209,9 @@ def _open_directory(run: Run, *, resume: bool, force: bool) -> None:
         {
             "config": run.config.as_json(),
             "mixture": run.mixture.as_dict(),
+            "text": run.texts,
             "tokenizer": {
-                "path": run.tokenizer.name,
+                "path": os.fsencode(run.tokenizer.name).decode(errors="replace"),
                 "signature": signature,
                 "size": run.subsets.size,
                 "languages": run.subsets.tokenizer.languages,

@@ -22,6 +22,7 @@ CONFIG = "config.json"
 METRICS = "metrics.jsonl"
 CHECKPOINTS = "checkpoints"
 LATEST = "latest"
+_ANOTHER = "put it back as it was, or start another run with --name"
 # What those who read a config ask it for.
 _ASKED = (
     ("config", "dtype"),
@@ -71,9 +72,13 @@ class RunDirectory:
                 "no such run", where=str(self.path), remedy="leave --resume out to start it"
             ) from error
         except (OSError, ValueError) as error:
-            raise ModtokError(f"cannot be read ({error})", where=str(file)) from error
+            raise ModtokError(
+                f"cannot be read ({error})", where=str(file), remedy=_ANOTHER
+            ) from error
         except (KeyError, TypeError) as error:
-            raise ModtokError(f"is not as pretrain writes it ({error})", where=str(file)) from error
+            raise ModtokError(
+                f"is not as pretrain writes it ({error})", where=str(file), remedy=_ANOTHER
+            ) from error
         return config
 
     def start(self, config: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.text.languages import normalize
 
 REGIMES = "none, full, sub:N, joint"
 
@@ -128,16 +129,17 @@ def parse_mix(text: str | None) -> dict[str, float] | None:
         return None
     shares: dict[str, float] = {}
     for part in text.split(","):
-        found = re.fullmatch(r"\s*([A-Za-z_]+)\s*=\s*([0-9.eE+-]+)\s*", part)
+        found = re.fullmatch(r"\s*([A-Za-z_-]+)\s*=\s*([0-9.eE+-]+)\s*", part)
         try:
             share = float(found[2]) if found else None
         except ValueError:
             share = None
         if not found or share is None:
             raise UsageError(f"'{part}' is no share", where="--mix", remedy="write en=0.7,fr=0.1")
-        if found[1] in shares:
-            raise UsageError(f"'{found[1]}' has two shares", where="--mix")
-        shares[found[1]] = share
+        language = normalize(found[1])
+        if language in shares:
+            raise UsageError(f"'{language}' has two shares", where="--mix")
+        shares[language] = share
     return shares
 
 

@@ -9,19 +9,29 @@ from typing import Any
 from modtok_cli.base.errors import UsageError
 
 
+def require_tensorboard() -> Any:
+    """What writes its files.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise UsageError(
+            "TensorBoard is not installed",
+            where="--tensorboard",
+            remedy="pip install tensorboard, or read metrics.jsonl",
+        ) from error
+    return SummaryWriter
+
+
 class TensorBoard:
     """Writes every number of a metrics line under a name such as `languages/fi/tokens`."""
 
-    def __init__(self, directory: Path) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise UsageError(
-                "TensorBoard is not installed",
-                where="--tensorboard",
-                remedy="pip install tensorboard, or read metrics.jsonl",
-            ) from error
-        self._writer: Any = SummaryWriter(str(directory))
+    def __init__(self, directory: Path, step: int = 0) -> None:
+        """Go on after `step`: what is there of later ones is of work to be done again."""
+        self._writer: Any = require_tensorboard()(str(directory), purge_step=step + 1)
 
     def add(self, line: Mapping[str, Any]) -> None:
         """Write one line."""

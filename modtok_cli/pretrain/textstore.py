@@ -8,10 +8,12 @@ cache.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +31,7 @@ _MASK = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class TextStore:
-    """Documents of one language on disk; `data` and `ends` are memory maps.
+    """Documents of one language on disk: `text` and `ends.npy`, mapped, and `checksum`.
 
     Document d is data[ends[d-1]:ends[d]], valid UTF-8 and not empty.
     """
@@ -47,6 +49,11 @@ class TextStore:
 
     def __len__(self) -> int:
         return len(self._ends)
+
+    @cached_property
+    def checksum(self) -> int:
+        """CRC of all documents and where they end: text that is the same has the same."""
+        return int((self.directory / "checksum").read_text())
 
     @property
     def text_bytes(self) -> int:
@@ -137,8 +144,8 @@ def text_store(
             remedy="put its text there, or leave the language out with --langs",
         )
     stamps = [f"{file.resolve()}:{(s := file.stat()).st_size}:{s.st_mtime_ns}" for file in texts]
-    final = cache / f"{language}-{digest(errors.encode(), *map(str.encode, stamps))}"
-    if not (final / "ends.npy").is_file():
+    final = cache / f"{language}-{digest(errors.encode(), *map(os.fsencode, stamps))}"
+    if not (final / "checksum").is_file():  # stores of before have none
         with atomic_directory(final) as beside:
             _unpack(language, texts, beside, errors, progress)
     return TextStore(final)
@@ -148,7 +155,7 @@ def _unpack(
     language: str, texts: Sequence[Path], directory: Path, errors: str, progress: Progress
 ) -> None:
     ends: list[int] = []
-    written = 0
+    written = crc = 0
     size = sum(file.stat().st_size for file in texts)
     with (
         progress.task(f"unpacking {language}", size, "B") as task,
@@ -160,6 +167,7 @@ def _unpack(
             ):
                 if document.text:
                     out.write(document.text)
+                    crc = crc32(document.text, crc)
                     written += len(document.text)
                     ends.append(written)
     if len(ends) < 2:
@@ -168,4 +176,6 @@ def _unpack(
             where=", ".join(map(str, texts)),
             remedy="give two documents at least, or leave the language out with --langs",
         )
-    np.save(directory / "ends.npy", np.array(ends, dtype=np.int64))
+    places = np.array(ends, dtype=np.int64)
+    np.save(directory / "ends.npy", places)
+    (directory / "checksum").write_text(f"{crc32(places.tobytes(), crc)}\n")

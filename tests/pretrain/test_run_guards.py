@@ -1,16 +1,24 @@
 """What a run refuses, and what it leaves behind when it stops."""
 
+import os
+import shutil
+import sys
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
-from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.inference.run import open_run
 from modtok_cli.pretrain import loop
 from modtok_cli.pretrain.config import Settings
 from modtok_cli.pretrain.loop import pretrain
 from modtok_cli.pretrain.model import Model
-from modtok_cli.pretrain.rundir import read_metrics
+from modtok_cli.pretrain.rundir import point_latest, read_metrics
+from modtok_cli.pretrain.sampling import parse_mix
 
 from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
 
@@ -51,3 +59,201 @@ def test_looking_before_saving_changes_no_number(settings: Settings) -> None:  #
     pretrain(replace(settings, eval_every=6, save_every=1))
     pretrain(replace(settings, eval_every=6, save_every=6, name="seldom"))
     assert numbers(settings.runs / "it") == numbers(settings.runs / "seldom")
+
+
+def plain(settings: Settings) -> Settings:  # noqa: F811
+    """What says where things are, and nothing of the run."""
+    return Settings(data=settings.data, tokenizer=settings.tokenizer, runs=settings.runs, workers=0)
+
+
+def test_text_in_another_order_is_other_text(settings: Settings) -> None:  # noqa: F811
+    pretrain(replace(settings, steps=2))
+    file = settings.data / "fi.jsonl"
+    whole = file.read_bytes()
+    file.write_bytes(b"\n".join(reversed(whole.splitlines())) + b"\n")  # of the same size
+    with pytest.raises(ModtokError, match="the text has changed"):
+        pretrain(replace(plain(settings), steps=3), resume=True)
+    file.write_bytes(whole)  # the same text at another time is the same
+    pretrain(replace(plain(settings), steps=3), resume=True)
+
+
+def test_a_run_from_before_text_had_checksums(settings: Settings) -> None:  # noqa: F811
+    pretrain(replace(settings, steps=2))
+    file = settings.runs / "it" / "config.json"
+    config = orjson.loads(file.read_bytes())
+    del config["text"]
+    file.write_bytes(orjson.dumps(config))
+    for checksum in (settings.runs / ".text").glob("*/checksum"):
+        checksum.unlink()
+    pretrain(replace(plain(settings), steps=3), resume=True)
+
+
+def test_bytes_that_are_no_text_are_met_as_the_run_was_told(settings: Settings) -> None:  # noqa: F811
+    (settings.data / "fi.txt").write_bytes(b"hyv\xe4\n")
+    pretrain(replace(settings, steps=2, errors="replace"))
+    pretrain(replace(plain(settings), steps=3), resume=True)
+
+
+def test_a_part_of_the_settings_may_be_told_again(settings: Settings) -> None:  # noqa: F811
+    odd = replace(settings, batch_size=6, micro_batch=3, offload=True, offload_delay=0, steps=2)
+    pretrain(odd)
+    for told in ({"batch_size": 6}, {"micro_batch": 3}, {"offload_delay": 0}):
+        pretrain(replace(plain(settings), steps=2, **told), resume=True)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="other settings: --batch-size, --offload-delay"):
+        pretrain(replace(plain(settings), batch_size=5, offload_delay=1), resume=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"lr": 0.0}, "--lr: 0 is no learning rate; above 0"),
+        ({"lr": float("nan")}, "--lr: nan is no learning rate"),
+        ({"lr": float("inf")}, "--lr: inf is no learning rate"),
+        ({"seed": 1 << 62}, "--seed: 4611686018427387904 is no seed"),
+        ({"tensorboard": True}, "TensorBoard is not installed"),
+    ],
+)
+def test_nothing_is_begun_with_wrong_settings(
+    settings: Settings,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    change: dict[str, Any],
+    message: str,
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(UsageError, match=message):
+        pretrain(replace(settings, **change))
+    assert not (settings.runs / "it").exists()
+
+
+def test_the_largest_seed(settings: Settings) -> None:  # noqa: F811
+    pretrain(replace(settings, seed=(1 << 62) - 1, steps=1))
+
+
+def test_codes_of_the_mixture_are_those_of_files() -> None:
+    assert parse_mix("fra_Latn=0.2,pt-BR=0.1") == {"fr": 0.2, "pt": 0.1}
+    with pytest.raises(UsageError, match="'fr' has two shares"):
+        parse_mix("fr=0.1,fra=0.2")
+
+
+def test_names_that_are_no_text(settings: Settings) -> None:  # noqa: F811
+    strange = settings.runs.parent / os.fsdecode(b"caf\xe9")
+    strange.mkdir()
+    settings.data.rename(strange / "data")
+    shutil.copytree(settings.tokenizer, strange / os.fsdecode(b"tok\xe9"))
+    odd = replace(
+        settings,
+        data=strange / "data",
+        tokenizer=strange / os.fsdecode(b"tok\xe9"),
+        steps=1,
+    )
+    pretrain(odd)
+    pretrain(replace(odd, steps=2), resume=True)
+    with pytest.raises(UsageError, match=r"is no UTF-8 path.*--runs"):
+        pretrain(replace(odd, runs=strange / "runs"))
+    assert not (strange / "runs").exists()
+
+
+def test_a_run_that_lies_elsewhere_by_a_link(settings: Settings, tmp_path: Path) -> None:  # noqa: F811
+    pretrain(replace(settings, steps=1))
+    large = tmp_path / "large-disk"
+    large.mkdir()
+    (settings.runs / "it").rename(large / "it")
+    (settings.runs / "it").symlink_to(large / "it")
+    pretrain(replace(settings, steps=1, name="other"))
+    for name in ("it", None):
+        pretrain(replace(plain(settings), steps=2, name=name), resume=True)
+        assert (settings.runs / "latest").readlink() == Path("it")
+    assert [path.name for path in large.iterdir()] == ["it"]
+
+
+def test_damaged_ones_do_not_count_among_those_kept(settings: Settings) -> None:  # noqa: F811
+    pretrain(settings)
+    checkpoints = settings.runs / "it" / "checkpoints"
+    (checkpoints / "step-00000006" / "state.json").write_bytes(b"{")
+    pretrain(replace(plain(settings), save_every=5, steps=5), resume=True)
+    names = sorted(path.name for path in checkpoints.iterdir())
+    assert names == ["step-00000004", "step-00000005", "step-00000006"]
+
+
+def test_what_a_killed_run_left_of_its_link_goes(tmp_path: Path) -> None:
+    (tmp_path / ".latest-99999").symlink_to("gone")
+    (tmp_path / ".latest-99998").write_bytes(b"")
+    (tmp_path / "latest").symlink_to("older")
+    (tmp_path / "it").mkdir()
+    point_latest(tmp_path / "it")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["it", "latest"]
+    assert (tmp_path / "latest").readlink() == Path("it")
+
+
+def told(config: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return config | {"config": config["config"] | changes}
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (lambda config: b"", "cannot be read"),
+        (lambda config: b"\xff{}", "cannot be read"),
+        (lambda config: [], "not as pretrain writes it"),
+        (lambda config: {"model_type": "llama"}, "not as pretrain writes it"),
+        (lambda config: config | {"mixture": None}, "'mixture' is not an object"),
+        (lambda config: config | {"tokenizer": {}}, "'signature'"),
+        (lambda config: config | {"ranks": {"threads": 0}}, "'ranks.threads' is 0"),
+        (lambda config: told(config, micro_batch=0), "'config.micro_batch' is not what"),
+        (lambda config: told(config, micro_batch=3), "'config.batch_size' is not what"),
+        (lambda config: told(config, eval_every=0), "'config.eval_every' is not what"),
+        (lambda config: told(config, model="9b"), "'config.model' is not what"),
+        (lambda config: told(config, sampling="sub:0"), "'config.sampling' is not what"),
+        (lambda config: told(config, seed=1 << 62), "'config.seed' is not what"),
+        (lambda config: told(config, steps="6"), "'config.steps' is not a whole number"),
+        (lambda config: told(config, stranger=1), "'config.stranger' is not known"),
+    ],
+)
+def test_a_config_that_is_damaged_or_foreign(
+    settings: Settings,  # noqa: F811
+    harm: Callable[[dict[str, Any]], Any],
+    message: str,
+) -> None:
+    run = settings.runs / "it"
+    if not run.exists():
+        pretrain(replace(settings, steps=1))
+    file = run / "config.json"
+    harmed = harm(orjson.loads(file.read_bytes()))
+    file.write_bytes(harmed if isinstance(harmed, bytes) else orjson.dumps(harmed))
+    with pytest.raises(ModtokError) as caught:
+        pretrain(plain(settings), resume=True)
+    line = str(caught.value)
+    assert line.startswith(f"{file}: ")
+    assert message in line
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (lambda config: b"{", "not as pretrain writes it"),
+        (lambda config: [], "not as pretrain writes it"),
+        (lambda config: {"model_type": "llama"}, "not as pretrain writes it"),
+        (lambda config: told(config, model=3), "no model is called '3'"),
+        (lambda config: told(config, seq_length=0), "field 'seq_length' is 0"),
+        (lambda config: told(config, dtype="int8"), "field 'dtype' or 'tied'"),
+        (lambda config: told(config, tied=None), "field 'dtype' or 'tied'"),
+        (lambda config: config | {"tokenizer": {}}, "'signature'"),
+        (lambda config: config | {"tokenizer": []}, "not as pretrain writes it"),
+    ],
+)
+def test_a_config_that_inference_cannot_use(
+    tmp_path: Path, harm: Callable[[dict[str, Any]], Any], message: str
+) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    file = tmp_path / "config.json"
+    settled = {"model": "tiny", "seq_length": 8, "dtype": "float32", "tied": False}
+    harmed = harm({"config": settled, "tokenizer": {"signature": "x", "path": "tokenizer"}})
+    file.write_bytes(harmed if isinstance(harmed, bytes) else orjson.dumps(harmed))
+    with pytest.raises(ModtokError) as caught:
+        open_run(tmp_path)
+    line = str(caught.value)
+    assert line.startswith(f"{file}: ")
+    assert message in line
+    assert "\n" not in line
+    assert "; " in line  # and what to do
