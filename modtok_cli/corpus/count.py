@@ -99,6 +99,7 @@ class CountOrMerge(PipelineStep):
                     plan["errors"],
                     SILENT,
                     None,
+                    may_be_empty=not job.last,
                 )
             else:
                 table = merge_counts([load_counts(Path(path)) for path in job.inputs])

@@ -100,8 +100,9 @@ def load_texts(
     for source in sources:
         parts: dict[str, _Part] = {}
         reader = _Reader(parts, wanted, language, references, keep_documents, errors, progress)
-        for path in files_in(source):
-            reader.read(path)
+        files = files_in(source)
+        for path in files:
+            reader.read(path, may_be_empty=len(files) > 1)
         found = [parts[name].text(str(source), name, keep_documents) for name in sorted(parts)]
         if not any(len(text.counts) for text in found):
             raise ModtokError("holds no text", where=str(source))
@@ -132,7 +133,7 @@ class _Reader:
     def part(self, name: str) -> _Part:
         return self.parts.setdefault(name, _Part(self.schemes))
 
-    def read(self, path: Path | str) -> None:
+    def read(self, path: Path | str, may_be_empty: bool) -> None:
         by_name = normalize(self.language) if self.language else language_of_path(path)
         if is_table(path):
             self._table(path, by_name)
@@ -150,7 +151,10 @@ class _Reader:
             waiting.clear()
             known.clear()
 
-        for document in read_documents(path, errors=self.errors, progress=self.progress):
+        documents = read_documents(
+            path, self.errors, progress=self.progress, may_be_empty=may_be_empty
+        )
+        for document in documents:
             name = (self.language and by_name) or document.language or by_name
             (waiting if name is None else known.setdefault(name, [])).append(document.text)
             size += len(document.text)

@@ -12,7 +12,7 @@ from modtok_cli.text.counts import CorpusSize, WordCounts, merge_counts
 from modtok_cli.text.parallel import read_each
 from modtok_cli.text.pretokens import BPE
 from modtok_cli.text.readers import read_spans
-from modtok_cli.text.streams import Advance
+from modtok_cli.text.streams import Advance, display
 from modtok_cli.text.table_files import (
     SUFFIX,
     Header,
@@ -41,7 +41,7 @@ def count_corpus(
     `errors` is that of `readers.read_documents`; progress is in bytes of the files.
 
     Raises:
-        ModtokError: a file is missing, damaged or empty; names it, with the line.
+        ModtokError: a file is missing or damaged, or there is no text; names it, with the line.
         UsageError: a table was cut by another scheme.
     """
     given = list(paths)
@@ -50,14 +50,23 @@ def count_corpus(
     # One thread takes all files into one table; more take a file each and merge.
     shares = [[file] for file in files] if threads > 1 else [files]
     tables = read_each(
-        lambda share, advance: count_files(share, scheme, errors, progress, advance),
+        lambda share, advance: count_files(
+            share, scheme, errors, progress, advance, may_be_empty=len(files) > 1
+        ),
         shares,
         files=files,
         label=f"counting {name}",
         threads=threads,
         progress=progress,
     )
-    return merge_counts(tables)
+    table = merge_counts(tables)
+    if not len(table) and not table.size.documents:
+        raise ModtokError(
+            "hold no text",
+            where=", ".join(map(display, given)),
+            remedy="give a file with a document per line",
+        )
+    return table
 
 
 def count_languages(
@@ -91,13 +100,22 @@ def count_files(
     errors: str,
     progress: Progress,
     advance: Advance | None,
+    *,
+    may_be_empty: bool | None = None,
 ) -> WordCounts:
-    """Count files, texts and tables, one after the other."""
+    """Count files, texts and tables, one after the other.
+
+    A text file `may_be_empty`, by default one among others: then the table may be empty too.
+    """
     counter = WordCounter(scheme)
+    if may_be_empty is None:
+        may_be_empty = len(files) > 1
     tables: list[WordCounts] = []
     for file in files:
         if not is_table(file):
-            for spans in read_spans(file, errors, progress=progress, advance=advance):
+            for spans in read_spans(
+                file, errors, progress=progress, advance=advance, may_be_empty=may_be_empty
+            ):
                 counter.add_spans(spans.data, spans.starts, spans.stops)
         elif Path(file).suffix == SUFFIX:
             table = load_counts(Path(file))

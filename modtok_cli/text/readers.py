@@ -120,17 +120,21 @@ def read_documents(
     *,
     progress: Progress = SILENT,
     advance: Advance | None = None,
+    may_be_empty: bool = False,
 ) -> Iterator[Document]:
     """Every document of a file, directory or "-", in order, in bounded memory.
 
     `errors` says what becomes of text that is not UTF-8: "strict" stops there, "replace"
     puts U+FFFD in place of what is wrong, "skip" leaves the document out; the last two warn
-    with the number of documents. `advance` hears of the (compressed) bytes read.
+    with the number of documents. `advance` hears of the (compressed) bytes read. A file
+    without text is refused unless it `may_be_empty`; one among others in a directory may.
 
     Raises:
         ModtokError: anything wrong with the file, as `file:line`.
     """
-    return chain.from_iterable(read_batches(path, errors, progress=progress, advance=advance))
+    return chain.from_iterable(
+        read_batches(path, errors, progress=progress, advance=advance, may_be_empty=may_be_empty)
+    )
 
 
 def read_batches(
@@ -139,9 +143,10 @@ def read_batches(
     *,
     progress: Progress = SILENT,
     advance: Advance | None = None,
+    may_be_empty: bool = False,
 ) -> Iterator[list[Document]]:
     """`read_documents` in lists of about a megabyte of input."""
-    for reader, block, line in _blocks(path, errors, progress, advance):
+    for reader, block, line in _blocks(path, errors, progress, advance, may_be_empty):
         documents = reader.documents(block, line)
         if documents:
             yield documents
@@ -168,29 +173,32 @@ def read_spans(
     *,
     progress: Progress = SILENT,
     advance: Advance | None = None,
+    may_be_empty: bool = False,
 ) -> Iterator[Spans]:
     """`read_documents` for counting: no Python object per document where that is possible."""
-    for reader, block, line in _blocks(path, errors, progress, advance):
+    for reader, block, line in _blocks(path, errors, progress, advance, may_be_empty):
         spans = reader.spans(block, line)
         if len(spans.starts):
             yield spans
 
 
 def _blocks(
-    path: str | Path, errors: str, progress: Progress, advance: Advance | None
+    path: str | Path,
+    errors: str,
+    progress: Progress,
+    advance: Advance | None,
+    may_be_empty: bool,
 ) -> Iterator[tuple[_Reader, bytes, int]]:
     """(reader, whole lines, number of the first) for every file of `path`."""
-    if errors not in ERRORS:
-        raise UsageError(
-            f"no such way with errors: '{errors}'", remedy=f"one of {', '.join(ERRORS)}"
-        )
-    empty = True
+    _check_errors(errors)
+    empty = not may_be_empty
     for file in text_files(path):
         reader: _Reader | None = None
         for block, line in _whole_lines(file, advance):
             if reader is None:
                 form = None if is_pipe(file) else _format(Path(file))
-                form = form or ("json" if block.lstrip()[:1] == b"{" else "lines")
+                begin = block.removeprefix(_BOM).lstrip()[:1]
+                form = form or ("json" if begin == b"{" else "lines")
                 reader = _JsonLines(file, errors) if form == "json" else _TextLines(file, errors)
             empty = False
             yield reader, block, line

@@ -65,7 +65,9 @@ def language_stats(
         if is_table(file):
             tables.append(count_files([file], scheme, errors, progress, advance))
             continue
-        for spans in read_spans(file, errors, progress=progress, advance=advance):
+        for spans in read_spans(
+            file, errors, progress=progress, advance=advance, may_be_empty=len(files) > 1
+        ):
             counter.add_spans(spans.data, spans.starts, spans.stops)
             filled = spans.stops > spans.starts
             of_batch = np.empty(len(spans.starts), dtype=np.uint64)
@@ -92,12 +94,13 @@ def language_stats(
 
 def _smallest(spans: Spans, hashes: Hashes, samples: int) -> list[tuple[int, str]]:
     found = []
-    for document in np.argsort(hashes, kind="stable")[: 2 * samples]:
+    filled = np.flatnonzero(spans.stops > spans.starts)
+    different, first = np.unique(hashes[filled], return_index=True)
+    for value, document in zip(different[:samples], filled[first[:samples]], strict=True):
         start, stop = int(spans.starts[document]), int(spans.stops[document])
         # A code point has four bytes at most; what is cut off in the middle is not shown.
         raw = spans.data[start : min(stop, start + 4 * SAMPLE_CHARACTERS)].tobytes()
-        if raw:
-            found.append((int(hashes[document]), raw.decode(errors="ignore")[:SAMPLE_CHARACTERS]))
+        found.append((int(value), raw.decode(errors="ignore")[:SAMPLE_CHARACTERS]))
     return found
 
 

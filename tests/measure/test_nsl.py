@@ -155,6 +155,16 @@ def test_documents_left_out_are_said(place: Path, tmp_path: Path) -> None:
         assert [said in warning for warning in progress.warnings] == [True]
 
 
+def test_an_empty_file_in_a_directory_is_passed_over(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "fr").mkdir()
+    (tmp_path / "fr" / "a.txt").write_text("C'est une maison.\n")
+    (tmp_path / "fr" / "b.txt").touch()
+    (row,) = nsl([str(place)], [tmp_path / "fr"])
+    assert row["documents"] == 1
+    with pytest.raises(ModtokError, match=r"b\.txt: holds no text"):
+        nsl([str(place)], [tmp_path / "fr" / "a.txt", tmp_path / "fr" / "b.txt"])
+
+
 def test_a_directory_with_an_at_sign_in_its_path(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -220,6 +220,30 @@ def test_what_is_finished_stays_when_another_fails(data):
     assert [row["unchanged"] for row in rows.values()] == [True, True, False]
 
 
+def test_an_empty_file_among_others_is_passed_over(tmp_path, data):
+    """As of a directory: shards that a filter left nothing of."""
+    parts = [tmp_path / "fr" / name for name in ("a.txt", "b.txt", "c.jsonl.zst", "d.txt.gz")]
+    parts[0].parent.mkdir()
+    parts[0].write_text("un deux\n")
+    parts[1].touch()
+    parts[2].write_bytes(zstandard.compress(b""))
+    parts[3].write_bytes(gzip.compress(b""))
+    alone = count_corpus(parts[:1])
+    for found in (
+        count_corpus(parts),
+        count_corpus(parts, threads=2),
+        count_corpus([tmp_path / "fr"]),
+        count_languages({"fr": parts})["fr"],
+    ):
+        assert list(found.pairs()) == list(alone.pairs())
+    (stats,) = corpus_stats({"fr": parts})
+    assert (stats.documents, stats.words) == (1, 2)
+    for several in (parts[1:], [parts[1]]):
+        for threads in (1, 2):
+            with pytest.raises(ModtokError, match="no text"):
+                count_corpus(several, threads=threads)
+
+
 def test_write_counts_refuses(data):
     (data / "sv.txt").write_text("\n\n")
     with pytest.raises(ModtokError, match="language 'sv' has no text"):
@@ -255,6 +279,13 @@ def test_stats_samples_do_not_depend_on_order_and_are_short(data):
     assert corpus_stats(_files(data), samples=4) == before
     (data / "fi.txt").write_text("ä" * 1000)
     assert corpus_stats(_files(data), samples=4)[0].samples == ("ä" * 200,)
+
+
+def test_stats_samples_are_different_and_not_blank(tmp_path):
+    lines = [f"line {number}" for number in range(8)]
+    (tmp_path / "fi.txt").write_text("".join(f"\n{line}\n" * 50 for line in lines))
+    (found,) = corpus_stats({"fi": [tmp_path / "fi.txt"]}, samples=8)
+    assert sorted(found.samples) == lines
 
 
 def test_stats_of_a_table(data):

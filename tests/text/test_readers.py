@@ -190,6 +190,12 @@ def test_unknown_suffix(tmp_path):
         text_files(tmp_path)
 
 
+def test_json_lines_with_a_byte_order_mark_by_pipe(tmp_path, monkeypatch):
+    for content in (b"\xef\xbb\xbf" + JSON, b"\n " + JSON):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+        assert [document.text.decode() for document in read_documents("-")] == TEXTS
+
+
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.txt.zst", "a.txt.gz"])
 def test_empty_file(tmp_path, name):
     path = tmp_path / name
