@@ -26,7 +26,7 @@ from modtok_cli.evaluate.results import (
     example,
 )
 from modtok_cli.evaluate.suites import TASK_FILE, Suite, read_suite, suites
-from modtok_cli.inference.sources import open_source
+from modtok_cli.inference.sources import Source, open_source
 
 if TYPE_CHECKING:
     from modtok_cli.evaluate.cloze import ClozeTask
@@ -112,13 +112,19 @@ def evaluate_mcq(
         )
     if not sheets and not foreign:
         raise _nothing(evaluation, data)
+    asked = {
+        language: [sheet for sheet in sheets if sheet.language == language]
+        for language in vocabularies
+    }
+    for language, infer in vocabularies.items():
+        if asked[language]:
+            _require_room(source, infer, asked[language])
     models = Models(source, dtype=dtype, device=device)
     mode = mode_name(source, settings.infer)
     for language, infer in vocabularies.items():
-        asked = [sheet for sheet in sheets if sheet.language == language]
-        for sheet in asked:
+        for sheet in asked[language]:
             _ask(models, infer, mode, sheet, settings, evaluation, progress)
-        _add_mean(evaluation, language, mode, [sheet.suite.task for sheet in asked])
+        _add_mean(evaluation, language, mode, [sheet.suite.task for sheet in asked[language]])
     if foreign:
         language, infer = next(iter(vocabularies.items()))
         name = language if len(vocabularies) == 1 else str(infer)
@@ -247,6 +253,25 @@ def _lacks_examples(sheet: _Sheet, settings: Settings) -> str | None:
     return None
 
 
+def _require_room(source: Source, infer: Infer, sheets: Sequence[_Sheet]) -> None:
+    """Find a choice that alone is too long now, and not behind hours of other tasks.
+
+    Raises:
+        ModtokError: there is one.
+    """
+    encode = source.vocabularies(infer.inputs, infer.outputs).encode_out
+    for sheet in sheets:
+        for question in sheet.questions:
+            longest = max(len(encode(f" {choice}")) for choice in question.choices)
+            if longest > source.context:
+                raise ModtokError(
+                    f"question {question.name} has a choice of {longest:,} tokens; the model reads "
+                    f"{source.context:,}",
+                    where=f"{sheet.language} {sheet.suite.task}",
+                    remedy="leave it out",
+                )
+
+
 def _nothing(evaluation: Evaluation, data: Path | None) -> ModtokError:
     where = str(Folder(data).path) if data is not None else "tasks/"
     what = "no questions: " + "; ".join(evaluation.skipped or ["there is no task"])
@@ -276,7 +301,7 @@ def _ask(
     )
     try:
         outcome = run_tasks(lm, {task.config.task: task})
-    except UsageError as error:  # a choice that alone is too long
+    except UsageError as error:  # a choice too long with the white space behind its question
         raise ModtokError(error.what, where=label, remedy=error.remedy) from error
     samples = sorted(outcome.samples[task.config.task], key=lambda row: row["doc"]["place"])
     rows = [_example(sheet, row) for row in samples]

@@ -350,8 +350,14 @@ def test_a_task_runs_on_any_lm_of_lm_eval() -> None:
     assert len(outcome.samples["endings_en"]) == len(asked)
 
 
-def test_a_choice_longer_than_the_model(few_steps: Path, tmp_path: Path) -> None:
-    row = {"question": "?", "choices": ["oui", "non " * 300], "answer": 0}
+def test_a_choice_longer_than_the_model(
+    few_steps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is said before anything is asked, in whatever language it stands."""
+    monkeypatch.setattr("modtok_cli.evaluate.mcq._ask", None)
+    row = {"id": "7", "question": "?", "choices": ["oui", "non " * 300], "answer": 0}
+    lay_out(tmp_path, "hellaswag", "en", test=QUESTIONS["test"])
     data = lay_out(tmp_path, "hellaswag", "fr", test=[row])
-    with pytest.raises(ModtokError, match=r"fr hellaswag: a continuation of \d+ tokens; the model"):
-        ask(few_steps, data)
+    said = r"fr hellaswag: question 7 has a choice of \d+ tokens; the model reads 192; leave it out"
+    with pytest.raises(ModtokError, match=said):
+        evaluate_mcq(few_steps, ["en", "fr"], data=data)
