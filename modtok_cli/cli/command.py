@@ -103,6 +103,15 @@ def _translated(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         raise ClosedPipe from error
     except KeyboardInterrupt as error:
         raise Interrupted from error
+    except SystemError as error:
+        # Ctrl-C in a kernel: its return finds the exception set, and Python wraps it, perhaps
+        # several times.
+        cause: BaseException | None = error
+        while isinstance(cause, SystemError):
+            cause = cause.__cause__
+        if isinstance(cause, KeyboardInterrupt):
+            raise Interrupted from error
+        raise
 
 
 def session_of(ctx: typer.Context) -> Session:

@@ -22,6 +22,7 @@ TOY = [sys.executable, str(Path(__file__).parent / "toy.py")]
         ("missing", 1, "modtok: error: no/such.txt: No such file or directory"),
         ("memory", 1, "modtok: error: out of memory; use fewer languages or threads, or a sma"),
         ("interrupt", 130, "modtok: interrupted; nothing half-written was left"),
+        ("kernel", 130, "modtok: interrupted; nothing half-written was left"),
         (
             "defect",
             1,

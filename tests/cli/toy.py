@@ -61,6 +61,17 @@ def interrupt(session: Session) -> None:
     raise KeyboardInterrupt
 
 
+def kernel(session: Session) -> None:
+    """As Python words a Ctrl-C that comes within compiled code."""
+    try:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            raise SystemError("f returned a result with an exception set") from error
+    except SystemError as error:
+        raise SystemError("g returned a result with an exception set") from error
+
+
 def sleep(session: Session) -> None:
     import time
 
@@ -93,8 +104,8 @@ def threads(session: Session) -> None:
 
 
 COMMANDS = (
-    good, endless, small, printed, work, usage, defect, missing, memory, interrupt, sleep, bars,
-    threads,
+    good, endless, small, printed, work, usage, defect, missing, memory, interrupt, kernel, sleep,
+    bars, threads,
 )  # fmt: skip
 
 
