@@ -11,6 +11,7 @@ import orjson
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.memory import choose_models, memory
+from modtok_cli.inference.tokenizer_of import find_tokenizer
 from modtok_cli.pretrain.presets import Shape, preset
 
 
@@ -38,7 +39,7 @@ def footprint(
     models = choose_models(scales) if scales or run is None else None
     specs = list(tokenizers)
     if run is not None:
-        shape, tied, own = _of_run(run, tied)
+        shape, tied, own = _of_run(run, tied, named=bool(specs))
         models = models or shape
         specs = specs or own
     if texts:
@@ -48,21 +49,30 @@ def footprint(
     return memory(sizes or None, models=models, tied=tied, tokens_per_character=figures)
 
 
-def _of_run(run: Path, tied: bool) -> tuple[dict[str, Shape], bool, list[str]]:
-    """(size by name, tied, tokenizer arguments) of a run, without torch."""
+def _of_run(run: Path, tied: bool, *, named: bool) -> tuple[dict[str, Shape], bool, list[str]]:
+    """(size by name, tied, tokenizer arguments) of a run, without torch.
+
+    If tokenizers are `named`, the run's own is not looked for.
+    """
     try:
         config = orjson.loads((run / "config.json").read_bytes())
         name, languages = config["config"]["model"], config["tokenizer"]["languages"]
         tied = tied or bool(config["config"]["tied"])
-        directory = run.resolve().parent.parent / config["tokenizer"]["path"]
+        config["tokenizer"]["signature"]
     except OSError as error:
-        raise UsageError("is no run", where=str(run)) from error
+        remedy = "name one that modtok pretrain made"
+        raise UsageError("is no run", where=str(run), remedy=remedy) from error
     except (ValueError, KeyError, TypeError) as error:
         raise ModtokError(
-            f"is not as pretrain writes it ({error!r})", where=str(run / "config.json")
+            f"is not as pretrain writes it ({error!r})",
+            where=str(run / "config.json"),
+            remedy="put it back as it was, or name another run",
         ) from error
-    each = [f"{directory}@{language}" for language in languages]
-    return {str(name): preset(str(name)).shape}, tied, [str(directory), *each]
+    shapes = {str(name): preset(str(name)).shape}
+    if named:
+        return shapes, tied, []
+    directory = find_tokenizer(run, config["tokenizer"], remedy="name tokenizers with -t")
+    return shapes, tied, [str(directory), *(f"{directory}@{each}" for each in languages)]
 
 
 def _sizes(specs: Sequence[str]) -> dict[str, int]:

@@ -72,7 +72,7 @@ class Generator:
 
     def _references(self, *, needed: bool) -> dict[str, Reference]:
         """Prices by language; empty if there are none and they are not `needed`."""
-        if self._prices is None:
+        if self._prices is None or (needed and not self._prices):
             source = self.model.source
             if not isinstance(source, RunSource) and self.references is None:
                 if needed:
@@ -124,7 +124,13 @@ class Generator:
             groups.setdefault(found.languages if found else named, []).append(index)
         rows: dict[int, dict[str, Any]] = {}
         for languages, members in groups.items():
-            model = self.model if languages is None else self._for(languages)
+            try:
+                model = self.model if languages is None else self._for(languages)
+            except UsageError as error:
+                line = prompts[members[0]].line
+                if line is None:
+                    raise
+                raise UsageError(error.what, where=f"line {line}", remedy=error.remedy) from error
             tokens = [[model.end_of_text, *model.encode_in(prompts[i].text)] for i in members]
             told = None if listener is None else _renumbered(listener, members)
             try:

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.llama import llama_config
@@ -53,7 +53,7 @@ class RandomModel:
 
         need = (shape.parameters + 2 * rows * shape.width) * (torch.finfo(dtype).bits // 8)
         if device.type == "cpu":
-            check_memory(need, f"a model of {need / 2**30:.1f} GiB")
+            check_memory(need, "the model", "name a smaller --scale, or use a larger machine")
         config = llama_config(shape, vocabulary=1, context=CONTEXT, end=0, tied=False, dtype=dtype)
         config.pad_token_id = None
         with torch.device("meta"):
@@ -183,6 +183,12 @@ def _entries(
             for data in text.documents or []
         ]
         documents = [document for document in documents if document.strip()][:lines]
+        if not documents:
+            raise ModtokError(
+                f"language '{spoken}' has blank lines only",
+                where=", ".join(map(str, texts)),
+                remedy="give a text of it",
+            )
         own = Candidate(known[spoken].tokenizer, "reference")
         fitting = [candidate for candidate in candidates if candidate.fits(spoken)]
         found[spoken] = [

@@ -21,10 +21,8 @@ _PLAIN = {
     "mlp.linear_fc2.weight": "mlp.down_proj.weight",
     "input_layernorm.weight": "input_layernorm.weight",
     "pre_mlp_layernorm.weight": "post_attention_layernorm.weight",
-    # Transformer Engine fuses each norm with the product behind it.
-    "self_attention.linear_qkv.layer_norm_weight": "input_layernorm.weight",
-    "mlp.linear_fc1.layer_norm_weight": "post_attention_layernorm.weight",
 }
+_ANEW = "slice the run anew, or take another checkpoint with --step"
 _QKV = "self_attention.linear_qkv.weight"
 _GATE_UP = "mlp.linear_fc1.weight"
 
@@ -106,11 +104,12 @@ def build_llama(config: Any, weights: Mapping[str, torch.Tensor], where: str) ->
     try:
         stray = model.load_state_dict(dict(weights), strict=False, assign=True)
     except RuntimeError as error:
-        raise ModtokError(f"is of another model ({error})", where=where) from error
+        told = " ".join(str(error).split())
+        raise ModtokError(f"is of another model ({told})", where=where, remedy=_ANEW) from error
     missing = [name for name in stray.missing_keys if name != "embed_tokens.weight"]
     if missing or stray.unexpected_keys:
         wrong = (missing or stray.unexpected_keys)[0]
-        raise ModtokError(f"is of another model (parameter '{wrong}')", where=where)
+        raise ModtokError(f"is of another model (parameter '{wrong}')", where=where, remedy=_ANEW)
     model.embed_tokens = torch.nn.Embedding(1, config.hidden_size)
     model.rotary_emb = rotary
     return model.eval().requires_grad_(False)

@@ -21,8 +21,7 @@ from safetensors import SafetensorError, safe_open
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.manifest import read_manifest
+from modtok_cli.inference.tokenizer_of import find_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.pretrain import checkpoint
 from modtok_cli.pretrain.config import DTYPES
@@ -178,7 +177,7 @@ def open_run(
         checkpoint=directory,
         step=int(state["step"]),
         settings=config["config"],
-        tokenizer_path=_tokenizer(root, config["tokenizer"], tokenizer),
+        tokenizer_path=find_tokenizer(root, config["tokenizer"], tokenizer),
         state=state,
     )
 
@@ -225,22 +224,3 @@ def _checkpoint(
     if state is None:
         raise ModtokError(wrong, remedy="take another step")
     return path, state
-
-
-def _tokenizer(run: Path, facts: Mapping[str, Any], said: Path | None) -> Path:
-    real = run.resolve()
-    name = str(facts.get("path", "tokenizer"))
-    places = [said] if said else [real / name, real.parent.parent / name, Path(name)]
-    found = []
-    for place in places:
-        if is_modular(place):
-            signature = str(read_manifest(place)["signature"])
-            if signature == facts["signature"]:
-                return place
-            found.append(f"{place} is {signature}")
-    seen = f" ({'; '.join(dict.fromkeys(found))})" if found else ""
-    raise UsageError(
-        f"was trained with tokenizer {facts['signature']}, which is not at hand{seen}",
-        where=str(run),
-        remedy="name its directory with --modular",
-    )

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.pretrain.config import SEEDS
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Options:
             raise UsageError(f"{self.top_p:g} is no --top-p", remedy="above 0, to 1")
         if not 0 <= self.min_p <= 1:
             raise UsageError(f"{self.min_p:g} is no --min-p", remedy="0 to 1")
+        if not 0 <= self.seed < SEEDS:
+            raise UsageError(f"{self.seed} is no --seed", remedy="0 to 2^62 - 1")
         if not all(self.stop):
             raise UsageError("an empty stop string", remedy="leave it out")
 

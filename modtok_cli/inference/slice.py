@@ -100,7 +100,7 @@ def slice_model(
     path, output = Path(path), Path(output)
     widens_itself = add is not None and output.resolve() == path.resolve()
     if add is not None:
-        path, inputs, outputs, step, dtype = _widened(path, add, run, step, dtype)
+        path, inputs, outputs, step, dtype = _widened(path, add, run, tokenizer, step, dtype)
     elif languages is not None:
         inputs = outputs = languages
     elif inputs is None and outputs is None:
@@ -122,7 +122,12 @@ def slice_model(
 
 
 def _widened(
-    path: Path, add: Sequence[str], run: Path | None, step: int | None, dtype: str | None
+    path: Path,
+    add: Sequence[str],
+    run: Path | None,
+    tokenizer: Path | None,
+    step: int | None,
+    dtype: str | None,
 ) -> tuple[Path, Side, Side, int, str]:
     """(run, inputs, outputs, step, dtype) of a slice with more languages."""
     if not (path / NAME).is_file():
@@ -130,14 +135,15 @@ def _widened(
             "is no slice", where=str(path), remedy="--add widens a directory of modtok slice"
         )
     facts = read_facts(path)
-    origin = run or Path(os.path.normpath(path / facts.run))
+    # Where the slice really lies, as it was written: it may be reached by a link.
+    origin = run or Path(os.path.normpath(path.resolve() / facts.run))
     if not is_run(origin):
         raise UsageError(
-            f"its run is not at {origin} any more",
+            f"{origin} is no run" if run else f"its run is not at {origin} any more",
             where=str(path),
-            remedy="say where it is with --run",
+            remedy="say where it is with --from",
         )
-    trained = open_run(origin, step=step if step is not None else facts.step)
+    trained = open_run(origin, tokenizer=tokenizer, step=step if step is not None else facts.step)
     if trained.tokenizer.signature != facts.tokenizer:
         raise ModtokError(
             f"was sliced from tokenizer {facts.tokenizer}, "
@@ -171,7 +177,8 @@ def _write(
     dtype: torch.dtype,
 ) -> SliceReport:
     size = _sizes(trained, vocabularies, dtype)
-    check_memory(2 * sum(here for here, _ in size.values()), "the slice")
+    need = 2 * sum(here for here, _ in size.values())
+    check_memory(need, "the slice", "--numbers bfloat16 takes half, or use a larger machine")
     tied = trained.tied and vocabularies.same
     embedding, head = source.tables(vocabularies)
     tensors = {"model.embed_tokens.weight": embedding.to(dtype)}
@@ -253,6 +260,8 @@ def _files(
     reading = vocabularies.tokenizer_in
     specials = reading.vocabulary.specials
     document: dict[str, Any] = orjson.loads(config.to_json_string())
+    # Before transformers 5 it was read here, and silently taken for 10,000 where it is not.
+    document["rope_theta"] = float(facts.shape.rope_theta)
     if not vocabularies.same:
         # model_type too: transformers goes by it, and must not take this for a Llama.
         document |= {"architectures": [OUR_ARCHITECTURE], "model_type": "modtok"}
@@ -266,6 +275,8 @@ def _files(
         "pad_token": name,
         "add_bos_token": False,
         "add_eos_token": False,
+        # Else transformers before 5 gives types of tokens too, which a Llama refuses.
+        "model_input_names": ["input_ids", "attention_mask"],
         "clean_up_tokenization_spaces": False,
         "model_max_length": facts.context,
     }

@@ -236,7 +236,10 @@ class SliceSource:
         try:
             return safe_open(self.path / WEIGHTS, framework="pt")
         except (OSError, SafetensorError) as error:
-            raise ModtokError(f"cannot be read ({error})", where=str(self.path / WEIGHTS)) from None
+            where = str(self.path / WEIGHTS)
+            raise ModtokError(
+                f"cannot be read ({error})", where=where, remedy="slice anew"
+            ) from None
 
     def tables(self, vocabularies: Vocabularies) -> tuple[torch.Tensor, torch.Tensor]:
         """The tables of the file."""
@@ -250,7 +253,9 @@ class SliceSource:
         try:
             table: torch.Tensor = self._file.get_tensor(name)
         except SafetensorError as error:
-            raise ModtokError(f"cannot be read ({error})", where=where) from error
+            raise ModtokError(
+                f"cannot be read ({error})", where=where, remedy="slice anew"
+            ) from error
         if table.shape != (rows, self.facts.shape.width) or not table.is_floating_point():
             raise ModtokError(
                 f"'{name}' is {table.dtype} {tuple(table.shape)}, "
