@@ -66,11 +66,16 @@ def count_language(
             where=", ".join(str(path) for path in paths),
             remedy="put text there, or leave the language out of --langs",
         )
+    return to_learn_from(language, counts, progress)
+
+
+def to_learn_from(language: str, counts: WordCounts, progress: Progress) -> WordCounts:
+    """The table without overlong words, of which it warns."""
     counts, dropped = without_long_words(counts)
     if dropped:
-        progress.warn(
-            f"{language}: {dropped} words of more than {LONGEST_WORD:,} bytes are not learned from"
-        )
+        words = "1 word" if dropped == 1 else f"{dropped} words"
+        told = f"{words} of more than {LONGEST_WORD:,} bytes"
+        progress.warn(f"{language}: {told} {'is' if dropped == 1 else 'are'} not learned from")
     return counts
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Progress
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.protocol import Tokenizer
@@ -68,6 +69,27 @@ def open_each(
             else:
                 progress.warn(f"{spec}: no subtokenizer for {language}")
     return found
+
+
+def with_each(
+    named: Sequence[Candidate],
+    specs: Sequence[str],
+    languages: Sequence[str],
+    progress: Progress,
+) -> list[Candidate]:
+    """Those that `open_named` gave and those of `DIR@each`, as named on the command line.
+
+    Raises:
+        ModtokError: there are none: no `DIR@each` has any of the languages.
+    """
+    found = [*named, *open_each(specs, languages, progress)]
+    if not found:
+        raise ModtokError(
+            "no tokenizer for any text",
+            where=", ".join(specs),
+            remedy=f"none has {', '.join(languages)}; name another with -t",
+        )
+    return in_order(found, specs)
 
 
 def in_order(candidates: Sequence[Candidate], specs: Sequence[str]) -> list[Candidate]:

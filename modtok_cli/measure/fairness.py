@@ -21,10 +21,9 @@ from modtok_cli.base.signature import digest, signature
 from modtok_cli.measure.aligned import check_aligned
 from modtok_cli.measure.candidates import (
     Candidate,
-    in_order,
-    open_each,
     open_named,
     schemes_of,
+    with_each,
 )
 from modtok_cli.measure.inequality import spread
 from modtok_cli.measure.nsl import word_total
@@ -81,7 +80,7 @@ def fairness(
     by_language = _one_each(loaded)
     pivot = _pivot(pivot, by_language)
     check_aligned(by_language, pivot, progress)
-    opened = in_order(opened + open_each(tokenizers, sorted(by_language), progress), tokenizers)
+    opened = with_each(opened, tokenizers, sorted(by_language), progress)
     labels = list(dict.fromkeys(candidate.label for candidate in opened))
     basis = {
         text.language: _Basis.of(text, reference_set, progress) for text in by_language.values()

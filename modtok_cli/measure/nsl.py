@@ -18,10 +18,9 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.signature import signature
 from modtok_cli.measure.candidates import (
     Candidate,
-    in_order,
-    open_each,
     open_named,
     schemes_of,
+    with_each,
 )
 from modtok_cli.measure.references import References, find_references
 from modtok_cli.measure.texts import Text, check_texts, load_texts
@@ -89,7 +88,7 @@ def nsl(
         schemes=schemes_of(opened, tokenizers),
     )
     present = sorted({text.language for text in loaded})
-    opened = in_order(opened + open_each(tokenizers, present, progress), tokenizers)
+    opened = with_each(opened, tokenizers, present, progress)
     missing = [name for name in present if name not in reference_set.languages]
     if missing and len(missing) == len(present):
         reference_set[missing[0]]  # raises, and says which there are

@@ -37,25 +37,40 @@ def languages_of(rows: Sequence[Row]) -> list[str]:
     return sorted({row["language"] for row in rows})
 
 
+def _by_text(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
+    """What to add to a title, and its rows: all, or those of each text.
+
+    A picture has one place for a tokenizer and a language; several texts of a language
+    have a picture each.
+    """
+    places = {(row["tokenizer"], row["language"]) for row in rows}
+    if len(places) == len(rows):
+        return [("", list(rows))]
+    names = short_names([row["text"] for row in rows])
+    return [(f", on {names[text]}", group) for (text,), group in grouped(rows, "text").items()]
+
+
 def nsl_charts(rows: Sequence[Row]) -> list[Chart]:
     """NSL per language and tokenizer; tokens per character where nothing has an NSL."""
+    return [_nsl_chart(group, on) for on, group in _by_text(rows)]
+
+
+def _nsl_chart(rows: Sequence[Row], on: str) -> Dots:
     series = by_tokenizer(rows, "nsl")
     if not series:
-        return [_per_character(rows)]
-    return [
-        Dots(
-            "Tokens against a tokenizer of the language alone",
-            "NSL (1: as many tokens as its own monolingual tokenizer; less is better)",
-            languages_of(rows),
-            series,
-            reference=1.0,
-        )
-    ]
-
-
-def _per_character(rows: Sequence[Row]) -> Dots:
+        return _per_character(rows, on)
     return Dots(
-        "Tokens per character",
+        f"Tokens against a tokenizer of the language alone{on}",
+        "NSL (1: as many tokens as its own monolingual tokenizer; less is better)",
+        languages_of(rows),
+        series,
+        reference=1.0,
+    )
+
+
+def _per_character(rows: Sequence[Row], on: str = "") -> Dots:
+    return Dots(
+        f"Tokens per character{on}",
         "tokens per character (less is better, even is fairer)",
         languages_of(rows),
         by_tokenizer(rows, "tokens_per_character"),
@@ -78,6 +93,10 @@ def fairness_charts(rows: Sequence[Row]) -> list[Chart]:
 
 def origin_charts(rows: Sequence[Row]) -> list[Chart]:
     """Share of foreign tokens per language, and whose they are."""
+    return [chart for on, group in _by_text(rows) for chart in _origin_charts(group, on)]
+
+
+def _origin_charts(rows: Sequence[Row], on: str) -> list[Chart]:
     languages = languages_of(rows)
     columns = sorted({name for row in rows for name in row["exclusive"]} | set(languages))
     outside = {
@@ -93,13 +112,13 @@ def origin_charts(rows: Sequence[Row]) -> list[Chart]:
     }
     return [
         Dots(
-            "Tokens from outside the language's own subtokenizer",
+            f"Tokens from outside the language's own subtokenizer{on}",
             "% of the tokens of its text",
             languages,
             outside,
         ),
         Heat(
-            "Whose tokens they are",
+            f"Whose tokens they are{on}",
             "% of the source's tokens that belong to the added language alone",
             "source",
             "added language",

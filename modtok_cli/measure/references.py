@@ -73,7 +73,7 @@ class References:
                 f"no reference for language '{language}'",
                 where=str(self.directory),
                 remedy=f"there are: {', '.join(self._paths) or 'none'}; learn it with "
-                f"'modtok bpe --langs {language}'",
+                f"'modtok bpe --langs {language}' and add --references bpe",
             )
         if language not in self._read:
             self._read[language] = _read(language, self._paths[language])

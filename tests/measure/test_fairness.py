@@ -18,6 +18,7 @@ from modtok_cli.base.progress import Silent
 from modtok_cli.build.bpe_seq import bpe_seq
 from modtok_cli.measure.fairness import fairness
 from modtok_cli.measure.inequality import gini, spread
+from modtok_cli.measure.nsl import nsl
 from modtok_cli.measure.origin import origin, shares
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import write_counts
@@ -38,6 +39,15 @@ def test_gini_by_hand() -> None:
     assert spread([2.0, 3.0]) == {"mean": 2.5, "min": 2, "max": 3, "max_min": 1.5, "gini": 0.1}
     with pytest.raises(ValueError, match="0 or more"):
         gini([-1.0, 2.0])
+
+
+def test_texts_in_none_of_the_tokenizers_languages(tmp_path: Path) -> None:
+    bpe_seq(["en"], data=SAMPLE / "data", output=tmp_path / "tok", k=300)
+    write_plain(tmp_path / "sw.json", [])  # a reference, so that there would be an NSL
+    for measure in (fairness, nsl):
+        with pytest.raises(ModtokError, match="no tokenizer for any text"):
+            measure([f"{tmp_path}/tok@each"], [SAMPLE / "parallel" / "sw.txt"],
+                    references=tmp_path)  # fmt: skip
 
 
 def test_every_number_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.measure.pictures import CHARTS, short_names
+from modtok_cli.measure.pictures import CHARTS, nsl_charts, short_names
 from modtok_cli.measure.plot.charts import Chart, Curves, Dots, Heat, Mark, Spread, is_empty
 from modtok_cli.measure.plot.draw import draw, scene_of, write_plot
 from modtok_cli.measure.plot.layout_heat import cell_text, shade
@@ -188,6 +188,19 @@ def test_a_name_from_outside_is_no_markup() -> None:
     svg = to_svg(scene_of(chart))
     assert "<script>" not in svg
     ET.fromstring(svg)
+
+
+def test_two_texts_of_a_language_are_two_pictures() -> None:
+    row = {"tokenizer": "t", "language": "en", "tokens_per_character": 0.3}
+    rows = [{**row, "text": "a.txt", "nsl": 1.0}, {**row, "text": "b.txt", "nsl": 1.2}]
+    charts = nsl_charts(rows)
+    assert [chart.title for chart in charts] == [
+        "Tokens against a tokenizer of the language alone, on a.txt",
+        "Tokens against a tokenizer of the language alone, on b.txt",
+    ]
+    assert [chart.series["t"]["en"].value for chart in charts] == [1.0, 1.2]
+    (chart,) = nsl_charts([rows[0], {**rows[1], "language": "fi"}])
+    assert chart.title == "Tokens against a tokenizer of the language alone"
 
 
 def test_nothing_to_plot_is_said() -> None:

@@ -19,6 +19,7 @@ from modtok_cli.base.progress import SILENT, Silent
 from modtok_cli.build.bpe_concat import bpe_concat
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.measure.study import budget, combos, cost, orders, scaling
+from modtok_cli.measure.study.bench import load_counts
 from modtok_cli.measure.study.rows import StudyFile, read_study
 from modtok_cli.measure.study.summary import (
     budget_summary,
@@ -45,6 +46,16 @@ def study(name: str, output: Path, **more: Any) -> list[dict[str, Any]]:
         "budget": budget.study_budget,
     }
     return functions[name](TEXTS, LANGUAGES, **settings)
+
+
+def test_overlong_words_are_left_out_of_studies_too(tmp_path: Path) -> None:
+    """So that their references are those of a build on the same text."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "en.txt").write_text("word words\n" + "a" * 70000 + "\n")
+    progress = Silent()
+    counts = load_counts(None, tmp_path / "data", "strict", 1, progress)
+    assert counts["en"].words() == [b" words", b"word"]
+    assert "en: 1 word of more than 65,536 bytes is not learned from" in progress.warnings
 
 
 def test_orders(tmp_path: Path) -> None:

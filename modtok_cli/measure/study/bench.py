@@ -12,6 +12,7 @@ from pathlib import Path
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.progress import Progress
+from modtok_cli.build.corpora import to_learn_from
 from modtok_cli.build.references import reference_json
 from modtok_cli.build.report import DEFAULT_SPECIALS
 from modtok_cli.measure.texts import check_texts, load_texts
@@ -79,7 +80,7 @@ def load_counts(
                 f"the text of language '{language}' is empty",
                 where=", ".join(str(path) for path in files[language]),
             )
-    return counts
+    return {name: to_learn_from(name, table, progress) for name, table in counts.items()}
 
 
 def load_bench(
