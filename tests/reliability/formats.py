@@ -204,6 +204,63 @@ def _report(path: Path) -> None:
     report(place, output=place / "page.html", force=True, progress=Silent())
 
 
+def _questions(path: Path) -> None:
+    """As far as the model: what is asked, how it is put, and what would be kept of it."""
+    import orjson
+
+    from modtok_cli.base.progress import SILENT
+    from modtok_cli.evaluate import mcq
+    from modtok_cli.evaluate.results import Evaluation, data_digest, example
+
+    data, settings, evaluation = path.parents[2], mcq.Settings(), Evaluation()
+    own, foreign = mcq._tasks(settings, data)
+    assert not foreign
+    sheets = mcq._sheets(own, ["en"], data, settings, evaluation, SILENT)
+    if evaluation.skipped:
+        evaluation.require_complete()
+    for sheet in sheets:
+        assert data_digest(mcq._texts(sheet))
+        for row in (*sheet.shown, *sheet.questions):
+            assert 0 <= row.answer < len(row.choices)
+            for text in (sheet.suite.render(row.question, row.context, "en"), *row.choices):
+                text.encode()
+            kept = example(sheet.suite.task, "en", row.name, {"acc": 1.0}, choices=row.choices)
+            orjson.dumps(kept)
+        names = [row.name for row in sheet.questions]
+        assert len(set(names)) == len(names), "two of one name"
+
+
+def _to_summarize(path: Path) -> None:
+    from modtok_cli.evaluate.documents import Documents
+    from modtok_cli.evaluate.rouge import scores
+    from modtok_cli.evaluate.summarization import pieces_of
+
+    shots, tests = Documents(path.parent.parent).of("en", 2)
+    for row in (*shots, *tests):
+        for piece in pieces_of(row, whole=True):
+            piece.text.encode()
+        assert 0 <= scores(row.summary, row.document)["rougeL"] <= 1
+
+
+def _parallel(path: Path) -> None:
+    from modtok_cli.evaluate.parallel import find_parallel
+    from modtok_cli.evaluate.translation import pieces_of
+
+    shots, tests = find_parallel(path.parent.parent).pair("en", "fi", 2)
+    for row in (*shots, *tests):
+        text = "".join(piece.text for piece in pieces_of(row, whole=True))
+        assert text.count("\n") == 1, "an example of more than a line"
+
+
+def _compared(path: Path) -> None:
+    from modtok_cli.evaluate.compare import compare
+
+    for row in compare(path, path):
+        assert row["difference"] == 0
+        assert row["p"] == 1
+    compare(SAMPLES / "kept.jsonl", path)
+
+
 def _corpus_report(path: Path) -> None:
     from modtok_cli.corpus.build import load_report
 
@@ -349,11 +406,18 @@ FORMATS = (
     *(
         Format(f"rows of {name}", f"shown/{folder}/{name}.jsonl", _report, as_json=True)
         for folder, names in (
-            ("results", ("nsl", "fairness", "origin", "cost")),
+            ("results", ("nsl", "fairness", "origin", "cost", "evaluation")),
             ("studies", ("orders", "combos", "scaling", "budget")),
         )
         for name in names
     ),
+    Format("questions", "asked/mcq/facts/en.jsonl", _questions, True, True),
+    Format("questions that are shown", "asked/mcq/facts/en.train.jsonl", _questions, True, True),
+    Format("task.yaml", "asked/mcq/facts/task.yaml", _questions, beside=True),
+    Format("task.yaml, its values", "asked/mcq/endings/task.yaml", _questions, True, True),
+    Format("documents with summaries", "asked/sum/en.jsonl", _to_summarize, True, True),
+    Format("parallel text", "asked/mt/test.tsv", _parallel, beside=True),
+    Format("kept examples", "kept.jsonl", _compared, as_json=True),
     Format("WARC", "crawl.warc", _pages, needs="corpus"),
     Format("WARC, gzip", "crawl.warc.gz", _pages, needs="corpus"),
     Format("WARC, zstd", "crawl.warc.zst", _pages, needs="corpus"),

@@ -132,6 +132,8 @@ def child(request: dict[str, Any]) -> None:
 
 def serve() -> None:
     """Answer requests until standard input ends."""
+    import lm_eval.evaluator  # noqa: F401
+    import sacrebleu  # noqa: F401
     import transformers  # noqa: F401
 
     import modtok_cli.build.bpe_merge
@@ -139,6 +141,9 @@ def serve() -> None:
     import modtok_cli.build.unigram_merge
     import modtok_cli.cli.main
     import modtok_cli.corpus.build
+    import modtok_cli.evaluate.mcq
+    import modtok_cli.evaluate.summarization
+    import modtok_cli.evaluate.translation
     import modtok_cli.inference.export
     import modtok_cli.inference.slice
     import modtok_cli.measure.report.report

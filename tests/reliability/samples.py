@@ -33,6 +33,7 @@ def light_samples(root: Path) -> None:
     _foreign_tokenizers(root)
     _journal(root)
     _results(root)
+    _asked(root)
 
 
 def corpus_samples(root: Path) -> None:
@@ -95,6 +96,57 @@ def run_samples(root: Path) -> None:
         )
     )
     slice_model(root / "runs" / "it", ["en"], output=root / "slice", tokenizer=root / "bpe")
+
+
+def _asked(root: Path) -> None:
+    """What evaluation reads: questions, tasks, documents, parallel text, and what it kept."""
+    place = root / "asked"
+    for name in ("facts/en.jsonl", "facts/en.train.jsonl", "facts/task.yaml", "endings/en.jsonl"):
+        (place / "mcq" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(SAMPLE / "tasks" / "mcq" / name, place / "mcq" / name)
+    # JSON is YAML too, and damage of values keeps it so.
+    hub = {"dataset": "d", "languages": {"en": "EN"}, "test": "test", "rows": "arc", "files": "*"}
+    suite = {"task": "endings", "prompt": "{context} {question}", "shots": 0, "hub": [hub]}
+    suite |= {"normalization": "characters", "title": "Endings", "about": "how a text goes on"}
+    (place / "mcq" / "endings" / "task.yaml").write_text(json.dumps(suite))
+    shutil.copytree(SAMPLE / "tasks" / "sum", place / "sum")
+    (place / "mt").mkdir()
+    texts = [(root / "data" / f"{name}.jsonl").read_bytes().splitlines() for name in LANGUAGES]
+    lines = [[json.loads(line)["text"].split("\n")[0] for line in text[:20]] for text in texts]
+    rows = [LANGUAGES, *zip(*lines, strict=False)]
+    text = "".join("\t".join(row).replace("\r", "") + "\n" for row in rows)
+    (place / "mt" / "test.tsv").write_text(text, "utf-8")
+    _kept(root / "kept.jsonl", root / "shown" / "results" / "evaluation.jsonl")
+
+
+def _kept(path: Path, results: Path) -> None:
+    """What `modtok eval --examples` keeps of translations and of questions; and its rows."""
+    from modtok_cli.evaluate.results import Sheet, example, write_examples
+
+    lines = [
+        (SAMPLE / "parallel" / f"{language}.txt").read_text("utf-8").splitlines()[:12]
+        for language in LANGUAGES
+    ]
+    rows = [
+        example(
+            "mt", "en-fi", str(number), {"in language": float(number % 3 > 0)},
+            source=source, reference=target, output=target[number:], lowercase=False,
+        )
+        for number, (source, target) in enumerate(zip(*lines, strict=True), 1)
+    ]  # fmt: skip
+    for language in LANGUAGES:
+        for number in range(6):
+            scores = {"acc_norm": float(number % 2), "acc": 0.0}
+            facts = {"question": "?", "choices": ["a", "b"], "answer": 0}
+            rows.append(example("facts", language, f"q{number}", scores, **facts))
+    write_examples(path, rows)
+    signed = {"data": "ab12", "infer": "lang:en", "checkpoint": "it@4/cd34"}
+    sheets = [Sheet("facts", name, 6, 2, "lang", signed, {"chance": 50.0}) for name in LANGUAGES]
+    sheets.append(Sheet("mt", "en-fi", 12, 5, "lang", signed, {"tokens": 99}))
+    for sheet in sheets:
+        sheet.add_mean("BLEU" if sheet.task == "mt" else "acc_norm", [0.0, 1.0, 1.0])
+    told = [result.as_row() for sheet in sheets for result in sheet.results]
+    results.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in told))
 
 
 def know_toy() -> None:

@@ -33,7 +33,7 @@ def test_every_command_that_writes_is_killed_by_the_benchmark() -> None:
         for node in nodes(command_tree())
         if not node.is_group and OUTPUTS & {line.name for line in node.lines}
     }
-    known = {job.command for job in JOBS} | ELSEWHERE.keys()
+    known = {job.command for job in JOBS if job.outputs} | ELSEWHERE.keys()
     assert writing - known == set()
     assert known - writing == set()
 

@@ -24,7 +24,8 @@ class Job:
     Attributes:
         command: words after `modtok`, without the options.
         options: the rest of the line.
-        outputs: what it writes; a directory with all in it.
+        outputs: what it writes; a directory with all in it. None where all goes to standard
+            output.
         again: options of the call that goes on after a kill; None for the same.
         grows: the output is a directory that grows while the command runs, by its design.
         needs: an extra without which the command does not run.
@@ -81,14 +82,21 @@ JOBS = (
     Job("slice", "runs/tiny --langs en --modular bpe -o cut", ("cut",), needs="lm", heavy=True),
     Job("export", "runs/tiny --langs en --modular bpe --inexact -o cut.gguf", ("cut.gguf",),
         needs="lm", heavy=True),
+    Job("eval mcq", "--run runs/tiny --modular bpe --data tasks --langs en --tasks facts --limit 4 "
+        "--examples mcq.jsonl --plot mcq.svg", ("mcq.jsonl", "mcq.svg"), needs="eval", heavy=True),
+    Job("eval mt", "--run runs/tiny --modular bpe --data parallel --pairs en-fi --limit 4 "
+        "--max-tokens 8 --examples mt.jsonl --plot mt.svg", ("mt.jsonl", "mt.svg"), needs="eval",
+        heavy=True),
+    Job("eval sum", "--run runs/tiny --modular bpe --data tasks --langs en,fi --limit 2 "
+        "--max-tokens 8 --examples sum.jsonl --plot sum.svg", ("sum.jsonl", "sum.svg"),
+        needs="eval", heavy=True),
+    # It writes to standard output alone: nothing may be left, and the files it reads stay.
+    Job("eval compare", "kept.jsonl kept.jsonl", (), needs="eval"),
 )  # fmt: skip
 
 # Commands that take an output and have no job here, and why.
 ELSEWHERE = {
     "eval fetch": "it needs the network; it writes through base.files like the others",
-    "eval mcq": "it writes --examples alone, by base.files.write_bytes when all is scored",
-    "eval mt": "as eval mcq",
-    "eval sum": "as eval mcq",
 }
 
 
@@ -103,6 +111,7 @@ def workspace(root: Path, *, corpus: bool = True, runs: bool = True) -> None:
     if runs:
         words = ["pretrain", *RUN.split(), "--steps", "2", "--save-every", "2", "--name", "tiny"]
         call(words, root, check=True)
+        shutil.copytree(SAMPLE / "tasks", root / "tasks")
 
 
 def environment(place: Path) -> dict[str, str]:
