@@ -22,7 +22,10 @@ from modtok_cli.measure.fairness import fairness
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.measure.origin import origin
 from modtok_cli.measure.report.collect import command_of
+from modtok_cli.measure.report.page import Section
+from modtok_cli.measure.report.page import page as page_of
 from modtok_cli.measure.report.report import TITLES, report
+from modtok_cli.measure.report.tables import Table
 from modtok_cli.measure.study.budget import study_budget
 from modtok_cli.measure.study.combos import study_combos
 from modtok_cli.measure.study.cost import study_cost
@@ -175,6 +178,27 @@ def test_little_and_odd_workspaces(tmp_path: Path) -> None:
     assert found.text["h2"] == ["Size of the vocabulary", "Not here yet"]
     assert len(said.warnings) == 2  # cut.jsonl and old.jsonl look like ours and are not whole
     assert any("cut.jsonl:2" in line for line in said.warnings)
+
+
+def test_headings_of_tables_say_what_they_say() -> None:
+    """They may break at signs of file names, but not within what stands for another sign."""
+    table = Table("Caption", ["the prompt's #1 & <b>/a_b.json"], [["it's #1"]])
+    reader = Reader()
+    reader.feed(page_of("Title", [], [Section("s", "Section", [], [], [table])]))
+    assert "".join(reader.text["th"]) == table.headings[0]
+    assert reader.count["wbr"] > 3
+    assert reader.text["td"] == ["it's #1"]
+
+
+def test_sections_of_the_same_kind_are_told_apart(workspace: Path, tmp_path: Path) -> None:
+    for name, text in (("first", "en"), ("second", "fi")):
+        rows = nsl([f"{workspace}/tokenizer"], [PARALLEL / f"{text}.txt"])
+        save(tmp_path / "results" / f"{name}.jsonl", rows)
+    report(tmp_path, tmp_path / "r.html")
+    assert read(tmp_path / "r.html").text["h2"][:2] == [
+        "Tokens against monolingual tokenizers (first)",
+        "Tokens against monolingual tokenizers (second)",
+    ]
 
 
 _PROBE = """

@@ -140,7 +140,8 @@ def _table(table: Table) -> str:
             name = ' class="name"' if index < table.left else ""
             scope = ' scope="col"' if tag == "th" else ""
             # A heading may be a file's name: let it break at its signs.
-            text = re.sub(r"([-./@#_,])", r"\1<wbr>", escape(cell)) if scope else escape(cell)
+            pieces = re.split(r"(?<=[-./@#_,])", cell) if scope else [cell]
+            text = "<wbr>".join(map(escape, pieces))
             out.append(f"<{tag}{name}{scope}>{text}</{tag}>")
         return "".join(out)
 

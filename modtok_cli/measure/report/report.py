@@ -96,10 +96,11 @@ def report(
             sections.append(tokenizer_section(name, tokenizer))
     for run in found.runs:
         sections += _if_sound(partial(run_section, run), workspace / "runs" / run.name, progress)
+    kinds = [result.kind for result in found.results]
     for index, result in enumerate(found.results):
-        make = partial(result_section, index, result, workspace)
+        make = partial(result_section, index, result, workspace, kinds.count(result.kind) > 1)
         sections += _if_sound(make, result.path, progress)
-    missing = [kind for kind in TITLES if kind not in {result.kind for result in found.results}]
+    missing = [kind for kind in TITLES if kind not in kinds]
     if missing:
         sections.append(
             Section(
@@ -199,13 +200,13 @@ def shared_tokens(tokenizer: ModularTokenizer) -> Heat:
     )
 
 
-def result_section(index: int, result: Result, workspace: Path) -> Section:
-    """Saved rows as pictures and tables."""
+def result_section(index: int, result: Result, workspace: Path, named: bool = False) -> Section:
+    """Saved rows as pictures and tables; `named`: the title says of which file."""
     charts = [chart for chart in CHARTS[result.kind](result.rows) if not is_empty(chart)]
     signatures = list(dict.fromkeys(str(row.get("signature", "")) for row in result.rows))
     return Section(
         f"{result.kind}-{index}",
-        TITLES[result.kind],
+        TITLES[result.kind] + (f" ({result.path.stem})" if named else ""),
         [_WORDS[result.kind], f"Rows: {_inside(result.path, workspace)}"],
         charts,
         TABLES[result.kind](result.rows),
