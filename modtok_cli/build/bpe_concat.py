@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from modtok_cli.base.errors import UsageError
 from modtok_cli.learn.concatenation import concatenate
 from modtok_cli.learn.state import GlobalMerges
+from modtok_cli.modular.inspect import unreachable_tokens
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.serialize import tokenizer_json
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -62,7 +61,7 @@ def bpe_concat(tokenizers: Sequence[str]) -> Concatenation:
     }
     data = tokenizer_json(vocabulary, whole.merges, str(opened[0].scheme), provenance)
     made = Subtokenizer(vocabulary, whole.merges, scheme=str(opened[0].scheme))
-    return Concatenation(data, made.size, unreached(made))
+    return Concatenation(data, made.size, len(unreachable_tokens(made)))
 
 
 def plain(spec: str) -> Subtokenizer:
@@ -85,14 +84,3 @@ def merges_of(tokenizer: Subtokenizer) -> GlobalMerges:
     """A tokenizer's tokens and merges, as learning holds them."""
     vocabulary = tokenizer.vocabulary
     return GlobalMerges(vocabulary.specials, vocabulary.data, vocabulary.offsets, tokenizer.merges)
-
-
-def unreached(tokenizer: Subtokenizer) -> int:
-    """How many tokens are not what encoding their own bytes gives."""
-    vocabulary = tokenizer.vocabulary
-    first = len(vocabulary.specials)
-    ids, ends = tokenizer.encoder.words_flat(vocabulary.data, vocabulary.offsets[first:])
-    alone = np.diff(ends) == 1
-    same = np.zeros(len(alone), dtype=np.bool_)
-    same[alone] = ids[ends[:-1][alone]] == np.flatnonzero(alone) + first
-    return int((~same).sum())

@@ -75,7 +75,7 @@ def numbers(text: str, flag: str) -> list[int]:
     """
     found = []
     for part in text.split(","):
-        if not part.strip().isdigit() or int(part) == 0:
+        if not part.strip().isdecimal() or int(part) == 0:
             raise UsageError(
                 f"'{part.strip()}' is no number", where=flag, remedy=f"write {flag} 8000,16000"
             )

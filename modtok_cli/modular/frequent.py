@@ -179,10 +179,9 @@ def _cut_json(
     counts = _occurrences(tokenizer, texts, errors, progress)[: len(rows)]
     kept = most_frequent(counts, np.array([row[1] for row in rows]), always, k)
     local = np.cumsum(kept) - 1
+    known = set(names)
     behind = sorted(
-        token["id"]
-        for token in document.get("added_tokens") or []
-        if token["content"] not in set(names)
+        token["id"] for token in document.get("added_tokens") or [] if token["content"] not in known
     )
 
     def new_id(old: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -291,7 +291,11 @@ class Difference:
 
 
 def _show(token: bytes) -> str:
-    return repr(token.decode("utf-8", "backslashreplace"))
+    """In quotes; a token that cuts characters by its bytes."""
+    try:
+        return repr(token.decode())
+    except UnicodeDecodeError:
+        return repr(token)[1:]
 
 
 def _examples(tokens: Sequence[bytes], limit: int) -> str:
@@ -350,12 +354,33 @@ def _tokens(tokenizer: Comparable) -> list[bytes]:
 
 
 def _rescored(a: Comparable, b: Comparable, tokens_a: list[bytes], tokens_b: list[bytes]) -> int:
-    """Tokens of both whose scores differ; 0 unless both have scores."""
+    """Tokens of both whose scores differ; 0 unless both have scores.
+
+    Of two least-token tokenizers whole: what scores are made of, the uses in any language.
+    """
+    if isinstance(a, ModularTokenizer) and isinstance(b, ModularTokenizer) and a.uses and b.uses:
+        changed: set[bytes] = set()
+        for language in set(a.languages) & set(b.languages):
+            in_b = dict(_uses(b, tokens_b, language))
+            changed.update(
+                t for t, uses in _uses(a, tokens_a, language) if in_b.get(t, uses) != uses
+            )
+        return len(changed)
     if a.scores is None or b.scores is None:
         return 0
     of_b = dict(zip(tokens_b, b.scores.tolist(), strict=True))
     pairs = zip(tokens_a, a.scores.tolist(), strict=True)
     return sum(of_b.get(token, score) != score for token, score in pairs)
+
+
+def _uses(
+    tokenizer: ModularTokenizer, tokens: list[bytes], language: str
+) -> Iterator[tuple[bytes, int]]:
+    """Every token of a language of a least-token tokenizer, and how often it is used."""
+    assert tokenizer.uses is not None
+    column = tokenizer.languages.index(language)
+    members = np.flatnonzero(tokenizer.token_membership[:, column]).tolist()
+    return zip((tokens[i] for i in members), tokenizer.uses[column].tolist(), strict=True)
 
 
 def _merge_pairs(tokenizer: Comparable, tokens: list[bytes]) -> list[tuple[bytes, bytes]]:

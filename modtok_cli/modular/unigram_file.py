@@ -28,7 +28,7 @@ from modtok_cli.modular.sentencepiece_file import (
 from modtok_cli.modular.sentencepiece_file import (
     UNKNOWN as UNKNOWN_KIND,
 )
-from modtok_cli.modular.serialize import PROVENANCE
+from modtok_cli.modular.serialize import PROVENANCE, added_tokens
 from modtok_cli.text.pretokens import PATTERNS, UNIGRAM
 
 Floats = npt.NDArray[np.float64]
@@ -50,18 +50,7 @@ def unigram_json(
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [
-            {
-                "id": index,
-                "content": special,
-                "single_word": False,
-                "lstrip": False,
-                "rstrip": False,
-                "normalized": False,
-                "special": True,
-            }
-            for index, special in enumerate(vocabulary.specials)
-        ],
+        "added_tokens": added_tokens(vocabulary.specials),
         "normalizer": None,
         "pre_tokenizer": PRE_TOKENIZER,
         "post_processor": None,

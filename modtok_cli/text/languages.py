@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path, PurePath
 
-from modtok_cli.base.errors import UsageError
-
 # ISO 639-1 code, its ISO 639-3 code, and where there is one its older 639-2/B code. Members
 # of a macrolanguage that corpora name instead of it (Swahili as swh, Nepali as npi, Latvian
 # as lvs, Estonian as ekk, Persian as pes, ...) follow a colon.
@@ -131,34 +129,8 @@ def _known(code: str) -> bool:
     return match[1].lower() in _table() or "_" in code
 
 
-def parse_languages(text: str) -> list[str]:
-    """The languages of a list such as "en,fi,fra_Latn", in its order.
-
-    Raises:
-        UsageError: an empty list, a name that is no code, or a language given twice.
-    """
-    names = [name.strip() for name in text.split(",")]
-    if names and not names[-1]:
-        names.pop()
-    if not names:
-        raise UsageError("no language given", remedy="give codes such as en,fi,fr")
-    languages: list[str] = []
-    for name in names:
-        if not is_language(name):
-            raise UsageError(
-                f"'{name}' is not a language code",
-                remedy="use ISO 639 codes separated by commas, such as en,fi,fr or fra_Latn",
-            )
-        language = normalize(name)
-        if language in languages:
-            again = f" (as '{name}')" if name != language else ""
-            raise UsageError(f"language {language} is given twice{again}", remedy="give it once")
-        languages.append(language)
-    return languages
-
-
 def suggest(name: str, known: Sequence[str]) -> str:
-    """`; did you mean 'fr'?` as a clause for an error, or nothing."""
+    """`did you mean 'fr'? ` to put before what there is, or nothing."""
     from difflib import get_close_matches
 
     close = get_close_matches(normalize(name), known, n=1, cutoff=0.5)

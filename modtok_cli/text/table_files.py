@@ -187,7 +187,7 @@ def _header(path: Path, text: str) -> Header:
         values["size"] = CorpusSize(**{key: int(n) for key, n in content["size"].items()})
         field = "sources"
         values["sources"] = tuple(Source(**source) for source in content["sources"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise damaged(path, f"field '{field}' is missing or not what it should be") from error
     header = Header(**values)
     if PATTERNS.get(header.scheme) != header.pattern:

@@ -193,6 +193,7 @@ def test_study_options_reach_the_room(here, stand_in) -> None:
     [
         "study budget parallel --budgets 400,x",
         "study budget parallel --budgets ,",
+        "study budget parallel --budgets 8²",
         "study orders parallel --orders 0",
         "study combos parallel --sample 0",
         "study orders parallel --langs en,xx",

@@ -5,6 +5,7 @@ import pytest
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.modular.inspect import (
+    Difference,
     check,
     check_single,
     describe,
@@ -117,6 +118,13 @@ def test_check_tells_a_broken_promise() -> None:
     assert not report.sound
     assert report.broken is not None
     assert "'fi', a token of it is not" in report.broken
+
+
+def test_a_difference_is_written_as_it_is() -> None:
+    """Cut characters by their bytes, each once; spaces are not folded together."""
+    tokens = (b"\xe2\x80", b"a   b", "é".encode(), b"\\n", b"\n")
+    (line,) = Difference(only_b=tokens).lines()
+    assert line == r"+ 5 tokens: '\xe2\x80', 'a   b', 'é', '\\n', '\n'"
 
 
 def test_token_owners() -> None:

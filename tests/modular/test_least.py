@@ -236,6 +236,19 @@ def test_merges_are_kept_to_go_on_learning(tmp_path: Path) -> None:
     assert found.lines() == ["segmentation: merges → least"]
 
 
+def test_other_uses_are_a_difference() -> None:
+    """They decide ties, and the signatures differ: "no difference" would not be true."""
+    parts = random_parts(3)
+    one = united(parts)
+    name = next(iter(parts))
+    uses = parts[name].uses.copy()
+    uses[-2:] += 1
+    other = united({**parts, name: LeastTokens(parts[name].tokens, uses)})
+    assert one.signature != other.signature
+    assert diff(one, one).empty
+    assert diff(one, other).rescored == 2
+
+
 def test_what_is_no_fault_and_what_is_idle() -> None:
     parts = {"en": LeastTokens((b"ab", b"abc"), np.array([0] * 2 + [1] * 256 + [0, 5]))}
     tokenizer = united(parts)

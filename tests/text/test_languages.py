@@ -6,13 +6,11 @@ import doctest
 
 import pytest
 
-from modtok_cli.base.errors import UsageError
 from modtok_cli.text import languages
 from modtok_cli.text.languages import (
     is_language,
     language_of_path,
     normalize,
-    parse_languages,
     suggest,
 )
 
@@ -65,28 +63,6 @@ def test_languages_of_the_test_corpus():
 )  # fmt: skip
 def test_language_of_path(path, expected):
     assert language_of_path(path) == expected
-
-
-def test_parse_languages():
-    assert parse_languages("en,fi,fra_Latn") == ["en", "fi", "fr"]
-    assert parse_languages(" sv , en,") == ["sv", "en"]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", "no language"),
-        (" , ", "'' is not"),
-        ("en,french", "'french' is not a language code"),
-        ("en,xx", "'xx' is not"),
-        ("en,fi,en", "language en is given twice"),
-        ("fr,fra_Latn", "fr is given twice (as 'fra_Latn')"),
-    ],
-)
-def test_parse_languages_refuses(text, expected):
-    with pytest.raises(UsageError) as caught:
-        parse_languages(text)
-    assert expected in str(caught.value)
 
 
 def test_suggest():
