@@ -17,6 +17,7 @@ from modtok_cli.base.errors import ModtokError
 
 Form = Literal["text", "int", "ratio", "score", "seconds", "bytes", "count"]
 _CHUNK = 1 << 16
+_ENDLESS = 1 << 20  # columns of a terminal that any table fits
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def emit_story(lines: Iterable[str], row: Mapping[str, Any], *, json: bool) -> N
         emit_rows([row], (), title="", json=True)
     else:
         for line in lines:
-            print(one_line(line), file=sys.stderr)
+            print(harmless(line), file=sys.stderr)
 
 
 def emit_bytes(data: bytes) -> None:
@@ -142,8 +143,12 @@ def one_line(text: str) -> str:
     >>> one_line("a\\n  b\\x1b[1m")
     'a b\\\\x1b[1m'
     """
-    words = " ".join(text.split())
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in words)
+    return harmless(" ".join(text.split()))
+
+
+def harmless(line: str) -> str:
+    """`line` without control characters, its spaces kept."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
 
 
 def is_stdout_terminal() -> bool:
@@ -194,8 +199,36 @@ def _format_bytes(value: float) -> str:
 def _print_table(
     rows: list[Mapping[str, Any]], columns: Sequence[Column], title: str, caption: str | None
 ) -> None:
-    from rich.box import SIMPLE_HEAD
     from rich.console import Console
+    from rich.measure import Measurement
+    from rich.text import Text
+
+    console = Console(stderr=True, highlight=False, soft_wrap=False)
+    table = _table(rows, columns, title)
+    room = console.options.update(width=_ENDLESS)
+    if Measurement.get(console, room, table).maximum > console.width:
+        table = _table(_without_directories(rows), columns, title)
+    console.print(table)
+    if caption:
+        console.print(Text(caption, style="dim"))
+
+
+def _without_directories(rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Rows whose texts and tokenizers go by the last part of their paths, if that tells them."""
+    from modtok_cli.measure.pictures import short_names
+
+    short = {}
+    for key in ("text", "tokenizer"):
+        names = [row[key] for row in rows if isinstance(row.get(key), str)]
+        short[key] = short_names(names)
+    return [
+        {key: short[key].get(value, value) if key in short else value for key, value in row.items()}
+        for row in rows
+    ]
+
+
+def _table(rows: list[Mapping[str, Any]], columns: Sequence[Column], title: str) -> Any:
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
@@ -218,7 +251,4 @@ def _print_table(
     for row in rows:
         cells = (format_value(row.get(column.key), column.form) for column in columns)
         table.add_row(*(Text(cell) for cell in cells))  # Text: [brackets] are no markup
-    console = Console(stderr=True, highlight=False, soft_wrap=False)
-    console.print(table)
-    if caption:
-        console.print(Text(caption, style="dim"))
+    return table

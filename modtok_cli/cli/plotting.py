@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.cli.output import one_line
+from modtok_cli.cli.output import harmless
 from modtok_cli.cli.session import Session
 
 
@@ -52,10 +52,5 @@ def emit_plot(
     for chart in charts:
         if not is_empty(chart):
             for line in to_text(chart, width):
-                print(_harmless(line), file=sys.stderr)
+                print(harmless(line), file=sys.stderr)
             print(file=sys.stderr)
-
-
-def _harmless(line: str) -> str:
-    """A line without control characters, its spaces kept."""
-    return " ".join(one_line(part) for part in line.split(" "))

@@ -103,11 +103,7 @@ def _bars() -> Bars:
 
     class Done(ProgressColumn):
         def render(self, task: Any) -> Text:
-            unit = task.fields["unit"]
-            done = format_amount(task.completed, unit)
-            if task.total is None:
-                return Text(_with_unit(done, unit))
-            return Text(_with_unit(f"{done}/{format_amount(task.total, unit)}", unit))
+            return Text(done_of(task.completed, task.total, task.fields["unit"]))
 
     class Rate(ProgressColumn):
         def render(self, task: Any) -> Text:
@@ -127,6 +123,19 @@ def _bars() -> Bars:
         transient=True,
         refresh_per_second=5,
     )
+
+
+def done_of(done: float, total: float | None, unit: str) -> str:
+    """How far a task is.
+
+    >>> done_of(1200, 24000, "tokens"), done_of(900, 10_240, "B"), done_of(7, None, "tokens")
+    ('1,200/24,000 tokens', '900 B/10.2 kB', '7 tokens')
+    """
+    text = format_amount(done, unit)
+    if total is not None:
+        # Of bytes each number has a prefix of its own: "900 B/10.2 kB".
+        text = f"{_with_unit(text, unit) if unit == 'B' else text}/{format_amount(total, unit)}"
+    return _with_unit(text, unit)
 
 
 def _with_unit(amount: str, unit: str) -> str:

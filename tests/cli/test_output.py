@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from modtok_cli.cli.output import format_value, one_line
-from modtok_cli.cli.progress import format_amount
+from modtok_cli.cli.progress import done_of, format_amount
 
 from .test_run import TOY
 from .toy import toy
@@ -90,6 +90,15 @@ def test_on_a_terminal_rows_are_a_table_on_standard_error(terminal: Terminal) ->
     assert any(line.split() == ["ελ", "–", "–"] for line in lines)
 
 
+def test_long_paths_leave_their_directories_out_where_the_table_is_too_wide(
+    terminal: Terminal,
+) -> None:
+    _, narrow = terminal("paths", out=True, err=True)
+    assert " en.txt  tokenizer@en,fr " in narrow
+    _, wide = terminal("paths", out=True, err=True, COLUMNS="160")
+    assert " /a/long/way/to/the/corpora/en.txt  tokenizer@en,fr " in wide
+
+
 def test_json_on_a_terminal(terminal: Terminal) -> None:
     out, err = terminal("good", "--json", out=True, err=True)
     assert [json.loads(line)["language"] for line in out.splitlines()] == ["[fr]", "ελ"]
@@ -145,4 +154,7 @@ def test_amounts_and_lines() -> None:
     assert format_amount(999_999, "tokens") == "999,999"
     assert format_amount(2_500_000, "tokens") == "2.5 M"
     assert format_amount(12, "B") == "12 "
+    assert done_of(0, 10_240, "B") == "0 B/10.2 kB"
+    assert done_of(3, 24_000, "tokens") == "3/24,000 tokens"
+    assert done_of(3, None, "tokens") == "3 tokens"
     assert one_line("a\r\n b\x00é\u202e") == "a b\\x00é\\u202e"

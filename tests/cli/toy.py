@@ -25,6 +25,14 @@ def good(session: Session, json: bool = False) -> None:
     emit_rows([*rows], [*columns, Column("ids", "ids", "int")], title="Toy", json=json)
 
 
+def paths(session: Session) -> None:
+    texts = [f"/a/long/way/to/the/corpora/{name}.txt" for name in ("en", "fr")]
+    rows = [{"text": text, "tokenizer": "tokenizer@en,fr", "nsl": 1.0} for text in texts]
+    columns = [Column("text", "text"), Column("tokenizer", "tokenizer"), Column("nsl", "NSL")]
+    more = [Column(f"c{i}", f"column {i}", "int") for i in range(3)]
+    emit_rows(rows, [*columns, *more], title="Toy", json=False)
+
+
 def endless(session: Session) -> None:
     emit_text_lines(str(i) for i in range(10_000_000))
 
@@ -104,8 +112,8 @@ def threads(session: Session) -> None:
 
 
 COMMANDS = (
-    good, endless, small, printed, work, usage, defect, missing, memory, interrupt, kernel, sleep,
-    bars, threads,
+    good, paths, endless, small, printed, work, usage, defect, missing, memory,
+    interrupt, kernel, sleep, bars, threads,
 )  # fmt: skip
 
 
