@@ -7,15 +7,16 @@ text. Shots that do not fit the context are left out, the farthest first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate.modes import LANG, Infer, infer_vocabularies
-from modtok_cli.evaluate.results import Sheet
+from modtok_cli.evaluate.results import Sheet, checkpoint_digest, data_digest
 from modtok_cli.inference.decode import generate
 from modtok_cli.inference.model import SlicedModel
 from modtok_cli.inference.route import routing_references
@@ -28,6 +29,25 @@ from modtok_cli.modular.unicode import utf8
 LINE = "\n"
 IN_LANGUAGE = "in language"
 AS_CUT = "slice"  # the vocabularies that a slice was cut for
+
+
+@dataclass(frozen=True)
+class Writing:
+    """How to write.
+
+    Attributes:
+        infer: the inference mode, see `modes`; None is `lang`, of a slice what it was cut for.
+        shots: examples shown before each text.
+        most: tokens to write at the most.
+        batch: texts that run together.
+        limit: texts of each set at the most.
+    """
+
+    infer: str | None = None
+    shots: int = 5
+    most: int = 128
+    batch: int = 8
+    limit: int | None = None
 
 
 @dataclass(frozen=True)
@@ -143,21 +163,60 @@ def write(
     return [found[index] for index in range(len(prompts))]
 
 
-def facts_of(
-    prompts: Sequence[Prompt], texts: Sequence[Written], shots: int, most: int
-) -> dict[str, int]:
-    """Of prompts that were too long and outputs that did not end, for the row of a result."""
+def sheet_of(
+    task: str,
+    language: str,
+    model: SlicedModel,
+    infer: Infer,
+    settings: Writing,
+    read: Iterable[str],
+    prompts: Sequence[Prompt],
+    texts: Sequence[Written],
+    progress: Progress = SILENT,
+) -> Sheet:
+    """The sheet for what was written; `read` is every text that decides its numbers.
+
+    Its facts hold what was too long, or did not end; prompts too long for the model are said.
+    """
+    mode = mode_name(model.source, settings.infer)
+    sheet = Sheet(
+        task,
+        language,
+        len(texts),
+        settings.shots,
+        mode,
+        signed={
+            "data": data_digest(read),
+            "infer": f"{mode}:{infer}",
+            "checkpoint": checkpoint_digest(model),
+            "most": settings.most,
+        },
+        facts={
+            "max_tokens": settings.most,
+            "shots_dropped": sum(settings.shots - prompt.shots for prompt in prompts),
+            "prompts_cut": sum(prompt.cut for prompt in prompts),
+            "unfinished": sum(text.reason not in ("stop", "end") for text in texts),
+            "tokens": sum(text.tokens for text in texts),
+        },
+    )
+    _note_dropped(sheet, model.context, progress)
+    return sheet
+
+
+def kept_of(prompt: Prompt, text: Written, infer: str) -> dict[str, Any]:
+    """What the row of an example keeps of what was written, under the mode `infer`."""
     return {
-        "max_tokens": most,
-        "shots_dropped": sum(shots - prompt.shots for prompt in prompts),
-        "prompts_cut": sum(prompt.cut for prompt in prompts),
-        "unfinished": sum(text.reason not in ("stop", "end") for text in texts),
-        "tokens": sum(text.tokens for text in texts),
+        "output": text.text,
+        "reason": text.reason,
+        "tokens": text.tokens,
+        "prompt_tokens": len(prompt.rows),
+        "shots": prompt.shots,
+        "cut": prompt.cut,
+        "infer": infer,
     }
 
 
-def note_dropped(sheet: Sheet, context: int, progress: Progress) -> None:
-    """Say that prompts were too long for the model."""
+def _note_dropped(sheet: Sheet, context: int, progress: Progress) -> None:
     dropped, cut = sheet.facts["shots_dropped"], sheet.facts["prompts_cut"]
     if dropped or cut:
         of = sheet.n * sheet.shots

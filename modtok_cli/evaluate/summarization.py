@@ -22,52 +22,31 @@ from modtok_cli.evaluate.generation import (
     Models,
     Piece,
     Prompt,
+    Writing,
     encode,
-    facts_of,
     fit,
+    kept_of,
     languages_of,
-    mode_name,
-    note_dropped,
     room,
+    sheet_of,
     vocabulary_of,
     write,
 )
 from modtok_cli.evaluate.modes import Infer
-from modtok_cli.evaluate.results import (
-    Evaluation,
-    Sheet,
-    checkpoint_digest,
-    data_digest,
-    example,
-)
+from modtok_cli.evaluate.results import Evaluation, example
 from modtok_cli.evaluate.rouge import METRICS, scores
 from modtok_cli.inference.model import SlicedModel
 from modtok_cli.inference.sources import open_source
 
 TASK = "sum"
-SHOTS = 5
-MOST = 128
+SHOTS = Writing.shots
 _ASK = "\nTL;DR:"
 _WORDS = "words"  # what ROUGE compares: see rouge.words
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How to summarize.
-
-    Attributes:
-        infer: the inference mode, see `modes`; None is `lang`, of a slice what it was cut for.
-        shots: examples shown before each document.
-        most: tokens to write at the most.
-        batch: documents that run together.
-        limit: documents of each language at the most.
-    """
-
-    infer: str | None = None
-    shots: int = SHOTS
-    most: int = MOST
-    batch: int = 8
-    limit: int | None = None
+class Settings(Writing):
+    """How to summarize."""
 
 
 def evaluate_sum(
@@ -165,7 +144,6 @@ def summarize(
     progress: Progress = SILENT,
 ) -> Evaluation:
     """Summarize and score the documents of one language, see `evaluate_sum`."""
-    mode = mode_name(model.source, settings.infer)
     shown = [pieces_of(shot, whole=True) for shot in shots]
     prompts = [prompt_of(model, shown, test, settings.most) for test in tests]
     texts = write(
@@ -177,21 +155,7 @@ def summarize(
         told = {} if written is None else {IN_LANGUAGE: written[index]}
         found.append({**scores(test.summary, texts[index].text), **told})
     texts_read = (part for each in (*shots, *tests) for part in (each.document, each.summary))
-    sheet = Sheet(
-        TASK,
-        language,
-        len(tests),
-        settings.shots,
-        mode,
-        signed={
-            "data": data_digest(texts_read),
-            "infer": f"{mode}:{infer}",
-            "checkpoint": checkpoint_digest(model),
-            "most": settings.most,
-        },
-        facts=facts_of(prompts, texts, settings.shots, settings.most),
-    )
-    note_dropped(sheet, model.context, progress)
+    sheet = sheet_of(TASK, language, model, infer, settings, texts_read, prompts, texts, progress)
     for metric in found[0]:
         normalization = _WORDS if metric in METRICS else "none"
         sheet.add_mean(metric, [row[metric] for row in found], normalization=normalization)
@@ -202,13 +166,7 @@ def summarize(
             test.name,
             found[index],
             reference=test.summary,
-            output=texts[index].text,
-            reason=texts[index].reason,
-            tokens=texts[index].tokens,
-            prompt_tokens=len(prompts[index].rows),
-            shots=prompts[index].shots,
-            cut=prompts[index].cut,
-            infer=mode,
+            **kept_of(prompts[index], texts[index], sheet.infer),
         )
         for index, test in enumerate(tests)
     ]

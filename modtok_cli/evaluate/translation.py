@@ -21,24 +21,17 @@ from modtok_cli.evaluate.generation import (
     Judges,
     Models,
     Piece,
-    facts_of,
+    Writing,
     fit,
+    kept_of,
     languages_of,
-    mode_name,
-    note_dropped,
+    sheet_of,
     vocabulary_of,
     write,
 )
 from modtok_cli.evaluate.modes import Infer
 from modtok_cli.evaluate.parallel import Sentence, find_parallel
-from modtok_cli.evaluate.results import (
-    Evaluation,
-    Sheet,
-    checkpoint_digest,
-    data_digest,
-    example,
-    interval,
-)
+from modtok_cli.evaluate.results import Evaluation, example, interval
 from modtok_cli.evaluate.translation_scores import corpus_metrics
 from modtok_cli.inference.model import SlicedModel
 from modtok_cli.inference.sources import open_source
@@ -46,29 +39,18 @@ from modtok_cli.text.languages import is_language, normalize
 
 TASK = "mt"
 ALL = "all"
-SHOTS = 5
-MOST = 128
+SHOTS = Writing.shots
 Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Writing):
     """How to translate.
 
     Attributes:
-        infer: the inference mode, see `modes`; None is `lang`, of a slice what it was cut for.
-        shots: examples shown before each sentence.
-        most: tokens to write at the most.
-        batch: sentences that run together.
-        limit: sentences of each pair at the most.
         lowercase: whether scores ignore case (the paper's authors do).
     """
 
-    infer: str | None = None
-    shots: int = SHOTS
-    most: int = MOST
-    batch: int = 8
-    limit: int | None = None
     lowercase: bool = False
 
 
@@ -175,7 +157,7 @@ def translate(
     progress: Progress = SILENT,
 ) -> Evaluation:
     """Translate and score the sentences of one pair, see `evaluate_mt`."""
-    name, mode = "-".join(pair), mode_name(model.source, settings.infer)
+    name = "-".join(pair)
     shown = [pieces_of(shot, whole=True) for shot in shots]
     prompts = [
         fit(
@@ -193,20 +175,7 @@ def translate(
     outputs, references = [text.text for text in texts], [test.target for test in tests]
     written = judges.written_in(pair[1], outputs)
     texts_read = (part for each in (*shots, *tests) for part in (each.source, each.target))
-    sheet = Sheet(
-        TASK,
-        name,
-        len(tests),
-        settings.shots,
-        mode,
-        signed={
-            "data": data_digest(texts_read),
-            "infer": f"{mode}:{infer}",
-            "checkpoint": checkpoint_digest(model),
-            "most": settings.most,
-        },
-        facts=facts_of(prompts, texts, settings.shots, settings.most),
-    )
+    sheet = sheet_of(TASK, name, model, infer, settings, texts_read, prompts, texts, progress)
     case = "lowercase" if settings.lowercase else "none"
     for metric in corpus_metrics(pair[1], lowercase=settings.lowercase):
         statistics = metric.statistics(outputs, references)
@@ -215,7 +184,6 @@ def translate(
         sheet.add(metric.name, value, bounds, normalization=case, sacrebleu=metric.signature)
     if written is not None:
         sheet.add_mean(IN_LANGUAGE, written)
-    note_dropped(sheet, model.context, progress)
     evaluation = Evaluation(sheet.results)
     evaluation.examples = [
         example(
@@ -225,12 +193,7 @@ def translate(
             {} if written is None else {IN_LANGUAGE: written[index]},
             source=test.source,
             reference=test.target,
-            output=texts[index].text,
-            reason=texts[index].reason,
-            tokens=texts[index].tokens,
-            prompt_tokens=len(prompts[index].rows),
-            shots=prompts[index].shots,
-            infer=mode,
+            **kept_of(prompts[index], texts[index], sheet.infer),
             lowercase=settings.lowercase,
         )
         for index, test in enumerate(tests)
