@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.memory import available
 
 if TYPE_CHECKING:
@@ -89,6 +89,10 @@ def check_host(need: HostNeed, *, moments: torch.dtype, directory: Path | None) 
         parent = directory
         while not parent.exists():
             parent = parent.parent
+        if not parent.is_dir():
+            raise UsageError(
+                "is no directory", where=str(parent), remedy="name one with --offload-file"
+            )
         room = shutil.disk_usage(parent).free
         if need.tables > room:
             raise ModtokError(

@@ -26,7 +26,7 @@ from modtok_cli.pretrain.lanes import Batch
 from modtok_cli.pretrain.metrics import LanguageSums, mean_bits, peak_flops, step_flops, timing
 from modtok_cli.pretrain.model import Model
 from modtok_cli.pretrain.prepare import Run, prepare
-from modtok_cli.pretrain.ranks import gather_json
+from modtok_cli.pretrain.ranks import gather_json, raise_together
 from modtok_cli.pretrain.stream import BatchStream, StreamPlan
 from modtok_cli.pretrain.tensorboard import TensorBoard
 
@@ -78,12 +78,25 @@ def build_model(
 
 
 def restore(run: Run, model: Model) -> tuple[int, dict[int, dict[str, tuple[int, int]]]]:
-    """Fill the model from the last sound checkpoint: (its step, places of all lanes)."""
-    found = checkpoint.newest(run.directory.checkpoints, run.progress)
-    if found is None:
+    """Fill the model from the last sound checkpoint: (its step, places of all lanes).
+
+    Rank 0 looks for it, which reads it whole, and all take that one.
+
+    Raises:
+        ModtokError: all checkpoints are damaged, or of another model.
+    """
+    found, error = None, None
+    if run.ranks.first:
+        try:
+            found = checkpoint.newest(run.directory.checkpoints, run.progress)
+        except ModtokError as caught:
+            error = caught
+    raise_together(run.ranks, error)
+    told = gather_json(run.ranks, found and [found[0].name, found[1]])[0]
+    if told is None:
         return 0, {}
-    path, state = found
-    checkpoint.load(path, state, model)
+    name, state = told
+    checkpoint.load(run.directory.checkpoints / name, state, model)
     run.progress.note(f"going on after step {state['step']:,}")
     places = {
         int(slot): {language: (int(n), int(at)) for language, (n, at) in lane.items()}

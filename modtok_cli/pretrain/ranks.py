@@ -7,6 +7,7 @@ tensor parallelism t, is shard r mod t of replica r div t.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -56,23 +57,31 @@ def start_ranks(shards: int = 1) -> Ranks:
     NCCL where there are GPUs, else gloo. May be called again in one process.
 
     Raises:
-        UsageError: `shards` does not divide the number of processes.
+        UsageError: `shards` does not divide the number of processes, or the environment is not
+            as torchrun makes it.
+        ModtokError: the others cannot be reached.
     """
     from modtok_cli.pretrain import megatron
 
-    rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    rank, world = _place()
     if world % shards:
         raise UsageError(f"{world} processes do not divide into shards of {shards}", where="--tp")
     device = pick_device()
     if not dist.is_initialized():
         store: Any = torch._C._distributed_c10d.HashStore() if world == 1 else None
-        dist.init_process_group(
-            "nccl" if device.type == "cuda" else "gloo",
-            store=store,
-            rank=rank,
-            world_size=world,
-            timeout=TIMEOUT,
-        )
+        try:
+            dist.init_process_group(
+                "nccl" if device.type == "cuda" else "gloo",
+                store=store,
+                rank=rank,
+                world_size=world,
+                timeout=TIMEOUT,
+            )
+        except (ValueError, RuntimeError) as error:  # of torch, about address or port
+            raise ModtokError(
+                f"rank {rank} of {world} does not reach the others ({str(error).splitlines()[0]})",
+                remedy="set MASTER_ADDR and MASTER_PORT alike for all, as torchrun does",
+            ) from error
     shard_group, replica_group = megatron.start(shards, device)
     return Ranks(
         rank=rank,
@@ -85,6 +94,22 @@ def start_ranks(shards: int = 1) -> Ranks:
         shard_group=shard_group if shards > 1 else None,
         replica_group=replica_group if world > shards else None,
     )
+
+
+def _place() -> tuple[int, int]:
+    """(rank, world) by the environment; alone where it says nothing."""
+    told = {"RANK": os.environ.get("RANK", "0"), "WORLD_SIZE": os.environ.get("WORLD_SIZE", "1")}
+    for name, value in told.items():
+        if not re.fullmatch("[0-9]{1,6}", value):
+            raise UsageError(
+                f"'{value}' is no number", where=name, remedy="start ranks by torchrun or --gpus"
+            )
+    rank, world = int(told["RANK"]), int(told["WORLD_SIZE"])
+    if rank >= world:
+        raise UsageError(
+            f"rank {rank} is none of {world}", where="RANK", remedy="count ranks from 0"
+        )
+    return rank, world
 
 
 def pick_device() -> torch.device:

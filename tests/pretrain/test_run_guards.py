@@ -1,7 +1,9 @@
 """What a run refuses, and what it leaves behind when it stops."""
 
 import os
+import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,11 +14,14 @@ import orjson
 import pytest
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import SILENT
 from modtok_cli.inference.run import open_run
-from modtok_cli.pretrain import loop
+from modtok_cli.pretrain import checkpoint, loop
 from modtok_cli.pretrain.config import Settings
 from modtok_cli.pretrain.loop import pretrain
 from modtok_cli.pretrain.model import Model
+from modtok_cli.pretrain.prepare import prepare
+from modtok_cli.pretrain.ranks import start_ranks
 from modtok_cli.pretrain.rundir import point_latest, read_metrics
 from modtok_cli.pretrain.sampling import parse_mix
 
@@ -257,3 +262,61 @@ def test_a_config_that_inference_cannot_use(
     assert message in line
     assert "\n" not in line
     assert "; " in line  # and what to do
+
+
+def test_a_place_for_rows_that_is_a_file(settings: Settings) -> None:  # noqa: F811
+    file = settings.data / "fi.jsonl"
+    for place in (file, file / "below"):
+        with pytest.raises(UsageError, match=r"fi.jsonl: is no directory; .*--offload-file"):
+            pretrain(replace(settings, offload=True, offload_file=place))
+    assert not (settings.runs / "it").exists()
+
+
+@pytest.mark.parametrize(
+    ("rank", "world", "message"),
+    [
+        ("abc", "2", "RANK: 'abc' is no number; start ranks by torchrun"),
+        ("0", "", "WORLD_SIZE: '' is no number"),
+        ("2", "2", "RANK: rank 2 is none of 2; count ranks from 0"),
+    ],
+)
+def test_an_environment_that_no_launcher_makes(
+    monkeypatch: pytest.MonkeyPatch, rank: str, world: str, message: str
+) -> None:
+    monkeypatch.setenv("RANK", rank)
+    monkeypatch.setenv("WORLD_SIZE", world)
+    with pytest.raises(UsageError, match=message):
+        start_ranks()
+
+
+def test_ranks_without_an_address() -> None:
+    # In a process of its own: here there is a group of one already.
+    program = "from modtok_cli.pretrain.ranks import start_ranks; start_ranks()"
+    told = {**os.environ, "RANK": "0", "WORLD_SIZE": "2"}
+    told.pop("MASTER_ADDR", None)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env=told, capture_output=True, text=True, check=False
+    )
+    line = ended.stderr.strip().splitlines()[-1]
+    assert re.search("ModtokError: rank 0 of 2 does not reach the others .*MASTER_ADDR", line)
+
+
+def test_all_ranks_take_the_checkpoint_that_the_first_found(
+    settings: Settings,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pretrain(settings)
+    run = prepare(settings, resume=True, force=False, progress=SILENT)
+    model = loop.build_model(run)
+    checkpoints = run.directory.checkpoints
+    state = checkpoint.check(checkpoints / "step-00000004")[1]
+
+    def told(ranks: Any, item: Any) -> list[Any]:
+        assert item is None  # this rank, the second, has nothing to say
+        return [["step-00000004", state], None]
+
+    monkeypatch.setattr(loop, "gather_json", told)
+    monkeypatch.setattr(loop, "raise_together", lambda ranks, error: None)
+    monkeypatch.setattr(checkpoint, "newest", None)  # and does not look for itself
+    second = replace(run, ranks=replace(run.ranks, rank=1))
+    assert loop.restore(second, model)[0] == 4
