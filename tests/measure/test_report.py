@@ -343,3 +343,10 @@ def test_translations_are_named_by_their_pairs() -> None:
         "modtok eval mt --pairs en-fi --infer 'src|tgt'\n"
         "modtok eval sum --langs fi --infer 'src|tgt'"
     )
+    rows = [
+        {"task": "arc", "language": "fi", "infer": "slice"},
+        {"task": "mt", "language": "en-fi", "infer": "full"},
+    ]
+    assert command_of("evaluation", rows) == (
+        "modtok eval mt --pairs en-fi --infer full\nmodtok eval mcq --tasks arc --langs fi"
+    )

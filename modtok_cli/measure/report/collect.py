@@ -167,16 +167,16 @@ def command_of(kind: str, rows: Sequence[Row]) -> str:
 
 def _evaluation_command(rows: Sequence[Row]) -> str:
     """`modtok eval mt|sum|mcq`, by the tasks and inference vocabularies of the rows."""
-    tasks = list(dict.fromkeys(str(row["task"]) for row in rows if row["task"] != "mean"))
-    languages = ",".join(dict.fromkeys(str(row["language"]) for row in rows))
     commands = []
-    for name in ("mt", "sum"):
-        if name in tasks:
-            tasks.remove(name)
-            flag = "--pairs" if name == "mt" else "--langs"
-            mine = dict.fromkeys(str(row["language"]) for row in rows if row["task"] == name)
-            commands.append(["modtok", "eval", name, flag, ",".join(mine)])
-    if tasks:
-        commands.append(["modtok", "eval", "mcq", "--tasks", ",".join(tasks), "--langs", languages])
-    modes = dict.fromkeys(str(row["infer"]) for row in rows)
-    return "\n".join(shlex.join([*words, "--infer", mode]) for words in commands for mode in modes)
+    for name, flag in (("mt", "--pairs"), ("sum", "--langs"), ("mcq", "--langs")):
+        named = (row["task"] if row["task"] in ("mt", "sum") else "mcq" for row in rows)
+        mine = [row for row, task in zip(rows, named, strict=True) if task == name]
+        tasks = dict.fromkeys(str(row["task"]) for row in mine if row["task"] != "mean")
+        if not tasks:
+            continue
+        words = ["modtok", "eval", name, *(["--tasks", ",".join(tasks)] if name == "mcq" else [])]
+        words += [flag, ",".join(dict.fromkeys(str(row["language"]) for row in mine))]
+        for mode in dict.fromkeys(str(row["infer"]) for row in mine):
+            # A slice is asked as it was cut; what its rows say of it is no mode.
+            commands.append([*words, *([] if mode == "slice" else ["--infer", mode])])
+    return "\n".join(map(shlex.join, commands))
