@@ -48,6 +48,13 @@ def _format_options(command: Any, ctx: Any, formatter: Any) -> None:
                 formatter.write_dl(lines, col_max=26)
 
 
+def _format_usage(command: Any, ctx: Any, formatter: Any) -> None:
+    """`modtok nsl [OPTIONS] TEXT...`, arguments as the man page and the list below have them."""
+    lines = [describe(param, ctx) for param in command.get_params(ctx)]
+    arguments = [line.value for line in lines if line.is_argument]
+    formatter.write_usage(ctx.command_path, " ".join(["[OPTIONS]", *arguments]))
+
+
 def _format_examples(command: Any, formatter: Any) -> None:
     if command.epilog:
         with formatter.section("Examples"):
@@ -58,6 +65,10 @@ def _format_examples(command: Any, formatter: Any) -> None:
 
 class Command(TyperCommand):
     """A command whose help shows our option table and its examples."""
+
+    def format_usage(self, ctx: Any, formatter: Any) -> None:
+        """Write how it is called."""
+        _format_usage(self, ctx, formatter)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and options."""

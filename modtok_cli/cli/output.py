@@ -222,7 +222,10 @@ def _without_directories(rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any
         names = [row[key] for row in rows if isinstance(row.get(key), str)]
         short[key] = short_names(names)
     return [
-        {key: short[key].get(value, value) if key in short else value for key, value in row.items()}
+        {
+            key: short[key].get(value, value) if key in short and isinstance(value, str) else value
+            for key, value in row.items()
+        }
         for row in rows
     ]
 

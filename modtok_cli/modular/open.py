@@ -42,7 +42,9 @@ def open_tokenizer(spec: str, *, stdin: BinaryIO | None = None) -> Tokenizer:
     if spec == "-":
         data = (stdin or sys.stdin.buffer).read()
         if not data:
-            raise ModtokError("no tokenizer came in", where="stdin")
+            raise ModtokError(
+                "no tokenizer came in", where="stdin", remedy="pipe one in, or name it with -t"
+            )
         return open_bytes(data, "-", "stdin")
     path = Path(spec)
     if not path.exists():

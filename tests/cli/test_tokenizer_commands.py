@@ -95,7 +95,7 @@ def test_extract(at, learned: Path) -> None:
         (["encode", "-t", "tokenizer@fr", "--langs", "fr", "fr.txt"], 2, "names its languages"),
         (["encode", "-t", "-"], 2, "text and tokenizer cannot both be standard input"),
         (["decode", "-t", "-"], 2, "ids and tokenizer cannot both be standard input"),
-        (["decode", "none.txt"], 1, "none.txt: No such file or directory"),
+        (["decode", "none.txt"], 1, "none.txt: no such file; check the name"),
         (["inspect", "--check", "--find", "x"], 2, "exclude each other"),
         (["inspect", "--find", "("], 2, "is no regular expression"),
         (["inspect", "-t", "tokenizer@fr", "--find", "x"], 2, "--find is for modular"),
@@ -156,6 +156,11 @@ def test_encode_specials(at) -> None:
     assert len(special) == 3
     assert special[1] == 0
     assert len(plain) > 3
+
+
+def test_usage_has_the_arguments_as_the_help_below_has_them(at) -> None:
+    assert at("encode", "--help")[1].startswith("Usage: modtok encode [OPTIONS] [TEXT...]\n")
+    assert at("nsl", "--help")[1].startswith("Usage: modtok nsl [OPTIONS] TEXT...\n")
 
 
 def test_several_texts_in_order(at) -> None:

@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument
+from typer import Argument, Option
 
 from modtok_cli.cli.command import command
 from modtok_cli.cli.options import (
-    Budget,
     Data,
     Errors,
     Force,
@@ -25,6 +24,11 @@ Parallel = Annotated[
     Argument(metavar="PARALLEL", help="Directory of line-aligned text to balance on."),
 ]
 
+Total = Annotated[
+    int,
+    Option("-k", "--budget", metavar="N", min=257, help="Tokens in all, bytes included."),
+]
+
 
 @command(
     "bpe-parity",
@@ -38,7 +42,7 @@ def bpe_parity(
     session: Session,
     parallel: Parallel,
     langs: Langs = None,
-    k: Budget = 128000,
+    k: Total = 128000,
     special: Special = None,
     data: Data = Path("data"),
     output: Output = Path("bpe-parity.json"),

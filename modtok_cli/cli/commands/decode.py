@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -72,6 +73,12 @@ def decode_lines(tokenizer: AnyTokenizer, files: list[str], *, global_ids: bool)
         ModtokError: a line that holds no ids, or an id outside the vocabulary (`file:line`).
     """
     for file in files:
+        if file != "-" and not Path(file).exists():
+            raise ModtokError(
+                "no such file",
+                where=file,
+                remedy="check the name, or give - to read standard input",
+            )
         with nullcontext(sys.stdin.buffer) if file == "-" else open(file, "rb") as lines:
             for number, line in enumerate(lines, 1):
                 try:

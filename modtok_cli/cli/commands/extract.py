@@ -72,7 +72,8 @@ def extract(
 
     The result is an ordinary tokenizer.json with ids from 0 on, on standard output or in
     the file of -o; a SentencePiece .model if that is its name and the tokenizer is
-    Unigram. Its bytes depend on the tokenizer and the set of languages alone.
+    Unigram, or bpe-merge's of --whole-characters. Its bytes depend on the tokenizer and
+    the set of languages alone.
 
     With --top-k and --on the tokens are chosen by how often a text uses them, in place of
     or beside --langs; special tokens and bytes always stay.

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from modtok_cli.cli.command import command
-from modtok_cli.cli.commands.nsl import default_tokenizer, texts_of
+from modtok_cli.cli.commands.nsl import named_or_default, texts_of
 from modtok_cli.cli.options import Errors, Json, Lang, Plot, References, Texts, Tokenizers
 from modtok_cli.cli.output import Column, emit_tables
 from modtok_cli.cli.plotting import check_plot, emit_plot
@@ -72,7 +72,7 @@ def fairness(
     from modtok_cli.measure.fairness import fairness
 
     rows = fairness(
-        tokenizer or [default_tokenizer(texts)],
+        named_or_default(session, tokenizer, texts),
         sources,
         pivot=pivot,
         references=references,

@@ -63,12 +63,8 @@ def nsl(
     check_plot(plot)
     from modtok_cli.measure.nsl import nsl
 
-    if not tokenizer:
-        tokenizer = [default_tokenizer(texts)]
-        if tokenizer == ["-"]:  # said, for who forgot -t would wait for a pipe that is silent
-            session.say("reading the tokenizer from standard input")
     rows = nsl(
-        tokenizer,
+        named_or_default(session, tokenizer, texts),
         sources,
         references=references,
         language=lang,
@@ -79,9 +75,15 @@ def nsl(
     emit_plot(session, plot, rows, "nsl")
 
 
-def default_tokenizer(texts: list[str]) -> str:
-    """`-` when a tokenizer is piped in, else the workspace's."""
-    return "-" if "-" not in texts and stdin_holds_data() else WORKSPACE_TOKENIZER
+def named_or_default(session: Session, tokenizers: list[str] | None, texts: list[str]) -> list[str]:
+    """Those of -t; else `-` when a tokenizer is piped in, which is said, else the workspace's."""
+    if tokenizers:
+        return tokenizers
+    if "-" in texts or not stdin_holds_data():
+        return [WORKSPACE_TOKENIZER]
+    # Who forgot -t would wait for a pipe that is silent.
+    session.say("reading the tokenizer from standard input")
+    return ["-"]
 
 
 def texts_of(texts: list[str]) -> list[Path | str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from modtok_cli.cli.command import command
-from modtok_cli.cli.commands.nsl import default_tokenizer, texts_of
+from modtok_cli.cli.commands.nsl import named_or_default, texts_of
 from modtok_cli.cli.options import Errors, Json, Lang, Plot, References, Texts, Tokenizers
 from modtok_cli.cli.output import Column
 from modtok_cli.cli.plotting import check_plot
@@ -50,7 +50,7 @@ def study_cost(
 
     rows = study_cost(
         texts_of(texts),
-        tokenizer or [default_tokenizer(texts)],
+        named_or_default(session, tokenizer, texts),
         references=references,
         language=lang,
         errors=errors,

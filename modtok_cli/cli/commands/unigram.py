@@ -23,7 +23,7 @@ from modtok_cli.cli.session import Session
 
 Joint = Annotated[
     bool,
-    typer.Option("--joint", help="One tokenizer over the text of all languages together."),
+    typer.Option("--joint", help="One tokenizer of N tokens over all languages together."),
 ]
 
 
