@@ -3,7 +3,7 @@
 # `modtok pretrain --gpus 8` does the same. Run again, it goes on from the last checkpoint.
 set -eu
 name=sub2-2.5b
-if [ -d "runs/$name/checkpoints" ]; then
+if [ -f "runs/$name/config.json" ]; then
     options="--resume"
 else
     options="--sampling sub:2 --model 2.5b --batch-size 64 --micro-batch 4 --recompute"

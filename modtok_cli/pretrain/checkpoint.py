@@ -22,7 +22,6 @@ from typing import Any
 
 import orjson
 import torch
-import torch.distributed as dist
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
@@ -286,9 +285,3 @@ def _reshard(
         whole = torch.cat([pieces[part] for pieces in cut], dim)
         mine.append(whole.chunk(ranks.shards, dim)[ranks.shard])
     return torch.cat(mine, dim)
-
-
-def wait_for_all() -> None:
-    """Meet the other ranks."""
-    if dist.get_world_size() > 1:
-        dist.barrier()

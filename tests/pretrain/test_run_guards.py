@@ -320,3 +320,24 @@ def test_all_ranks_take_the_checkpoint_that_the_first_found(
     monkeypatch.setattr(checkpoint, "newest", None)  # and does not look for itself
     second = replace(run, ranks=replace(run.ranks, rank=1))
     assert loop.restore(second, model)[0] == 4
+
+
+def test_a_run_stopped_before_its_first_checkpoint_goes_on(
+    settings: Settings,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = loop.train_step
+
+    def stopped(run: Any, model: Model, feed: Any, step: int) -> dict[str, Any]:
+        if step == 2:
+            raise KeyboardInterrupt
+        return whole(run, model, feed, step)
+
+    pretrain(replace(settings, name="unbroken"))
+    monkeypatch.setattr(loop, "train_step", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(settings)
+    assert [line["step"] for line in read_metrics(settings.runs / "it")] == [1]
+    monkeypatch.setattr(loop, "train_step", whole)
+    pretrain(plain(settings), resume=True)  # as examples/pretrain do, by config.json
+    assert numbers(settings.runs / "it") == numbers(settings.runs / "unbroken")
