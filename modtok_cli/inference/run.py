@@ -160,7 +160,8 @@ def open_run(
     directory; the one with the run's signature is taken.
 
     Raises:
-        UsageError: no run, no such step, or no tokenizer of that signature.
+        UsageError: no run, no such step, a checkpoint of another step, or no tokenizer of that
+            signature.
         ModtokError: a file is damaged.
     """
     path = Path(path)
@@ -169,7 +170,14 @@ def open_run(
         what = "is no run" if path.is_dir() else "no such directory"
         raise UsageError(what, where=str(path), remedy="name one that modtok pretrain made")
     if root != path:
-        step = int(path.name.removeprefix("step-"))
+        own = int(path.name.removeprefix("step-"))
+        if step not in (None, own):
+            raise UsageError(
+                f"is the checkpoint of step {own}, not {step}",
+                where=str(path),
+                remedy="leave --step out, or name the run",
+            )
+        step = own
     config = _config(root / CONFIG)
     directory, state = _checkpoint(root / CHECKPOINTS, step, progress)
     return TrainedRun(

@@ -19,6 +19,7 @@ from modtok_cli.inference.vocabularies import Vocabularies
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.pretrain.subsets import Subsets
+from modtok_cli.text.languages import normalize
 
 FULL = "full"
 Side = Sequence[str] | str | None
@@ -203,7 +204,7 @@ class SliceSource:
         for said, own in ((inputs, self.facts.inputs), (outputs, self.facts.outputs)):
             if said is None:
                 continue
-            names = {said} if isinstance(said, str) else set(said)
+            names = {normalize(name) for name in ([said] if isinstance(said, str) else said)}
             if names != set(own):
                 raise UsageError(
                     f"holds {','.join(own)} and cannot be cut for {','.join(sorted(names))}",

@@ -168,3 +168,16 @@ def test_a_slice_below_a_name_that_is_no_text(run: Path, tmp_path: Path) -> None
     strange = tmp_path / os.fsdecode(b"caf\xe9")
     slice_model(run, ["fr"], output=strange / "fr")
     assert json.loads((strange / "fr" / "modtok.json").read_bytes())["inputs"] == ["fr"]
+
+
+def test_a_checkpoint_is_of_its_own_step(run: Path) -> None:
+    checkpoint = run / "checkpoints" / "step-00000004"
+    assert load(checkpoint, ["fr"], step=4).source.languages == LANGUAGES
+    with pytest.raises(UsageError, match="is the checkpoint of step 4, not 8; leave --step out"):
+        load(checkpoint, ["fr"], step=8)
+
+
+def test_a_slice_knows_its_languages_by_any_code(french_english: Path) -> None:
+    assert load(french_english, ["fra", "eng_Latn"]).source.languages == ("en", "fr")
+    with pytest.raises(UsageError, match="holds en,fr and cannot be cut for fi"):
+        load(french_english, ["fin"])
