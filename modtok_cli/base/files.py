@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory, gettempdir
 from modtok_cli.base.errors import ModtokError, UsageError
 
 _MARK = ".partial-"
+_STREAMS = (Path("/dev"), Path("/dev/fd"))
 
 
 def is_alive(pid: int) -> bool:
@@ -151,16 +152,13 @@ def _system_error(error: BaseException) -> OSError | None:
     return OSError(int(found[1]), os.strerror(int(found[1])))
 
 
-def _behind_links(final: Path) -> Path:
-    """Where a link leads: what is written goes there, and the link stays."""
-    try:
-        return Path(os.path.realpath(final)) if final.is_symlink() else final
-    except OSError:  # not to be looked at: writing will say so
-        return final
-
-
 def _is_stream(path: Path) -> bool:
-    """Whether it is a pipe or device, which a file must not take the place of."""
+    """Whether it is a pipe or device, which a file must not take the place of.
+
+    So is `/dev/stdout`, whatever it leads to: otherwise of a link the link is replaced.
+    """
+    if path.parent in _STREAMS or path.is_relative_to("/proc"):
+        return True
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -185,7 +183,7 @@ def _into(stream: Path) -> Iterator[Path]:
 def atomic_file(final: Path) -> Iterator[Path]:
     """Yield a path to write to; on success it becomes `final`, on any failure it is gone.
 
-    A link stays and leads to the new file; a pipe or device is written into.
+    A pipe or device is written into.
 
     Raises:
         ModtokError: the file system refused (full, read-only, no permission).
@@ -195,7 +193,6 @@ def atomic_file(final: Path) -> Iterator[Path]:
         with _into(final) as content:
             yield content
         return
-    final = _behind_links(final)
     beside = _prepare(final)
     try:
         yield beside
@@ -239,12 +236,12 @@ def atomic_directory(final: Path) -> Iterator[Path]:
     """Yield an empty directory to fill; on success it takes the place of `final`.
 
     An older directory of that name stays until the new one is complete and durable; then
-    the two change places and the older one is removed. A link stays and leads to the new one.
+    the two change places and the older one is removed.
 
     Raises:
         ModtokError: the file system refused (full, read-only, no permission).
     """
-    final = _behind_links(Path(final))
+    final = Path(final)
     beside = _prepare(final)
     old = final.parent / f".{final.name}{_MARK}old-{os.getpid()}"
     try:

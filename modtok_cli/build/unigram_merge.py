@@ -210,7 +210,11 @@ def _given(
     found = {language: find_model(place, language) for language in languages}
     if directory is not None:
         if not directory.is_dir():
-            raise UsageError("no such directory", where=str(directory), remedy="see --models")
+            raise UsageError(
+                "no such directory",
+                where=str(directory),
+                remedy="name one that modtok unigram wrote, or leave --models out",
+            )
         missing = [language for language, path in found.items() if path is None]
         if missing:
             raise UsageError(

@@ -71,20 +71,30 @@ def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
-def test_links_lead_to_what_is_written(tmp_path: Path) -> None:
+def test_of_a_link_the_link_is_replaced(tmp_path: Path) -> None:
     large = tmp_path / "large"
     (large / "old").mkdir(parents=True)
+    (large / "file").write_bytes(b"kept")
     (tmp_path / "file").symlink_to(large / "file")
     (tmp_path / "directory").symlink_to(large / "old")
-    for content in (b"one", b"two"):
-        write_bytes(tmp_path / "file", content)
-        with atomic_directory(tmp_path / "directory") as beside:
-            (beside / "part").write_bytes(content)
-        assert (tmp_path / "file").is_symlink()
-        assert (tmp_path / "directory").is_symlink()
-        assert (large / "file").read_bytes() == content
-        assert (large / "old" / "part").read_bytes() == content
-    assert sorted(path.name for path in large.iterdir()) == ["file", "old"]
+    write_bytes(tmp_path / "file", b"new")
+    with atomic_directory(tmp_path / "directory") as beside:
+        (beside / "part").write_bytes(b"new")
+    assert (tmp_path / "file").read_bytes() == b"new"
+    assert (tmp_path / "directory" / "part").read_bytes() == b"new"
+    assert (large / "file").read_bytes() == b"kept"
+    assert list((large / "old").iterdir()) == []
+
+
+def test_standard_output_by_its_name_stays_what_it_is(tmp_path: Path) -> None:
+    """It is a link, to a file where output goes to one."""
+    code = "from pathlib import Path; from modtok_cli.base.files import write_bytes; "
+    code += "write_bytes(Path('/dev/stdout'), b'content')"
+    before = Path("/dev/stdout").readlink()
+    with open(tmp_path / "out", "wb") as out:
+        subprocess.run([sys.executable, "-c", code], stdout=out, check=True, cwd=ROOT)
+    assert (tmp_path / "out").read_bytes() == b"content"
+    assert Path("/dev/stdout").readlink() == before
 
 
 def test_a_model_cut_by_a_full_disk_is_not_written(
