@@ -143,14 +143,15 @@ class Config:
         Raises:
             ModtokError: a field is missing, not one we know, or not what a run can have.
         """
-        config = from_json(Config, data, where, "config.")
+        remedy = "put it back as it was, or start another run with --name"
+        try:
+            config = from_json(Config, data, where, "config.")
+        except ModtokError as error:
+            raise ModtokError(error.what, where=where, remedy=remedy) from error
         wrong = _first_amiss(config)
         if wrong:
-            raise ModtokError(
-                f"field 'config.{wrong}' is not what a run can have",
-                where=where,
-                remedy="put it back as it was, or start another run with --name",
-            )
+            what = f"field 'config.{wrong}' is not what a run can have"
+            raise ModtokError(what, where=where, remedy=remedy)
         return config
 
 

@@ -194,43 +194,39 @@ def told(config: dict[str, Any], **changes: Any) -> dict[str, Any]:
     return config | {"config": config["config"] | changes}
 
 
-@pytest.mark.parametrize(
-    ("harm", "message"),
-    [
-        (lambda config: b"", "cannot be read"),
-        (lambda config: b"\xff{}", "cannot be read"),
-        (lambda config: [], "not as pretrain writes it"),
-        (lambda config: {"model_type": "llama"}, "not as pretrain writes it"),
-        (lambda config: config | {"mixture": None}, "'mixture' is not an object"),
-        (lambda config: config | {"tokenizer": {}}, "'signature'"),
-        (lambda config: config | {"ranks": {"threads": 0}}, "'ranks.threads' is 0"),
-        (lambda config: told(config, micro_batch=0), "'config.micro_batch' is not what"),
-        (lambda config: told(config, micro_batch=3), "'config.batch_size' is not what"),
-        (lambda config: told(config, eval_every=0), "'config.eval_every' is not what"),
-        (lambda config: told(config, model="9b"), "'config.model' is not what"),
-        (lambda config: told(config, sampling="sub:0"), "'config.sampling' is not what"),
-        (lambda config: told(config, seed=1 << 62), "'config.seed' is not what"),
-        (lambda config: told(config, steps="6"), "'config.steps' is not a whole number"),
-        (lambda config: told(config, stranger=1), "'config.stranger' is not known"),
-    ],
+DAMAGE: tuple[tuple[Callable[[dict[str, Any]], Any], str], ...] = (
+    (lambda config: b"", "cannot be read"),
+    (lambda config: b"\xff{}", "cannot be read"),
+    (lambda config: [], "not as pretrain writes it"),
+    (lambda config: {"model_type": "llama"}, "not as pretrain writes it"),
+    (lambda config: config | {"mixture": None}, "'mixture' is not an object"),
+    (lambda config: config | {"tokenizer": {}}, "'signature'"),
+    (lambda config: config | {"ranks": {"threads": 0}}, "'ranks.threads' is 0"),
+    (lambda config: told(config, micro_batch=0), "'config.micro_batch' is not what"),
+    (lambda config: told(config, micro_batch=3), "'config.batch_size' is not what"),
+    (lambda config: told(config, eval_every=0), "'config.eval_every' is not what"),
+    (lambda config: told(config, model="9b"), "'config.model' is not what"),
+    (lambda config: told(config, sampling="sub:0"), "'config.sampling' is not what"),
+    (lambda config: told(config, seed=1 << 62), "'config.seed' is not what"),
+    (lambda config: told(config, steps="6"), "'config.steps' is not a whole number"),
+    (lambda config: told(config, stranger=1), "'config.stranger' is not known"),
 )
-def test_a_config_that_is_damaged_or_foreign(
-    settings: Settings,  # noqa: F811
-    harm: Callable[[dict[str, Any]], Any],
-    message: str,
-) -> None:
-    run = settings.runs / "it"
-    if not run.exists():
-        pretrain(replace(settings, steps=1))
-    file = run / "config.json"
-    harmed = harm(orjson.loads(file.read_bytes()))
-    file.write_bytes(harmed if isinstance(harmed, bytes) else orjson.dumps(harmed))
-    with pytest.raises(ModtokError) as caught:
-        pretrain(plain(settings), resume=True)
-    line = str(caught.value)
-    assert line.startswith(f"{file}: ")
-    assert message in line
-    assert "\n" not in line
+
+
+def test_a_config_that_is_damaged_or_foreign(settings: Settings) -> None:  # noqa: F811
+    pretrain(replace(settings, steps=1))
+    file = settings.runs / "it" / "config.json"
+    whole = file.read_bytes()
+    for harm, message in DAMAGE:
+        harmed = harm(orjson.loads(whole))
+        file.write_bytes(harmed if isinstance(harmed, bytes) else orjson.dumps(harmed))
+        with pytest.raises(ModtokError) as caught:
+            pretrain(plain(settings), resume=True)
+        line = str(caught.value)
+        assert line.startswith(f"{file}: ")
+        assert message in line
+        assert "\n" not in line
+        assert line.endswith("; put it back as it was, or start another run with --name")
 
 
 @pytest.mark.parametrize(
