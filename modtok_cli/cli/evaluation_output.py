@@ -85,6 +85,16 @@ def dtype_of(numbers: str | None) -> torch.dtype | None:
     return dtype
 
 
+def check_examples(path: Path | None) -> None:
+    """Find out now that examples cannot be kept there, and not after hours.
+
+    Raises:
+        UsageError: it is a directory.
+    """
+    if path is not None and path.is_dir():
+        raise UsageError("is a directory", where=str(path), remedy="name a file: --examples FILE")
+
+
 @contextmanager
 def examples_kept(path: Path | None, evaluation: Evaluation) -> Iterator[None]:
     """Write the examples after the numbers were given within, or could not be.

@@ -102,6 +102,8 @@ def corpus_build(
         quality_threshold,
         quality_top,
     )
+    if output.exists() and not output.is_dir():
+        raise UsageError("is no directory", where=str(output), remedy="choose another -o")
     plan = make_plan(find_files(inputs, output), settings, output, force, shard_bytes)
     if is_unfinished(plan):
         progress.note(f"going on with the build in {output}")
@@ -121,7 +123,13 @@ def corpus_build(
     if not done:
         progress.note("submitted; the same call tells the result once the jobs are done")
         return None
-    return load_report(output)
+    report = load_report(output)
+    kept = {row["language"] for row in report.languages}
+    if without := [name for name in settings.languages or () if name not in kept]:
+        progress.warn(f"no page is left in {', '.join(without)}; {output / REPORT} says why")
+    elif not kept:
+        progress.warn(f"no page is left; {output / REPORT} says why")
+    return report
 
 
 def stages_of(plan: Plan) -> list[Stage]:

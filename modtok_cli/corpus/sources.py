@@ -83,7 +83,7 @@ def find_files(inputs: Sequence[str | Path], output: Path | None = None) -> list
                 raise ModtokError("no pages in this directory", where=str(path), remedy=_KNOWN)
             found.update(below)
         elif not path.exists():
-            raise ModtokError("no such file or directory", where=str(path))
+            raise ModtokError("no such file or directory", where=str(path), remedy="check the name")
         elif format_of(path) is None:
             raise UsageError("the name tells no format", where=str(path), remedy=_KNOWN)
         else:

@@ -114,11 +114,12 @@ def test_what_is_wrong_is_said_in_a_line(
     assert modtok("--data", "nowhere") == 2
     assert modtok("--tasks", "facts,,endings") == 2
     assert modtok("--infer", "tgt") == 2
+    assert modtok("--examples", "tasks") == 2
     assert modtok("--include", "nowhere", "--tasks", "mine", "--langs", "fr,en") == 2
     shutil.rmtree(workspace / "tasks")
     assert modtok() == 1  # no files and no network
     said = capsys.readouterr().err.splitlines()
-    assert len(said) == 5
+    assert len(said) == 6
     assert all(line.startswith("modtok: error: ") for line in said)
     assert "DIR/mcq/<task>/<lang>.jsonl" in said[-1]
 

@@ -32,6 +32,9 @@ def test_force_goes_on_with_a_build_begun_without_it(tmp_path: Path) -> None:
         corpus_build([tmp_path / "fi.txt"], output=output, workers=1)
     corpus_build([tmp_path / "fi.txt"], output=output, workers=1, force=True)
     assert len(records_of(output / "fi")) == 3
+    (tmp_path / "a file").touch()
+    with pytest.raises(UsageError, match="a file: is no directory; choose another -o"):
+        corpus_build([tmp_path / "fi.txt"], output=tmp_path / "a file")
 
 
 def test_a_damaged_report_is_replaced_by_force(tmp_path: Path) -> None:
@@ -49,6 +52,14 @@ def test_a_damaged_report_is_replaced_by_force(tmp_path: Path) -> None:
     said = Silent()
     corpus_build([tmp_path], output=output, workers=1, progress=said)
     assert "finished already" in said.warnings[0]
+
+
+def test_a_language_of_which_nothing_is_left_is_named(tmp_path: Path) -> None:
+    (tmp_path / "fi.txt").write_text(PAGES, "utf-8")
+    said, output = Silent(), tmp_path / "data"
+    languages = ["fi", "en"]
+    corpus_build([tmp_path], languages=languages, output=output, workers=1, progress=said)
+    assert said.warnings == [f"no page is left in en; {output}/corpus.json says why"]
 
 
 def test_files_without_a_byte(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from modtok_cli.cli.evaluation_output import (
     Infer,
     Limit,
     Shots,
+    check_examples,
     dtype_of,
     examples_kept,
     require_evaluation,
@@ -87,6 +88,7 @@ def eval_mcq(
     questions is named, and the exit status is 1.
     """
     check_plot(plot)
+    check_examples(examples)
     languages = split_languages(langs)
     names = split_languages(tasks, "--tasks")
     if data is not None and not data.is_dir():

@@ -15,6 +15,7 @@ from modtok_cli.cli.evaluation_output import (
     Limit,
     Shots,
     TaskData,
+    check_examples,
     dtype_of,
     emit_evaluation,
     require_evaluation,
@@ -81,6 +82,7 @@ def eval_mt(
     Pairs without text are named, and the exit status is 1.
     """
     check_plot(plot)
+    check_examples(examples)
     require_evaluation("sacrebleu")
     from modtok_cli.evaluate.translation import SHOTS, Settings, evaluate_mt
 

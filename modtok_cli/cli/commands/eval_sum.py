@@ -12,6 +12,7 @@ from modtok_cli.cli.evaluation_output import (
     Limit,
     Shots,
     TaskData,
+    check_examples,
     dtype_of,
     emit_evaluation,
     require_evaluation,
@@ -61,6 +62,7 @@ def eval_sum(
     """
     languages = split_languages(langs)
     check_plot(plot)
+    check_examples(examples)
     require_evaluation()
     from modtok_cli.evaluate.summarization import SHOTS, Settings, evaluate_sum
 
