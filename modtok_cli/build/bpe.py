@@ -16,7 +16,7 @@ from modtok_cli.base.signature import digest
 from modtok_cli.build.corpora import corpus_of, count_in_background
 from modtok_cli.build.finished import check_files
 from modtok_cli.build.references import reference_json
-from modtok_cli.build.report import DEFAULT_SPECIALS, BuildReport
+from modtok_cli.build.report import DEFAULT_SPECIALS, BuildReport, warn_of_small
 from modtok_cli.build.specials import check_specials
 from modtok_cli.build.stoppable import Stoppable
 from modtok_cli.learn.bpe import learn_bpe
@@ -78,12 +78,7 @@ def bpe(
         pool.shutdown(wait=True, cancel_futures=True)
         raise
     pool.shutdown()
-    for line in report.lines:
-        if line["tokens"] < k:
-            progress.warn(
-                f"{line['language']}: the text gives {line['tokens']:,} tokens, not {k:,}; "
-                "the tokenizer was written with what there is"
-            )
+    warn_of_small(report.lines, k, progress)
     return report
 
 

@@ -18,7 +18,7 @@ from modtok_cli.build.corpora import corpus_of, count_language, file_stamps
 from modtok_cli.build.finished import finished, report_of
 from modtok_cli.build.journal import INTERVAL_SECONDS, Journal
 from modtok_cli.build.references import reference_of
-from modtok_cli.build.report import DEFAULT_SPECIALS, BuildReport
+from modtok_cli.build.report import DEFAULT_SPECIALS, BuildReport, warn_of_small
 from modtok_cli.build.specials import check_specials
 from modtok_cli.build.stoppable import Stoppable, Unshown
 from modtok_cli.learn.bpe import learn_plain
@@ -154,12 +154,7 @@ def bpe_merge(
     pool.shutdown()
     journal.remove()
     lines = _lines(tokenizer, parts, names)
-    for line in lines:
-        if line["tokens"] < k:
-            progress.warn(
-                f"{line['language']}: the text gives {line['tokens']:,} tokens, not {k:,}; "
-                "the tokenizer was written with what there is"
-            )
+    warn_of_small(lines, k, progress)
     return BuildReport(output, tokenizer.signature, lines)
 
 

@@ -19,7 +19,7 @@ from modtok_cli.build.corpora import corpus_of, count_in_background, file_stamps
 from modtok_cli.build.finished import finished
 from modtok_cli.build.journal import INTERVAL_SECONDS, Journal, Saved
 from modtok_cli.build.references import reference_json, reference_of
-from modtok_cli.build.report import DEFAULT_SPECIALS, BuildReport
+from modtok_cli.build.report import DEFAULT_SPECIALS, BuildReport, warn_of_small
 from modtok_cli.build.specials import check_specials
 from modtok_cli.build.stoppable import Stoppable, Unshown
 from modtok_cli.learn.least import LEAST
@@ -169,12 +169,7 @@ def bpe_seq(
         raise
     pool.shutdown()
     journal.remove()
-    for line in build.lines:
-        if line["tokens"] < k:
-            progress.warn(
-                f"{line['language']}: the text gives {line['tokens']:,} tokens, not {k:,}; "
-                "the tokenizer was written with what there is"
-            )
+    warn_of_small(build.lines, k, progress)
     return BuildReport(output, tokenizer.signature, build.lines)
 
 

@@ -16,7 +16,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.signature import digest
 from modtok_cli.build.corpora import corpus_of, count_in_background
 from modtok_cli.build.finished import check_files
-from modtok_cli.build.report import DEFAULT_SPECIALS, BuildReport
+from modtok_cli.build.report import DEFAULT_SPECIALS, BuildReport, warn_of_small
 from modtok_cli.build.stoppable import Stoppable
 from modtok_cli.build.unigram_models import model_json, tokenizer_of
 from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces
@@ -97,16 +97,6 @@ def learn_in_background(
         return learn_unigram(language, counted[language].result(), k, specials, progress=progress)
 
     return {language: pool.submit(learn, language) for language in counted}
-
-
-def warn_of_small(lines: Sequence[Mapping[str, Any]], k: int, progress: Progress) -> None:
-    """Say which texts gave fewer tokens than asked for."""
-    for line in lines:
-        if line["tokens"] < k:
-            progress.warn(
-                f"{line['language']}: the text gives {line['tokens']:,} tokens, not {k:,}; "
-                "the tokenizer was written with what there is"
-            )
 
 
 def _joint(

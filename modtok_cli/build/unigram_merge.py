@@ -13,12 +13,11 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.build.corpora import corpus_of, count_in_background
 from modtok_cli.build.finished import finished
-from modtok_cli.build.report import BuildReport
+from modtok_cli.build.report import BuildReport, warn_of_small
 from modtok_cli.build.stoppable import Stoppable
 from modtok_cli.build.unigram import (
     learn_in_background,
     unigram_specials,
-    warn_of_small,
     workers,
 )
 from modtok_cli.build.unigram_models import (

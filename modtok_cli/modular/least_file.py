@@ -25,7 +25,13 @@ from modtok_cli.modular.sentencepiece_file import (
     byte_piece,
     write_model,
 )
-from modtok_cli.modular.serialize import PROVENANCE, added_tokens, byte_level, pre_tokenizer
+from modtok_cli.modular.serialize import (
+    PROVENANCE,
+    added_tokens,
+    byte_level,
+    pre_tokenizer,
+    scored_rows,
+)
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.pretokens import PATTERNS
 
@@ -81,32 +87,14 @@ def parse_least(document: Mapping[str, Any], where: str) -> tuple[Vocabulary, Fl
     Raises:
         ModtokError: an entry that is no text and number, a byte missing; names the field.
     """
-    rows = document["model"].get("vocab")
-    if not isinstance(rows, list) or not rows:
-        raise ModtokError("field 'model.vocab': not a list", where=where)
-    for index, row in enumerate(rows):
-        if (
-            not isinstance(row, list)
-            or len(row) != 2
-            or not isinstance(row[0], str)
-            or type(row[1]) not in (int, float)
-        ):
-            raise ModtokError(
-                f"field 'model.vocab[{index}]': not a token and its score", where=where
-            )
-    names = [row[0] for row in rows]
-    specials = tuple(token["content"] for token in document["added_tokens"])
-    if tuple(names[: len(specials)]) != specials:
-        raise ModtokError(
-            "field 'added_tokens': special tokens are not the first of 'model.vocab'", where=where
-        )
+    specials, names, scores = scored_rows(document, where)
     vocabulary = Vocabulary.from_spellings(specials, names, where)
     if len(set(names)) != len(names):
         raise ModtokError("field 'model.vocab': a token is there twice", where=where)
     if (vocabulary.byte_ids < 0).any():
         byte = int(np.argmax(vocabulary.byte_ids < 0))
         raise ModtokError(f"field 'model.vocab': byte 0x{byte:02x} is no token", where=where)
-    return vocabulary, np.array([row[1] for row in rows], dtype=np.float64)
+    return vocabulary, scores
 
 
 def least_model(vocabulary: Vocabulary, scores: Floats) -> bytes:

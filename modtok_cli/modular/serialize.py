@@ -1,4 +1,4 @@
-"""Write a plain `tokenizer.json`: what the `tokenizers` library and transformers load."""
+"""A plain `tokenizer.json`, which the `tokenizers` library and transformers load: its parts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from modtok_cli.base.errors import ModtokError
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.pretokens import PATTERNS
 
@@ -102,3 +103,34 @@ def tokenizer_json(
         },
     }
     return orjson.dumps(document) + b"\n"
+
+
+def scored_rows(
+    document: Mapping[str, Any], where: str
+) -> tuple[tuple[str, ...], list[str], npt.NDArray[np.float64]]:
+    """Special tokens, names and scores (V,) of a file of type Unigram.
+
+    Raises:
+        ModtokError: an entry that is no text and number, or the special tokens are not in
+            front; names `where` and the field.
+    """
+    rows = document["model"].get("vocab")
+    if not isinstance(rows, list) or not rows:
+        raise ModtokError("field 'model.vocab': not a list", where=where)
+    for index, row in enumerate(rows):
+        if (
+            not isinstance(row, list)
+            or len(row) != 2
+            or not isinstance(row[0], str)
+            or type(row[1]) not in (int, float)
+        ):
+            raise ModtokError(
+                f"field 'model.vocab[{index}]': not a token and its score", where=where
+            )
+    names = [row[0] for row in rows]
+    specials = tuple(token["content"] for token in document["added_tokens"])
+    if tuple(names[: len(specials)]) != specials:
+        raise ModtokError(
+            "field 'added_tokens': special tokens are not the first of 'model.vocab'", where=where
+        )
+    return specials, names, np.array([row[1] for row in rows], dtype=np.float64)

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from modtok_cli.base.errors import ModtokError
 from modtok_cli.learn.pieces import UNKNOWN
 from modtok_cli.modular.piece_vocabulary import PieceVocabulary
 from modtok_cli.modular.sentencepiece_file import (
@@ -28,7 +27,7 @@ from modtok_cli.modular.sentencepiece_file import (
 from modtok_cli.modular.sentencepiece_file import (
     UNKNOWN as UNKNOWN_KIND,
 )
-from modtok_cli.modular.serialize import PROVENANCE, added_tokens
+from modtok_cli.modular.serialize import PROVENANCE, added_tokens, scored_rows
 from modtok_cli.text.pretokens import PATTERNS, UNIGRAM
 
 Floats = npt.NDArray[np.float64]
@@ -127,24 +126,5 @@ def parse_unigram(document: Mapping[str, Any], where: str) -> tuple[PieceVocabul
     Raises:
         ModtokError: an entry that is no text and number, or bytes out of place; names the field.
     """
-    rows = document["model"].get("vocab")
-    if not isinstance(rows, list) or not rows:
-        raise ModtokError("field 'model.vocab': not a list", where=where)
-    for index, row in enumerate(rows):
-        if (
-            not isinstance(row, list)
-            or len(row) != 2
-            or not isinstance(row[0], str)
-            or type(row[1]) not in (int, float)
-        ):
-            raise ModtokError(
-                f"field 'model.vocab[{index}]': not a piece and its score", where=where
-            )
-    names = [row[0] for row in rows]
-    specials = tuple(token["content"] for token in document["added_tokens"])
-    if tuple(names[: len(specials)]) != specials:
-        raise ModtokError(
-            "field 'added_tokens': special tokens are not the first of 'model.vocab'", where=where
-        )
-    scores = np.array([row[1] for row in rows], dtype=np.float64)
+    specials, names, scores = scored_rows(document, where)
     return PieceVocabulary.from_spellings(specials, names, where), scores
