@@ -118,7 +118,7 @@ def kill(
     """
     place = fresh(base, scratch / "killed")
     before = paths_of(place)
-    at_writing = rng.random() < 0.5
+    at_writing = rng.random() < 0.5 and bool(job.outputs)
     wait = rng.uniform(0.0, 1.0) * known.seconds
     extra = rng.choice((0.0, 0.001, 0.01, 0.1))
     began = time.monotonic()
