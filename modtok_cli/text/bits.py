@@ -141,7 +141,8 @@ prefetch: Any = intrinsic(_prefetch)
 copy_until: Any = intrinsic(_copy_until)
 utf8_faults: Any = intrinsic(_utf8_faults)
 
-if config.DISABLE_JIT:  # kernels run as the Python they are written in, to be measured or debugged
+# Kernels run as the Python they are written in, to be measured or debugged.
+if config.DISABLE_JIT:  # type: ignore[attr-defined]  # made at run time
     load64 = bits_plain.load64
     trailing_zeros = bits_plain.trailing_zeros
     prefetch = bits_plain.prefetch
