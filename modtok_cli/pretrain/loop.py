@@ -262,6 +262,13 @@ def pretrain(
             not finite. The last checkpoint stays.
     """
     run = prepare(settings, resume=resume, force=force, progress=progress)
+    try:
+        return _pretrain(run, settings, resume)
+    finally:
+        run.directory.close()
+
+
+def _pretrain(run: Run, settings: Settings, resume: bool) -> RunReport:
     config, first = run.config, run.ranks.first
     model = build_model(
         run,
@@ -297,7 +304,6 @@ def pretrain(
     finally:
         stream.close()
         model.close()
-        run.directory.close()
         if run.board is not None:
             run.board.close()
     if not last:

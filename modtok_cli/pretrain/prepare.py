@@ -103,6 +103,7 @@ def prepare(settings: Settings, *, resume: bool, force: bool, progress: Progress
         try:
             _open_directory(run, resume=resume, force=force)
         except ModtokError as caught:
+            directory.close()
             error = caught
     raise_together(ranks, error)
     return run
@@ -177,6 +178,7 @@ def _open_directory(run: Run, *, resume: bool, force: bool) -> None:
     signature = run.subsets.tokenizer.signature
     directory = run.directory
     if resume:
+        directory.hold()
         then = directory.read_config()
         if then["tokenizer"]["signature"] != signature:
             raise ModtokError(
@@ -204,6 +206,7 @@ def _open_directory(run: Run, *, resume: bool, force: bool) -> None:
             )
         if not (directory.path / "config.json").is_file():
             raise UsageError("is no run of ours", where=str(directory.path), remedy="use --name")
+        directory.hold()
         remove_directory(directory.path)
     directory.start(
         {

@@ -7,6 +7,7 @@ checkpoints/     see `checkpoint`
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -37,6 +38,7 @@ class RunDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._metrics: BinaryIO | None = None
+        self._held: int | None = None
 
     @property
     def checkpoints(self) -> Path:
@@ -81,11 +83,44 @@ class RunDirectory:
             ) from error
         return config
 
+    def hold(self) -> None:
+        """Keep other processes from writing this run, until `close` or the end of this one.
+
+        By a lock on the directory itself, which leaves no file behind; a kill ends it too.
+
+        Raises:
+            ModtokError: another process holds it.
+        """
+        try:
+            held = os.open(self.path, os.O_RDONLY)
+        except FileNotFoundError:  # a run that is yet to begin
+            return
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(held)
+            raise ModtokError(
+                "another process is writing this run",
+                where=str(self.path),
+                remedy="wait for it, or start another run with --name",
+            ) from error
+        except OSError:  # a file system without locks
+            os.close(held)
+            return
+        self._release()
+        self._held = held
+
+    def _release(self) -> None:
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
+
     def start(self, config: Mapping[str, Any]) -> None:
         """Begin a run: its config, no metrics, and `runs/latest` pointing here."""
         options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
         write_bytes(self.path / CONFIG, orjson.dumps(config, option=options))
         self.metrics.write_bytes(b"")
+        self.hold()
         point_latest(self.path)
 
     def open_metrics(self, step: int) -> None:
@@ -118,7 +153,8 @@ class RunDirectory:
             ) from error
 
     def close(self) -> None:
-        """No more lines."""
+        """No more lines; others may go on with the run."""
+        self._release()
         if self._metrics is not None:
             self._metrics.close()
             self._metrics = None

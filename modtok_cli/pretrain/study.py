@@ -7,6 +7,7 @@ that inference may use: bits per byte of each language, and in which language it
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -67,10 +68,10 @@ def study_sampling(
         progress.note(f"{regime}: training {settings.runs / name}")
         _train(told, languages, force, progress)
         run = prepare(told, resume=True, force=False, progress=progress)
-        model = loop.build_model(run)
-        step, _ = loop.restore(run, model)
-        for row in measure_run(run, model, judges, samples=samples, tokens=tokens):
-            rows.append({"sampling": regime, "step": step, **row})
+        with closing(run.directory), closing(loop.build_model(run)) as model:
+            step, _ = loop.restore(run, model)
+            for row in measure_run(run, model, judges, samples=samples, tokens=tokens):
+                rows.append({"sampling": regime, "step": step, **row})
     return rows
 
 

@@ -337,3 +337,27 @@ def test_a_run_stopped_before_its_first_checkpoint_goes_on(
     monkeypatch.setattr(loop, "train_step", whole)
     pretrain(plain(settings), resume=True)  # as examples/pretrain do, by config.json
     assert numbers(settings.runs / "it") == numbers(settings.runs / "unbroken")
+
+
+@pytest.mark.parametrize("way", ["resume", "force"])
+def test_a_run_that_is_being_written_is_let_alone(settings: Settings, way: str) -> None:  # noqa: F811
+    pretrain(replace(settings, steps=2))
+    place = settings.runs / "it"
+    before = sorted((path, path.stat().st_mtime_ns) for path in place.rglob("*"))
+    longer = replace(settings, steps=3)
+    words = [sys.executable, "-c", HOLDS, str(place)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(ModtokError, match=r"another process is writing this run.*wait for it"):
+            pretrain(longer, resume=way == "resume", force=way == "force")
+        assert sorted((path, path.stat().st_mtime_ns) for path in place.rglob("*")) == before
+        other.kill()
+    pretrain(longer, resume=way == "resume", force=way == "force")
+    assert read_metrics(place)[-1]["step"] == 3
+
+
+HOLDS = (
+    "import sys; from pathlib import Path; from modtok_cli.pretrain.rundir import RunDirectory\n"
+    "run = RunDirectory(Path(sys.argv[1])); run.hold(); print('held', flush=True); input()"
+)
