@@ -114,11 +114,6 @@ Verbose = Annotated[
 ]
 Debug = Annotated[bool, Option("--debug", help="Show the traceback of an error.")]
 
-# Options that hold a list in one word: `--langs en,fi`; in modtok.toml a list may be given too.
-COMMA_SEPARATED = frozenset(
-    {"add", "append", "langs", "pairs", "reading", "remove", "tasks", "writing"}
-)
-
 
 def split_languages(text: str | None, flag: str = "--langs") -> list[str] | None:
     """Languages of a `--langs` value (or another `flag`'s) in the order given; None stays.

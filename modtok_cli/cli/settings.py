@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.cli.options import COMMA_SEPARATED
 from modtok_cli.cli.tree import Node, choices_of, nodes, type_of
 
 FILE = "modtok.toml"
@@ -127,19 +126,29 @@ def _defaults(
         param = keys[key]
         if param.name in result:
             raise UsageError(f"[{table}] sets {key!r} twice, by two names", where=FILE)
+        where = f"[{table}] {key}"
         annotation = type_of(node.command, param)
-        result[param.name] = _checked(f"[{table}] {key}", param.name, annotation, value)
+        value = _in_one_word(where, param.metavar or "", value)
+        result[param.name] = _checked(where, annotation, value)
     return result
 
 
-def _checked(where: str, name: str, annotation: Any, value: Any) -> Any:
-    if name in COMMA_SEPARATED and isinstance(value, list):
-        return ",".join(_checked(where, "", str, item) for item in value)
+def _in_one_word(where: str, metavar: str, value: Any) -> Any:
+    """Lists and tables as options take them: --langs en,fi, --budgets 4000,8000, --mix en=0.7."""
+    if metavar.endswith(",...") and isinstance(value, list):
+        kind = int if metavar == "N,..." else str
+        return ",".join(str(_checked(where, kind, item)) for item in value)
+    if metavar.endswith(",...") and "=" in metavar and isinstance(value, dict):
+        return ",".join(f"{key}={_checked(where, float, each)}" for key, each in value.items())
+    return value
+
+
+def _checked(where: str, annotation: Any, value: Any) -> Any:
     if get_origin(annotation) is list:
         if not isinstance(value, list):
             raise _wrong(where, "a list", value)
         (item_type,) = get_args(annotation)
-        return [_checked(where, "", item_type, item) for item in value]
+        return [_checked(where, item_type, item) for item in value]
     choices = choices_of(annotation)
     if choices:
         if value not in choices:

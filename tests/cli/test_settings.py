@@ -53,6 +53,27 @@ def test_tables_keys_and_shared_defaults(tmp_path: Path) -> None:
     assert "nsl" not in settings  # it has neither
 
 
+def test_lists_and_tables_stand_for_what_an_option_takes_in_one_word(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        """
+        [study.budget]
+        budgets = [4000, 8000]
+        [study.sampling]
+        regimes = ["none", "sub:2"]
+        [pretrain]
+        mix = {en = 0.5, fi = 1}
+        [eval.mt]
+        pairs = ["en-fi", "fi-en"]
+        """,
+    )
+    settings = load_settings(TREE, tmp_path)
+    assert settings["study"]["budget"] == {"budgets": "4000,8000"}
+    assert settings["study"]["sampling"] == {"regimes": "none,sub:2"}
+    assert settings["pretrain"] == {"mix": "en=0.5,fi=1"}
+    assert settings["eval"]["mt"] == {"pairs": "en-fi,fi-en"}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -67,6 +88,9 @@ def test_tables_keys_and_shared_defaults(tmp_path: Path) -> None:
         ("[bpe]\njoint = 1", "modtok.toml: [bpe] joint: expected true or false, found 1"),
         ("[bpe]\ndata = 1", "modtok.toml: [bpe] data: expected a string, found 1"),
         ("[bpe]\nlangs = [1]", "modtok.toml: [bpe] langs: expected a string, found 1"),
+        ("[study.budget]\nbudgets = ['x']", "budgets: expected a whole number, found a string"),
+        ("[pretrain]\nmix = {en = 'x'}", "mix: expected a number, found a string"),
+        ("[pretrain]\nlangs = {en = 1}", "langs: expected a string, found a table"),
         ("[bpe]\nspecial = 'x'", "modtok.toml: [bpe] special: expected a list, found a string"),
         ("[bpe]\nerrors = 'no'", "[bpe] errors: expected one of strict, replace, skip, found 'no'"),
         ("[bpe]\nk = 300\nbudget = 300", "modtok.toml: [bpe] sets 'budget' twice, by two names"),
