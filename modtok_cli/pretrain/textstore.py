@@ -163,7 +163,11 @@ def _unpack(
     ):
         for file in texts:
             for document in read_documents(
-                file, errors, progress=progress, advance=lambda n: task.advance(n)
+                file,
+                errors,
+                progress=progress,
+                advance=lambda n: task.advance(n),
+                may_be_empty=len(texts) > 1,
             ):
                 if document.text:
                     out.write(document.text)

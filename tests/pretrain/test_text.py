@@ -55,6 +55,16 @@ def test_store_is_made_once_and_anew_for_changed_text(tmp_path: Path) -> None:
     assert len(text_store("fi", [file], tmp_path / "cache")) == 3
 
 
+def test_an_empty_shard_among_others(tmp_path: Path) -> None:
+    full, empty = tmp_path / "0.txt", tmp_path / "1.txt"
+    full.write_text("yksi\nkaksi\n")
+    empty.write_text("")
+    store = text_store("fi", [full, empty], tmp_path / "cache")
+    assert len(store) == 2
+    with pytest.raises(ModtokError, match=r"1\.txt"):
+        text_store("fi", [empty], tmp_path / "cache")
+
+
 @pytest.mark.parametrize("count", [0, 1])
 def test_too_few_documents(tmp_path: Path, count: int) -> None:
     file = tmp_path / "fi.txt"
