@@ -80,7 +80,7 @@ def count_languages(
     """Word counts of each language, several at a time (`threads`: default one a core).
 
     Raises:
-        ModtokError: as `count_corpus`; with several faults, that of the first language.
+        ModtokError: as `count_corpus`; the first fault that is found ends the work.
     """
     languages = sorted(files)
     tables = read_each(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TypeVar
 
@@ -46,7 +46,8 @@ def read_each(
     """`read(item, advance)` of each item, in order, on `threads` threads (default: the cores).
 
     Progress counts the bytes of `files`, all that the items stand for. When one fails the
-    others are stopped; of several failures the first in order is raised.
+    others are stopped, the earlier ones too; of several that have failed by then the first
+    in order is raised.
     """
     threads = min(threads or cores(), len(items))
     with progress.task(label, _total(files), "B") as task:
@@ -56,12 +57,21 @@ def read_each(
         with ThreadPoolExecutor(threads) as pool:
             futures = [pool.submit(read, item, shared.advance) for item in items]
             try:
-                return [future.result() for future in futures]
-            except BaseException:
-                shared.stop.set()
+                wait(futures, return_when=FIRST_EXCEPTION)
+            finally:  # when all are done there is nothing left to stop
                 for future in futures:
                     future.cancel()
-                raise
+                shared.stop.set()
+        # One that was stopped or never began is no failure of its own, and there is another.
+        failed = [
+            error
+            for future in futures
+            if not future.cancelled() and (error := future.exception()) is not None
+        ]
+        for error in failed:
+            if not isinstance(error, _Stopped):
+                raise error
+        return [future.result() for future in futures]
 
 
 def _total(files: Iterable[Path | str]) -> int | None:
