@@ -28,7 +28,7 @@ test: $(DEV) ## Run all tests
 # Compiled code cannot be measured: kernels run once as the Python they are written in.
 KERNELS := tests/learn tests/text tests/modular tests/pretrain/test_rows_kernel.py
 
-coverage: $(DEV) ## Run all tests, kernels also uncompiled, and say what they cover (20 minutes)
+coverage: $(DEV) ## Run all tests, kernels also uncompiled, and say what they cover (half an hour)
 	@$(BIN)/python -m coverage erase
 	@$(BIN)/python -m coverage run -m pytest -n 2 -p no:cacheprovider
 	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m coverage run -m pytest -n 2 -p no:cacheprovider $(KERNELS)
