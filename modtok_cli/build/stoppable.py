@@ -7,10 +7,23 @@ A thread cannot be interrupted from outside, but all long work here reports prog
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from contextlib import contextmanager
+from typing import TypeVar
 
 from modtok_cli.base.progress import Progress, Task
+
+Result = TypeVar("Result")
+
+
+def results_of(futures: Mapping[str, Future[Result]]) -> dict[str, Result]:
+    """Every result, in the order of `futures`; raises as soon as one fails, not in its turn."""
+    done, _ = wait(futures.values(), return_when=FIRST_EXCEPTION)
+    for future in futures.values():
+        if future in done:
+            future.result()  # raises, if it failed
+    return {name: future.result() for name, future in futures.items()}
 
 
 class Stopped(Exception):

@@ -17,7 +17,8 @@ from modtok_cli.base.signature import digest
 from modtok_cli.build.corpora import corpus_of, count_in_background
 from modtok_cli.build.finished import check_files
 from modtok_cli.build.report import DEFAULT_SPECIALS, BuildReport, warn_of_small
-from modtok_cli.build.stoppable import Stoppable
+from modtok_cli.build.stoppable import Stoppable, results_of
+from modtok_cli.build.unigram_journal import UnigramJournal
 from modtok_cli.build.unigram_models import model_json, tokenizer_of
 from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces
 from modtok_cli.learn.unigram import check_unigram_budget, learn_unigram
@@ -53,6 +54,8 @@ def unigram(
 ) -> BuildReport:
     """Learn Unigram tokenizers of `k` tokens by the SentencePiece trainer.
 
+    What is learned of several languages is kept beside the output until all are.
+
     Without `joint`, `output` (default `unigram/`) holds a `<lang>.json` and a `<lang>.model`
     per language. With it, `output` (default `unigram-joint/`) is a tokenizer directory with
     one vocabulary over the text of all languages together: the shared baseline.
@@ -65,21 +68,22 @@ def unigram(
     files = language_files(data, languages)
     output = output or Path("unigram-joint" if joint else "unigram")
     check_files(output, joint, (".json", ".model"), force)
+    journal = UnigramJournal(output, "unigram", k, specials, force=force)
     stoppable = Stoppable(progress)
     pool = ThreadPoolExecutor(workers(threads))
     try:
         counted = count_in_background(pool, files, list(files), errors, stoppable, UNIGRAM)
         if joint:
-            tables = {language: future.result() for language, future in counted.items()}
-            report = _joint(tables, output, k, specials, stoppable)
+            report = _joint(results_of(counted), output, k, specials, stoppable)
         else:
-            made = learn_in_background(pool, counted, k, specials, stoppable)
+            made = learn_in_background(pool, counted, k, specials, journal, stoppable)
             report = _separate(made, counted, output, k)
     except BaseException:
         stoppable.stop()
         pool.shutdown(wait=True, cancel_futures=True)
         raise
     pool.shutdown()
+    journal.remove()
     warn_of_small(report.lines, k, progress)
     return report
 
@@ -89,12 +93,23 @@ def learn_in_background(
     counted: Mapping[str, Future[WordCounts]],
     k: int,
     specials: Sequence[str],
+    journal: UnigramJournal,
     progress: Progress,
 ) -> dict[str, Future[LearnedPieces]]:
-    """Start learning every language's model; the pool's threads take them in turn."""
+    """Start learning every language's model; the pool's threads take them in turn.
+
+    What the journal has is not learned again, and what is learned it gets.
+    """
 
     def learn(language: str) -> LearnedPieces:
-        return learn_unigram(language, counted[language].result(), k, specials, progress=progress)
+        counts = counted[language].result()
+        model = journal.model(language, counts)
+        if model is not None:
+            progress.note(f"{language}: learned before the interruption")
+            return model
+        model = learn_unigram(language, counts, k, specials, progress=progress)
+        journal.add(language, counts, model)
+        return model
 
     return {language: pool.submit(learn, language) for language in counted}
 
@@ -128,7 +143,7 @@ def _separate(
     output: Path,
     k: int,
 ) -> BuildReport:
-    models = {language: future.result() for language, future in made.items()}
+    models = results_of(made)
     with atomic_directory(output) as beside:
         contents = []
         for language, model in models.items():

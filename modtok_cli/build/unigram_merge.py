@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,9 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.build.corpora import corpus_of, count_in_background
 from modtok_cli.build.finished import finished
 from modtok_cli.build.report import BuildReport, warn_of_small
-from modtok_cli.build.stoppable import Stoppable
-from modtok_cli.build.unigram import (
-    learn_in_background,
-    unigram_specials,
-    workers,
-)
+from modtok_cli.build.stoppable import Stoppable, results_of
+from modtok_cli.build.unigram import learn_in_background, unigram_specials, workers
+from modtok_cli.build.unigram_journal import EM_SECONDS, UnigramJournal, em_mark
 from modtok_cli.build.unigram_models import (
     find_model,
     model_json,
@@ -32,6 +29,7 @@ from modtok_cli.learn.em import (
     TOLERANCE,
     Estimate,
     Expectation,
+    Halfway,
     Step,
     maximize,
     mean_start,
@@ -68,6 +66,7 @@ def unigram_merge(
     threads: int | None = None,
     force: bool = False,
     progress: Progress = SILENT,
+    journal_seconds: float = EM_SECONDS,
 ) -> BuildReport:
     """Make a modular tokenizer of monolingual Unigram models (Algorithm 1 of the paper).
 
@@ -86,6 +85,9 @@ def unigram_merge(
             `tolerance` of itself, or after so many iterations. 0 iterations, with
             `init` "mean": no EM, the mean of the models stays.
         references: keep the monolingual models, for `nsl` to measure against.
+        force: replace an output that is there.
+        journal_seconds: how often to keep the state of EM beside the output. Models are kept
+            there as they are learned.
 
     Returns:
         A row per language: tokens, pieces of its own, pieces at the floor.
@@ -111,19 +113,24 @@ def unigram_merge(
     done = finished(output, ALGORITHM, UNIGRAM, list(files), k, settings, specials, force, progress)
     if done is not None:
         return done
+    journal = UnigramJournal(output, ALGORITHM, k, specials, interval=journal_seconds, force=force)
     stoppable = Stoppable(progress)
     pool = ThreadPoolExecutor(workers(threads))
     try:
         given = _given(models, list(files), specials)
         counted = count_in_background(pool, files, list(files), errors, stoppable, UNIGRAM)
-        found = _models(pool, counted, given, models is not None, k, specials, stoppable)
-        tables = {language: future.result() for language, future in counted.items()}
+        found = _models(pool, counted, given, models is not None, k, specials, journal, stoppable)
+        tables = results_of(counted)
         if not factors:
             mean = sum(table.size.bytes for table in tables.values()) / len(tables)
             factors = {name: mean / table.size.bytes for name, table in tables.items()}
         united = unite(found)
         estimate = None
         if iterations:
+            mark = em_mark(united, tables, factors, settings)
+            begun = journal.halfway(mark)
+            if begun is not None:
+                progress.note(f"EM goes on after iteration {begun.steps[-1].iteration}")
             estimate = estimate_scores(
                 united,
                 tables,
@@ -133,6 +140,8 @@ def unigram_merge(
                 iterations=iterations,
                 threads=threads,
                 progress=stoppable,
+                begun=begun,
+                keep=lambda state: journal.keep(mark, state),
             )
         tokenizer = ModularTokenizer.from_pieces(
             rescored(united, estimate) if estimate else united,
@@ -151,6 +160,7 @@ def unigram_merge(
         pool.shutdown(wait=True, cancel_futures=True)
         raise
     pool.shutdown()
+    journal.remove()
     lines = _lines(tokenizer, estimate)
     warn_of_small(lines, k, progress)
     if estimate is not None and not estimate.converged:
@@ -171,8 +181,13 @@ def estimate_scores(
     iterations: int = ITERATIONS,
     threads: int | None = None,
     progress: Progress = SILENT,
+    begun: Halfway | None = None,
+    keep: Callable[[Halfway], None] = lambda state: None,
 ) -> Estimate:
-    """EM over the words of all languages, with a line of progress per iteration."""
+    """EM over the words of all languages, with a line of progress per iteration.
+
+    `begun` and `keep` are those of `learn.em.maximize`.
+    """
     if all(factors[language] == 1.0 for language in tables):
         # Many languages share words; a word that all have is then done once.
         expectation = Expectation(united, [merge_counts(list(tables.values()))], None, threads)
@@ -194,6 +209,8 @@ def estimate_scores(
             tolerance=tolerance,
             iterations=iterations,
             report=report,
+            begun=begun,
+            keep=keep,
         )
 
 
@@ -231,6 +248,7 @@ def _models(
     trusted: bool,
     k: int,
     specials: Sequence[str],
+    journal: UnigramJournal,
     progress: Progress,
 ) -> dict[str, LearnedPieces]:
     """Every language's model: read where there is one that fits, else learned."""
@@ -248,11 +266,8 @@ def _models(
                 read[language] = model
                 progress.note(f"{language}: model taken from {path}")
     todo = {language: future for language, future in counted.items() if language not in read}
-    made = learn_in_background(pool, todo, k, specials, progress)
-    return {
-        language: read[language] if language in read else made[language].result()
-        for language in counted
-    }
+    made = results_of(learn_in_background(pool, todo, k, specials, journal, progress))
+    return {language: read.get(language) or made[language] for language in counted}
 
 
 def _outcome(estimate: Estimate | None) -> dict[str, Any] | None:

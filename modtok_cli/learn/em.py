@@ -72,6 +72,17 @@ class Estimate:
         return self.steps[-1].floor
 
 
+@dataclass(frozen=True)
+class Halfway:
+    """EM after some steps: expected counts (V,) of the last one, and every step.
+
+    Enough to go on to the last bit: probabilities and scale are made of them.
+    """
+
+    expected: Floats
+    steps: tuple[Step, ...]
+
+
 class Expectation:
     """The E-step over fixed words and pieces, on any number of threads.
 
@@ -144,9 +155,13 @@ class Expectation:
             for expected, part in pool.map(run, jobs):
                 total += expected
                 likelihood += part
+        self.found(likelihood)
+        return total, likelihood
+
+    def found(self, likelihood: float) -> None:
+        """Scale the next step by what the last one gave; rounding depends on it."""
         if self.bytes > 0:
             self._log_scale = min(max(-likelihood / self.bytes, 0.0), 20.0)
-        return total, likelihood
 
 
 def _runs(offsets: npt.NDArray[np.int64]) -> list[int]:
@@ -180,11 +195,15 @@ def maximize(
     tolerance: float = TOLERANCE,
     iterations: int = ITERATIONS,
     report: Callable[[Step], None] = lambda step: None,
+    begun: Halfway | None = None,
+    keep: Callable[[Halfway], None] = lambda state: None,
 ) -> Estimate:
     """Iterate p(v) = E[c(v)] / Σ E until the log-likelihood converges.
 
     Converged: it changed by less than `tolerance` of itself from one iteration to the next.
     `first`: id of the first piece, for the number of pieces at the floor.
+    `keep` is handed the state after every step; with it as `begun`, and all else the same,
+    the result is that of having gone through, to the last bit.
 
     Raises:
         ValueError: the text has no words.
@@ -192,8 +211,11 @@ def maximize(
     probabilities = start
     steps: list[Step] = []
     expected = np.zeros_like(start)
-    converged = False
-    for iteration in range(1, iterations + 1):
+    if begun is not None:
+        expected, steps = begun.expected, list(begun.steps)
+        probabilities = expected / expected.sum()
+        expectation.found(steps[-1].log_likelihood)
+    while len(steps) < iterations and not _converged(steps, tolerance):
         began = time.perf_counter()
         expected, likelihood = expectation(probabilities)
         total = expected.sum()
@@ -205,12 +227,16 @@ def maximize(
             before = steps[-1].log_likelihood
             change = (likelihood - before) / abs(before) if before else 0.0
         floor = int((expected[first:] < FLOOR_COUNT).sum())
-        steps.append(Step(iteration, likelihood, change, floor, time.perf_counter() - began))
+        seconds = time.perf_counter() - began
+        steps.append(Step(len(steps) + 1, likelihood, change, floor, seconds))
         report(steps[-1])
-        if change is not None and abs(change) < tolerance:
-            converged = True
-            break
-    return Estimate(probabilities, expected, tuple(steps), converged)
+        keep(Halfway(expected, tuple(steps)))
+    return Estimate(probabilities, expected, tuple(steps), _converged(steps, tolerance))
+
+
+def _converged(steps: Sequence[Step], tolerance: float) -> bool:
+    change = steps[-1].change if steps else None
+    return change is not None and abs(change) < tolerance
 
 
 def floor_probability(expected: Floats) -> float:

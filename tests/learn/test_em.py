@@ -13,6 +13,7 @@ from slow_unigram import expectation_by_enumeration, forward_backward
 
 from modtok_cli.learn.em import (
     Expectation,
+    Halfway,
     maximize,
     mean_start,
     rescored,
@@ -138,6 +139,37 @@ def test_likelihood_never_falls_and_the_result_is_a_distribution() -> None:
     assert scores[len(SPECIALS) :].max() < 0
     assert np.all(scores / SCORE_STEP == np.rint(scores / SCORE_STEP))
     assert (scores[pieces.first :] == scores[len(SPECIALS) :].min()).sum() >= estimate.floor
+
+
+def test_going_on_from_any_step_gives_the_same_bits() -> None:
+    """Also from the last one, after which nothing is left to do."""
+    pieces, counts = real()
+    states: list[Halfway] = []
+
+    def run(begun: Halfway | None = None):  # type: ignore[no-untyped-def]
+        steps: list[int] = []
+        estimate = maximize(
+            Expectation(pieces, [counts]),
+            uniform_start(pieces),
+            first=pieces.first,
+            tolerance=1e-3,
+            begun=begun,
+            report=lambda step: steps.append(step.iteration),
+            keep=states.append if begun is None else lambda state: None,
+        )
+        return estimate, steps
+
+    whole, every = run()
+    assert whole.converged
+    assert len(states) == len(every) > 5
+    for number, state in enumerate(states, 1):
+        estimate, steps = run(state)
+        assert steps == every[number:]
+        assert estimate.probabilities.tobytes() == whole.probabilities.tobytes()
+        assert estimate.expected.tobytes() == whole.expected.tobytes()
+        assert estimate.converged
+        likelihoods = [[step.log_likelihood for step in e.steps] for e in (estimate, whole)]
+        assert likelihoods[0] == likelihoods[1]
 
 
 @pytest.mark.parametrize("threads", [2, 5])
