@@ -15,10 +15,11 @@ import numpy as np
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.build.corpora import corpus_of, count_language, file_stamps
+from modtok_cli.build.extending import refuse_disagreement
 from modtok_cli.build.finished import finished, report_of
 from modtok_cli.build.journal import INTERVAL_SECONDS, Journal
 from modtok_cli.build.references import reference_of
-from modtok_cli.build.report import DEFAULT_SPECIALS, BuildReport, warn_of_small
+from modtok_cli.build.report import DEFAULT_K, DEFAULT_SPECIALS, BuildReport, warn_of_small
 from modtok_cli.build.specials import check_specials
 from modtok_cli.build.stoppable import Stoppable, Unshown
 from modtok_cli.learn.bpe import learn_plain
@@ -38,9 +39,9 @@ def bpe_merge(
     *,
     data: Path = Path("data"),
     output: Path = Path("tokenizer"),
-    k: int = 24000,
-    overtrain: float = OVERTRAIN,
-    whole_characters: bool = False,
+    k: int | None = None,
+    overtrain: float | None = None,
+    whole_characters: bool | None = None,
     append: Sequence[str] | None = None,
     remove: Sequence[str] | None = None,
     references: bool = True,
@@ -56,10 +57,11 @@ def bpe_merge(
     Args:
         languages: which of those in `data`; None for all.
         output: the modular directory to write.
-        k: tokens per language, special tokens and the 256 bytes included.
-        overtrain: how many tokens of BPE to choose from, as a multiple of k.
+        k: tokens per language, special tokens and the 256 bytes included; default 24000.
+        overtrain: how many tokens of BPE to choose from, as a multiple of k; default 1.25.
         whole_characters: only tokens of whole characters, as SentencePiece needs them.
-        append: languages to add to the tokenizer in `output`; its own settings hold.
+        append: languages to add to the tokenizer in `output`; its own settings hold, and
+            others are refused.
         remove: languages to take out of it.
         references: keep each language's monolingual BPE too.
         specials: special tokens, first in every vocabulary; by default end of text and padding.
@@ -78,9 +80,21 @@ def bpe_merge(
         raise UsageError("--langs, --append and --remove exclude each other")
     base = _extendable(output) if append or remove else None
     if base is not None:
+        own = base.settings
+        refuse_disagreement(
+            output,
+            {
+                "-k": (k, base.k),
+                "--overtrain": (overtrain, own["overtrain"]),
+                "--whole-characters": (whole_characters, own["whole_characters"]),
+                "--special": (tuple(specials) or None, base.vocabulary.specials),
+            },
+        )
         k, specials = base.k, base.vocabulary.specials
-        overtrain = base.settings["overtrain"]
-        whole_characters = base.settings["whole_characters"]
+        overtrain, whole_characters = own["overtrain"], own["whole_characters"]
+    k = DEFAULT_K if k is None else k
+    overtrain = OVERTRAIN if overtrain is None else overtrain
+    whole_characters = bool(whole_characters)
     if base is not None and remove:
         return _removed(base, output, remove)
     specials = tuple(specials) or DEFAULT_SPECIALS
@@ -113,6 +127,7 @@ def bpe_merge(
             "files": file_stamps(files),
         },
         journal_seconds,
+        force,
     )
     parts = _saved(journal)
     if parts:
@@ -130,9 +145,10 @@ def bpe_merge(
         running = {pool.submit(learn, name): name for name in names if name not in parts}
         with stoppable.task("languages", total=len(running), unit="languages") as task:
             for future in as_completed(running):
-                parts[running[future]] = future.result()
+                name = running[future]
+                parts[name] = future.result()
                 task.advance(1)
-                if journal.due() and len(parts) < len(names):
+                if journal.due(parts[name].seconds) and len(parts) < len(names):
                     _keep(journal, parts, specials)
         start = None if base is None else (base.learned(), base.uses or ())
         learned, uses = unite({name: parts[name].tokens for name in names}, specials, start)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -16,10 +16,11 @@ import numpy.typing as npt
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.build.corpora import corpus_of, count_in_background, file_stamps
+from modtok_cli.build.extending import refuse_disagreement
 from modtok_cli.build.finished import finished
 from modtok_cli.build.journal import INTERVAL_SECONDS, Journal, Saved
 from modtok_cli.build.references import reference_json, reference_of
-from modtok_cli.build.report import DEFAULT_SPECIALS, BuildReport, warn_of_small
+from modtok_cli.build.report import DEFAULT_K, DEFAULT_SPECIALS, BuildReport, warn_of_small
 from modtok_cli.build.specials import check_specials
 from modtok_cli.build.stoppable import Stoppable, Unshown
 from modtok_cli.learn.least import LEAST
@@ -37,6 +38,7 @@ Ints = npt.NDArray[np.int64]
 
 SEGMENTS = ("merges", LEAST)
 ORDERS = ("alphabetical", "given", "size")
+DEFAULTS = {"order": "alphabetical", "passes": 1, "unit_counts": "all"}
 
 
 def bpe_seq(
@@ -44,11 +46,11 @@ def bpe_seq(
     *,
     data: Path = Path("data"),
     output: Path = Path("tokenizer"),
-    k: int = 24000,
-    order: str = "alphabetical",
-    passes: int = 1,
-    unit_counts: str = "all",
-    segment: str = "merges",
+    k: int | None = None,
+    order: str | None = None,
+    passes: int | None = None,
+    unit_counts: str | None = None,
+    segment: str | None = None,
     append: Sequence[str] | None = None,
     references: bool = True,
     specials: Sequence[str] = (),
@@ -63,13 +65,14 @@ def bpe_seq(
     Args:
         languages: which of those in `data`; None for all.
         output: the modular directory to write.
-        k: tokens per language, special tokens and the 256 bytes included.
-        order: "alphabetical", "given" (as in `languages`), "size" (most bytes first).
+        k: tokens per language, special tokens and the 256 bytes included; default 24000.
+        order: "alphabetical" (default), "given" (as in `languages`), "size" (most bytes first).
         passes: 2 to segment again with the adopted merges only; see `SequentialLearner`.
-        unit_counts: "all" (the paper) or "word" (the authors' release).
-        segment: "merges" (BPE), or "least": the same vocabulary, words cut into the fewest tokens.
-        append: languages to add to the tokenizer in `output`; its own settings hold, and
-            every older id and merge stays as it is.
+        unit_counts: "all" (the paper; default) or "word" (the authors' release).
+        segment: "merges" (BPE; default), or "least": the same vocabulary, words cut into the
+            fewest tokens.
+        append: languages to add, in this order, to the tokenizer in `output`; its own
+            settings hold, and others are refused. Every older id and merge stays as it is.
         references: learn each language's monolingual tokenizer too.
         specials: special tokens, first in every vocabulary; by default end of text and padding.
         errors: what to do with invalid UTF-8: "strict", "replace", "skip".
@@ -83,14 +86,22 @@ def bpe_seq(
     Raises:
         ModtokError, UsageError: the text, the settings or the output are not usable.
     """
-    started: dict[str, Any]
-    specials = tuple(specials) or DEFAULT_SPECIALS
     base: ModularTokenizer | None = None
+    started: dict[str, Any] = dict(DEFAULTS)
+    told = {"order": order, "passes": passes, "unit_counts": unit_counts}
     if append:
         base = ModularTokenizer.load(output)
-        settings = _settings_of(base)
-        k, passes, unit_counts = base.k, settings["passes"], settings["unit_counts"]
-        specials, segment = base.vocabulary.specials, base.segmentation
+        started = _settings_of(base)
+        refuse_disagreement(
+            output,
+            {
+                "-k": (k, base.k),
+                "--segment": (segment, base.segmentation),
+                "--special": (tuple(specials) or None, base.vocabulary.specials),
+                **{f"--{n.replace('_', '-')}": (told[n], started[n]) for n in told},
+            },
+        )
+        k, specials, segment = base.k, base.vocabulary.specials, base.segmentation
         if languages:
             raise UsageError("--langs and --append exclude each other", remedy="give one of them")
         files = language_files(data, append)
@@ -98,14 +109,17 @@ def bpe_seq(
         if there:
             raise UsageError(f"{output} has {', '.join(there)} already", where="--append")
     else:
+        k, segment = DEFAULT_K if k is None else k, segment or "merges"
+        specials = tuple(specials) or DEFAULT_SPECIALS
+        started |= {name: value for name, value in told.items() if value is not None}
         check_budget(k, specials)
         check_specials(specials)
         if segment not in SEGMENTS:
             raise UsageError(f"'{segment}' is not one of {', '.join(SEGMENTS)}", where="--segment")
-        if order not in ORDERS:
+        if started["order"] not in ORDERS:
             raise UsageError(f"'{order}' is not one of {', '.join(ORDERS)}", where="--order")
         files = language_files(data, languages)
-    started = {"order": order, "passes": passes, "unit_counts": unit_counts}
+    order, passes, unit_counts = (started[name] for name in DEFAULTS)
     names = sorted(files)
     if append or order == "given":
         # `files` has each language under its short code, whatever it was called by.
@@ -132,6 +146,7 @@ def bpe_seq(
             "files": file_stamps(files),
         },
         journal_seconds,
+        force,
     )
     saved = journal.read()
     stoppable = Stoppable(progress)
@@ -144,7 +159,7 @@ def bpe_seq(
             progress.note(f"going on after {', '.join(saved.learned.languages)}")
         todo = [name for name in names if name not in build.corpora]
         counted = count_in_background(pool, files, todo, errors, stoppable)
-        if order == "size":
+        if order == "size" and not append:
             todo.sort(key=lambda name: (-counted[name].result().size.bytes, name))
         with stoppable.task("languages", total=len(todo), unit="languages") as task:
             for name in todo:
@@ -268,11 +283,11 @@ def _uses(counts: WordCounts, merges: GlobalMerges, member: Ints) -> Ints:
     return use_tokens(counts, tokens.tokens(), len(merges.specials))
 
 
-def _settings_of(base: ModularTokenizer) -> Mapping[str, Any]:
+def _settings_of(base: ModularTokenizer) -> dict[str, Any]:
     if base.algorithm != "bpe-seq":
         raise UsageError(
             f"a tokenizer made by {base.algorithm} cannot be extended by bpe-seq",
             where="--append",
             remedy="choose a directory that bpe-seq wrote",
         )
-    return {"passes": 1, "unit_counts": "all", **base.settings}
+    return {**DEFAULTS, **base.settings}

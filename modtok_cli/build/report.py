@@ -11,6 +11,7 @@ from modtok_cli.base.progress import Progress
 
 # The end-of-text token separates documents in pretraining; padding fills batches.
 DEFAULT_SPECIALS = ("<|endoftext|>", "<|pad|>")
+DEFAULT_K = 24000
 
 
 @dataclass

@@ -170,6 +170,7 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
             if values.pop(flag):
                 setattr(session, flag, True)
         session.label = ctx.command_path
+        session.told = frozenset(name for name in ctx.params if _source(ctx, name) == "COMMANDLINE")
         if session.verbose:
             _say_settings(session, ctx)
         started = time.perf_counter()
@@ -192,6 +193,12 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+def _source(ctx: typer.Context, name: str) -> str | None:
+    """Where the value of a parameter comes from, as the framework calls it."""
+    source = ctx.get_parameter_source(name)
+    return None if source is None else source.name
+
+
 def _say_settings(session: Session, ctx: typer.Context) -> None:
     """One line a setting that did not come from the command line's own defaults."""
     origin = {
@@ -201,10 +208,10 @@ def _say_settings(session: Session, ctx: typer.Context) -> None:
         "DEFAULT": "default",
     }
     for name, value in ctx.params.items():
-        source = ctx.get_parameter_source(name)
+        source = _source(ctx, name)
         if value is None or source is None or name in dict(_SHARED):
             continue
-        session.say(f"setting {name} = {value!s} ({origin.get(source.name, source.name)})")
+        session.say(f"setting {name} = {value!s} ({origin.get(source, source)})")
 
 
 def _say_cost(session: Session, seconds: float) -> None:

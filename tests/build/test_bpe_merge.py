@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import orjson
@@ -116,6 +119,29 @@ def test_languages_come_and_go(data: Path, made: Path, tmp_path: Path) -> None:
     assert [path.name for path in (output / "references").iterdir()] == ["fr.json"]
 
 
+def test_changing_refuses_other_settings(data: Path, made: Path) -> None:
+    before = contents(made)
+    for change in ({"append": ["el"]}, {"remove": ["fi"]}):
+        for told, said in (
+            ({"k": 601}, "-k: .* was made with 600, not with 601; leave -k out"),
+            ({"overtrain": 1.5}, "--overtrain: .* with 1.25, not with 1.5"),
+            ({"whole_characters": True}, "--whole-characters: .* was made without it"),
+            ({"specials": ["<s>"]}, "--special: .*, not with <s>"),
+        ):
+            with pytest.raises(UsageError, match=said):
+                bpe_merge(data=data, output=made, **change, **told)  # type: ignore[arg-type]
+    assert contents(made) == before
+
+
+def test_changing_takes_the_settings_that_are_there(data: Path, made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made, tmp_path / "tok")
+    bpe_merge(
+        data=data, output=tmp_path / "tok", remove=["fi"], k=600, overtrain=1.25,
+        whole_characters=False, specials=ModularTokenizer.load(made).vocabulary.specials,
+    )  # fmt: skip
+    assert ModularTokenizer.load(tmp_path / "tok").languages == ("en", "fr")
+
+
 def test_what_cannot_be_changed(data: Path, made: Path, tmp_path: Path) -> None:
     bpe_seq(["en"], data=data, output=tmp_path / "seq", k=300)
     for wrong, said in (
@@ -175,6 +201,51 @@ def test_resumes_from_its_journal(
     assert learned == ["en", "fi", "fr", "fr"]
     assert contents(tmp_path / "tok") == contents(made)
     assert not (tmp_path / ".tok.resume").exists()
+
+
+def test_kill_9_loses_no_language_of_those_learned_at_a_time(
+    data: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each took minutes; that the one before was written just now does not matter."""
+    words = [sys.executable, "-c", DEADLY, str(data), str(tmp_path / "tok")]
+    killed = subprocess.run(words, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert [path.name for path in tmp_path.iterdir()] == [".tok.resume"]
+    learn, learned = module._learn, []
+
+    def telling(language, *rest):  # type: ignore[no-untyped-def]
+        learned.append(language)
+        return learn(language, *rest)
+
+    monkeypatch.setattr(module, "_learn", telling)
+    bpe_merge(LANGUAGES, data=data, output=tmp_path / "tok", k=600)
+    assert learned == ["fr"]
+    assert contents(tmp_path / "tok") == contents(made)
+    assert [path.name for path in tmp_path.iterdir()] == ["tok"]
+
+
+# Kills itself when it has kept two languages, each of which says that it took 100 seconds.
+DEADLY = """
+import os, signal, sys
+from dataclasses import replace
+from pathlib import Path
+from modtok_cli.build import bpe_merge as module
+from modtok_cli.build.journal import Journal
+
+learn, write, left = module._learn, Journal.write, [2]
+
+def slow(*rest):
+    return replace(learn(*rest), seconds=100.0)
+
+def deadly(self, *rest):
+    write(self, *rest)
+    left[0] -= 1
+    left[0] or os.kill(os.getpid(), signal.SIGKILL)
+
+module._learn, Journal.write = slow, deadly
+data, output = map(Path, sys.argv[1:])
+module.bpe_merge(["en", "fi", "fr"], data=data, output=output, k=600, threads=1)
+"""
 
 
 def test_whole_characters_for_sentencepiece(data: Path, tmp_path: Path) -> None:

@@ -131,6 +131,38 @@ def test_append_in_steps_equals_one_run(data: Path, tmp_path: Path) -> None:
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
+@pytest.mark.parametrize("order", ["given", "size", "alphabetical"])
+def test_append_keeps_the_settings_that_are_there(data: Path, tmp_path: Path, order: str) -> None:
+    """The order too, which other builds compare; what is appended comes as it is named."""
+    place = tmp_path / "tok"
+    bpe_seq(["fi", "en"], data=data, output=place, k=300, order=order, unit_counts="word")
+    before = ModularTokenizer.load(place)
+    told = {"k": 300, "order": order, "passes": 1, "unit_counts": "word", "segment": "merges"}
+    bpe_seq(data=data, output=place, append=["sw"], specials=before.vocabulary.specials, **told)  # type: ignore[arg-type]
+    bpe_seq(data=data, output=place, append=["fr"])
+    after = ModularTokenizer.load(place)
+    assert after.settings == before.settings
+    assert after.settings["order"] == order
+    assert after.languages == (*before.languages, "sw", "fr")
+
+
+def test_append_refuses_other_settings(data: Path, tmp_path: Path) -> None:
+    place = tmp_path / "tok"
+    bpe_seq(["en"], data=data, output=place, k=300)
+    before = contents(place)
+    for told, said in (
+        ({"k": 301}, r"-k: .*tok was made with 300, not with 301; leave -k out"),
+        ({"order": "size"}, "--order: .* with alphabetical, not with size"),
+        ({"passes": 2}, "--passes: .* with 1, not with 2"),
+        ({"unit_counts": "word"}, "--unit-counts: .* with all, not with word"),
+        ({"segment": "least"}, "--segment: .* with merges, not with least"),
+        ({"specials": ["<s>"]}, r"--special: .* with <\|endoftext\|> <\|pad\|>, not with <s>"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            bpe_seq(data=data, output=place, append=["fi"], **told)  # type: ignore[arg-type]
+    assert contents(place) == before
+
+
 def test_orders(data: Path, tmp_path: Path) -> None:
     given = ["sw", "fr", "en"]
     for order, expected in {
@@ -244,6 +276,46 @@ def test_a_journal_of_other_text_is_not_used(data: Path, tmp_path: Path) -> None
     assert Journal(tmp_path / "tok", {"k": 2}).read() is None
     (journal.directory / "state.safetensors").write_bytes(b"torn")
     assert Journal(tmp_path / "tok", {"k": 1}).read() is None
+
+
+def test_a_journal_is_due_after_so_much_work_and_force_begins_anew(tmp_path: Path) -> None:
+    from modtok_cli.build.journal import Kept, Place
+
+    output = tmp_path / "tok"
+    place = Place(output, {"k": 1}, 1e9)
+    assert not place.due(6e8)
+    assert place.due(6e8)  # of two at a time, neither of which is long
+    place.write_kept(Kept({"a": np.arange(3)}, {}, {}))
+    assert not place.due(6e8)
+    assert place.read_kept() is not None
+    forced = Place(output, {"k": 1}, 1e9, force=True)
+    assert forced.read_kept() is None
+    forced.write_kept(Kept({"a": np.arange(3)}, {}, {}))
+    assert forced.read_kept() is not None  # the same call again goes on
+    assert place.read_kept() is not None
+
+
+def test_force_learns_all_of_it_anew(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from modtok_cli.learn.sequential import SequentialLearner
+
+    learned: list[str] = []
+    add = SequentialLearner.add
+
+    def failing(self, language, counts, **rest):  # type: ignore[no-untyped-def]
+        learned.append(language)
+        if len(learned) == 2:
+            raise ModtokError("the machine went away")
+        return add(self, language, counts, **rest)
+
+    monkeypatch.setattr(SequentialLearner, "add", failing)
+    place = tmp_path / "tok"
+    with pytest.raises(ModtokError, match="went away"):
+        bpe_seq(["en", "fi"], data=data, output=place, k=300, journal_seconds=0)
+    bpe_seq(["en", "fi"], data=data, output=place, k=300, force=True)
+    assert learned == ["en", "fi", "en", "fi"]
+    assert not list(tmp_path.glob(".*"))
 
 
 @pytest.mark.parametrize("after", [0.5, 0.9, 1.3])

@@ -74,7 +74,32 @@ def test_bpe_seq(here, stand_in) -> None:
         "force": True,
     }
     here("bpe-seq", "--append", "sv,da")
+    silent = dict.fromkeys(("k", "order", "passes", "unit_counts", "segment"))
+    assert {name: called.kwargs[name] for name in silent} == silent
     assert called.kwargs["append"] == ["sv", "da"]
+    assert called.kwargs["specials"] == ()
+    line = "--append sv -k 900 --order given --passes 2 --unit-counts word --segment least"
+    here("bpe-seq", *line.split(), "--special", "<s>")
+    assert [called.kwargs[name] for name in silent] == [900, "given", 2, "word", "least"]
+    assert called.kwargs["specials"] == ("<s>",)
+
+
+def test_settings_of_a_workspace_are_for_what_is_made_new(here, stand_in, monkeypatch) -> None:
+    """With `k = 16000` in modtok.toml a language can still be added to any tokenizer."""
+    called = stand_in("modtok_cli.build.bpe_seq", "bpe_seq", FakeReport())
+    Path("modtok.toml").write_text(
+        '[default]\nk = 16000\n[bpe-seq]\nspecial = ["<s>"]\nlangs = ["en"]\n'
+    )
+    monkeypatch.setenv("MODTOK_BPE_SEQ_PASSES", "2")
+    here("bpe-seq")
+    assert (called.kwargs["k"], called.kwargs["passes"]) == (16000, 2)
+    assert (called.args, called.kwargs["specials"]) == ((["en"],), ("<s>",))
+    here("bpe-seq", "--append", "sv")
+    assert (called.kwargs["k"], called.kwargs["passes"]) == (None, None)
+    assert (called.args, called.kwargs["specials"]) == ((None,), ())
+    here("bpe-seq", "--append", "sv", "-k", "900", "--langs", "fi")
+    assert (called.kwargs["k"], called.kwargs["passes"]) == (900, None)
+    assert called.args == (["fi"],)  # for the room to refuse
 
 
 @pytest.mark.parametrize("passes", ["0", "3"])

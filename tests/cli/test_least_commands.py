@@ -54,9 +54,15 @@ def test_bpe_merge(here: Any, stand_in: Any) -> None:
         "force": True,
     }
     here("bpe-merge", "--append", "sv,da")
-    assert rest(called) == {**plain, "append": ["sv", "da"]}
+    # Of a tokenizer that is there, its own settings hold where the command line is silent.
+    silent = {**plain, "k": None, "overtrain": None, "whole_characters": None}
+    assert rest(called) == {**silent, "append": ["sv", "da"]}
     here("bpe-merge", "--remove", "sv")
-    assert rest(called) == {**plain, "remove": ["sv"]}
+    assert rest(called) == {**silent, "remove": ["sv"]}
+    line = "--append sv -k 900 --overtrain 1.25 --whole-characters --special <s>"
+    here("bpe-merge", *line.split())
+    told = {"k": 900, "overtrain": 1.25, "whole_characters": True, "specials": ("<s>",)}
+    assert rest(called) == {**silent, **told, "append": ["sv"]}
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from modtok_cli.cli.options import (
     split_languages,
 )
 from modtok_cli.cli.report import emit_report
-from modtok_cli.cli.session import Session
+from modtok_cli.cli.session import Session, Value
 
 Overtrain = Annotated[
     float,
@@ -44,7 +44,8 @@ Append = Annotated[
     typer.Option(
         "--append",
         metavar="LANG,...",
-        help="Add languages to the tokenizer that is there; nothing else of it changes.",
+        help="Add languages to the tokenizer that is there; nothing else of it changes. Its "
+        "settings hold, whatever modtok.toml says; others on the command line are refused.",
     ),
 ]
 Remove = Annotated[
@@ -101,17 +102,21 @@ def bpe_merge(
     removed = split_languages(remove, "--remove")
     from modtok_cli.build.bpe_merge import bpe_merge
 
+    def setting(name: str, value: Value) -> Value | None:
+        is_new = added is None and removed is None
+        return value if is_new else session.if_told(name, value)
+
     report = bpe_merge(
-        languages,
+        setting("langs", languages),
         data=data,
         output=output or Path("tokenizer"),
-        k=k,
-        overtrain=overtrain,
-        whole_characters=whole_characters,
+        k=setting("k", k),
+        overtrain=setting("overtrain", overtrain),
+        whole_characters=setting("whole_characters", whole_characters),
         append=added,
         remove=removed,
         references=not no_references,
-        specials=tuple(special or ()),
+        specials=tuple(setting("special", special or []) or ()),
         errors=errors,
         threads=threads,
         force=force,

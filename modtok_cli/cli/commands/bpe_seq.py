@@ -20,7 +20,7 @@ from modtok_cli.cli.options import (
     split_languages,
 )
 from modtok_cli.cli.report import emit_report
-from modtok_cli.cli.session import Session
+from modtok_cli.cli.session import Session, Value
 
 Order = Annotated[
     Literal["alphabetical", "given", "size"],
@@ -55,7 +55,8 @@ Append = Annotated[
     typer.Option(
         "--append",
         metavar="LANG,...",
-        help="Add languages to the tokenizer that is there; older ids and merges stay.",
+        help="Add languages to the tokenizer that is there; older ids and merges stay. Its "
+        "settings hold, whatever modtok.toml says; others on the command line are refused.",
     ),
 ]
 
@@ -102,18 +103,21 @@ def bpe_seq(
     added = split_languages(append, "--append")
     from modtok_cli.build.bpe_seq import bpe_seq
 
+    def setting(name: str, value: Value) -> Value | None:
+        return value if added is None else session.if_told(name, value)
+
     report = bpe_seq(
-        languages,
+        setting("langs", languages),
         data=data,
         output=output or Path("tokenizer"),
-        k=k,
-        order=order,
-        passes=passes,
-        unit_counts=unit_counts,
-        segment=segment,
+        k=setting("k", k),
+        order=setting("order", order),
+        passes=setting("passes", passes),
+        unit_counts=setting("unit_counts", unit_counts),
+        segment=setting("segment", segment),
         append=added,
         references=not no_references,
-        specials=tuple(special or ()),
+        specials=tuple(setting("special", special or []) or ()),
         errors=errors,
         threads=threads,
         force=force,
