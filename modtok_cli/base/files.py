@@ -58,6 +58,12 @@ def _sweep(final: Path) -> None:
                 _remove(left)
 
 
+def clear(path: Path) -> None:
+    """Remove an entry of ours, if it is there, and what killed runs left of it."""
+    _sweep(path)
+    _remove(path)
+
+
 def refuse_others(directory: Path, ours: Callable[[str], bool]) -> None:
     """Never replace what is no output of ours: a slip such as `-o .` must not empty a home.
 

@@ -17,7 +17,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.build.corpora import corpus_of, count_language, file_stamps
 from modtok_cli.build.extending import refuse_disagreement
 from modtok_cli.build.finished import finished, report_of
-from modtok_cli.build.journal import INTERVAL_SECONDS, Journal
+from modtok_cli.build.journal import INTERVAL_SECONDS, Journal, clear_finished
 from modtok_cli.build.references import reference_of
 from modtok_cli.build.report import DEFAULT_K, DEFAULT_SPECIALS, BuildReport, warn_of_small
 from modtok_cli.build.specials import check_specials
@@ -112,6 +112,7 @@ def bpe_merge(
     else:
         there = sorted(set(names) & set(base.languages))
         if there:
+            clear_finished(output)
             raise UsageError(f"{output} has {', '.join(there)} already", where="--append")
     journal = Journal(
         output,

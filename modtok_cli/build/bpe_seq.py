@@ -18,7 +18,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.build.corpora import corpus_of, count_in_background, file_stamps
 from modtok_cli.build.extending import refuse_disagreement
 from modtok_cli.build.finished import finished
-from modtok_cli.build.journal import INTERVAL_SECONDS, Journal, Saved
+from modtok_cli.build.journal import INTERVAL_SECONDS, Journal, Saved, clear_finished
 from modtok_cli.build.references import reference_json, reference_of
 from modtok_cli.build.report import DEFAULT_K, DEFAULT_SPECIALS, BuildReport, warn_of_small
 from modtok_cli.build.specials import check_specials
@@ -107,6 +107,7 @@ def bpe_seq(
         files = language_files(data, append)
         there = sorted(set(files) & set(base.languages))
         if there:
+            clear_finished(output)
             raise UsageError(f"{output} has {', '.join(there)} already", where="--append")
     else:
         k, segment = DEFAULT_K if k is None else k, segment or "merges"

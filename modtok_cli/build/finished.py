@@ -9,6 +9,7 @@ from typing import Any
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import refuse_others
 from modtok_cli.base.progress import Progress
+from modtok_cli.build.journal import clear_finished
 from modtok_cli.build.report import BuildReport
 from modtok_cli.modular.directory import check_place
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -60,6 +61,7 @@ def finished(
             where=str(output),
             remedy=remedy,
         )
+    clear_finished(output)
     progress.warn(f"{output} is finished already, with these settings; --force makes it again")
     return report_of(there, output)
 
@@ -75,6 +77,7 @@ def check_files(output: Path, joint: bool, suffixes: Sequence[str], force: bool)
     if not output.exists():
         return
     if not force:
+        clear_finished(output)
         raise UsageError(
             "is there already", where=str(output), remedy="choose another -o, or --force"
         )

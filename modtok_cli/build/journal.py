@@ -8,7 +8,6 @@ least a minute of work, so that a build of seconds writes nothing.
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ import numpy.typing as npt
 import orjson
 
 from modtok_cli import __version__
-from modtok_cli.base.files import atomic_directory
+from modtok_cli.base.files import atomic_directory, clear
 from modtok_cli.base.signature import digest
 from modtok_cli.learn.merges import LearnedMerges
 from modtok_cli.text.languages import is_language
@@ -48,6 +47,25 @@ class Saved:
     references: Mapping[str, bytes]
 
 
+def place_of(output: Path) -> Path:
+    """Where the journal of an output lies."""
+    return output.parent / f".{output.name}.resume"
+
+
+def clear_finished(output: Path) -> None:
+    """Clear the journal of a build that was killed when its output stood already.
+
+    A forced build's stays: it is about to replace the output, and may go on.
+    """
+    try:
+        head = orjson.loads((place_of(output) / "journal.json").read_bytes())
+        forced = head["force"] is True
+    except (OSError, ValueError, LookupError, TypeError):
+        forced = False
+    if not forced:
+        clear(place_of(output))
+
+
 class Place:
     """Where the state of one build is kept; `key` says which build it is.
 
@@ -64,7 +82,7 @@ class Place:
         interval: float = INTERVAL_SECONDS,
         force: bool = False,
     ) -> None:
-        self.directory = output.parent / f".{output.name}.resume"
+        self.directory = place_of(output)
         self._key = orjson.loads(orjson.dumps({"modtok": __version__, **key}))
         self._interval = interval
         self._force = force
@@ -128,7 +146,7 @@ class Place:
 
     def remove(self) -> None:
         """Forget the build."""
-        shutil.rmtree(self.directory, ignore_errors=True)
+        clear(self.directory)
 
 
 class Journal(Place):

@@ -295,6 +295,38 @@ def test_a_journal_is_due_after_so_much_work_and_force_begins_anew(tmp_path: Pat
     assert place.read_kept() is not None
 
 
+@pytest.mark.parametrize("half", [False, True])
+def test_a_journal_that_outlived_its_build_is_cleared(
+    data: Path, tmp_path: Path, half: bool
+) -> None:
+    """Killed after the output was in place, or while the journal was written or removed."""
+    from modtok_cli.build.journal import Journal
+
+    place = tmp_path / "tok"
+    bpe_seq(["en", "fi"], data=data, output=place, k=300)
+    learned = ModularTokenizer.load(place).learned()
+
+    def leave(force: bool) -> None:
+        journal = Journal(place, {"k": 300}, force=force)
+        journal.write(learned, {}, {})
+        shutil.copytree(journal.directory, tmp_path / "..tok.resume.partial-999999999")
+        if half:
+            (journal.directory / "journal.json").unlink()
+
+    leave(force=False)
+    bpe_seq(["en", "fi"], data=data, output=place, k=300)
+    assert [path.name for path in tmp_path.glob(".*")] == []
+    leave(force=False)
+    with pytest.raises(UsageError, match="has fi already"):
+        bpe_seq(data=data, output=place, append=["fi"])
+    assert [path.name for path in tmp_path.glob(".*")] == []
+    leave(force=True)  # of a build that is to replace what is there: it may go on
+    bpe_seq(["en", "fi"], data=data, output=place, k=300)
+    assert (tmp_path / ".tok.resume").exists() is not half
+    bpe_seq(["en", "fi"], data=data, output=place, k=300, force=True)
+    assert [path.name for path in tmp_path.glob(".*")] == []
+
+
 def test_force_learns_all_of_it_anew(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -130,6 +130,30 @@ def test_kill_9_of_plain_models(learned: list[str], tmp_path: Path) -> None:
     assert contents(output) == contents(tmp_path / "whole")
 
 
+def test_what_a_kill_left_beside_the_journal_goes_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All models were kept, so nothing is written again that would clear it away."""
+    monkeypatch.setattr(module, "learn_unigram", toy)
+    settings = {"data": DATA, "output": tmp_path / "out", "specials": ["<s>"], "k": K}
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_separate", lambda made, *rest: [f.result() for f in made.values()])
+        patch.setattr(module, "warn_of_small", lambda *rest: None)
+        patch.setattr(UnigramJournal, "remove", lambda self: None)
+        with suppress(AttributeError):  # there is no report
+            unigram(LANGUAGES, **settings)  # type: ignore[arg-type]
+    assert [path.name for path in tmp_path.iterdir()] == [".out.resume"]
+    left = tmp_path / "..out.resume.partial-999999999"
+    left.mkdir()
+    (left / "journal.json").write_text("{}")
+    unigram(LANGUAGES, **settings)  # type: ignore[arg-type]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    left.mkdir()
+    with pytest.raises(ModtokError, match="is there already"):
+        unigram(LANGUAGES, **settings)  # type: ignore[arg-type]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 SPECIALS = (UNKNOWN, "<s>")
 
 
