@@ -1,6 +1,6 @@
 """kill -9 at random moments over all writing commands; a JSON line for each.
 
-    python benchmarks/faults.py [--kills 200] [--only WORD] [--base DIR] > results.jsonl
+    python benchmarks/faults.py [--kills 200] [--only COMMAND,...] [--base DIR] > results.jsonl
 
 Jobs and checks are those of tests/reliability, which makes a few of these kills.
 """
@@ -25,7 +25,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="commands, as: bpe-seq,eval mt")
     parser.add_argument("--skip", type=int, default=0, help="so many jobs at the beginning")
     parser.add_argument("--part", default="1/1", help="2/3: the second third of the jobs")
     parser.add_argument("--base", type=Path)
@@ -35,7 +35,8 @@ def main() -> None:
         if not base.exists():
             base.mkdir(parents=True)
             writing.workspace(base)
-        jobs = [job for job in writing.JOBS if options.only in " ".join(job.words)]
+        wanted = tuple(options.only.split(","))
+        jobs = [job for job in writing.JOBS if " ".join(job.words).startswith(wanted)]
         part, parts = map(int, options.part.split("/"))
         for number, job in enumerate(jobs):
             if number < options.skip or number % parts != part - 1:
