@@ -1,8 +1,14 @@
-"""Is there memory for what comes? Asked beforehand, since the system kills without a word."""
+"""Is there memory for what comes? Asked beforehand, since the system kills without a word.
+
+And Python's collector held off where it would only look.
+"""
 
 from __future__ import annotations
 
+import gc
 import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from modtok_cli.base.errors import ModtokError
@@ -60,3 +66,15 @@ def check_memory(need: int, work: str, remedy: str = _LEARNING) -> None:
             f"{work} needs about {need / 2**30:.1f} GiB of memory, {free / 2**30:.1f} GiB are free",
             remedy=remedy,
         )
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Hold the garbage collector off while millions of objects that stay are made."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

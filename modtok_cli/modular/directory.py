@@ -57,7 +57,8 @@ def save(tokenizer: ModularTokenizer, directory: Path, references: References) -
         ModtokError: the tokenizer is not proper, or the file system refuses.
     """
     check_place(directory)
-    validate(tokenizer, "the tokenizer to be saved")
+    if not tokenizer.is_sound:
+        validate(tokenizer, "the tokenizer to be saved")
     files = {
         TOKENIZER: tokenizer.full().to_json(),
         MEMBERSHIP: save_tensors(_tensors(tokenizer)),
@@ -143,6 +144,7 @@ def load(directory: Path) -> ModularTokenizer:
         uses=uses,
     )
     validate(tokenizer, str(directory), distinct=True)
+    tokenizer.trust()
     for i, row in enumerate(manifest["languages"]):
         for name, mask in (("tokens", tokens), ("merges", merges)):
             there = int(mask[:, i].sum())

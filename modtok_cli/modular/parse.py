@@ -7,9 +7,7 @@ library's business. In a file of our shape, what is wrong is an error that names
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 from operator import add, itemgetter
@@ -20,6 +18,7 @@ import numpy.typing as npt
 import orjson
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.memory import no_collection
 from modtok_cli.learn.least import LEAST
 from modtok_cli.modular.serialize import PROVENANCE
 from modtok_cli.modular.vocabulary import Vocabulary
@@ -39,18 +38,6 @@ class Plain:
     provenance: Mapping[str, Any]
     segmentation: str = "merges"
     scores: npt.NDArray[np.float64] | None = None
-
-
-@contextmanager
-def no_collection() -> Iterator[None]:
-    """Hold the garbage collector off while millions of objects that stay are made."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def parse_document(data: bytes, where: str) -> dict[str, Any]:

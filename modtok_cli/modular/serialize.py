@@ -10,6 +10,7 @@ import numpy.typing as npt
 import orjson
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.memory import no_collection
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.pretokens import PATTERNS
 
@@ -76,33 +77,34 @@ def tokenizer_json(
     merges (M, 3) int32 in rank order, written as pairs of strings: a token may hold any
     byte, so nothing is joined by spaces. `provenance` goes into `model.modtok`.
     """
-    names = vocabulary.spellings()
-    left = map(names.__getitem__, merges[:, 0].tolist())
-    right = map(names.__getitem__, merges[:, 1].tolist())
-    document = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": added_tokens(vocabulary.specials),
-        "normalizer": None,
-        "pre_tokenizer": pre_tokenizer(PATTERNS[scheme]),
-        "post_processor": None,
-        "decoder": byte_level(),
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": None,
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": None,
-            "fuse_unk": False,
-            "byte_fallback": False,
-            "ignore_merges": False,
-            PROVENANCE: dict(provenance),
-            "vocab": {name: index for index, name in enumerate(names)},
-            "merges": list(zip(left, right, strict=True)),
-        },
-    }
-    return orjson.dumps(document) + b"\n"
+    with no_collection():
+        names = vocabulary.spellings()
+        left = map(names.__getitem__, merges[:, 0].tolist())
+        right = map(names.__getitem__, merges[:, 1].tolist())
+        document = {
+            "version": "1.0",
+            "truncation": None,
+            "padding": None,
+            "added_tokens": added_tokens(vocabulary.specials),
+            "normalizer": None,
+            "pre_tokenizer": pre_tokenizer(PATTERNS[scheme]),
+            "post_processor": None,
+            "decoder": byte_level(),
+            "model": {
+                "type": "BPE",
+                "dropout": None,
+                "unk_token": None,
+                "continuing_subword_prefix": None,
+                "end_of_word_suffix": None,
+                "fuse_unk": False,
+                "byte_fallback": False,
+                "ignore_merges": False,
+                PROVENANCE: dict(provenance),
+                "vocab": dict(zip(names, range(len(names)), strict=True)),
+                "merges": list(zip(left, right, strict=True)),
+            },
+        }
+        return orjson.dumps(document) + b"\n"
 
 
 def scored_rows(

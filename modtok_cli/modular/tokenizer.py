@@ -89,6 +89,16 @@ class ModularTokenizer:
             columns = np.array(getattr(self, name), dtype=np.bool_, order="F")
             columns.setflags(write=False)
             object.__setattr__(self, name, columns)
+        object.__setattr__(self, "_sound", False)
+
+    def trust(self) -> None:
+        """Note that this very tokenizer was validated: what is saved need not be so again."""
+        object.__setattr__(self, "_sound", True)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it was validated when it was made or read; a changed copy was not."""
+        return bool(self.__dict__["_sound"])
 
     @classmethod
     def from_learned(
@@ -124,6 +134,7 @@ class ModularTokenizer:
             uses=None if uses is None else tuple(uses),
         )
         validate(tokenizer, "what was learned")
+        tokenizer.trust()
         return tokenizer
 
     @classmethod
@@ -159,6 +170,7 @@ class ModularTokenizer:
             scores=clamp_bytes(learned.scores, len(learned.specials)),
         )
         validate(tokenizer, "what was learned")
+        tokenizer.trust()
         return tokenizer
 
     @cached_property

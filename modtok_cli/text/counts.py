@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -120,9 +121,11 @@ def size_of(data: Bytes, offsets: Ints, counts: Ints, documents: int = 0) -> Cor
     """Size of the text that the words cover: lengths of words times their counts."""
     lengths = np.diff(offsets)
     # A code point is one byte that is no continuation byte (10xxxxxx).
-    starts = np.zeros(len(data) + 1, dtype=np.int64)
-    np.cumsum((data & 0xC0) != 0x80, out=starts[1:])
-    characters = starts[offsets[1:]] - starts[offsets[:-1]]
+    # int32 adds up three times as fast.
+    small: np.dtype[Any] = np.dtype(np.int32 if len(data) < 1 << 31 else np.int64)
+    starts: Ints = np.zeros(len(data) + 1, dtype=small)
+    np.cumsum((data & 0xC0) != 0x80, dtype=small, out=starts[1:])
+    characters = (starts[offsets[1:]] - starts[offsets[:-1]]).astype(np.int64)
     return CorpusSize(documents, int(characters @ counts), int(lengths @ counts))
 
 
