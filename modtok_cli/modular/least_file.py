@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.memory import no_collection
 from modtok_cli.learn.least import EACH, SHORT_EACH, likelihood_of_scores
 from modtok_cli.modular.sentencepiece_file import (
     BYTE,
@@ -27,8 +27,8 @@ from modtok_cli.modular.sentencepiece_file import (
 )
 from modtok_cli.modular.serialize import (
     PROVENANCE,
-    added_tokens,
     byte_level,
+    library_json,
     pre_tokenizer,
     scored_rows,
 )
@@ -42,24 +42,17 @@ def least_json(
     vocabulary: Vocabulary, scores: Floats, scheme: str, provenance: Mapping[str, Any]
 ) -> bytes:
     """The `tokenizer.json`; scores (V,) as `learn.least.file_scores` gives them."""
-    document = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": added_tokens(vocabulary.specials),
-        "normalizer": None,
-        "pre_tokenizer": pre_tokenizer(PATTERNS[scheme]),
-        "post_processor": None,
-        "decoder": byte_level(),
-        "model": {
+    with no_collection():
+        model = {
             "type": "Unigram",
             "unk_id": None,
             "byte_fallback": False,
             PROVENANCE: dict(provenance),
             "vocab": list(zip(vocabulary.spellings(), scores.tolist(), strict=True)),
-        },
-    }
-    return orjson.dumps(document) + b"\n"
+        }
+        return library_json(
+            vocabulary.specials, pre_tokenizer(PATTERNS[scheme]), byte_level(), model
+        )
 
 
 def misfit_least(document: Mapping[str, Any]) -> str | None:

@@ -81,30 +81,43 @@ def tokenizer_json(
         names = vocabulary.spellings()
         left = map(names.__getitem__, merges[:, 0].tolist())
         right = map(names.__getitem__, merges[:, 1].tolist())
-        document = {
-            "version": "1.0",
-            "truncation": None,
-            "padding": None,
-            "added_tokens": added_tokens(vocabulary.specials),
-            "normalizer": None,
-            "pre_tokenizer": pre_tokenizer(PATTERNS[scheme]),
-            "post_processor": None,
-            "decoder": byte_level(),
-            "model": {
-                "type": "BPE",
-                "dropout": None,
-                "unk_token": None,
-                "continuing_subword_prefix": None,
-                "end_of_word_suffix": None,
-                "fuse_unk": False,
-                "byte_fallback": False,
-                "ignore_merges": False,
-                PROVENANCE: dict(provenance),
-                "vocab": dict(zip(names, range(len(names)), strict=True)),
-                "merges": list(zip(left, right, strict=True)),
-            },
+        model = {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": False,
+            PROVENANCE: dict(provenance),
+            "vocab": dict(zip(names, range(len(names)), strict=True)),
+            "merges": list(zip(left, right, strict=True)),
         }
-        return orjson.dumps(document) + b"\n"
+        return library_json(
+            vocabulary.specials, pre_tokenizer(PATTERNS[scheme]), byte_level(), model
+        )
+
+
+def library_json(
+    specials: Sequence[str],
+    before: Mapping[str, Any],
+    decoder: Mapping[str, Any],
+    model: Mapping[str, Any],
+) -> bytes:
+    """A `tokenizer.json` around a model: `before` is its pre-tokenizer."""
+    document = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": added_tokens(specials),
+        "normalizer": None,
+        "pre_tokenizer": before,
+        "post_processor": None,
+        "decoder": decoder,
+        "model": model,
+    }
+    return orjson.dumps(document) + b"\n"
 
 
 def scored_rows(

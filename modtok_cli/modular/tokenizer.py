@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -89,16 +90,24 @@ class ModularTokenizer:
             columns = np.array(getattr(self, name), dtype=np.bool_, order="F")
             columns.setflags(write=False)
             object.__setattr__(self, name, columns)
-        object.__setattr__(self, "_sound", False)
+        object.__setattr__(self, "_sound", None)
 
     def trust(self) -> None:
         """Note that this very tokenizer was validated: what is saved need not be so again."""
-        object.__setattr__(self, "_sound", True)
+        object.__setattr__(self, "_sound", self._checksum())
 
     @property
     def is_sound(self) -> bool:
-        """Whether it was validated when it was made or read; a changed copy was not."""
-        return bool(self.__dict__["_sound"])
+        """Whether it was validated as it is: neither a copy nor an array written to since."""
+        return bool(self.__dict__["_sound"] == self._checksum())
+
+    def _checksum(self) -> int:
+        """Of all that `validate` looks at and somebody could write to; membership is locked."""
+        arrays = (self.vocabulary.data, self.vocabulary.offsets, self.merges)
+        found = 0
+        for array in (*arrays, *(self.uses or ()), *([] if self.scores is None else [self.scores])):
+            found = crc32(np.ascontiguousarray(array).data, found)
+        return found
 
     @classmethod
     def from_learned(

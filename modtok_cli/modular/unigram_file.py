@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 
+from modtok_cli.base.memory import no_collection
 from modtok_cli.learn.pieces import UNKNOWN
 from modtok_cli.modular.piece_vocabulary import PieceVocabulary
 from modtok_cli.modular.sentencepiece_file import (
@@ -27,7 +27,7 @@ from modtok_cli.modular.sentencepiece_file import (
 from modtok_cli.modular.sentencepiece_file import (
     UNKNOWN as UNKNOWN_KIND,
 )
-from modtok_cli.modular.serialize import PROVENANCE, added_tokens, scored_rows
+from modtok_cli.modular.serialize import PROVENANCE, library_json, scored_rows
 from modtok_cli.text.pretokens import PATTERNS, UNIGRAM
 
 Floats = npt.NDArray[np.float64]
@@ -45,24 +45,15 @@ def unigram_json(
     vocabulary: PieceVocabulary, scores: Floats, provenance: Mapping[str, Any]
 ) -> bytes:
     """The `tokenizer.json` of a Unigram tokenizer; scores (V,)."""
-    document = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": added_tokens(vocabulary.specials),
-        "normalizer": None,
-        "pre_tokenizer": PRE_TOKENIZER,
-        "post_processor": None,
-        "decoder": DECODER,
-        "model": {
+    with no_collection():
+        model = {
             "type": "Unigram",
             "unk_id": 0,
             "byte_fallback": True,
             PROVENANCE: dict(provenance),
             "vocab": list(zip(vocabulary.spellings(), scores.tolist(), strict=True)),
-        },
-    }
-    return orjson.dumps(document) + b"\n"
+        }
+        return library_json(vocabulary.specials, PRE_TOKENIZER, DECODER, model)
 
 
 def unigram_model(vocabulary: PieceVocabulary, scores: Floats) -> bytes:

@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,22 @@ def test_an_improper_tokenizer_is_not_saved(tmp_path: Path, tokenizer: ModularTo
     with pytest.raises(UsageError, match="not there: sw"):
         toy(1).save(tmp_path / "tok", {"sw": b"{}"})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_one_that_was_written_to_since_it_was_found_sound_is_not_saved(
+    tmp_path: Path, directory: Path
+) -> None:
+    tokenizer = ModularTokenizer.load(directory)
+    assert tokenizer.is_sound
+    last = tokenizer.merges[-1].copy()
+    tokenizer.merges[-1] = tokenizer.merges[0]
+    assert not tokenizer.is_sound
+    with pytest.raises(ModtokError, match=r"the tokenizer to be saved.*joins the pair"):
+        tokenizer.save(tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+    tokenizer.merges[-1] = last
+    tokenizer.save(tmp_path / "new")
+    assert not replace(tokenizer, k=tokenizer.k).is_sound
 
 
 def test_references_are_checked(directory: Path) -> None:
