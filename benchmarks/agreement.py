@@ -22,7 +22,7 @@ import orjson
 from tokenizers import Regex, Tokenizer
 from tokenizers.pre_tokenizers import Split
 
-from modtok_cli.learn.least import EACH, LEAST
+from modtok_cli.learn.fewest_tokens import EACH, LEAST
 from modtok_cli.modular.inspect import check_single
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer

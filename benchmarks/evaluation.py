@@ -42,7 +42,7 @@ def questions(language: str, count: int) -> tuple[list[Any], list[Any]]:
 
 def prepare(options: argparse.Namespace, work: Path) -> Path:
     """A run, one step old."""
-    from modtok_cli.build.bpe_seq import bpe_seq
+    from modtok_cli.construct.bpe_seq import bpe_seq
     from modtok_cli.pretrain.config import Settings
     from modtok_cli.pretrain.loop import pretrain
 

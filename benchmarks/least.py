@@ -25,10 +25,10 @@ from learning import LANGUAGES
 from machine import describe
 from tokenizers import Tokenizer
 
-from modtok_cli.build.bpe import bpe
-from modtok_cli.build.bpe_merge import bpe_merge
-from modtok_cli.build.bpe_seq import bpe_seq
-from modtok_cli.build.unigram_merge import unigram_merge
+from modtok_cli.construct.bpe import bpe
+from modtok_cli.construct.bpe_merge import bpe_merge
+from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.construct.unigram_merge import unigram_merge
 from modtok_cli.measure.references import References
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer

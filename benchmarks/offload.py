@@ -29,16 +29,16 @@ import torch
 from machine import describe
 from pretrain import backbone_of, micro_of
 
-from modtok_cli.pretrain.copies import copies_for
-from modtok_cli.pretrain.crew import Crew
-from modtok_cli.pretrain.hostmemory import HostMemory, Mates
-from modtok_cli.pretrain.hosttables import Offload
-from modtok_cli.pretrain.micro import Micro, wanted_rows
-from modtok_cli.pretrain.model import Model
-from modtok_cli.pretrain.offload import OffloadedRows
+from modtok_cli.pretrain.distributed.ranks import pick_device, start_ranks, stop_ranks
+from modtok_cli.pretrain.model.model import Model
 from modtok_cli.pretrain.presets import PRESETS, Shape
-from modtok_cli.pretrain.ranks import pick_device, start_ranks, stop_ranks
-from modtok_cli.pretrain.rows import AdamW, RowTable
+from modtok_cli.pretrain.rows.copies import copies_for
+from modtok_cli.pretrain.rows.host_memory import HostMemory, Mates
+from modtok_cli.pretrain.rows.host_tables import Offload
+from modtok_cli.pretrain.rows.microbatch import MicroBatch, wanted_rows
+from modtok_cli.pretrain.rows.offload import OffloadedRows
+from modtok_cli.pretrain.rows.table import AdamW, RowTable
+from modtok_cli.pretrain.rows.thread_team import ThreadTeam
 from modtok_cli.text.parallel import cores
 
 WIDTHS = {"1b": 2048, "2.5b": 3072, "7b": 4096}
@@ -80,7 +80,7 @@ def made_beside(first: Model | None) -> Iterator[None]:
         yield
 
 
-def begin_weights(model: Model, batch: list[Micro]) -> None:
+def begin_weights(model: Model, batch: list[MicroBatch]) -> None:
     """Normal numbers for the rows in use: those of all T would have to be in memory."""
     for name, ids in wanted_rows(model.tables, batch).items():
         table = model.tables[name]
@@ -102,7 +102,7 @@ def figures(seconds: list[float]) -> dict[str, float]:
 def host_table(size: int, width: int, moments: torch.dtype = torch.float32) -> RowTable:
     """A table whose memory is taken as it is touched: of T, only active rows are ever there."""
     memory = HostMemory(start_ranks(), Mates())
-    return RowTable(size, width, moments=moments, zeros=memory.zeros, crew=Crew(cores()))
+    return RowTable(size, width, moments=moments, zeros=memory.zeros, crew=ThreadTeam(cores()))
 
 
 def spread(size: int, count: int, seed: int) -> torch.Tensor:
@@ -112,7 +112,7 @@ def spread(size: int, count: int, seed: int) -> torch.Tensor:
 
 def fused_pass(options: argparse.Namespace) -> None:
     device = torch.device("cpu")
-    crew = Crew(cores())
+    crew = ThreadTeam(cores())
     torch.set_num_threads(cores())
     for model in options.models:
         width = WIDTHS[model]
@@ -189,7 +189,7 @@ def fused_pass(options: argparse.Namespace) -> None:
 
 def micro(
     size: int, k: int, scale: float, device: torch.device, shape: tuple[int, int] | None = None
-) -> Micro:
+) -> MicroBatch:
     """A batch of one language under K of them; of `shape`, or with every input row once."""
     inputs = spread(size, int(INPUT_ROWS * scale), 2)
     others = spread(size, int((OUTPUT_ROWS[k] - INPUT_ROWS) * scale), 3)
@@ -198,7 +198,7 @@ def micro(
     if shape is not None:
         generator = torch.Generator().manual_seed(4)
         tokens = inputs[torch.randint(len(inputs), shape, generator=generator)]
-    return Micro(
+    return MicroBatch(
         tokens.to(device),
         tokens.flatten().to(device),
         vocabulary.to(device),

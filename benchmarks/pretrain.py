@@ -29,12 +29,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "pretrain"))
 
 from masked import MaskedModel
 
-from modtok_cli.pretrain import megatron
-from modtok_cli.pretrain import model as model_module
-from modtok_cli.pretrain.model import Micro, Model
+from modtok_cli.pretrain.distributed.ranks import pick_device, start_ranks, stop_ranks
+from modtok_cli.pretrain.model import megatron
+from modtok_cli.pretrain.model import model as model_module
+from modtok_cli.pretrain.model.model import MicroBatch, Model
 from modtok_cli.pretrain.presets import PRESETS
-from modtok_cli.pretrain.ranks import pick_device, start_ranks, stop_ranks
-from modtok_cli.pretrain.rows import RowTable
+from modtok_cli.pretrain.rows.table import RowTable
 
 LANGUAGES = (21, 100, 250)
 ROWS_A_LANGUAGE = 16_000
@@ -57,12 +57,12 @@ class Fresh(TorchDispatchMode):
         return result
 
 
-def micro_of(size: int, active: int, rows: int, length: int, device: torch.device) -> Micro:
+def micro_of(size: int, active: int, rows: int, length: int, device: torch.device) -> MicroBatch:
     """Random tokens over `active` rows, spread evenly over T."""
     generator = torch.Generator().manual_seed(1)
     vocabulary = torch.linspace(0, size - 1, active).long().unique()
     drawn = torch.randint(len(vocabulary), (rows, length + 1), generator=generator)
-    return Micro(
+    return MicroBatch(
         vocabulary[drawn[:, :-1]].to(device),
         vocabulary[drawn[:, 1:]].flatten().to(device),
         vocabulary.to(device),
@@ -104,7 +104,7 @@ def backbone_of(first: Any) -> Iterator[None]:
         megatron.build_backbone, model_module.backbone_optimizer = made, optimizer
 
 
-def peak_of_a_step(model: Any, micros: list[Micro], device: torch.device) -> int | None:
+def peak_of_a_step(model: Any, micros: list[MicroBatch], device: torch.device) -> int | None:
     """What a step takes at its highest, over what lies on the GPU before it."""
     if device.type != "cuda":
         return None

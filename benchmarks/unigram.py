@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from machine import describe, peak_of_self
 
-from modtok_cli.build.unigram_models import read_language_model
+from modtok_cli.construct.unigram_models import read_language_model
 from modtok_cli.learn.em import FLOOR_COUNT, Expectation, maximize, uniform_start
 from modtok_cli.learn.pieces import LearnedPieces, unite
 from modtok_cli.text.corpus import count_languages

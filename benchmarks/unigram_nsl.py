@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from modtok_cli.build.unigram import unigram
-from modtok_cli.build.unigram_merge import unigram_merge
+from modtok_cli.construct.unigram import unigram
+from modtok_cli.construct.unigram_merge import unigram_merge
 from modtok_cli.measure.references import References
 from modtok_cli.modular.frequent import most_frequent
 from modtok_cli.modular.subtokenizer import Subtokenizer

@@ -18,7 +18,7 @@ _TEXT = {"en": "one two three, one two 33 threes\n", "fi": "yksi kaksi kolme, yk
 
 
 def _bpe(data: Path, output: Path) -> None:
-    from modtok_cli.build.bpe_seq import bpe_seq
+    from modtok_cli.construct.bpe_seq import bpe_seq
     from modtok_cli.measure.nsl import nsl
     from modtok_cli.text.corpus import write_counts
 
@@ -29,7 +29,7 @@ def _bpe(data: Path, output: Path) -> None:
 
 
 def _least(data: Path, output: Path) -> None:
-    from modtok_cli.build.bpe_merge import bpe_merge
+    from modtok_cli.construct.bpe_merge import bpe_merge
     from modtok_cli.measure.nsl import nsl
 
     bpe_merge(data=data, output=output, k=270)
@@ -37,7 +37,7 @@ def _least(data: Path, output: Path) -> None:
 
 
 def _unigram(data: Path, output: Path) -> None:
-    from modtok_cli.build.unigram_merge import unigram_merge
+    from modtok_cli.construct.unigram_merge import unigram_merge
     from modtok_cli.measure.nsl import nsl
 
     unigram_merge(data=data, output=output, k=280)
@@ -45,7 +45,7 @@ def _unigram(data: Path, output: Path) -> None:
 
 
 def _rows(data: Path, output: Path) -> None:
-    import modtok_cli.pretrain.rows_kernel  # noqa: F401 - with signatures: compiled when imported
+    import modtok_cli.pretrain.rows.kernel  # noqa: F401 - with signatures: compiled when imported
 
 
 STEPS: dict[str, Callable[[Path, Path], None]] = {

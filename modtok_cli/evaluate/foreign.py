@@ -9,7 +9,7 @@ from typing import Any
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate.results import (
     Evaluation,
-    Sheet,
+    ResultBuilder,
     checkpoint_digest,
     data_digest,
     example,
@@ -52,7 +52,7 @@ def ask_foreign(
         lm = ModtokLM(model, batch=batch, progress=progress, label=f"{language} {name}")
         outcome = run_tasks(lm, {name: task}, limit=limit)
         samples = outcome.samples[name]
-        sheet = Sheet(
+        sheet = ResultBuilder(
             name,
             language,
             len(samples),

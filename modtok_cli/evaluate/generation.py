@@ -16,7 +16,7 @@ import torch
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate.modes import LANG, Infer, infer_vocabularies
-from modtok_cli.evaluate.results import Sheet, checkpoint_digest, data_digest
+from modtok_cli.evaluate.results import ResultBuilder, checkpoint_digest, data_digest
 from modtok_cli.inference.decode import generate
 from modtok_cli.inference.model import SlicedModel
 from modtok_cli.inference.route import routing_references
@@ -32,7 +32,7 @@ AS_CUT = "slice"  # the vocabularies that a slice was cut for
 
 
 @dataclass(frozen=True)
-class Writing:
+class GenerationSettings:
     """How to write.
 
     Attributes:
@@ -168,18 +168,18 @@ def sheet_of(
     language: str,
     model: SlicedModel,
     infer: Infer,
-    settings: Writing,
+    settings: GenerationSettings,
     read: Iterable[str],
     prompts: Sequence[Prompt],
     texts: Sequence[Written],
     progress: Progress = SILENT,
-) -> Sheet:
+) -> ResultBuilder:
     """The sheet for what was written; `read` is every text that decides its numbers.
 
     Its facts hold what was too long, or did not end; prompts too long for the model are said.
     """
     mode = mode_name(model.source, settings.infer)
-    sheet = Sheet(
+    sheet = ResultBuilder(
         task,
         language,
         len(texts),
@@ -216,7 +216,7 @@ def kept_of(prompt: Prompt, text: Written, infer: str) -> dict[str, Any]:
     }
 
 
-def _note_dropped(sheet: Sheet, context: int, progress: Progress) -> None:
+def _note_dropped(sheet: ResultBuilder, context: int, progress: Progress) -> None:
     dropped, cut = sheet.facts["shots_dropped"], sheet.facts["prompts_cut"]
     if dropped or cut:
         of = sheet.n * sheet.shots
@@ -226,7 +226,7 @@ def _note_dropped(sheet: Sheet, context: int, progress: Progress) -> None:
         )
 
 
-class Judges:
+class LanguageIdentifier:
     """Tells in which of a model's languages a text is written.
 
     By the monolingual references of its tokenizer, as `modtok generate --langs auto` does.
@@ -236,7 +236,7 @@ class Judges:
         self.references = references
 
     @classmethod
-    def of(cls, source: Source, progress: Progress = SILENT) -> Judges:
+    def of(cls, source: Source, progress: Progress = SILENT) -> LanguageIdentifier:
         """Those of a run's tokenizer; none, and said so, where it has no references."""
         if not isinstance(source, RunSource):
             progress.note("a slice has no references: the language of outputs is not told")

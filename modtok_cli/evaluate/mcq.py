@@ -20,7 +20,7 @@ from modtok_cli.evaluate.questions import Folder, Question
 from modtok_cli.evaluate.results import (
     Evaluation,
     Result,
-    Sheet,
+    ResultBuilder,
     checkpoint_digest,
     data_digest,
     example,
@@ -316,7 +316,9 @@ def _ask(
         "checkpoint": checkpoint_digest(model),
         "packages": PACKAGES,
     }
-    results = Sheet(suite.task, language, len(rows), task.shots, mode, signed=signed, facts=facts)
+    results = ResultBuilder(
+        suite.task, language, len(rows), task.shots, mode, signed=signed, facts=facts
+    )
     results.add_mean(
         suite.metric,
         [row["scores"][suite.metric] for row in rows],

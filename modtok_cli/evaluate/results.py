@@ -95,7 +95,7 @@ class Evaluation:
 
 
 @dataclass
-class Sheet:
+class ResultBuilder:
     """Results of one set of examples: what their rows have in common is said once.
 
     Attributes:

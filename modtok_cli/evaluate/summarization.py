@@ -18,11 +18,11 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate.documents import Documents, Summarized
 from modtok_cli.evaluate.generation import (
     IN_LANGUAGE,
-    Judges,
+    GenerationSettings,
+    LanguageIdentifier,
     Models,
     Piece,
     Prompt,
-    Writing,
     encode,
     fit,
     kept_of,
@@ -39,13 +39,13 @@ from modtok_cli.inference.model import SlicedModel
 from modtok_cli.inference.sources import open_source
 
 TASK = "sum"
-SHOTS = Writing.shots
+SHOTS = GenerationSettings.shots
 _ASK = "\nTL;DR:"
 _WORDS = "words"  # what ROUGE compares: see rouge.words
 
 
 @dataclass(frozen=True)
-class Settings(Writing):
+class Settings(GenerationSettings):
     """How to summarize."""
 
 
@@ -83,7 +83,7 @@ def evaluate_sum(
     documents = Documents(data)
     evaluation = Evaluation()
     models = Models(source, dtype=dtype, device=device)
-    judges = Judges.of(source, progress)
+    judges = LanguageIdentifier.of(source, progress)
     # All is read before anything is written: what is wrong with the last file is said at once.
     texts = {}
     for language in vocabularies:
@@ -140,7 +140,7 @@ def summarize(
     tests: Sequence[Summarized],
     infer: Infer,
     settings: Settings,
-    judges: Judges,
+    judges: LanguageIdentifier,
     progress: Progress = SILENT,
 ) -> Evaluation:
     """Summarize and score the documents of one language, see `evaluate_sum`."""

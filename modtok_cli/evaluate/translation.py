@@ -18,10 +18,10 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate.generation import (
     IN_LANGUAGE,
-    Judges,
+    GenerationSettings,
+    LanguageIdentifier,
     Models,
     Piece,
-    Writing,
     fit,
     kept_of,
     languages_of,
@@ -39,12 +39,12 @@ from modtok_cli.text.languages import is_language, normalize
 
 TASK = "mt"
 ALL = "all"
-SHOTS = Writing.shots
+SHOTS = GenerationSettings.shots
 Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Settings(Writing):
+class Settings(GenerationSettings):
     """How to translate.
 
     Attributes:
@@ -86,7 +86,7 @@ def evaluate_mt(
     parallel = find_parallel(data, progress)
     evaluation = Evaluation()
     models = Models(source, dtype=dtype, device=device)
-    judges = Judges.of(source, progress)
+    judges = LanguageIdentifier.of(source, progress)
     there = set(parallel.languages)
     missing = sorted({language for pair in wanted for language in pair} - there)
     evaluation.skipped += [f"{parallel.path} has no text in {name}" for name in missing]
@@ -153,7 +153,7 @@ def translate(
     tests: Sequence[Sentence],
     infer: Infer,
     settings: Settings,
-    judges: Judges,
+    judges: LanguageIdentifier,
     progress: Progress = SILENT,
 ) -> Evaluation:
     """Translate and score the sentences of one pair, see `evaluate_mt`."""

@@ -24,7 +24,7 @@ import numpy.typing as npt
 import orjson
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.learn.least import LEAST, likelihood_of_scores
+from modtok_cli.learn.fewest_tokens import LEAST, likelihood_of_scores
 from modtok_cli.learn.viterbi_kernel import UNKNOWN_PENALTY
 from modtok_cli.modular.sentencepiece_file import BYTE, NORMAL, UNKNOWN, read_model
 from modtok_cli.modular.subtokenizer import Subtokenizer

@@ -18,7 +18,7 @@ from modtok_cli.inference.slicefile import NAME, TOKENIZER_OUT, WEIGHTS, SliceFa
 from modtok_cli.inference.vocabularies import Vocabularies
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.pretrain.subsets import Subsets
+from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.text.languages import normalize
 
 FULL = "full"
@@ -95,8 +95,8 @@ class RunSource:
         self.path = run.path
 
     @cached_property
-    def _subsets(self) -> Subsets:
-        return Subsets(self.run.tokenizer, str(self.run.tokenizer_path))
+    def _subsets(self) -> SubtokenizerCache:
+        return SubtokenizerCache(self.run.tokenizer, str(self.run.tokenizer_path))
 
     @property
     def languages(self) -> tuple[str, ...]:

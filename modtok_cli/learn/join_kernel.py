@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from modtok_cli.learn.heap_kernel import grown, push
-from modtok_cli.learn.pages import ask_for_large_pages
+from modtok_cli.learn.hugepages import ask_for_large_pages
 from modtok_cli.learn.pair_kernel import (
     COUNT,
     KEY,

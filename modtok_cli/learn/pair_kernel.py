@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from modtok_cli.learn.pages import ask_for_large_pages
+from modtok_cli.learn.hugepages import ask_for_large_pages
 
 KEY = 0
 COUNT = 1

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.learn.least import estimate_uses, likelihoods
+from modtok_cli.learn.fewest_tokens import estimate_uses, likelihoods
 from modtok_cli.learn.trie import build_trie
 from modtok_cli.text.counts import WordCounts
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit, types
 
-from modtok_cli.learn.pages import ask_for_large_pages
+from modtok_cli.learn.hugepages import ask_for_large_pages
 
 Ids = npt.NDArray[np.int32]
 

@@ -23,7 +23,7 @@ from safetensors.numpy import save as save_tensors
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, refuse_others
-from modtok_cli.learn.least import LEAST
+from modtok_cli.learn.fewest_tokens import LEAST
 from modtok_cli.modular import manifest as manifests
 from modtok_cli.modular.manifest import MEMBERSHIP, REBUILD, TOKENIZER
 from modtok_cli.modular.parse import misfit, parse_document, parse_plain

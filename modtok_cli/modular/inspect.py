@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.learn.least import LEAST, likelihood_of_scores
+from modtok_cli.learn.fewest_tokens import LEAST, likelihood_of_scores
 from modtok_cli.modular.piece_vocabulary import PieceVocabulary
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer

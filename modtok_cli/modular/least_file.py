@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.memory import no_collection
-from modtok_cli.learn.least import EACH, SHORT_EACH, likelihood_of_scores
+from modtok_cli.learn.fewest_tokens import EACH, SHORT_EACH, likelihood_of_scores
 from modtok_cli.modular.sentencepiece_file import (
     BYTE,
     CONTROL,

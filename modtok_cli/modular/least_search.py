@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.learn.least import EACH
+from modtok_cli.learn.fewest_tokens import EACH
 from modtok_cli.modular.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.memory import no_collection
-from modtok_cli.learn.least import LEAST
+from modtok_cli.learn.fewest_tokens import LEAST
 from modtok_cli.modular.serialize import PROVENANCE
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.pretokens import PATTERNS, UNIGRAM

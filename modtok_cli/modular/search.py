@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.learn.least import LEAST
+from modtok_cli.learn.fewest_tokens import LEAST
 from modtok_cli.modular.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.signature import digest
-from modtok_cli.learn.least import LEAST, file_scores, likelihoods
+from modtok_cli.learn.fewest_tokens import LEAST, file_scores, likelihoods
 from modtok_cli.learn.merges import LearnedMerges
 from modtok_cli.modular.search import open_search
 from modtok_cli.modular.subtokenizer import Subtokenizer, score_bytes

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.learn.least import LEAST
+from modtok_cli.learn.fewest_tokens import LEAST
 from modtok_cli.modular.vocabulary import BYTE_ORDER, Vocabulary, gather
 from modtok_cli.text.pretokens import PATTERNS, UNIGRAM
 

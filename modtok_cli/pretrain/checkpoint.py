@@ -28,10 +28,10 @@ from safetensors.torch import save_file
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.progress import Progress
-from modtok_cli.pretrain import megatron
-from modtok_cli.pretrain.model import Model
-from modtok_cli.pretrain.ranks import Ranks, gather_json, raise_together
-from modtok_cli.pretrain.tablefile import load_tables, table_tensors
+from modtok_cli.pretrain.distributed.ranks import Ranks, gather_json, raise_together
+from modtok_cli.pretrain.model import megatron
+from modtok_cli.pretrain.model.model import Model
+from modtok_cli.pretrain.table_file import load_tables, table_tensors
 
 KEEP = 2
 _STATE = "state.json"

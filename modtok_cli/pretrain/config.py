@@ -11,8 +11,8 @@ from typing import Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.records import from_json
+from modtok_cli.pretrain.data.sampling import Regime, parse_mix
 from modtok_cli.pretrain.presets import PRESETS, Preset, preset
-from modtok_cli.pretrain.sampling import Regime, parse_mix
 
 DTYPES = ("bfloat16", "float32")
 """Numbers that a run computes with."""

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.pretrain.data.text_store import TextStore
 from modtok_cli.pretrain.metrics import LanguageSums
-from modtok_cli.pretrain.model import Micro, Model
-from modtok_cli.pretrain.textstore import TextStore
+from modtok_cli.pretrain.model.model import MicroBatch, Model
 
 # Text measured a language and evaluation: enough for two digits, seconds of work.
 BYTES = 1 << 16
@@ -78,7 +78,7 @@ def add_texts(
     size = sum(map(len, texts))
     for start in range(0, len(inputs), rows):
         part = slice(start, start + rows)
-        micro = Micro.of(
+        micro = MicroBatch.of(
             subtokenizer.global_ids[inputs[part]],
             targets[part],
             subtokenizer.global_ids,

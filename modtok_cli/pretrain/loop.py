@@ -19,15 +19,15 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.pretrain import checkpoint
 from modtok_cli.pretrain.config import Settings
-from modtok_cli.pretrain.feed import Feed
+from modtok_cli.pretrain.data.slot_packer import Batch
+from modtok_cli.pretrain.data.stream import BatchStream, StreamPlan
+from modtok_cli.pretrain.distributed.ranks import gather_json, raise_together
 from modtok_cli.pretrain.heldout import BYTES, held_out_bits
-from modtok_cli.pretrain.hosttables import Offload
-from modtok_cli.pretrain.lanes import Batch
 from modtok_cli.pretrain.metrics import LanguageSums, mean_bits, peak_flops, step_flops, timing
-from modtok_cli.pretrain.model import Model
+from modtok_cli.pretrain.model.model import Model
 from modtok_cli.pretrain.prepare import Run, prepare
-from modtok_cli.pretrain.ranks import gather_json, raise_together
-from modtok_cli.pretrain.stream import BatchStream, StreamPlan
+from modtok_cli.pretrain.rows.host_tables import Offload
+from modtok_cli.pretrain.rows.prefetcher import Prefetcher
 from modtok_cli.pretrain.tensorboard import TensorBoard
 
 # Text measured a language before a checkpoint between evaluations: a sequence or two.
@@ -107,7 +107,7 @@ def restore(run: Run, model: Model) -> tuple[int, dict[int, dict[str, tuple[int,
 
 def open_stream(
     run: Run, step: int, places: dict[int, dict[str, tuple[int, int]]], workers: int
-) -> Feed:
+) -> Prefetcher:
     """The batches of this rank's slots from `step` on."""
     config, ranks = run.config, run.ranks
     plan = StreamPlan(
@@ -125,10 +125,10 @@ def open_stream(
     stream = BatchStream(
         plan, mine, first_step=step, last_step=config.steps, state=places, workers=workers
     )
-    return Feed(stream, run.subsets, run.device)
+    return Prefetcher(stream, run.subsets, run.device)
 
 
-def train_step(run: Run, model: Model, feed: Feed, step: int) -> dict[str, Any]:
+def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> dict[str, Any]:
     """One step: batches, forward, backward, update; the line for the metrics.
 
     Raises:
@@ -229,7 +229,7 @@ def evaluate(run: Run, model: Model, step: int, *, most: int = BYTES) -> dict[st
     return {"step": step, "held_out": found, "bits_per_byte": mean}
 
 
-def save_checkpoint(run: Run, model: Model, stream: Feed, step: int) -> None:
+def save_checkpoint(run: Run, model: Model, stream: Prefetcher, step: int) -> None:
     """Weights, moments and the places of all lanes; every rank calls it.
 
     Raises:
@@ -344,6 +344,6 @@ def _held_out_note(line: dict[str, Any]) -> str:
 def finish() -> None:
     """Leave the other ranks, at the end of a process."""
     with suppress(Exception):
-        from modtok_cli.pretrain.ranks import stop_ranks
+        from modtok_cli.pretrain.distributed.ranks import stop_ranks
 
         stop_ranks()

@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 
-from modtok_cli.pretrain.lanes import Batch
-from modtok_cli.pretrain.optimizer import same_on_all
+from modtok_cli.pretrain.data.slot_packer import Batch
+from modtok_cli.pretrain.distributed.ranks import Ranks
+from modtok_cli.pretrain.model.optimizer import same_on_all
 from modtok_cli.pretrain.presets import Shape
-from modtok_cli.pretrain.ranks import Ranks
 
 # Dense bfloat16 FLOP/s by the makers' data sheets.
 PEAKS = {"H200": 989e12, "H100": 989e12, "H800": 989e12, "A100": 312e12, "B200": 2250e12}

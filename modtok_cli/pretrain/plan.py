@@ -9,9 +9,9 @@ from typing import Any
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.pretrain.config import Config, Settings, check_ranks, resolve
-from modtok_cli.pretrain.hostneed import HostNeed, host_need
-from modtok_cli.pretrain.sampling import Mixture, draw
-from modtok_cli.pretrain.subsets import Subsets
+from modtok_cli.pretrain.data.sampling import Mixture, draw
+from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.pretrain.rows.host_need import HostNeed, host_need
 from modtok_cli.text.readers import is_text
 from modtok_cli.text.workspace import language_files
 
@@ -87,7 +87,7 @@ def plan(settings: Settings, *, ranks: int, device: str | None = None) -> Plan:
     gpu = device is not None or ranks > 1 or _has_gpu()
     config = resolve(settings, gpu=gpu)
     check_ranks(config, ranks, settings.tp)
-    subsets = Subsets.load(settings.tokenizer)
+    subsets = SubtokenizerCache.load(settings.tokenizer)
     mixture = _mixture(settings, config, subsets)
     config.regime.check(mixture.languages)
     active, union = row_counts(config, mixture, subsets, ranks // settings.tp)
@@ -154,7 +154,7 @@ def node_need(
 
 
 def _on_host(
-    config: Config, subsets: Subsets, union: float, shards: int, ranks: int
+    config: Config, subsets: SubtokenizerCache, union: float, shards: int, ranks: int
 ) -> dict[str, int]:
     """Bytes of a node by part, all ranks being on it; the tables also of more languages.
 
@@ -187,7 +187,7 @@ def _cpu(config: Config) -> tuple[str, float]:
     return "CPU", peak
 
 
-def _mixture(settings: Settings, config: Config, subsets: Subsets) -> Mixture:
+def _mixture(settings: Settings, config: Config, subsets: SubtokenizerCache) -> Mixture:
     """The mixture by the sizes of the files: the text itself is not read for a plan."""
     files: dict[str, list[Path]] = language_files(settings.data, config.langs)
     sizes = {
@@ -203,7 +203,7 @@ def _mixture(settings: Settings, config: Config, subsets: Subsets) -> Mixture:
 
 
 def row_counts(
-    config: Config, mixture: Mixture, subsets: Subsets, replicas: int
+    config: Config, mixture: Mixture, subsets: SubtokenizerCache, replicas: int
 ) -> tuple[float, float]:
     """Mean |V_S| of a microbatch, and of the union over a step: (rows, rows)."""
     sizes: list[int] = []
@@ -221,7 +221,7 @@ def row_counts(
     return _mean(sizes), _mean(unions)
 
 
-def _size(subsets: Subsets, languages: tuple[str, ...] | None) -> int:
+def _size(subsets: SubtokenizerCache, languages: tuple[str, ...] | None) -> int:
     return subsets.size if languages is None else subsets.tokenizer.subset(languages).size
 
 

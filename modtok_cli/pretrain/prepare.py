@@ -15,14 +15,20 @@ from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.pretrain import checkpoint
 from modtok_cli.pretrain.config import Config, Settings, check_ranks, resolve, resumed, run_name
-from modtok_cli.pretrain.hostneed import check_host
+from modtok_cli.pretrain.data.sampling import Mixture
+from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.pretrain.data.text_store import TextStore, text_store
+from modtok_cli.pretrain.distributed.ranks import (
+    Ranks,
+    gather_json,
+    raise_together,
+    start_ranks,
+    versions,
+)
 from modtok_cli.pretrain.plan import node_need, row_counts
-from modtok_cli.pretrain.ranks import Ranks, gather_json, raise_together, start_ranks, versions
+from modtok_cli.pretrain.rows.host_need import check_host
 from modtok_cli.pretrain.rundir import CONFIG, LATEST, RunDirectory, point_latest
-from modtok_cli.pretrain.sampling import Mixture
-from modtok_cli.pretrain.subsets import Subsets
 from modtok_cli.pretrain.tensorboard import TensorBoard, require_tensorboard
-from modtok_cli.pretrain.textstore import TextStore, text_store
 from modtok_cli.text.workspace import language_files
 
 TEXTS = ".text"
@@ -35,7 +41,7 @@ class Run:
     config: Config
     directory: RunDirectory
     ranks: Ranks
-    subsets: Subsets
+    subsets: SubtokenizerCache
     stores: dict[str, TextStore]
     mixture: Mixture
     progress: Progress
@@ -72,7 +78,7 @@ def prepare(settings: Settings, *, resume: bool, force: bool, progress: Progress
     _check_place(directory.path)
     if resume and ranks.device.type == "cpu":  # sums on a CPU depend on the number of threads
         torch.set_num_threads(directory.read_config()["ranks"]["threads"])
-    subsets = Subsets.load(settings.tokenizer)
+    subsets = SubtokenizerCache.load(settings.tokenizer)
     files = language_files(settings.data, config.langs)
     strangers = sorted(set(files) - set(subsets.tokenizer.languages))
     if strangers:
@@ -119,7 +125,11 @@ def _stores(
 
 
 def _check_host(
-    config: Config, mixture: Mixture, subsets: Subsets, ranks: Ranks, directory: Path | None
+    config: Config,
+    mixture: Mixture,
+    subsets: SubtokenizerCache,
+    ranks: Ranks,
+    directory: Path | None,
 ) -> None:
     """Before anything is taken: has every node the memory that its ranks will need?"""
     union = row_counts(config, mixture, subsets, ranks.replicas)[1]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.pretrain.model import Active, Model
+from modtok_cli.pretrain.model.model import GatheredRows, Model
 
 
 @torch.no_grad()
@@ -28,8 +28,8 @@ def continue_texts(
     are not drawn. One rank only; every token costs a pass over all before it.
     """
     ids = torch.from_numpy(subtokenizer.global_ids.astype(np.int64)).to(model.ranks.device)
-    output = Active(ids, model.output.gather(ids, model.dtype))
-    rows = output if model.tied else Active(ids, model.input.gather(ids, model.dtype))
+    output = GatheredRows(ids, model.output.gather(ids, model.dtype))
+    rows = output if model.tied else GatheredRows(ids, model.input.gather(ids, model.dtype))
     generator = torch.Generator().manual_seed(seed)
     text = torch.from_numpy(np.stack(prompts).astype(np.int64)).to(model.ranks.device)
     start = text.shape[1]

@@ -21,13 +21,13 @@ from modtok_cli.measure.references import Reference, find_references
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.pretrain import checkpoint, loop
 from modtok_cli.pretrain.config import Config, Settings, resolve
+from modtok_cli.pretrain.data.sampling import Regime
 from modtok_cli.pretrain.heldout import add_texts, held_out_texts
 from modtok_cli.pretrain.metrics import LanguageSums
-from modtok_cli.pretrain.model import Model
+from modtok_cli.pretrain.model.model import Model
 from modtok_cli.pretrain.prepare import Run, prepare
 from modtok_cli.pretrain.rundir import CONFIG, RunDirectory
 from modtok_cli.pretrain.sample_text import continue_texts
-from modtok_cli.pretrain.sampling import Regime
 from modtok_cli.text.workspace import language_files
 
 REGIMES = ("joint", "none", "full", "sub:1", "sub:2")

@@ -31,7 +31,7 @@ def rest(called: StandIn) -> dict[str, object]:
 
 
 def test_bpe_seq(here, stand_in) -> None:
-    where = ("modtok_cli.build.bpe_seq", "bpe_seq")
+    where = ("modtok_cli.construct.bpe_seq", "bpe_seq")
     called = stand_in(*where, FakeReport())
     status, out, err = here("bpe-seq")
     assert (status, err) == (0, "")
@@ -86,7 +86,7 @@ def test_bpe_seq(here, stand_in) -> None:
 
 def test_settings_of_a_workspace_are_for_what_is_made_new(here, stand_in, monkeypatch) -> None:
     """With `k = 16000` in modtok.toml a language can still be added to any tokenizer."""
-    called = stand_in("modtok_cli.build.bpe_seq", "bpe_seq", FakeReport())
+    called = stand_in("modtok_cli.construct.bpe_seq", "bpe_seq", FakeReport())
     Path("modtok.toml").write_text(
         '[default]\nk = 16000\n[bpe-seq]\nspecial = ["<s>"]\nlangs = ["en"]\n'
     )
@@ -108,7 +108,7 @@ def test_bpe_seq_has_one_or_two_passes(here, passes: str) -> None:
 
 
 def test_bpe(here, stand_in) -> None:
-    where = ("modtok_cli.build.bpe", "bpe")
+    where = ("modtok_cli.construct.bpe", "bpe")
     called = stand_in(*where, FakeReport())
     assert here("bpe", "--langs", "fr")[0] == 0
     assert called.args == (["fr"],)
@@ -174,7 +174,7 @@ def test_progress_reaches_the_room(here, stand_in) -> None:
 
 
 def test_quiet_and_verbose_before_and_after_the_command(here, stand_in) -> None:
-    stand_in("modtok_cli.build.bpe_seq", "bpe_seq", FakeReport())
+    stand_in("modtok_cli.construct.bpe_seq", "bpe_seq", FakeReport())
     assert "MiB" in here("-v", "bpe-seq")[2]
     assert "MiB" in here("bpe-seq", "--verbose")[2]
     assert here("-q", "bpe-seq", "-v")[2] == ""
@@ -182,7 +182,7 @@ def test_quiet_and_verbose_before_and_after_the_command(here, stand_in) -> None:
 
 
 def test_long_and_short_names(here, stand_in) -> None:
-    learn = stand_in("modtok_cli.build.bpe_seq", "bpe_seq", FakeReport())
+    learn = stand_in("modtok_cli.construct.bpe_seq", "bpe_seq", FakeReport())
     here("bpe-seq", "--budget", "300", "--output", "there")
     assert (learn.kwargs["k"], learn.kwargs["output"]) == (300, Path("there"))
     measure = stand_in("modtok_cli.measure.nsl", "nsl", [])

@@ -107,10 +107,10 @@ def must(*words: str) -> None:
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What every example may find: text in all forms, tokenizers of all kinds."""
-    from modtok_cli.build.bpe import bpe
-    from modtok_cli.build.bpe_seq import bpe_seq
-    from modtok_cli.build.unigram import unigram
-    from modtok_cli.build.unigram_merge import unigram_merge
+    from modtok_cli.construct.bpe import bpe
+    from modtok_cli.construct.bpe_seq import bpe_seq
+    from modtok_cli.construct.unigram import unigram
+    from modtok_cli.construct.unigram_merge import unigram_merge
 
     place = tmp_path_factory.mktemp("base")
     (place / "modtok.toml").write_text(SETTINGS)

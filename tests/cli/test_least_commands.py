@@ -16,7 +16,7 @@ SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
 
 
 def test_bpe_merge(here: Any, stand_in: Any) -> None:
-    where = ("modtok_cli.build.bpe_merge", "bpe_merge")
+    where = ("modtok_cli.construct.bpe_merge", "bpe_merge")
     called = stand_in(*where, FakeReport())
     assert here("bpe-merge")[0] == 0
     plain = {

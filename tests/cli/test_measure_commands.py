@@ -120,7 +120,7 @@ def test_bpe_concat(at, learned: Path) -> None:
 
 
 def test_bpe_parity(at, learned: Path) -> None:
-    from modtok_cli.build.bpe_parity import parity_trainer
+    from modtok_cli.construct.bpe_parity import parity_trainer
 
     line = "bpe-parity parallel --langs en,fr -k 700 -o parity.json"
     status, out, err = at(*line.split())

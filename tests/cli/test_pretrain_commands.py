@@ -104,7 +104,7 @@ def test_every_option(here: Any, loop: StandIn) -> None:
 def test_gpus_start_that_many_ranks(
     here: Any, loop: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from modtok_cli.pretrain import launch
+    from modtok_cli.pretrain.distributed import launch
 
     started = StandIn(0)
     monkeypatch.setattr(launch, "launch", started)

@@ -121,7 +121,7 @@ def test_not_utf8_and_not_a_file(tmp_path: Path) -> None:
 
 
 def test_precedence(workspace: Path, here, stand_in, monkeypatch: pytest.MonkeyPatch) -> None:
-    learn = stand_in("modtok_cli.build.bpe_seq", "bpe_seq", FakeReport())
+    learn = stand_in("modtok_cli.construct.bpe_seq", "bpe_seq", FakeReport())
 
     def budget(*args: str) -> int:
         assert here("bpe-seq", *args)[0] == 0
@@ -138,7 +138,7 @@ def test_precedence(workspace: Path, here, stand_in, monkeypatch: pytest.MonkeyP
 
 
 def test_a_switch_of_the_file_can_be_undone(workspace: Path, here, stand_in, monkeypatch) -> None:
-    learn = stand_in("modtok_cli.build.bpe_seq", "bpe_seq", FakeReport())
+    learn = stand_in("modtok_cli.construct.bpe_seq", "bpe_seq", FakeReport())
     write(workspace, "[bpe-seq]\nno-references = true\nforce = true\n")
     here("bpe-seq")
     assert (learn.kwargs["references"], learn.kwargs["force"]) == (False, True)
@@ -167,7 +167,7 @@ def test_broken_settings_stop_commands_but_not_their_help(workspace: Path, here)
 
 
 def test_verbose_names_settings_and_origin(workspace: Path, here, stand_in) -> None:
-    stand_in("modtok_cli.build.bpe_seq", "bpe_seq", FakeReport())
+    stand_in("modtok_cli.construct.bpe_seq", "bpe_seq", FakeReport())
     write(workspace, "[bpe-seq]\nk = 1000\n")
     _, _, err = here("bpe-seq", "-v", "--langs", "en")
     assert "setting k = 1000 (modtok.toml)\n" in err

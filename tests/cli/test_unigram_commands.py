@@ -16,7 +16,7 @@ SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
 
 
 def test_unigram(here: Any, stand_in: Any) -> None:
-    where = ("modtok_cli.build.unigram", "unigram")
+    where = ("modtok_cli.construct.unigram", "unigram")
     called = stand_in(*where, FakeReport())
     line = "--langs fi,en -k 900 --joint --special <s> --data text -o out --errors skip"
     assert here("unigram", *line.split(), "--threads", "3", "--force", "--json")[0] == 0
@@ -35,7 +35,7 @@ def test_unigram(here: Any, stand_in: Any) -> None:
 
 
 def test_unigram_merge(here: Any, stand_in: Any) -> None:
-    where = ("modtok_cli.build.unigram_merge", "unigram_merge")
+    where = ("modtok_cli.construct.unigram_merge", "unigram_merge")
     called = stand_in(*where, FakeReport())
     assert here("unigram-merge")[0] == 0
     assert rest(called) == {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support import SAMPLE
 
-from modtok_cli.build.bpe_seq import bpe_seq
+from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.pretrain.config import Settings
 from modtok_cli.pretrain.presets import PRESETS, Preset, Shape
 

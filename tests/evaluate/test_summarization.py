@@ -11,7 +11,7 @@ import pytest
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.evaluate.documents import Documents, Summarized, read_documents
-from modtok_cli.evaluate.generation import Judges, Models, encode, room
+from modtok_cli.evaluate.generation import LanguageIdentifier, Models, encode, room
 from modtok_cli.evaluate.modes import Infer
 from modtok_cli.evaluate.results import mean_interval
 from modtok_cli.evaluate.rouge import scores
@@ -83,7 +83,7 @@ def test_batch_and_order_change_nothing(run: Path) -> None:
     told = [
         summarize(
             models.of(infer), "fr", rows[:1], asked, infer,
-            Settings(shots=1, most=10, batch=batch), Judges({}),
+            Settings(shots=1, most=10, batch=batch), LanguageIdentifier({}),
         ).examples
         for batch, asked in ((1, rows), (4, rows), (7, rows[::-1]))
     ]  # fmt: skip

@@ -124,7 +124,7 @@ def test_neither_batch_nor_order_changes_a_text(models: Models, parallel: Parall
     told = [
         translation.translate(
             model, ("en", "fr"), shots, sentences, infer,
-            Settings(shots=2, most=12, batch=batch), generation.Judges({}),
+            Settings(shots=2, most=12, batch=batch), generation.LanguageIdentifier({}),
         ).examples
         for batch, sentences in ((1, tests[:7]), (3, tests[:7]), (7, tests[6::-1]))
     ]  # fmt: skip
@@ -210,7 +210,7 @@ def test_shots_that_do_not_fit_are_left_out_farthest_first(models: Models) -> No
 
 
 def test_share_in_the_target_language(run: Path) -> None:
-    judges = generation.Judges.of(open_source(run))
+    judges = generation.LanguageIdentifier.of(open_source(run))
     texts = ["Le chat dort dans la cuisine.", "The cat sleeps in the kitchen.", "", ".", "3 - 4"]
     told = {name: judges.written_in(name, texts) for name in ("fr", "en", "el", "fi")}
     assert told["fr"] == [1.0, 0.0, 0.0, 0.0, 0.0]

@@ -18,9 +18,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT
-from modtok_cli.build.bpe_merge import bpe_merge
-from modtok_cli.build.bpe_seq import bpe_seq
-from modtok_cli.build.unigram_merge import unigram_merge
+from modtok_cli.construct.bpe_merge import bpe_merge
+from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.construct.unigram_merge import unigram_merge
 from modtok_cli.inference.decode import generate
 from modtok_cli.inference.export import export
 from modtok_cli.inference.gguf_tokenizer import (
@@ -34,9 +34,9 @@ from modtok_cli.inference.sampling import Options
 from modtok_cli.inference.slice import slice_model
 from modtok_cli.inference.sources import RunSource
 from modtok_cli.pretrain import checkpoint
+from modtok_cli.pretrain.distributed.ranks import start_ranks
 from modtok_cli.pretrain.loop import pretrain
-from modtok_cli.pretrain.model import Micro, Model
-from modtok_cli.pretrain.ranks import start_ranks
+from modtok_cli.pretrain.model.model import MicroBatch, Model
 
 from .conftest import TOY, run_settings
 from .test_generate import masked
@@ -92,7 +92,7 @@ def test_transformers_has_the_engines_logits(made: Made) -> None:
     assert found is not None
     checkpoint.load(*found, engine)
     ids, own = np.array(rows, dtype=np.int32), ours.tokenizer_in.global_ids
-    micro = Micro.of(own[ids[:-1]][None], ids[1:][None], own, torch.device("cpu"))
+    micro = MicroBatch.of(own[ids[:-1]][None], ids[1:][None], own, torch.device("cpu"))
     nll = torch.nn.functional.cross_entropy(
         logits[0, :-1], torch.tensor(rows[1:]), reduction="none"
     )

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.build.bpe_seq import bpe_seq
+from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.inference.footprint import footprint
 from modtok_cli.inference.generate import Generator, answer_all, read_prompts
 from modtok_cli.inference.latency import latency

@@ -10,8 +10,8 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.inference import model as models
 from modtok_cli.inference.model import SlicedModel, load
 from modtok_cli.pretrain import checkpoint
-from modtok_cli.pretrain.model import Micro, Model
-from modtok_cli.pretrain.ranks import start_ranks
+from modtok_cli.pretrain.distributed.ranks import start_ranks
+from modtok_cli.pretrain.model.model import MicroBatch, Model
 
 from .conftest import TOY
 
@@ -43,7 +43,7 @@ def test_nll_is_that_of_the_training_engine(name: str, request: pytest.FixtureRe
     checkpoint.load(*found, engine)
     ids = np.array(rows_of(model), dtype=np.int32)
     own = model.tokenizer_in.global_ids
-    micro = Micro.of(own[ids[:-1]][None], ids[1:][None], own, torch.device("cpu"))
+    micro = MicroBatch.of(own[ids[:-1]][None], ids[1:][None], own, torch.device("cpu"))
     expected = engine.measure(micro)
     logits = model.logits(torch.tensor(ids[:-1].astype(np.int64))[None])[0]
     nll = torch.nn.functional.cross_entropy(

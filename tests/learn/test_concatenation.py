@@ -76,7 +76,7 @@ def test_the_papers_point_a_token_that_cannot_be_formed(tmp_path: Path) -> None:
     """With ab first, "abc" is [ab, c] though abc is in the vocabulary; the other way it is one."""
     from handmade import write_plain
 
-    from modtok_cli.build.bpe_concat import bpe_concat
+    from modtok_cli.construct.bpe_concat import bpe_concat
     from modtok_cli.modular.open import open_bytes
 
     first = write_plain(tmp_path / "1.json", [(b"a", b"b")])
@@ -91,7 +91,7 @@ def test_the_papers_point_a_token_that_cannot_be_formed(tmp_path: Path) -> None:
 def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
     from handmade import write_plain, write_ranks
 
-    from modtok_cli.build.bpe_concat import bpe_concat
+    from modtok_cli.construct.bpe_concat import bpe_concat
 
     with pytest.raises(UsageError, match="nothing to concatenate"):
         concatenate([])

@@ -12,7 +12,7 @@ from slow_least import least, losses
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.learn.bpe import learn_bpe
-from modtok_cli.learn.least import (
+from modtok_cli.learn.fewest_tokens import (
     EACH,
     LEVELS,
     LONGEST_WORD,

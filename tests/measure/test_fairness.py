@@ -15,7 +15,7 @@ from support import SAMPLE
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
-from modtok_cli.build.bpe_seq import bpe_seq
+from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.measure.fairness import fairness
 from modtok_cli.measure.inequality import gini, spread
 from modtok_cli.measure.nsl import nsl

@@ -12,8 +12,8 @@ from tokenizers import Tokenizer
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
-from modtok_cli.build.bpe_seq import bpe_seq
 from modtok_cli.cli.options import subset_spec
+from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.measure.fairness import fairness
 from modtok_cli.measure.identify import identify
 from modtok_cli.measure.nsl import nsl, word_total

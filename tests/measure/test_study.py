@@ -16,7 +16,7 @@ from support import SAMPLE
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Silent
-from modtok_cli.build.bpe_concat import bpe_concat
+from modtok_cli.construct.bpe_concat import bpe_concat
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.measure.study import budget, combos, cost, orders, scaling
 from modtok_cli.measure.study.bench import load_counts

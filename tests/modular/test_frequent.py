@@ -156,7 +156,7 @@ def test_a_tokenizer_json_from_elsewhere(tmp_path: Path) -> None:
 
 
 def test_what_works_by_merges_cannot_lose_tokens(tmp_path: Path, text: Path) -> None:
-    from modtok_cli.build.bpe import bpe
+    from modtok_cli.construct.bpe import bpe
 
     bpe(["sw"], data=SAMPLE / "data", output=tmp_path / "bpe", k=300)
     with pytest.raises(ModtokError, match="it works by merges"):

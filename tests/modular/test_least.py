@@ -20,7 +20,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.learn.least import EACH, likelihoods
+from modtok_cli.learn.fewest_tokens import EACH, likelihoods
 from modtok_cli.learn.prune import LeastTokens
 from modtok_cli.learn.unite import part, unite, without
 from modtok_cli.modular import manifest as manifests

@@ -11,8 +11,8 @@ from support import SHARED, needs_shared
 from tokenizers import Regex, Tokenizer
 from tokenizers.pre_tokenizers import Split
 
-from modtok_cli.build.bpe_merge import bpe_merge
-from modtok_cli.learn.least import EACH
+from modtok_cli.construct.bpe_merge import bpe_merge
+from modtok_cli.learn.fewest_tokens import EACH
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.pretokens import PATTERNS

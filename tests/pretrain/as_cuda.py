@@ -14,11 +14,11 @@ import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
-from modtok_cli.pretrain import megatron, model
-from modtok_cli.pretrain.megatron_adamw import MegatronAdamW
-from modtok_cli.pretrain.optimizer import TorchAdamW
-from modtok_cli.pretrain.ranks import Ranks, pick_device
-from modtok_cli.pretrain.rows import AdamW
+from modtok_cli.pretrain.distributed.ranks import Ranks, pick_device
+from modtok_cli.pretrain.model import megatron, model
+from modtok_cli.pretrain.model.megatron_adamw import MegatronAdamW
+from modtok_cli.pretrain.model.optimizer import TorchAdamW
+from modtok_cli.pretrain.rows.table import AdamW
 
 CPU = torch.device("cpu")
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from modtok_cli.build.bpe_merge import bpe_merge
-from modtok_cli.build.bpe_seq import bpe_seq
-from modtok_cli.build.unigram_merge import unigram_merge
-from modtok_cli.pretrain.subsets import Subsets
-from modtok_cli.pretrain.textstore import TextStore, text_store
+from modtok_cli.construct.bpe_merge import bpe_merge
+from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.construct.unigram_merge import unigram_merge
+from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.pretrain.data.text_store import TextStore, text_store
 from modtok_cli.text.workspace import language_files
 
 warnings.filterwarnings("ignore", message=".*Transformer Engine and Apex.*")
@@ -39,21 +39,21 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def subsets(tokenizer: Path) -> Subsets:
-    return Subsets.load(tokenizer)
+def subsets(tokenizer: Path) -> SubtokenizerCache:
+    return SubtokenizerCache.load(tokenizer)
 
 
 @pytest.fixture(scope="session", params=["bpe-seq", "unigram", "least"])
 def every_subsets(
     request: pytest.FixtureRequest, tokenizer: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Subsets:
-    """Subsets of each of the three constructions."""
+) -> SubtokenizerCache:
+    """SubtokenizerCache of each of the three constructions."""
     if request.param == "bpe-seq":
-        return Subsets.load(tokenizer)
+        return SubtokenizerCache.load(tokenizer)
     path = tmp_path_factory.mktemp("pretrain") / request.param
     build = unigram_merge if request.param == "unigram" else bpe_merge
     build(LANGUAGES, data=SAMPLE, output=path, k=600, references=False)
-    return Subsets.load(path)
+    return SubtokenizerCache.load(path)
 
 
 @pytest.fixture(scope="session")

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 
-from modtok_cli.pretrain import megatron
-from modtok_cli.pretrain.model import CLIP, Micro
-from modtok_cli.pretrain.optimizer import TorchAdamW
+from modtok_cli.pretrain.model import megatron
+from modtok_cli.pretrain.model.model import CLIP, MicroBatch
+from modtok_cli.pretrain.model.optimizer import TorchAdamW
 from modtok_cli.pretrain.presets import Shape
-from modtok_cli.pretrain.rows import AdamW, RowTable
+from modtok_cli.pretrain.rows.table import AdamW, RowTable
 
 
 class MaskedModel:
@@ -52,7 +52,7 @@ class MaskedModel:
         table.initialize(seed)
         return torch.nn.Parameter(table.weight)
 
-    def loss(self, micro: Micro) -> torch.Tensor:
+    def loss(self, micro: MicroBatch) -> torch.Tensor:
         x = F.embedding(micro.inputs.t(), self.input.to(self.dtype))
         hidden = self.backbone(x).transpose(0, 1).reshape(-1, self.shape.width)
         mask = torch.full((self.size,), -torch.inf, device=hidden.device)
@@ -61,7 +61,7 @@ class MaskedModel:
         nll = F.cross_entropy(logits, micro.targets, reduction="none")
         return (nll * micro.weights).sum()
 
-    def step(self, micros: Sequence[Micro], rate: float) -> torch.Tensor:
+    def step(self, micros: Sequence[MicroBatch], rate: float) -> torch.Tensor:
         self.backbone.clear_gradients()
         self.adamw.zero_grad()
         total = torch.zeros(())

@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.pretrain import launch as launching
 from modtok_cli.pretrain.config import Settings, check_ranks, resolve, run_name
+from modtok_cli.pretrain.distributed import launch as launching
+from modtok_cli.pretrain.distributed.ranks import start_ranks
 from modtok_cli.pretrain.metrics import LanguageSums, step_flops, timing
 from modtok_cli.pretrain.presets import PRESETS, preset
-from modtok_cli.pretrain.ranks import start_ranks
 from modtok_cli.pretrain.rundir import RunDirectory, read_metrics
 from modtok_cli.pretrain.tensorboard import flatten
 
@@ -56,7 +56,7 @@ def test_a_rank_that_is_killed_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 
 LAUNCHER = """
 import os, signal, subprocess, sys
-from modtok_cli.pretrain import launch
+from modtok_cli.pretrain.distributed import launch
 real = subprocess.Popen
 def popen(command, **options):
     held = [int(sys.argv[1])]  # open as long as the rank is there
@@ -94,7 +94,7 @@ def test_presets_have_the_parameters_they_are_named_after(name: str, millions: i
 
 
 def test_a_shape_counts_what_the_backbone_has() -> None:
-    from modtok_cli.pretrain.megatron import build_backbone
+    from modtok_cli.pretrain.model.megatron import build_backbone
 
     shape = PRESETS["tiny"].shape
     start_ranks()

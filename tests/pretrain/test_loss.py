@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from modtok_cli.pretrain.loss import sliced_cross_entropy
+from modtok_cli.pretrain.model.loss import sliced_cross_entropy
 
 
 class Largest(TorchDispatchMode):

@@ -6,7 +6,7 @@ import types
 import pytest
 import torch
 
-from modtok_cli.pretrain import megatron
+from modtok_cli.pretrain.model import megatron
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 

@@ -9,14 +9,15 @@ import pytest
 import torch
 
 from modtok_cli.base.progress import SILENT
-from modtok_cli.pretrain import checkpoint, megatron_adamw
+from modtok_cli.pretrain import checkpoint
+from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.pretrain.distributed.ranks import start_ranks
 from modtok_cli.pretrain.loop import pretrain
-from modtok_cli.pretrain.model import Model
-from modtok_cli.pretrain.optimizer import TorchAdamW, backbone_optimizer
+from modtok_cli.pretrain.model import megatron_adamw
+from modtok_cli.pretrain.model.model import Model
+from modtok_cli.pretrain.model.optimizer import TorchAdamW, backbone_optimizer
 from modtok_cli.pretrain.presets import Shape
-from modtok_cli.pretrain.ranks import start_ranks
-from modtok_cli.pretrain.rows import AdamW
-from modtok_cli.pretrain.subsets import Subsets
+from modtok_cli.pretrain.rows.table import AdamW
 
 from .as_cuda import megatron_optimizer, torch_optimizer
 from .test_model import SHAPE, micros
@@ -64,7 +65,7 @@ def same(one: Model, other: Model) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("distributed", [False, True])
 def test_it_trains_as_torch_does(
-    subsets: Subsets, stores, dtype: torch.dtype, distributed: bool
+    subsets: SubtokenizerCache, stores, dtype: torch.dtype, distributed: bool
 ) -> None:
     batches = micros(subsets, stores, STEPS)
     expected, norms, plain = trained(batches, subsets.size, dtype, megatron=False)
@@ -78,7 +79,7 @@ def test_it_trains_as_torch_does(
     same(plain, model)
 
 
-def test_norms_are_not_decayed(subsets: Subsets, stores) -> None:
+def test_norms_are_not_decayed(subsets: SubtokenizerCache, stores) -> None:
     with megatron_optimizer():
         model = Model(SHAPE, subsets.size, start_ranks(), adamw=AdamW(weight_decay=1e3))
         before = {name: p.detach().clone() for name, p in model.backbone.parameters.items()}
@@ -91,7 +92,7 @@ def test_norms_are_not_decayed(subsets: Subsets, stores) -> None:
 @pytest.mark.parametrize("before", ["torch", "megatron", "distributed"])
 @pytest.mark.parametrize("after", ["torch", "megatron", "distributed"])
 def test_one_goes_on_from_the_others_checkpoint(
-    subsets: Subsets, stores, tmp_path: Path, before: str, after: str
+    subsets: SubtokenizerCache, stores, tmp_path: Path, before: str, after: str
 ) -> None:
     batches = micros(subsets, stores, 8)
     _, _, unbroken = trained(batches, subsets.size, torch.bfloat16, megatron=before != "torch")
@@ -124,7 +125,7 @@ def test_one_goes_on_from_the_others_checkpoint(
     same(unbroken, resumed)
 
 
-def test_a_step_that_is_not_finite_changes_nothing(subsets: Subsets, stores) -> None:
+def test_a_step_that_is_not_finite_changes_nothing(subsets: SubtokenizerCache, stores) -> None:
     batch = micros(subsets, stores, 1)[0]
     with megatron_optimizer():
         model = Model(SHAPE, subsets.size, start_ranks())

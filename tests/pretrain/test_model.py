@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from modtok_cli.pretrain.lanes import Batch
-from modtok_cli.pretrain.model import Micro, Model
+from modtok_cli.pretrain.data.slot_packer import Batch
+from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.pretrain.distributed.ranks import pick_device, start_ranks
+from modtok_cli.pretrain.model.model import MicroBatch, Model
 from modtok_cli.pretrain.presets import Shape
-from modtok_cli.pretrain.ranks import pick_device, start_ranks
-from modtok_cli.pretrain.subsets import Subsets
 
 from .masked import MaskedModel
 from .test_loss import Largest
@@ -17,19 +17,19 @@ from .test_text import lane
 SHAPE = Shape(2, 32, 8, 88)
 
 
-def micro_of(batch: Batch, subsets: Subsets) -> Micro:
+def micro_of(batch: Batch, subsets: SubtokenizerCache) -> MicroBatch:
     ids = subsets.of(batch.draw.languages).global_ids
-    return Micro.of(batch.inputs, batch.targets, ids, pick_device())
+    return MicroBatch.of(batch.inputs, batch.targets, ids, pick_device())
 
 
-def micros(subsets: Subsets, stores, steps: int, slots: int = 2, **changes):
+def micros(subsets: SubtokenizerCache, stores, steps: int, slots: int = 2, **changes):
     lanes = [lane(subsets, stores, s, slots, length=24, **changes) for s in range(slots)]
     return [[micro_of(each.batch(step), subsets) for each in lanes] for step in range(1, steps + 1)]
 
 
 @pytest.mark.parametrize("tied", [False, True])
 def test_sliced_with_dense_updates_is_the_masked_softmax(
-    every_subsets: Subsets, stores, tied: bool
+    every_subsets: SubtokenizerCache, stores, tied: bool
 ) -> None:
     subsets = every_subsets
     ranks = start_ranks()
@@ -115,7 +115,7 @@ def test_padding_counts_nothing(subsets, stores) -> None:
     weights = np.ones(batch.targets.shape, dtype=np.float32)
     weights[:, 20:] = 0
     whole = model.measure(micro_of(batch, subsets))
-    micro = Micro.of(batch.inputs, batch.targets, ids, pick_device(), weights)
+    micro = MicroBatch.of(batch.inputs, batch.targets, ids, pick_device(), weights)
     loss, nll = model.loss(micro, model.activate([micro], training=False))
     torch.testing.assert_close(nll, whole)
     torch.testing.assert_close(loss, (whole * micro.weights).sum())

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 import torch
 
-from modtok_cli.pretrain.copies import Copies
-from modtok_cli.pretrain.crew import Crew
-from modtok_cli.pretrain.hosttables import Offload
-from modtok_cli.pretrain.micro import Micro
-from modtok_cli.pretrain.model import Model
-from modtok_cli.pretrain.offload import OffloadedRows
+from modtok_cli.pretrain.distributed.ranks import start_ranks
+from modtok_cli.pretrain.model.model import Model
 from modtok_cli.pretrain.presets import Shape
-from modtok_cli.pretrain.ranks import start_ranks
-from modtok_cli.pretrain.rows import AdamW, RowTable
+from modtok_cli.pretrain.rows.copies import Copies
+from modtok_cli.pretrain.rows.host_tables import Offload
+from modtok_cli.pretrain.rows.microbatch import MicroBatch
+from modtok_cli.pretrain.rows.offload import OffloadedRows
+from modtok_cli.pretrain.rows.table import AdamW, RowTable
+from modtok_cli.pretrain.rows.thread_team import ThreadTeam
 
 from .late import LateModel
 from .sleeper import sleeper
@@ -83,7 +83,7 @@ def test_a_step_late_by_hand() -> None:
     table.weight.copy_(torch.tensor([[1.0], [2.0], [3.0]]))
     twin = copied(table)
     rows = OffloadedRows({"table": table}, torch.float32, AdamW(), Copies(), delay=1)
-    micro = Micro(torch.tensor([[1]]), torch.tensor([1]), torch.tensor([1]), torch.ones(1))
+    micro = MicroBatch(torch.tensor([[1]]), torch.tensor([1]), torch.tensor([1]), torch.ones(1))
     ids, steps = torch.tensor([1]), [[micro] for _ in range(5)]
     versions = [float(twin.weight[1])]
     seen = []
@@ -115,7 +115,7 @@ def test_delayed_equals_the_plain_reference_under_any_schedule(
     options = Offload(delay=1, hook=sleeper(seed))
     offloaded = made(Model, subsets.size, tied=tied, offload=options)
     for table in offloaded.tables.values():
-        table._crew = Crew(1 + seed % 3)
+        table._crew = ThreadTeam(1 + seed % 3)
     steps = micros(subsets, stores, 14)
     for step, batch in enumerate(steps):
         coming = steps[step + 1] if step + 1 < len(steps) else None

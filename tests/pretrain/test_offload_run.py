@@ -11,14 +11,15 @@ import torch
 from safetensors.torch import load_file
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.pretrain import hostmemory, hostneed
 from modtok_cli.pretrain.config import Settings
-from modtok_cli.pretrain.copies import CudaCopies
-from modtok_cli.pretrain.hostmemory import HostMemory, Mates
+from modtok_cli.pretrain.distributed.ranks import start_ranks
 from modtok_cli.pretrain.loop import pretrain
 from modtok_cli.pretrain.plan import plan
-from modtok_cli.pretrain.ranks import start_ranks
-from modtok_cli.pretrain.rows import RowTable
+from modtok_cli.pretrain.rows import host_memory as hostmemory
+from modtok_cli.pretrain.rows import host_need as hostneed
+from modtok_cli.pretrain.rows.copies import CudaCopies
+from modtok_cli.pretrain.rows.host_memory import HostMemory, Mates
+from modtok_cli.pretrain.rows.table import RowTable
 from modtok_cli.pretrain.rundir import read_metrics
 
 from . import test_run

@@ -12,16 +12,16 @@ import torch
 
 from modtok_cli.base.progress import SILENT
 from modtok_cli.pretrain import checkpoint
-from modtok_cli.pretrain.model import Model
-from modtok_cli.pretrain.ranks import start_ranks
-from modtok_cli.pretrain.subsets import Subsets
+from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.pretrain.distributed.ranks import start_ranks
+from modtok_cli.pretrain.model.model import Model
 
 from . import two_ranks_offload
 from .two_ranks import SHAPE, WAYS, train
 
 
 @pytest.fixture(scope="module")
-def left(tokenizer: Path, subsets: Subsets, stores, tmp_path_factory) -> Path:
+def left(tokenizer: Path, subsets: SubtokenizerCache, stores, tmp_path_factory) -> Path:
     """What two ranks left behind."""
     out = tmp_path_factory.mktemp("two")
     single = Model(SHAPE, subsets.size, start_ranks(), seed=3)
@@ -52,7 +52,7 @@ def left(tokenizer: Path, subsets: Subsets, stores, tmp_path_factory) -> Path:
     return out
 
 
-def loaded(directory: Path, subsets: Subsets, tied: bool = False) -> Model:
+def loaded(directory: Path, subsets: SubtokenizerCache, tied: bool = False) -> Model:
     model = Model(SHAPE, subsets.size, start_ranks(), seed=8, tied=tied)
     found = checkpoint.newest(directory, SILENT)
     assert found is not None
@@ -72,7 +72,9 @@ def same(one: Model, other: Model, **tolerance: float) -> None:
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_two_processes_train_as_one(name: str, left: Path, subsets: Subsets, stores) -> None:
+def test_two_processes_train_as_one(
+    name: str, left: Path, subsets: SubtokenizerCache, stores
+) -> None:
     alone, losses = train(name, start_ranks(), subsets, stores)
     found = orjson.loads((left / "losses.json").read_bytes())[name]
     assert found == pytest.approx(losses, rel=1e-4)
@@ -80,14 +82,16 @@ def test_two_processes_train_as_one(name: str, left: Path, subsets: Subsets, sto
     same(loaded(left / name, subsets, WAYS[name][2]), alone, atol=2e-4, rtol=5e-3)
 
 
-def test_a_checkpoint_changes_its_number_of_shards(left: Path, subsets: Subsets) -> None:
+def test_a_checkpoint_changes_its_number_of_shards(left: Path, subsets: SubtokenizerCache) -> None:
     # One file to two, and back to one: every number is where it was.
     assert len(list((left / "again" / "step-00000003").glob("*.safetensors"))) == 2
     once, twice = loaded(left / "single", subsets), loaded(left / "again", subsets)
     same(once, twice, atol=0, rtol=0)
 
 
-def test_a_checkpoint_is_dealt_to_replicas_and_put_together(left: Path, subsets: Subsets) -> None:
+def test_a_checkpoint_is_dealt_to_replicas_and_put_together(
+    left: Path, subsets: SubtokenizerCache
+) -> None:
     # Two shards' files to Megatron's distributed optimizer on two replicas, and to one file.
     (file,) = (left / "dealt").glob("*/*.safetensors")
     assert file.name == "shard-0-of-1.safetensors"

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modtok_cli.pretrain.rows import AdamW, RowTable
+from modtok_cli.pretrain.rows.table import AdamW, RowTable
 
 ADAMW = AdamW()
 

@@ -19,7 +19,7 @@ from modtok_cli.base.progress import Silent
 from modtok_cli.pretrain import checkpoint, loop
 from modtok_cli.pretrain.config import Settings
 from modtok_cli.pretrain.loop import pretrain
-from modtok_cli.pretrain.model import Model
+from modtok_cli.pretrain.model.model import Model
 from modtok_cli.pretrain.presets import PRESETS, Preset, Shape
 from modtok_cli.pretrain.rundir import read_metrics
 
@@ -155,7 +155,7 @@ def test_all_checkpoints_damaged(settings: Settings) -> None:
 
 
 def test_a_run_of_another_tokenizer(settings: Settings, tmp_path: Path) -> None:
-    from modtok_cli.build.bpe_seq import bpe_seq
+    from modtok_cli.construct.bpe_seq import bpe_seq
 
     pretrain(settings)
     other = tmp_path / "other"

@@ -18,12 +18,12 @@ from modtok_cli.base.progress import SILENT
 from modtok_cli.inference.run import open_run
 from modtok_cli.pretrain import checkpoint, loop
 from modtok_cli.pretrain.config import Settings
+from modtok_cli.pretrain.data.sampling import parse_mix
+from modtok_cli.pretrain.distributed.ranks import start_ranks
 from modtok_cli.pretrain.loop import pretrain
-from modtok_cli.pretrain.model import Model
+from modtok_cli.pretrain.model.model import Model
 from modtok_cli.pretrain.prepare import prepare
-from modtok_cli.pretrain.ranks import start_ranks
 from modtok_cli.pretrain.rundir import point_latest, read_metrics
-from modtok_cli.pretrain.sampling import parse_mix
 
 from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
 
@@ -287,7 +287,7 @@ def test_an_environment_that_no_launcher_makes(
 
 def test_ranks_without_an_address() -> None:
     # In a process of its own: here there is a group of one already.
-    program = "from modtok_cli.pretrain.ranks import start_ranks; start_ranks()"
+    program = "from modtok_cli.pretrain.distributed.ranks import start_ranks; start_ranks()"
     told = {**os.environ, "RANK": "0", "WORLD_SIZE": "2"}
     told.pop("MASTER_ADDR", None)
     ended = subprocess.run(

@@ -3,7 +3,7 @@ from collections import Counter
 import pytest
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.pretrain.sampling import Mixture, Regime, draw, parse_mix
+from modtok_cli.pretrain.data.sampling import Mixture, Regime, draw, parse_mix
 
 FROZEN: list[object] = [
     ("de", ("de", "en", "fr")),

@@ -9,12 +9,12 @@ import pytest
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.pretrain.config import Settings
-from modtok_cli.pretrain.model import Model
+from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.pretrain.distributed.ranks import start_ranks
+from modtok_cli.pretrain.model.model import Model
 from modtok_cli.pretrain.presets import PRESETS, Preset, Shape
-from modtok_cli.pretrain.ranks import start_ranks
 from modtok_cli.pretrain.sample_text import continue_texts
 from modtok_cli.pretrain.study import study_sampling
-from modtok_cli.pretrain.subsets import Subsets
 
 from .conftest import SAMPLE
 
@@ -71,7 +71,9 @@ def test_what_cannot_be_finished_is_not_begun(
     assert not (tmp_path / "runs").exists()
 
 
-def test_drawn_text_stays_in_the_vocabulary_and_follows_the_seed(subsets: Subsets) -> None:
+def test_drawn_text_stays_in_the_vocabulary_and_follows_the_seed(
+    subsets: SubtokenizerCache,
+) -> None:
     model = Model(Shape(1, 32, 8, 88), subsets.size, start_ranks())
     finnish = subsets.of(("fi",))
     prompts = [np.arange(5, dtype=np.int32), np.arange(7, 12, dtype=np.int32)]

@@ -8,13 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.pretrain.lanes import Lane
-from modtok_cli.pretrain.sampling import Mixture, Regime
-from modtok_cli.pretrain.subsets import Subsets
-from modtok_cli.pretrain.textstore import TextStore, permuted, text_store
+from modtok_cli.pretrain.data.sampling import Mixture, Regime
+from modtok_cli.pretrain.data.slot_packer import SlotPacker
+from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.pretrain.data.text_store import TextStore, permuted, text_store
 
 
-def lane(subsets: Subsets, stores, slot: int = 0, slots: int = 1, **changes) -> Lane:
+def lane(
+    subsets: SubtokenizerCache, stores, slot: int = 0, slots: int = 1, **changes
+) -> SlotPacker:
     settings = {
         "regime": Regime.parse("sub:1"),
         "p": 0.5,
@@ -23,7 +25,7 @@ def lane(subsets: Subsets, stores, slot: int = 0, slots: int = 1, **changes) -> 
         "rows": 2,
         "length": 64,
     }
-    return Lane(slot, slots, stores=stores, subsets=subsets, **{**settings, **changes})
+    return SlotPacker(slot, slots, stores=stores, subsets=subsets, **{**settings, **changes})
 
 
 @given(st.integers(1, 500), st.integers(0, 10), st.integers(0, 3))
@@ -74,7 +76,9 @@ def test_too_few_documents(tmp_path: Path, count: int) -> None:
     assert not list((tmp_path / "cache").glob("*"))
 
 
-def test_each_byte_is_read_once_and_decodes_to_the_text(every_subsets: Subsets, stores) -> None:
+def test_each_byte_is_read_once_and_decodes_to_the_text(
+    every_subsets: SubtokenizerCache, stores
+) -> None:
     subsets = every_subsets
     only = {"fi": stores["fi"]}
     reader = lane(subsets, only, regime=Regime.parse("none"), rows=3, length=50)
@@ -101,7 +105,9 @@ def test_each_byte_is_read_once_and_decodes_to_the_text(every_subsets: Subsets, 
     assert total <= len(b"".join(read)) + 3 * len(read)
 
 
-def test_characters_cut_by_a_batch_are_read_again(every_subsets: Subsets, tmp_path: Path) -> None:
+def test_characters_cut_by_a_batch_are_read_again(
+    every_subsets: SubtokenizerCache, tmp_path: Path
+) -> None:
     subsets = every_subsets
     file = tmp_path / "fi.txt"
     file.write_text("日本語\n中文字\n漢字漢字\n" * 3, encoding="utf-8")  # bytes only for fi
@@ -114,7 +120,7 @@ def test_characters_cut_by_a_batch_are_read_again(every_subsets: Subsets, tmp_pa
         text[offset:].decode()  # a place is always between characters
 
 
-def test_long_documents_are_read_in_parts(subsets: Subsets, tmp_path: Path) -> None:
+def test_long_documents_are_read_in_parts(subsets: SubtokenizerCache, tmp_path: Path) -> None:
     file = tmp_path / "fi.txt"
     words = " ".join(f"sana{i}" for i in range(40_000))
     file.write_text(f"{words}\nlyhyt\n", encoding="utf-8")
@@ -132,7 +138,7 @@ def test_long_documents_are_read_in_parts(subsets: Subsets, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("slots", [2, 4])
-def test_slots_share_the_documents(subsets: Subsets, stores, slots: int) -> None:
+def test_slots_share_the_documents(subsets: SubtokenizerCache, stores, slots: int) -> None:
     only = {"fr": stores["fr"]}
     none = Regime.parse("none")
     seen = [
@@ -144,7 +150,9 @@ def test_slots_share_the_documents(subsets: Subsets, stores, slots: int) -> None
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(1, 12), st.integers(0, 3))
-def test_a_lane_goes_on_from_its_places(subsets: Subsets, stores, cut: int, slot: int) -> None:
+def test_a_lane_goes_on_from_its_places(
+    subsets: SubtokenizerCache, stores, cut: int, slot: int
+) -> None:
     unbroken = lane(subsets, stores, slot, 4)
     batches = [unbroken.batch(step) for step in range(1, 16)]
     places = batches[cut - 1].places
@@ -156,7 +164,7 @@ def test_a_lane_goes_on_from_its_places(subsets: Subsets, stores, cut: int, slot
         assert (again.bytes, again.places) == (before.bytes, before.places)
 
 
-def test_ids_stay_within_the_subset(every_subsets: Subsets, stores) -> None:
+def test_ids_stay_within_the_subset(every_subsets: SubtokenizerCache, stores) -> None:
     subsets = every_subsets
     reader = lane(subsets, stores)
     for step in range(1, 20):

@@ -14,13 +14,13 @@ import torch
 import torch.distributed as dist
 
 from modtok_cli.pretrain import checkpoint
-from modtok_cli.pretrain.lanes import Lane
-from modtok_cli.pretrain.model import Micro, Model
+from modtok_cli.pretrain.data.sampling import Mixture, Regime
+from modtok_cli.pretrain.data.slot_packer import SlotPacker
+from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.pretrain.data.text_store import TextStore
+from modtok_cli.pretrain.distributed.ranks import Ranks, start_ranks
+from modtok_cli.pretrain.model.model import MicroBatch, Model
 from modtok_cli.pretrain.presets import Shape
-from modtok_cli.pretrain.ranks import Ranks, start_ranks
-from modtok_cli.pretrain.sampling import Mixture, Regime
-from modtok_cli.pretrain.subsets import Subsets
-from modtok_cli.pretrain.textstore import TextStore
 
 from . import two_ranks_offload
 from .as_cuda import megatron_optimizer
@@ -45,7 +45,7 @@ def optimizer_of(name: str) -> AbstractContextManager[None]:
 
 
 def train(
-    name: str, ranks: Ranks, subsets: Subsets, stores: dict[str, TextStore]
+    name: str, ranks: Ranks, subsets: SubtokenizerCache, stores: dict[str, TextStore]
 ) -> tuple[Model, list[float]]:
     """Train one way; the mean loss of each step over all slots."""
     _, slots, tied, dense, kind = WAYS[name]
@@ -54,7 +54,7 @@ def train(
     mixture = Mixture.of({language: store.text_bytes for language, store in stores.items()})
     mine = range(ranks.replica, slots, ranks.replicas)
     lanes = [
-        Lane(
+        SlotPacker(
             slot,
             slots,
             stores=stores,
@@ -74,7 +74,7 @@ def train(
         for lane in lanes:
             batch = lane.batch(step)
             ids = subsets.of(batch.draw.languages).global_ids
-            micros.append(Micro.of(batch.inputs, batch.targets, ids, ranks.device))
+            micros.append(MicroBatch.of(batch.inputs, batch.targets, ids, ranks.device))
         nll, _ = model.step(micros, 2e-3, dense=dense)
         total = torch.stack([one.mean() for one in nll]).sum()
         if ranks.replica_group is not None:
@@ -85,7 +85,7 @@ def train(
 
 def main() -> None:
     tokenizer, texts, out = (Path(argument) for argument in sys.argv[1:4])
-    subsets = Subsets.load(tokenizer)
+    subsets = SubtokenizerCache.load(tokenizer)
     stores = {path.name.split("-")[0]: TextStore(path) for path in sorted(texts.iterdir())}
     found = {}
     for name, (shards, *_) in WAYS.items():

@@ -9,15 +9,15 @@ import torch
 
 from modtok_cli.base.progress import SILENT
 from modtok_cli.pretrain import checkpoint
-from modtok_cli.pretrain.hosttables import Offload
-from modtok_cli.pretrain.lanes import Lane
-from modtok_cli.pretrain.micro import Micro
-from modtok_cli.pretrain.model import Model
+from modtok_cli.pretrain.data.sampling import Mixture, Regime
+from modtok_cli.pretrain.data.slot_packer import SlotPacker
+from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.pretrain.data.text_store import TextStore
+from modtok_cli.pretrain.distributed.ranks import Ranks, gather_json, start_ranks
+from modtok_cli.pretrain.model.model import Model
 from modtok_cli.pretrain.presets import Shape
-from modtok_cli.pretrain.ranks import Ranks, gather_json, start_ranks
-from modtok_cli.pretrain.sampling import Mixture, Regime
-from modtok_cli.pretrain.subsets import Subsets
-from modtok_cli.pretrain.textstore import TextStore
+from modtok_cli.pretrain.rows.host_tables import Offload
+from modtok_cli.pretrain.rows.microbatch import MicroBatch
 
 from .late import LateModel
 from .sleeper import sleeper
@@ -29,12 +29,12 @@ WAYS = {"tp": (2, 2, False), "dp": (1, 4, False), "dp-tied": (1, 2, True)}
 
 
 def micros(
-    ranks: Ranks, slots: int, subsets: Subsets, stores: dict[str, TextStore]
-) -> list[list[Micro]]:
+    ranks: Ranks, slots: int, subsets: SubtokenizerCache, stores: dict[str, TextStore]
+) -> list[list[MicroBatch]]:
     """This rank's microbatches of each step."""
     mixture = Mixture.of({language: store.text_bytes for language, store in stores.items()})
     lanes = [
-        Lane(
+        SlotPacker(
             slot,
             slots,
             stores=stores,
@@ -54,14 +54,14 @@ def micros(
         ids = [subsets.of(batch.draw.languages).global_ids for batch in batches]
         found.append(
             [
-                Micro.of(batch.inputs, batch.targets, rows, ranks.device)
+                MicroBatch.of(batch.inputs, batch.targets, rows, ranks.device)
                 for batch, rows in zip(batches, ids, strict=True)
             ]
         )
     return found
 
 
-def run(model: Model, steps: Sequence[list[Micro]], first: int, last: int) -> list[float]:
+def run(model: Model, steps: Sequence[list[MicroBatch]], first: int, last: int) -> list[float]:
     """Train from one step to another: gradient norms and first losses."""
     seen = []
     for step in range(first, last):
@@ -80,14 +80,14 @@ def same(one: Model, other: Model) -> bool:
 
 
 def compare(
-    out: Path, subsets: Subsets, stores: dict[str, TextStore]
+    out: Path, subsets: SubtokenizerCache, stores: dict[str, TextStore]
 ) -> dict[str, dict[str, bool]]:
     """What holds on every rank, by way: {name: {claim: true or false}}."""
     return {name: _compare(out, name, subsets, stores) for name in WAYS}
 
 
 def _compare(
-    out: Path, name: str, subsets: Subsets, stores: dict[str, TextStore]
+    out: Path, name: str, subsets: SubtokenizerCache, stores: dict[str, TextStore]
 ) -> dict[str, bool]:
     shards, slots, tied = WAYS[name]
     ranks = start_ranks(shards)

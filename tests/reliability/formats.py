@@ -144,7 +144,7 @@ def _sign(path: Path) -> None:
 
 def _counts(path: Path) -> None:
     from modtok_cli.base.progress import SILENT
-    from modtok_cli.build.corpora import count_language
+    from modtok_cli.construct.corpora import count_language
     from modtok_cli.text.table_files import read_header
 
     read_header(path)
@@ -186,7 +186,7 @@ def _ids(path: Path) -> None:
 
 
 def _journal(path: Path) -> None:
-    from modtok_cli.build.journal import Journal
+    from modtok_cli.construct.journal import Journal
     from modtok_cli.learn.sequential import SequentialLearner
 
     name = path.parent.name.removeprefix(".").removesuffix(".resume")

@@ -136,10 +136,10 @@ def serve() -> None:
     import sacrebleu  # noqa: F401
     import transformers  # noqa: F401
 
-    import modtok_cli.build.bpe_merge
-    import modtok_cli.build.bpe_seq
-    import modtok_cli.build.unigram_merge
     import modtok_cli.cli.main
+    import modtok_cli.construct.bpe_merge
+    import modtok_cli.construct.bpe_seq
+    import modtok_cli.construct.unigram_merge
     import modtok_cli.corpus.build
     import modtok_cli.evaluate.mcq
     import modtok_cli.evaluate.summarization

@@ -19,9 +19,9 @@ LANGUAGES = ("en", "fi")
 
 def light_samples(root: Path) -> None:
     """Text, tables, tokenizers, pages, settings, results: all that takes no training."""
-    from modtok_cli.build.bpe_merge import bpe_merge
-    from modtok_cli.build.bpe_seq import bpe_seq
-    from modtok_cli.build.unigram_merge import unigram_merge
+    from modtok_cli.construct.bpe_merge import bpe_merge
+    from modtok_cli.construct.bpe_seq import bpe_seq
+    from modtok_cli.construct.unigram_merge import unigram_merge
 
     _texts(root)
     data = root / "data"
@@ -121,7 +121,7 @@ def _asked(root: Path) -> None:
 
 def _kept(path: Path, results: Path) -> None:
     """What `modtok eval --examples` keeps of translations and of questions; and its rows."""
-    from modtok_cli.evaluate.results import Sheet, example, write_examples
+    from modtok_cli.evaluate.results import ResultBuilder, example, write_examples
 
     lines = [
         (SAMPLE / "parallel" / f"{language}.txt").read_text("utf-8").splitlines()[:12]
@@ -141,8 +141,10 @@ def _kept(path: Path, results: Path) -> None:
             rows.append(example("facts", language, f"q{number}", scores, **facts))
     write_examples(path, rows)
     signed = {"data": "ab12", "infer": "lang:en", "checkpoint": "it@4/cd34"}
-    sheets = [Sheet("facts", name, 6, 2, "lang", signed, {"chance": 50.0}) for name in LANGUAGES]
-    sheets.append(Sheet("mt", "en-fi", 12, 5, "lang", signed, {"tokens": 99}))
+    sheets = [
+        ResultBuilder("facts", name, 6, 2, "lang", signed, {"chance": 50.0}) for name in LANGUAGES
+    ]
+    sheets.append(ResultBuilder("mt", "en-fi", 12, 5, "lang", signed, {"tokens": 99}))
     for sheet in sheets:
         sheet.add_mean("BLEU" if sheet.task == "mt" else "acc_norm", [0.0, 1.0, 1.0])
     told = [result.as_row() for sheet in sheets for result in sheet.results]
@@ -234,7 +236,7 @@ def _foreign_tokenizers(root: Path) -> None:
 
 def _journal(root: Path) -> None:
     from modtok_cli.base.progress import SILENT
-    from modtok_cli.build.journal import Journal
+    from modtok_cli.construct.journal import Journal
     from modtok_cli.measure.study.rows import StudyFile
     from modtok_cli.modular.tokenizer import ModularTokenizer
 

@@ -81,8 +81,8 @@ def contents(place: Path) -> dict[str, str]:
 
 
 def main(base: Path, stride: int, words: list[str]) -> None:
-    import modtok_cli.build.bpe_merge
-    import modtok_cli.build.bpe_seq
+    import modtok_cli.construct.bpe_merge
+    import modtok_cli.construct.bpe_seq
     import modtok_cli.measure.report.report  # noqa: F401
 
     scratch = base.parent / "scratch"

@@ -18,7 +18,7 @@ import pytest
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
 from modtok_cli.base.records import from_json
-from modtok_cli.build.journal import Journal
+from modtok_cli.construct.journal import Journal
 from modtok_cli.inference.slicefile import SliceFacts, read_facts
 from modtok_cli.measure.report.report import report
 from modtok_cli.measure.study.rows import StudyFile

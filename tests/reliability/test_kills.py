@@ -17,9 +17,9 @@ import pytest
 from support import SAMPLE
 
 from modtok_cli.base.files import atomic_directory, remove_directory, scratch_directory
-from modtok_cli.build.bpe_seq import bpe_seq
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.tree import nodes
+from modtok_cli.construct.bpe_seq import bpe_seq
 
 from .writing import ELSEWHERE, JOBS
 

@@ -18,7 +18,7 @@ import zstandard
 from support import SAMPLE
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.build.bpe_seq import bpe_seq
+from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.modular.directory import read_references
 from modtok_cli.modular.manifest import _checksum, inside, read_manifest
 from modtok_cli.modular.open import open_tokenizer
@@ -286,9 +286,9 @@ def _as_foreign(data: bytes):  # type: ignore[no-untyped-def]
 
 def test_special_tokens_in_training_text_are_text(tokenizer: Path, tmp_path: Path) -> None:
     """A document cannot end another one: the ids of its text hold no special token."""
-    from modtok_cli.pretrain.subsets import Subsets
+    from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
 
-    subsets = Subsets.load(tokenizer)
+    subsets = SubtokenizerCache.load(tokenizer)
     special = ModularTokenizer.load(tokenizer).vocabulary.specials[subsets.end_of_text]
     subset = subsets.of(("en",))
     assert subsets.end_of_text not in subset.encode(f"one{special}two").tolist()

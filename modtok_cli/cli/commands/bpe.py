@@ -57,7 +57,7 @@ def bpe(
     tokenizer.json that other tools load. Without --langs, every language in data/.
     """
     languages = split_languages(langs)
-    from modtok_cli.build.bpe import bpe
+    from modtok_cli.construct.bpe import bpe
 
     report = bpe(
         languages,

@@ -52,7 +52,7 @@ def bpe_concat(
             "is there already", where=str(output), remedy="choose another -o, or --force"
         )
     from modtok_cli.base.files import write_bytes
-    from modtok_cli.build.bpe_concat import bpe_concat
+    from modtok_cli.construct.bpe_concat import bpe_concat
 
     made = bpe_concat(tokenizers)
     session.say(f"{made.size:,} tokens, {made.unreached:,} of them can never be formed")

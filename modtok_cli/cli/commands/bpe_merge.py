@@ -100,7 +100,7 @@ def bpe_merge(
     languages = split_languages(langs)
     added = split_languages(append, "--append")
     removed = split_languages(remove, "--remove")
-    from modtok_cli.build.bpe_merge import bpe_merge
+    from modtok_cli.construct.bpe_merge import bpe_merge
 
     def setting(name: str, value: Value) -> Value | None:
         is_new = added is None and removed is None

@@ -56,7 +56,7 @@ def bpe_parity(
     worst compressed on PARALLEL so far. By the tokenizers library, where it has the
     trainer. Do not measure on the text that it was balanced on.
     """
-    from modtok_cli.build.bpe_parity import bpe_parity
+    from modtok_cli.construct.bpe_parity import bpe_parity
 
     report = bpe_parity(
         parallel,

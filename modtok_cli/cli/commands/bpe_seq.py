@@ -101,7 +101,7 @@ def bpe_seq(
     """
     languages = split_languages(langs)
     added = split_languages(append, "--append")
-    from modtok_cli.build.bpe_seq import bpe_seq
+    from modtok_cli.construct.bpe_seq import bpe_seq
 
     def setting(name: str, value: Value) -> Value | None:
         return value if added is None else session.if_told(name, value)

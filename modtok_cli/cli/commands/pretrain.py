@@ -230,7 +230,7 @@ def pretrain(
     languages = split_languages(langs)
     require_training()
     from modtok_cli.pretrain.config import Settings
-    from modtok_cli.pretrain.launch import launch, needs_launch
+    from modtok_cli.pretrain.distributed.launch import launch, needs_launch
 
     settings = Settings(
         sampling=sampling,

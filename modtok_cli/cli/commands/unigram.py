@@ -57,7 +57,7 @@ def unigram(
     language in data/.
     """
     languages = split_languages(langs)
-    from modtok_cli.build.unigram import unigram
+    from modtok_cli.construct.unigram import unigram
 
     report = unigram(
         languages,

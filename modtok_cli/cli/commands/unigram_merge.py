@@ -101,7 +101,7 @@ def unigram_merge(
     any set of languages can be taken out later. Without --langs, every language in data/.
     """
     languages = split_languages(langs)
-    from modtok_cli.build.unigram_merge import unigram_merge
+    from modtok_cli.construct.unigram_merge import unigram_merge
 
     report = unigram_merge(
         languages,

@@ -17,7 +17,7 @@ import numpy as np
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.build.bpe_concat import merges_of
+from modtok_cli.construct.bpe_concat import merges_of
 from modtok_cli.learn.concatenation import MergePool
 from modtok_cli.measure.study.bench import Bench, language_orders, load_bench
 from modtok_cli.measure.study.orders import learn_order

@@ -1,0 +1,117 @@
+"""`modtok bpe-parity`: parity-aware BPE, a fairness baseline, by the `tokenizers` library.
+
+Parity-aware BPE (Foroutan et al. 2025) merges at each step for the language that is worst
+compressed on a parallel development text. We have no trainer of our own for it; newer
+releases of the library do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import write_bytes
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.construct.report import DEFAULT_SPECIALS, BuildReport
+from modtok_cli.construct.specials import check_specials
+from modtok_cli.learn.state import check_budget
+from modtok_cli.modular.open import open_bytes
+from modtok_cli.text.pretokens import BPE, PATTERNS
+from modtok_cli.text.readers import read_documents
+from modtok_cli.text.table_files import is_table
+from modtok_cli.text.workspace import language_files
+
+
+def parity_trainer() -> Any | None:
+    """The library's trainer class; None where the installed release has none."""
+    from tokenizers import trainers
+
+    return getattr(trainers, "ParityBpeTrainer", None)
+
+
+def bpe_parity(
+    parallel: Path,
+    languages: Sequence[str] | None = None,
+    *,
+    data: Path = Path("data"),
+    output: Path = Path("bpe-parity.json"),
+    k: int = 128000,
+    specials: Sequence[str] = (),
+    errors: str = "strict",
+    force: bool = False,
+    progress: Progress = SILENT,
+) -> BuildReport:
+    """Learn one vocabulary of `k` tokens over all languages, balanced on parallel text.
+
+    Args:
+        parallel: directory of line-aligned text, one file a language, to balance on. It
+            must not be the text that is measured on afterwards.
+        languages: which of those in `data`; None for all.
+        output: the `tokenizer.json` to write.
+
+    Raises:
+        ModtokError: the installed `tokenizers` has no such trainer; text is not usable.
+        UsageError: `output` is there, or a language has no parallel text.
+    """
+    trainer_class = parity_trainer()
+    if trainer_class is None:
+        raise ModtokError(
+            "the installed tokenizers library has no trainer for parity-aware BPE",
+            remedy="install a newer one: pip install -U tokenizers",
+        )
+    specials = tuple(specials) or DEFAULT_SPECIALS
+    check_budget(k, specials)
+    check_specials(specials)
+    if output.exists() and not force:
+        raise UsageError(
+            "is there already", where=str(output), remedy="choose another -o, or --force"
+        )
+    files = language_files(data, languages)
+    balance = language_files(parallel, list(files))
+    for language, paths in [*files.items(), *balance.items()]:
+        tables = [path for path in paths if is_table(path)]
+        if tables:
+            raise ModtokError(
+                f"a table of word counts; the library learns {language} from the text itself",
+                where=str(tables[0]),
+            )
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(PATTERNS[BPE]), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainer_class(
+        num_merges=k - 256 - len(specials),
+        special_tokens=list(specials),
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    total = sum(path.stat().st_size for paths in files.values() for path in paths)
+    with progress.task("parity-aware BPE", total=total, unit="B") as task:
+
+        def texts(paths: Sequence[Path], counted: bool) -> Iterator[str]:
+            for path in paths:
+                for document in read_documents(path, errors, progress=progress):
+                    yield document.text.decode()
+                if counted:
+                    task.advance(path.stat().st_size)
+
+        trainer.train_from_iterator(
+            tokenizer,
+            train_iterators=[texts(paths, counted=True) for paths in files.values()],
+            dev_iterators=[texts(balance[language], counted=False) for language in files],
+        )
+    data_out = tokenizer.to_str().encode()
+    made = open_bytes(data_out, str(output), str(output))
+    write_bytes(output, data_out)
+    if made.size < k:
+        progress.warn(f"the text gives {made.size:,} tokens, not {k:,}")
+    line = {"language": ",".join(files), "tokens": made.size}
+    return BuildReport(output, made.signature, [line])

@@ -1,0 +1,1 @@
+"""Text to batches: storage, sampling, packing and prefetching."""

@@ -1,0 +1,186 @@
+"""One lane of text: which bytes become the microbatch in a slot.
+
+A step has M slots (sequences per step / sequences per microbatch). Slot s reads, of every
+language, the documents at positions s, s + M, s + 2M, … of the shuffled order, each byte
+once. Lanes belong to slots and not to ranks: whoever works on a slot, its batches are the
+same, so a run goes on bit for bit on any number of ranks that divides M.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.pretrain.data.sampling import Draw, Mixture, Regime, draw
+from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.pretrain.data.text_store import TextStore
+
+Ids = npt.NDArray[np.int32]
+# Place in a language: number of the document in the lane, and byte within it.
+StreamPosition = tuple[int, int]
+# Longer documents are encoded in parts, so that one of 50 MB costs what others do.
+_PART = 1 << 16
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A microbatch: B sequences of S tokens, all of one language and one subtokenizer.
+
+    Attributes:
+        step, slot, draw: what it is the microbatch of.
+        inputs: (B, S) int32, global ids.
+        targets: (B, S) int32, local ids of the subtokenizer.
+        end_of_text: local id of the token between documents.
+        bytes: bytes of text that the targets stand for; end-of-text tokens count none.
+        first_document: number of the document it begins in, to name it in errors.
+        places: of the lane after this batch, by language.
+    """
+
+    step: int
+    slot: int
+    draw: Draw
+    inputs: Ids
+    targets: Ids
+    end_of_text: int
+    bytes: int
+    first_document: int
+    places: dict[str, StreamPosition]
+
+
+class SlotPacker:
+    """Makes the microbatches of one slot, step after step."""
+
+    def __init__(
+        self,
+        slot: int,
+        slots: int,
+        *,
+        stores: Mapping[str, TextStore],
+        subsets: SubtokenizerCache,
+        regime: Regime,
+        p: float,
+        mixture: Mixture,
+        seed: int,
+        rows: int,
+        length: int,
+        places: Mapping[str, StreamPosition] | None = None,
+    ) -> None:
+        self.slot, self._slots = slot, slots
+        self._stores, self._subsets = stores, subsets
+        self._regime, self._p, self._mixture, self._seed = regime, p, mixture, seed
+        self._shape = (rows, length)
+        self.places: dict[str, StreamPosition] = dict(places or {})
+
+    def batch(self, step: int) -> Batch:
+        """The microbatch of `step`; the lane moves on."""
+        what = draw(self._regime, self._p, self._mixture, self._seed, step, self.slot)
+        subtokenizer = self._subsets.of(what.languages)
+        place = self.places.get(what.language, (0, 0))
+        first = self._document(what.language, place[0])
+        rows, length = self._shape
+        ids, size, place = self._read(what.language, subtokenizer, rows * length, place)
+        self.places = {**self.places, what.language: place}
+        end = self._subsets.end_of_text
+        # Each batch begins behind an end of text, so that every token read is predicted once.
+        inputs = np.concatenate([ids[:0], np.array([end], dtype=np.int32), ids[:-1]])
+        return Batch(
+            step=step,
+            slot=self.slot,
+            draw=what,
+            inputs=subtokenizer.global_ids[inputs].reshape(rows, length),
+            targets=ids.reshape(rows, length),
+            end_of_text=end,
+            bytes=size,
+            first_document=first,
+            places=self.places,
+        )
+
+    def _document(self, language: str, number: int) -> int:
+        store = self._stores[language]
+        return store.training_document(number * self._slots + self.slot, self._seed)
+
+    def _read(
+        self, language: str, subtokenizer: Subtokenizer, wanted: int, place: StreamPosition
+    ) -> tuple[Ids, int, StreamPosition]:
+        """`wanted` tokens from `place` on, the bytes they stand for, and the place after."""
+        end = np.array([self._subsets.end_of_text], dtype=np.int32)
+        found: list[Ids] = []
+        missing, size = wanted, 0
+        while True:
+            parts = self._parts(language, place, missing)
+            encoded = subtokenizer.encode_utf8([text for _, text, _ in parts], 1)
+            for (start, text, after), ids in zip(parts, encoded, strict=True):
+                if len(ids) >= missing:
+                    kept = ids[:missing]
+                    used = len(text)
+                    if len(ids) > missing:
+                        used = min(used, len(subtokenizer.decode_bytes(kept)))
+                    found.append(kept)
+                    resume = _character_start(text, used)
+                    if resume >= len(text):  # a whole document lacks only its end of text
+                        return np.concatenate(found), size + used, after or _later(start, used)
+                    return np.concatenate(found), size + used, _later(start, resume)
+                found.append(ids)
+                missing -= len(ids)
+                size += len(text)
+                if after is not None and after[1] == 0:
+                    found.append(end)
+                    missing -= 1
+                place = after or _later(start, len(text))
+                if missing == 0:
+                    return np.concatenate(found), size, place
+
+    def _parts(
+        self, language: str, place: StreamPosition, missing: int
+    ) -> list[tuple[StreamPosition, bytes, StreamPosition | None]]:
+        """Texts that may fill `missing` tokens: (place, text, place after if its document ends).
+
+        Guessed at three bytes a token; what is read too much is read again next time.
+        """
+        store = self._stores[language]
+        parts: list[tuple[StreamPosition, bytes, StreamPosition | None]] = []
+        held = 0
+        while held < 3 * missing + 64:
+            number, start = place
+            document = self._document(language, number)
+            text = store.document(document, start, start + _PART)
+            if start + len(text) < store.length(document):
+                text = text[: _cut(text)]
+                parts.append((place, text, None))
+                place = (number, start + len(text))
+            else:
+                after = (number + 1, 0)
+                parts.append((place, text, after))
+                place = after
+            held += len(text)
+        return parts
+
+
+def _later(place: StreamPosition, amount: int) -> StreamPosition:
+    return (place[0], place[1] + amount)
+
+
+def _character_start(text: bytes, at: int) -> int:
+    """The start of the character that byte `at` is within, or `at`.
+
+    A byte-level token may end inside a character. What it took of it is read again next
+    time (three bytes at most), since only whole characters can be encoded.
+    """
+    while at < len(text) and at > 0 and text[at] & 0xC0 == 0x80:
+        at -= 1
+    return at
+
+
+def _cut(text: bytes) -> int:
+    """Where to cut a part of a long document: before its last space, else between characters."""
+    space = text.rfind(b" ", len(text) // 2)
+    if space > 0:
+        return space
+    at = len(text) - 1
+    while at > 0 and text[at] & 0xC0 == 0x80:
+        at -= 1
+    return at or len(text)

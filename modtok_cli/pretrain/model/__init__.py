@@ -1,0 +1,1 @@
+"""The decoder on Megatron-Core, its loss and its optimizers."""

@@ -1,0 +1,153 @@
+"""Megatron-Core's own optimizer for the backbone, on GPUs.
+
+What it does that a reader would not expect, in 0.16 as in 0.19, and what is done about it:
+
+- It clips by the norm of its own parameters, which leaves the tables out. Its clipping is
+  off; gradients are scaled in the buffers that it reads (`optimizer.clip`).
+- `step()` computes that norm even so: the two halves of it are called instead.
+- In float32 it leaves the buffer as `.grad`, to which the next backward pass would add a
+  second time: `.grad` is taken away after each step.
+- Its groups carry a factor for weight decay, 0 for norms, which only its scheduler applies.
+- Inside is Transformer Engine's or Apex's fused Adam where installed, else torch's AdamW, and
+  that one not fused, which takes 4 bytes a parameter more in a step: here it is.
+- Steps are counted per parameter by torch's, per group by the others.
+- Its own checkpoints depend on buffers and ranks: ours hold whole tensors by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from modtok_cli.pretrain.distributed.ranks import Ranks, summed
+from modtok_cli.pretrain.model import megatron
+from modtok_cli.pretrain.rows.table import AdamW
+
+_MOMENTS = {"m": "exp_avg", "v": "exp_avg_sq"}
+
+
+class MegatronAdamW:
+    """AdamW by `get_megatron_optimizer`, float32 masters of bfloat16 parameters.
+
+    Attributes:
+        distributed: masters and moments are dealt to the replicas; each updates its part.
+    """
+
+    def __init__(
+        self,
+        backbone: megatron.Backbone,
+        adamw: AdamW,
+        ranks: Ranks,
+        *,
+        distributed: bool = False,
+    ) -> None:
+        self.distributed = distributed
+        self._parameters = backbone.parameters
+        self._replicas = ranks.replica_group
+        dtype = next(iter(self._parameters.values())).dtype
+        library = megatron.core().optimizer
+        config = library.OptimizerConfig(
+            optimizer="adam",
+            lr=0.0,
+            weight_decay=adamw.weight_decay,
+            adam_beta1=adamw.beta1,
+            adam_beta2=adamw.beta2,
+            adam_eps=adamw.epsilon,
+            clip_grad=0.0,
+            bf16=dtype == torch.bfloat16,
+            params_dtype=dtype,
+            use_distributed_optimizer=distributed,
+        )
+        # A chain of optimizers, for experts have one of their own: ours is the only one.
+        self._optimizer: Any = library.get_megatron_optimizer(config, [backbone.wrapped])
+        (self._inner,) = self._optimizer.chained_optimizers
+        self._by_torch = isinstance(self._inner.optimizer, torch.optim.AdamW)
+        for group in self._optimizer.param_groups:
+            group["weight_decay"] = adamw.weight_decay * group["wd_mult"]
+            if self._by_torch:
+                group["fused"], group["foreach"] = True, False
+
+    def own(self, gradients: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """The gradients that this rank has to apply: all, or its part of them, flat.
+
+        With the distributed optimizer the rest of the buffers was not exchanged.
+        """
+        if not self.distributed:
+            return dict(gradients)
+        return {
+            name: gradient.view(-1)[self._range(self._parameters[name])]
+            for name, gradient in gradients.items()
+        }
+
+    def step(self, gradients: Mapping[str, torch.Tensor], rate: float) -> None:
+        """Apply one step; it reads the buffers that `gradients` are views of."""
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        self._optimizer.prepare_grads()
+        self._optimizer.step_with_ready_grads()
+        self._optimizer.zero_grad()
+
+    def state(self, name: str) -> dict[str, torch.Tensor]:
+        """Master weight and moments of a parameter, whole, in float32.
+
+        With the distributed optimizer every replica calls this, and they put it together.
+        """
+        parameter = self._parameters[name]
+        found = self._pieces(parameter)
+        if not self.distributed:
+            return {part: piece.detach() for part, piece in found.items()}
+        whole = {}
+        for part in ("weight", *_MOMENTS):
+            flat = torch.zeros(parameter.numel(), device=parameter.device)
+            if found:
+                flat[self._range(parameter)] = found[part].detach()
+            whole[part] = summed(flat, self._replicas).view(parameter.shape)
+        return whole
+
+    @torch.no_grad()
+    def load(self, name: str, parts: Mapping[str, torch.Tensor]) -> None:
+        """Take what `state` gave, on any number of replicas."""
+        parameter = self._parameters[name]
+        for part, piece in self._pieces(parameter).items():
+            whole = parts[part].view(-1)[self._range(parameter)] if self.distributed else None
+            piece.copy_(parts[part] if whole is None else whole)
+        parameter.copy_(parts["weight"])
+
+    def set_steps(self, steps: int) -> None:
+        """Number of steps done, after a load."""
+        for group in self._inner.param_groups:
+            if not self._by_torch:
+                group["step"] = steps
+            for master in group["params"]:
+                if "step" in self._state(master):
+                    self._state(master)["step"].fill_(steps)
+
+    def _pieces(self, parameter: torch.nn.Parameter) -> dict[str, torch.Tensor]:
+        """This rank's master weight and moments of a parameter; empty if it has no part."""
+        if self.distributed:
+            place = self._inner.model_param_group_index_map.get(parameter)
+            if place is None:
+                return {}
+            master = self._inner.param_groups[place[0]]["params"][place[1]]
+        else:
+            master = getattr(parameter, "main_param", parameter)
+        state = self._state(master)
+        return {"weight": master, **{part: state[key] for part, key in _MOMENTS.items()}}
+
+    def _state(self, master: torch.Tensor) -> dict[str, torch.Tensor]:
+        """The optimizer's state of a master weight, made if there was no step yet."""
+        state: dict[str, torch.Tensor] = self._inner.optimizer.state[master]
+        if not state:
+            state.update({key: torch.zeros_like(master) for key in _MOMENTS.values()})
+            if self._by_torch:
+                state["step"] = torch.zeros((), dtype=torch.float32, device=master.device)
+        return state
+
+    def _range(self, parameter: torch.nn.Parameter) -> slice:
+        """What this replica updates of a parameter, in its flat form; may be nothing."""
+        if parameter not in self._inner.model_param_group_index_map:
+            return slice(0, 0)
+        found = self._inner._get_model_param_range_map(parameter)["param"]
+        return slice(found.start, found.end)

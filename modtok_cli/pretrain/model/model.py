@@ -1,0 +1,218 @@
+"""The model as training sees it: two row tables around Megatron's backbone.
+
+`forward` takes ids of T and the rows of V_S; it never sees |T|.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import torch
+
+from modtok_cli.pretrain.distributed.ranks import Ranks, union_of_rows
+from modtok_cli.pretrain.model import megatron
+from modtok_cli.pretrain.model.loss import sliced_cross_entropy
+from modtok_cli.pretrain.model.optimizer import backbone_optimizer, clip, gradient_norm
+from modtok_cli.pretrain.presets import Shape
+from modtok_cli.pretrain.rows.host_tables import Offload, TableMaker
+from modtok_cli.pretrain.rows.microbatch import GatheredRows, MicroBatch, wanted_rows
+from modtok_cli.pretrain.rows.table import AdamW, RowTable
+
+CLIP = 1.0
+
+__all__ = ["CLIP", "GatheredRows", "MicroBatch", "Model"]
+
+
+class Model:
+    """Tables, backbone and their optimizers on one rank.
+
+    Attributes:
+        input, output: the tables; one and the same when tied.
+        offloaded: moves their rows if they are in host memory, else None.
+    """
+
+    def __init__(
+        self,
+        shape: Shape,
+        vocabulary: int,
+        ranks: Ranks,
+        *,
+        seed: int = 0,
+        tied: bool = False,
+        dtype: torch.dtype = torch.float32,
+        recompute: bool = False,
+        adamw: AdamW | None = None,
+        chunk: int = 2048,
+        distributed: bool = False,
+        offload: Offload | None = None,
+    ) -> None:
+        self.shape, self.ranks, self.dtype, self.tied = shape, ranks, dtype, tied
+        self._adamw, self._chunk = adamw or AdamW(), chunk
+        maker = TableMaker(ranks, offload) if offload else None
+        self.input = self._table(vocabulary, 2 * seed + 1, maker)
+        self.output = self.input if tied else self._table(vocabulary, 2 * seed + 2, maker)
+        self.offloaded = maker.rows(self.tables, dtype, self._adamw) if maker else None
+        self.backbone = megatron.build_backbone(
+            shape,
+            shards=ranks.shards,
+            device=ranks.device,
+            dtype=dtype,
+            seed=seed,
+            recompute=recompute,
+            distributed=distributed,
+        )
+        self.optimizer = backbone_optimizer(
+            self.backbone, self._adamw, ranks, distributed=distributed
+        )
+
+    def _table(self, size: int, seed: int, maker: TableMaker | None) -> RowTable:
+        ranks, width = self.ranks, self.shape.width
+        if maker is not None:
+            return maker.table(size, width, seed)
+        table = RowTable(size, width, shard=ranks.shard, shards=ranks.shards, device=ranks.device)
+        table.initialize(seed)
+        return table
+
+    @property
+    def tables(self) -> dict[str, RowTable]:
+        """The tables by name; one when tied."""
+        return {"table": self.input} if self.tied else {"input": self.input, "output": self.output}
+
+    def activate(
+        self, micros: Sequence[MicroBatch], *, training: bool = True
+    ) -> tuple[GatheredRows, GatheredRows]:
+        """Gather the rows of some microbatches: (input, output); the same object when tied."""
+        if self.offloaded is None:
+            found = self._gather(micros, training)
+        else:
+            found = self.offloaded.begin(micros) if training else self.offloaded.read(micros)
+        return self._pair(found)
+
+    def _gather(self, micros: Sequence[MicroBatch], training: bool) -> dict[str, GatheredRows]:
+        return {
+            name: GatheredRows(
+                ids, self.tables[name].gather(ids, self.dtype).requires_grad_(training)
+            )
+            for name, ids in wanted_rows(self.tables, micros).items()
+        }
+
+    def _pair(self, found: dict[str, GatheredRows]) -> tuple[GatheredRows, GatheredRows]:
+        return (found["table"],) * 2 if self.tied else (found["input"], found["output"])
+
+    def hidden(self, inputs: torch.Tensor, active: GatheredRows) -> torch.Tensor:
+        """Hidden states behind the final norm, (B, S) ids of T to (S, B, d)."""
+        ids = inputs.t()
+        if self.ranks.shards == 1:
+            return self.backbone(torch.nn.functional.embedding(active.find(ids), active.rows))
+        here = ids % self.ranks.shards == self.ranks.shard
+        places = active.find(torch.where(here, ids, torch.zeros_like(ids)))
+        if len(active.ids):
+            found = torch.nn.functional.embedding(
+                places.clamp(max=len(active.ids) - 1), active.rows
+            ) * here.unsqueeze(-1).to(self.dtype)
+        else:
+            found = torch.zeros(*ids.shape, self.shape.width, dtype=self.dtype, device=ids.device)
+        return self.backbone(megatron.sum_over_shards(found))
+
+    def loss(
+        self, micro: MicroBatch, active: tuple[GatheredRows, GatheredRows]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Weighted loss of a microbatch, and nll of each token (B · S,) in nats."""
+        x_SBd = self.hidden(micro.inputs, active[0])
+        hidden = x_SBd.transpose(0, 1).reshape(-1, self.shape.width)
+        own = self.output.mine(micro.vocabulary)
+        rows = active[1].rows
+        if len(own) != len(active[1].ids):
+            rows = rows.index_select(0, active[1].find(own))
+        columns = torch.searchsorted(own, micro.targets)
+        if self.ranks.shards > 1:
+            here = micro.targets % self.ranks.shards == self.ranks.shard
+            columns = torch.where(here, columns, torch.full_like(columns, -1))
+        return sliced_cross_entropy(
+            hidden, rows, columns, micro.weights, group=self.ranks.shard_group, chunk=self._chunk
+        )
+
+    def step(
+        self,
+        micros: Sequence[MicroBatch],
+        rate: float,
+        *,
+        dense: bool = False,
+        coming: Sequence[MicroBatch] | None = None,
+    ) -> tuple[list[torch.Tensor], torch.Tensor]:
+        """One training step over this rank's microbatches.
+
+        `coming` are the `micros` of the next call if they are known: rows in host memory are
+        then fetched ahead. `dense` is for tables on the device.
+
+        Returns:
+            nll of each microbatch's tokens, and the norm of the gradient before clipping,
+            over all of the model. If it is not finite nothing was changed.
+        """
+        self.backbone.clear_gradients()
+        if self.offloaded is None:
+            active = self.activate(micros)
+        else:
+            active = self._pair(self.offloaded.begin(micros, coming))
+        losses = []
+        for index, micro in enumerate(micros):
+            with self.backbone.accumulating(more=index + 1 < len(micros)):
+                loss, nll = self.loss(micro, active)
+                (loss / len(micros)).backward()  # type: ignore[no-untyped-call]
+            losses.append(nll)
+        gradients = self.optimizer.own(self.backbone.finish_gradients())
+        unions = {
+            name: union_of_rows(chosen.ids, _gradient(chosen), self.ranks)
+            for name, chosen in zip(self.tables, active, strict=False)
+        }
+        rows = [gradient for _, gradient in unions.values()]
+        norm = gradient_norm(
+            gradients,
+            self.backbone.parameters,
+            rows,
+            self.ranks,
+            dealt=self.optimizer.distributed,
+        )
+        if bool(torch.isfinite(norm)):
+            clip([*gradients.values(), *rows], norm, CLIP)
+            self.optimizer.step(gradients, rate)
+            self._update(unions, rate, dense)
+        return losses, norm
+
+    def _update(
+        self, unions: dict[str, tuple[torch.Tensor, torch.Tensor]], rate: float, dense: bool
+    ) -> None:
+        if self.offloaded is not None:
+            assert not dense
+            self.offloaded.update(unions, rate)
+            return
+        for name, table in self.tables.items():
+            update = table.update_dense if dense else table.update
+            update(*unions[name], rate, self._adamw)
+
+    @property
+    def host_seconds(self) -> dict[str, float]:
+        """Seconds so far, of the host's thread for rows and of steps waiting for it."""
+        return asdict(self.offloaded.seconds) if self.offloaded is not None else {}
+
+    def drain(self) -> None:
+        """Bring tables in host memory up to date; every rank calls it."""
+        if self.offloaded is not None:
+            self.offloaded.drain()
+
+    def close(self) -> None:
+        """End what runs beside training."""
+        if self.offloaded is not None:
+            self.offloaded.close()
+
+    @torch.no_grad()
+    def measure(self, micro: MicroBatch) -> torch.Tensor:
+        """nll of each token of a microbatch, without training."""
+        return self.loss(micro, self.activate([micro], training=False))[1]
+
+
+def _gradient(active: GatheredRows) -> torch.Tensor:
+    """Gradient of the gathered rows; zeros if no token touched any on this shard."""
+    gradient = active.rows.grad
+    return torch.zeros_like(active.rows) if gradient is None else gradient

@@ -1,0 +1,164 @@
+"""AdamW for the backbone, on float32 master weights; and clipping over everything.
+
+On GPUs it is Megatron's own optimizer. That one insists on a GPU, so on a CPU it is
+torch's; both do the same to the last bit (`tests/pretrain/test_megatron_adamw.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+import torch
+import torch.distributed as dist
+
+from modtok_cli.pretrain.distributed.ranks import Ranks, summed
+from modtok_cli.pretrain.model import megatron
+from modtok_cli.pretrain.rows.table import AdamW
+
+
+class BackboneOptimizer(Protocol):
+    """What training and checkpoints ask of it.
+
+    Attributes:
+        distributed: masters and moments are dealt to the replicas. Then `state` is called
+            by all of them, and the gradients in `own` are parts.
+    """
+
+    distributed: bool
+
+    def own(self, gradients: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """What this rank has to clip and to apply of the gradients."""
+
+    def step(self, gradients: Mapping[str, torch.Tensor], rate: float) -> None:
+        """Apply one step with these gradients (already clipped)."""
+
+    def state(self, name: str) -> dict[str, torch.Tensor]:
+        """Master weight and moments of a parameter: whole, float32, by part."""
+
+    def load(self, name: str, parts: Mapping[str, torch.Tensor]) -> None:
+        """Take what `state` gave."""
+
+    def set_steps(self, steps: int) -> None:
+        """Number of steps done, after a load."""
+
+
+def backbone_optimizer(
+    backbone: megatron.Backbone, adamw: AdamW, ranks: Ranks, *, distributed: bool = False
+) -> BackboneOptimizer:
+    """Megatron's on a GPU, torch's on a CPU; `distributed` is for GPUs only."""
+    if ranks.device.type == "cuda":
+        from modtok_cli.pretrain.model.megatron_adamw import MegatronAdamW
+
+        return MegatronAdamW(backbone, adamw, ranks, distributed=distributed)
+    return TorchAdamW(backbone.parameters, adamw)
+
+
+class TorchAdamW:
+    """torch's fused AdamW over the parameters that Megatron's buffers hold gradients of.
+
+    Norm weights are not decayed. Where parameters are bfloat16 the masters are copies in
+    float32, else they are the parameters themselves.
+    """
+
+    distributed = False
+
+    def __init__(self, parameters: Mapping[str, torch.nn.Parameter], adamw: AdamW) -> None:
+        self._parameters = dict(parameters)
+        self.masters: dict[str, torch.Tensor] = {
+            name: p.detach() if p.dtype == torch.float32 else p.detach().float()
+            for name, p in self._parameters.items()
+        }
+        decayed = [m for m in self.masters.values() if m.dim() > 1]
+        plain = [m for m in self.masters.values() if m.dim() <= 1]
+        self._adamw = torch.optim.AdamW(
+            [
+                {"params": decayed, "weight_decay": adamw.weight_decay},
+                {"params": plain, "weight_decay": 0.0},
+            ],
+            lr=0.0,
+            betas=(adamw.beta1, adamw.beta2),
+            eps=adamw.epsilon,
+            fused=True,
+        )
+
+    def own(self, gradients: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """All of them."""
+        return dict(gradients)
+
+    def step(self, gradients: Mapping[str, torch.Tensor], rate: float) -> None:
+        """Apply one step with these gradients (already clipped)."""
+        for name, master in self.masters.items():
+            master.grad = gradients[name]
+        for group in self._adamw.param_groups:
+            group["lr"] = rate
+        self._adamw.step()
+        for name, master in self.masters.items():
+            master.grad = None
+            if self._parameters[name].dtype != torch.float32:
+                self._parameters[name].data.copy_(master)
+
+    def state(self, name: str) -> dict[str, torch.Tensor]:
+        """Master weight and moments of a parameter."""
+        master = self.masters[name]
+        state = self._adamw.state[master]
+        if not state:
+            state["step"] = torch.zeros((), dtype=torch.float32, device=master.device)
+            state["exp_avg"] = torch.zeros_like(master)
+            state["exp_avg_sq"] = torch.zeros_like(master)
+        return {"weight": master, "m": state["exp_avg"], "v": state["exp_avg_sq"]}
+
+    @torch.no_grad()
+    def load(self, name: str, parts: Mapping[str, torch.Tensor]) -> None:
+        """Take what `state` gave."""
+        for part, tensor in self.state(name).items():
+            tensor.copy_(parts[part])
+        self._parameters[name].copy_(parts["weight"])
+
+    def set_steps(self, steps: int) -> None:
+        """Number of steps done, after a load."""
+        for name, master in self.masters.items():
+            self.state(name)
+            self._adamw.state[master]["step"].fill_(steps)
+
+
+def gradient_norm(
+    backbone: Mapping[str, torch.Tensor],
+    parameters: Mapping[str, torch.nn.Parameter],
+    tables: Iterable[torch.Tensor],
+    ranks: Ranks,
+    *,
+    dealt: bool = False,
+) -> torch.Tensor:
+    """Euclidean norm over backbone and table rows together, of all shards; on the device.
+
+    What lies on shards is summed over them, what every shard holds whole counts once. With
+    `dealt`, the backbone's gradients are parts that are summed over replicas too.
+    """
+    own = torch.zeros((), dtype=torch.float64, device=ranks.device)
+    whole = torch.zeros_like(own)
+    for name, gradient in backbone.items():
+        square = gradient.float().pow(2).sum(dtype=torch.float64)
+        if megatron.partition(parameters[name]) is None:
+            whole += square
+        else:
+            own += square
+    if dealt:
+        own, whole = summed(torch.stack([own, whole]), ranks.replica_group)
+    for gradient in tables:
+        own += gradient.float().pow(2).sum(dtype=torch.float64)
+    return (summed(own, ranks.shard_group) + whole).sqrt()
+
+
+def clip(gradients: Iterable[torch.Tensor], norm: torch.Tensor, most: float) -> None:
+    """Scale gradients in place so that their common norm is `most` at the highest."""
+    scale = (most / (norm + 1e-6)).clamp(max=1.0)
+    for gradient in gradients:
+        gradient.mul_(scale.to(gradient.dtype))
+
+
+def same_on_all(values: torch.Tensor) -> torch.Tensor:
+    """Values summed over every rank."""
+    if dist.get_world_size() > 1:
+        dist.all_reduce(values)
+    return values

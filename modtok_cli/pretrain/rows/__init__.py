@@ -1,0 +1,1 @@
+"""Vocabulary rows: tables, gathering, sparse updates, and tables in host memory."""

@@ -1,0 +1,75 @@
+"""`build.bpe`: monolingual and joint tokenizers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+from support import SAMPLE
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.construct.bpe import bpe
+from modtok_cli.construct.unigram import unigram
+from modtok_cli.learn.bpe import learn_bpe
+from modtok_cli.modular.open import open_tokenizer
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.text.corpus import count_corpus
+from modtok_cli.text.counts import merge_counts
+
+DATA = SAMPLE / "data"
+
+
+def test_one_file_per_language(tmp_path: Path) -> None:
+    report = bpe(["el", "sw"], data=DATA, output=tmp_path / "mono", k=500)
+    assert sorted(path.name for path in (tmp_path / "mono").iterdir()) == ["el.json", "sw.json"]
+    assert [row["tokens"] for row in report.rows()] == [500, 500]
+    text = "Habari za asubuhi"
+    tokenizer = open_tokenizer(str(tmp_path / "mono" / "sw.json"))
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_joint_learns_from_all_text_together(tmp_path: Path) -> None:
+    bpe(["el", "sw"], data=DATA, output=tmp_path / "joint", k=700, joint=True)
+    tokenizer = ModularTokenizer.load(tmp_path / "joint")
+    tables = [count_corpus([DATA / f"{language}.jsonl"]) for language in ("el", "sw")]
+    alone = learn_bpe(merge_counts(tables), 700, tokenizer.vocabulary.specials)
+    assert (tokenizer.merges == alone.merges).all()
+    assert tokenizer.token_membership.all()
+    assert tokenizer.settings == {"joint": True}
+
+
+def test_an_output_that_is_there_stays(tmp_path: Path) -> None:
+    bpe(["sw"], data=DATA, output=tmp_path / "mono", k=300)
+    before = (tmp_path / "mono" / "sw.json").read_bytes()
+    with pytest.raises(UsageError, match="--force"):
+        bpe(["sw"], data=DATA, output=tmp_path / "mono", k=400)
+    assert (tmp_path / "mono" / "sw.json").read_bytes() == before
+    bpe(["sw"], data=DATA, output=tmp_path / "mono", k=400, force=True)
+    assert len(orjson.loads((tmp_path / "mono" / "sw.json").read_bytes())["model"]["vocab"]) == 400
+
+
+def test_budget_below_the_bytes(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="at least 258"):
+        bpe(["sw"], data=DATA, output=tmp_path / "mono", k=257)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_force_does_not_empty_a_directory_of_other_things(tmp_path: Path, kind: str) -> None:
+    learn = bpe if kind == "bpe" else unigram
+    (tmp_path / "notes.txt").write_text("kept")
+    with pytest.raises(UsageError, match=r"holds other files \(notes\.txt\)"):
+        learn(["sw"], data=DATA, output=tmp_path, k=400, force=True)
+    assert (tmp_path / "notes.txt").read_text() == "kept"
+    (tmp_path / "notes.txt").unlink()
+    (tmp_path / "fi.json").write_text("{}")  # of an earlier run of the same command
+    learn(["sw"], data=DATA, output=tmp_path, k=400, force=True)
+    assert (tmp_path / "sw.json").is_file()
+    assert not (tmp_path / "fi.json").exists()
+
+
+def test_force_over_a_file_is_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "mono").write_text("kept")
+    with pytest.raises(UsageError, match="is a file"):
+        bpe(["sw"], data=DATA, output=tmp_path / "mono", k=300, force=True)
+    assert (tmp_path / "mono").read_text() == "kept"

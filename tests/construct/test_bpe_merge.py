@@ -1,0 +1,314 @@
+"""`build.bpe_merge` and `bpe_seq(segment="least")`: what is written, changed, resumed, refused."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+import sentencepiece
+from support import SAMPLE
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Silent
+from modtok_cli.construct import bpe_merge as module
+from modtok_cli.construct.bpe_merge import bpe_merge
+from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.construct.references import reference_json, reference_of
+from modtok_cli.learn.bpe import learn_plain
+from modtok_cli.measure.nsl import nsl
+from modtok_cli.modular.inspect import check
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.text.corpus import count_corpus
+
+LANGUAGES = ["en", "fi", "fr"]
+PARALLEL = SAMPLE / "parallel"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("text")
+    for language in [*LANGUAGES, "el"]:
+        shutil.copy(SAMPLE / "data" / f"{language}.jsonl", place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def made(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("made") / "tok"
+    bpe_merge(LANGUAGES, data=data, output=output, k=600)
+    return output
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
+
+
+def anonymous(tokenizer: Subtokenizer) -> bytes:
+    document = orjson.loads(tokenizer.to_json())
+    document["model"]["modtok"]["parent"] = None
+    return orjson.dumps(document)
+
+
+def test_writes_a_whole_directory(made: Path) -> None:
+    tokenizer = ModularTokenizer.load(made)
+    assert (tokenizer.algorithm, tokenizer.segmentation) == ("bpe-merge", "least")
+    assert tokenizer.languages == ("en", "fi", "fr")
+    assert (tokenizer.token_membership.sum(axis=0) == 600).all()
+    assert tokenizer.settings == {"overtrain": 1.25, "whole_characters": False}
+    assert check(tokenizer, samples=3).sound
+    assert sorted(path.stem for path in (made / "references").iterdir()) == LANGUAGES
+
+
+def test_better_than_the_references_alone_and_together(made: Path) -> None:
+    texts = [PARALLEL / f"{language}.txt" for language in LANGUAGES]
+    alone = nsl([f"{made}@each"], texts)
+    together = nsl([str(made)], texts)
+    for row, whole in zip(alone, together, strict=True):
+        assert whole["nsl"] < row["nsl"] < 1.0
+
+
+def test_references_are_those_of_other_builds(data: Path, made: Path, tmp_path: Path) -> None:
+    bpe_seq(LANGUAGES, data=data, output=tmp_path / "seq", k=600)
+    assert contents(made / "references") == contents(tmp_path / "seq" / "references")
+
+
+@pytest.mark.parametrize("k", [256, 258, 300, 2000, 100_000])
+def test_a_reference_is_the_beginning_of_a_longer_one(k: int) -> None:
+    counts = count_corpus([SAMPLE / "data" / "fi.jsonl"], scheme="bpe")
+    longer = learn_plain(counts, k * 5 // 4).merges
+    assert reference_of("fi", counts, k, longer) == reference_json("fi", counts, k, ())
+
+
+def test_same_bytes_whatever_the_threads_and_the_order(
+    data: Path, made: Path, tmp_path: Path
+) -> None:
+    bpe_merge(["fr", "en", "fi"], data=data, output=tmp_path / "tok", k=600, threads=1)
+    assert contents(tmp_path / "tok") == contents(made)
+
+
+def test_languages_come_and_go(data: Path, made: Path, tmp_path: Path) -> None:
+    before = ModularTokenizer.load(made)
+    output = tmp_path / "tok"
+    shutil.copytree(made, output)
+    report = bpe_merge(data=data, output=output, append=["el"])
+    longer = ModularTokenizer.load(output)
+    assert [row["language"] for row in report.rows()] == ["el"]
+    assert longer.languages == ("en", "fi", "fr", "el")
+    assert longer.vocabulary.tokens()[: before.size] == before.vocabulary.tokens()
+    for names in (["en"], ["fi"], ["fr"], ["en", "fr"], LANGUAGES):
+        assert anonymous(longer.subset(names)) == anonymous(before.subset(names))
+    assert (output / "references" / "el.json").is_file()
+
+    bpe_merge(output=output, remove=["el"])
+    assert ModularTokenizer.load(output).signature == before.signature
+    assert contents(output) == contents(made)
+    bpe_merge(output=output, remove=["en", "fi"])
+    rest = ModularTokenizer.load(output)
+    assert (rest.languages, rest.size) == (("fr",), 600)
+    assert anonymous(rest.full()) == anonymous(before.subset(["fr"]))
+    assert [path.name for path in (output / "references").iterdir()] == ["fr.json"]
+
+
+def test_changing_refuses_other_settings(data: Path, made: Path) -> None:
+    before = contents(made)
+    for change in ({"append": ["el"]}, {"remove": ["fi"]}):
+        for told, said in (
+            ({"k": 601}, "-k: .* was made with 600, not with 601; leave -k out"),
+            ({"overtrain": 1.5}, "--overtrain: .* with 1.25, not with 1.5"),
+            ({"whole_characters": True}, "--whole-characters: .* was made without it"),
+            ({"specials": ["<s>"]}, "--special: .*, not with <s>"),
+        ):
+            with pytest.raises(UsageError, match=said):
+                bpe_merge(data=data, output=made, **change, **told)  # type: ignore[arg-type]
+    assert contents(made) == before
+
+
+def test_changing_takes_the_settings_that_are_there(data: Path, made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made, tmp_path / "tok")
+    bpe_merge(
+        data=data, output=tmp_path / "tok", remove=["fi"], k=600, overtrain=1.25,
+        whole_characters=False, specials=ModularTokenizer.load(made).vocabulary.specials,
+    )  # fmt: skip
+    assert ModularTokenizer.load(tmp_path / "tok").languages == ("en", "fr")
+
+
+def test_what_cannot_be_changed(data: Path, made: Path, tmp_path: Path) -> None:
+    bpe_seq(["en"], data=data, output=tmp_path / "seq", k=300)
+    for wrong, said in (
+        ({"output": tmp_path / "seq", "append": ["fi"]}, "made by bpe-seq cannot be changed"),
+        ({"output": made, "append": ["fi"]}, "has fi already"),
+        ({"output": made, "remove": LANGUAGES}, "no language would be left"),
+        ({"output": made, "remove": ["sw"]}, "has no language 'sw'"),
+        ({"output": made, "remove": ["fi"], "append": ["el"]}, "exclude each other"),
+        ({"output": tmp_path / "new", "overtrain": 0.5}, "--overtrain"),
+        ({"output": tmp_path / "new", "k": 200}, "k = 200 is too small"),
+        ({"output": made, "k": 700, "languages": LANGUAGES}, "with other settings"),
+        ({"output": tmp_path / "new", "languages": ["en", "xx"]}, "xx"),
+    ):
+        with pytest.raises(ModtokError, match=said):
+            bpe_merge(data=data, **wrong)  # type: ignore[arg-type]
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(UsageError, match="cannot be extended by bpe-seq"):
+        bpe_seq(data=data, output=made, append=["el"])
+
+
+def test_finished_says_so(data: Path, made: Path) -> None:
+    progress = Silent()
+    report = bpe_merge(LANGUAGES, data=data, output=made, k=600, progress=progress)
+    assert "finished already" in progress.warnings[0]
+    assert [row["tokens"] for row in report.rows()] == [600] * 3
+
+
+def test_small_corpus_warns_and_writes(tmp_path: Path) -> None:
+    (tmp_path / "en.txt").write_text("ab ab\n")
+    progress = Silent()
+    report = bpe_merge(data=tmp_path, output=tmp_path / "tok", k=400, progress=progress)
+    assert "not 400" in progress.warnings[0]
+    assert report.rows()[0]["tokens"] == ModularTokenizer.load(tmp_path / "tok").size < 270
+
+
+def test_resumes_from_its_journal(
+    data: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn, learned = module._learn, []
+
+    def failing(language, *rest):  # type: ignore[no-untyped-def]
+        if language == "fr" and "fr" not in learned:
+            learned.append("fr")
+            raise ModtokError("the machine went away")
+        learned.append(language)
+        return learn(language, *rest)
+
+    monkeypatch.setattr(module, "_learn", failing)
+    for _ in range(2):
+        try:
+            bpe_merge(
+                LANGUAGES, data=data, output=tmp_path / "tok", k=600, threads=1, journal_seconds=0
+            )
+        except ModtokError:
+            assert (tmp_path / ".tok.resume" / "journal.json").exists()
+            assert not (tmp_path / "tok").exists()
+    assert learned == ["en", "fi", "fr", "fr"]
+    assert contents(tmp_path / "tok") == contents(made)
+    assert not (tmp_path / ".tok.resume").exists()
+
+
+def test_kill_9_loses_no_language_of_those_learned_at_a_time(
+    data: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each took minutes; that the one before was written just now does not matter."""
+    words = [sys.executable, "-c", DEADLY, str(data), str(tmp_path / "tok")]
+    killed = subprocess.run(words, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert [path.name for path in tmp_path.iterdir()] == [".tok.resume"]
+    learn, learned = module._learn, []
+
+    def telling(language, *rest):  # type: ignore[no-untyped-def]
+        learned.append(language)
+        return learn(language, *rest)
+
+    monkeypatch.setattr(module, "_learn", telling)
+    bpe_merge(LANGUAGES, data=data, output=tmp_path / "tok", k=600)
+    assert learned == ["fr"]
+    assert contents(tmp_path / "tok") == contents(made)
+    assert [path.name for path in tmp_path.iterdir()] == ["tok"]
+
+
+# Kills itself when it has kept two languages, each of which says that it took 100 seconds.
+DEADLY = """
+import os, signal, sys
+from dataclasses import replace
+from pathlib import Path
+from modtok_cli.construct import bpe_merge as module
+from modtok_cli.construct.journal import Journal
+
+learn, write, left = module._learn, Journal.write, [2]
+
+def slow(*rest):
+    return replace(learn(*rest), seconds=100.0)
+
+def deadly(self, *rest):
+    write(self, *rest)
+    left[0] -= 1
+    left[0] or os.kill(os.getpid(), signal.SIGKILL)
+
+module._learn, Journal.write = slow, deadly
+data, output = map(Path, sys.argv[1:])
+module.bpe_merge(["en", "fi", "fr"], data=data, output=output, k=600, threads=1)
+"""
+
+
+def test_whole_characters_for_sentencepiece(data: Path, tmp_path: Path) -> None:
+    output = tmp_path / "tok"
+    bpe_merge(["el", "fr"], data=data, output=output, k=600, whole_characters=True)
+    tokenizer = ModularTokenizer.load(output)
+    assert (output / "tokenizer.model").read_bytes() == tokenizer.full().to_model()
+    for names in (["el"], ["fr"], ["el", "fr"]):
+        subset = tokenizer.subset(names)
+        processor = sentencepiece.SentencePieceProcessor(model_proto=subset.to_model())
+        for language in ("el", "fr", "sw"):
+            lines = (PARALLEL / f"{language}.txt").read_text(encoding="utf-8").splitlines()
+            for line in lines[:40]:
+                assert processor.encode(line) == subset.encode(line).tolist()
+                assert processor.decode(processor.encode(line)) == line
+    with pytest.raises(UsageError, match="single characters"):
+        bpe_merge(["el"], data=data, output=tmp_path / "x", k=270, whole_characters=True)
+
+
+def test_sequential_bpe_by_least_tokens(data: Path, tmp_path: Path) -> None:
+    bpe_seq(LANGUAGES, data=data, output=tmp_path / "merges", k=600)
+    report = bpe_seq(LANGUAGES, data=data, output=tmp_path / "least", k=600, segment="least")
+    merges = ModularTokenizer.load(tmp_path / "merges")
+    least = ModularTokenizer.load(tmp_path / "least")
+    assert least.segmentation == "least"
+    assert least.vocabulary.tokens() == merges.vocabulary.tokens()
+    assert (least.token_membership == merges.token_membership).all()
+    counts = count_corpus([PARALLEL / "fi.txt"], scheme="bpe")
+    for names in (["fi"], ["en", "fi"], LANGUAGES):
+        shorter = least.subset(names).token_lengths(counts)
+        assert (shorter <= merges.subset(names).token_lengths(counts)).all()
+    assert check(least, samples=2).sound
+    with pytest.raises(UsageError, match="with other settings"):
+        bpe_seq(LANGUAGES, data=data, output=tmp_path / "least", k=600)
+    again = bpe_seq(LANGUAGES, data=data, output=tmp_path / "least", k=600, segment="least")
+    assert again.signature == report.signature
+    with pytest.raises(UsageError, match="--segment"):
+        bpe_seq(LANGUAGES, data=data, output=tmp_path / "x", k=600, segment="most")
+
+
+def test_sequential_least_goes_on_learning(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Appended, or interrupted and resumed: the bytes of one run."""
+    bpe_seq(LANGUAGES, data=data, output=tmp_path / "whole", k=500, segment="least")
+    bpe_seq(["en", "fi"], data=data, output=tmp_path / "steps", k=500, segment="least")
+    bpe_seq(data=data, output=tmp_path / "steps", append=["fr"])
+    steps = ModularTokenizer.load(tmp_path / "steps")
+    assert steps.signature == ModularTokenizer.load(tmp_path / "whole").signature
+
+    from modtok_cli.learn.sequential import SequentialLearner
+
+    add, broken = SequentialLearner.add, []
+
+    def failing(self, language, counts, **rest):  # type: ignore[no-untyped-def]
+        if language == "fr" and not broken:
+            broken.append(language)
+            raise ModtokError("the machine went away")
+        return add(self, language, counts, **rest)
+
+    monkeypatch.setattr(SequentialLearner, "add", failing)
+    settings = {"data": data, "output": tmp_path / "tok", "k": 500, "segment": "least"}
+    with pytest.raises(ModtokError, match="went away"):
+        bpe_seq(LANGUAGES, journal_seconds=0, **settings)  # type: ignore[arg-type]
+    bpe_seq(LANGUAGES, journal_seconds=0, **settings)  # type: ignore[arg-type]
+    assert contents(tmp_path / "tok") == contents(tmp_path / "whole")

@@ -1,0 +1,367 @@
+"""`build.bpe_seq`: what is written, resumed, refused."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+from support import SAMPLE
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Silent
+from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.text.corpus import write_counts
+
+LANGUAGES = ["en", "fi", "fr"]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    place = tmp_path / "data"
+    place.mkdir()
+    for language in [*LANGUAGES, "sw"]:
+        shutil.copy(SAMPLE / "data" / f"{language}.jsonl", place)
+    return place
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_writes_a_whole_directory(data: Path, tmp_path: Path) -> None:
+    report = bpe_seq(LANGUAGES, data=data, output=tmp_path / "tok", k=600)
+    tokenizer = ModularTokenizer.load(tmp_path / "tok")
+    assert tokenizer.languages == ("en", "fi", "fr")
+    assert (tokenizer.token_membership.sum(axis=0) == 600).all()
+    assert [row["language"] for row in report.rows()] == LANGUAGES
+    assert report.rows()[-1]["total"] == tokenizer.size
+    assert report.rows()[0]["signature"] == tokenizer.signature
+    assert {path.name for path in (tmp_path / "tok" / "references").iterdir()} == {
+        "en.json",
+        "fi.json",
+        "fr.json",
+    }
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_first_language_is_its_own_reference(data: Path, tmp_path: Path) -> None:
+    bpe_seq(LANGUAGES, data=data, output=tmp_path / "tok", k=600)
+    cut = orjson.loads(ModularTokenizer.load(tmp_path / "tok").subset(["en"]).to_json())
+    reference = orjson.loads((tmp_path / "tok" / "references" / "en.json").read_bytes())
+    for part in ("vocab", "merges"):
+        assert cut["model"][part] == reference["model"][part]
+    assert sum(reference["model"]["modtok"]["counts"]) > 1000
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_same_bytes_whatever_the_threads_and_the_order_of_files(
+    data: Path, tmp_path: Path, threads: int
+) -> None:
+    bpe_seq(LANGUAGES, data=data, output=tmp_path / "plain", k=500)
+    lines = (data / "fr.jsonl").read_bytes().splitlines(keepends=True)
+    (data / "fr.jsonl").unlink()
+    (data / "fr").mkdir()
+    (data / "fr" / "b.jsonl").write_bytes(b"".join(lines[:5]))
+    (data / "fr" / "a.jsonl").write_bytes(b"".join(lines[5:]))
+    bpe_seq(LANGUAGES, data=data, output=tmp_path / "split", k=500, threads=threads)
+    assert contents(tmp_path / "plain") == contents(tmp_path / "split")
+
+
+def test_same_bytes_from_count_tables(data: Path, tmp_path: Path) -> None:
+    bpe_seq(LANGUAGES, data=data, output=tmp_path / "text", k=500)
+    write_counts(LANGUAGES, data=data, output=tmp_path / "counts")
+    bpe_seq(LANGUAGES, data=tmp_path / "counts", output=tmp_path / "tables", k=500)
+    assert contents(tmp_path / "text") == contents(tmp_path / "tables")
+
+
+def test_same_bytes_whatever_the_hash_seed(data: Path, tmp_path: Path) -> None:
+    for seed in ("0", "1"):
+        subprocess.run(
+            [
+                *(sys.executable, "-m", "modtok_cli", "-q", "bpe-seq", "--langs", "en,fi"),
+                *("-k", "400", "--data", str(data), "-o", str(tmp_path / seed)),
+            ],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+    assert contents(tmp_path / "0") == contents(tmp_path / "1")
+
+
+def test_append_leaves_what_there_was(data: Path, tmp_path: Path) -> None:
+    place = tmp_path / "tok"
+    bpe_seq(["en", "fi"], data=data, output=place, k=500)
+    before = ModularTokenizer.load(place)
+    old = {language: before.subset([language]).to_json() for language in before.languages}
+    references = contents(place / "references")
+    report = bpe_seq(data=data, output=place, append=["sw"])
+    after = ModularTokenizer.load(place)
+    assert after.languages == ("en", "fi", "sw")
+    assert np.array_equal(after.merges[: len(before.merges)], before.merges)
+    assert after.vocabulary.tokens()[: before.size] == before.vocabulary.tokens()
+    for language, data_before in old.items():
+        now, then = (
+            orjson.loads(text)["model"]
+            for text in (after.subset([language]).to_json(), data_before)
+        )
+        assert (now["vocab"], now["merges"]) == (then["vocab"], then["merges"])
+    assert {**references, "sw.json": b""}.keys() == contents(place / "references").keys()
+    assert [row["language"] for row in report.rows()] == ["sw"]
+    with pytest.raises(UsageError, match="already"):
+        bpe_seq(data=data, output=place, append=["fi"])
+
+
+def test_append_in_steps_equals_one_run(data: Path, tmp_path: Path) -> None:
+    bpe_seq(["en", "fi", "sw"], data=data, output=tmp_path / "one", k=450)
+    bpe_seq(["en", "fi"], data=data, output=tmp_path / "two", k=450)
+    bpe_seq(data=data, output=tmp_path / "two", append=["sw"])
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+@pytest.mark.parametrize("order", ["given", "size", "alphabetical"])
+def test_append_keeps_the_settings_that_are_there(data: Path, tmp_path: Path, order: str) -> None:
+    """The order too, which other builds compare; what is appended comes as it is named."""
+    place = tmp_path / "tok"
+    bpe_seq(["fi", "en"], data=data, output=place, k=300, order=order, unit_counts="word")
+    before = ModularTokenizer.load(place)
+    told = {"k": 300, "order": order, "passes": 1, "unit_counts": "word", "segment": "merges"}
+    bpe_seq(data=data, output=place, append=["sw"], specials=before.vocabulary.specials, **told)  # type: ignore[arg-type]
+    bpe_seq(data=data, output=place, append=["fr"])
+    after = ModularTokenizer.load(place)
+    assert after.settings == before.settings
+    assert after.settings["order"] == order
+    assert after.languages == (*before.languages, "sw", "fr")
+
+
+def test_append_refuses_other_settings(data: Path, tmp_path: Path) -> None:
+    place = tmp_path / "tok"
+    bpe_seq(["en"], data=data, output=place, k=300)
+    before = contents(place)
+    for told, said in (
+        ({"k": 301}, r"-k: .*tok was made with 300, not with 301; leave -k out"),
+        ({"order": "size"}, "--order: .* with alphabetical, not with size"),
+        ({"passes": 2}, "--passes: .* with 1, not with 2"),
+        ({"unit_counts": "word"}, "--unit-counts: .* with all, not with word"),
+        ({"segment": "least"}, "--segment: .* with merges, not with least"),
+        ({"specials": ["<s>"]}, r"--special: .* with <\|endoftext\|> <\|pad\|>, not with <s>"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            bpe_seq(data=data, output=place, append=["fi"], **told)  # type: ignore[arg-type]
+    assert contents(place) == before
+
+
+def test_orders(data: Path, tmp_path: Path) -> None:
+    given = ["sw", "fr", "en"]
+    for order, expected in {
+        "alphabetical": ["en", "fr", "sw"],
+        "given": given,
+        "size": ["fr", "sw", "en"],
+    }.items():
+        bpe_seq(given, data=data, output=tmp_path / order, k=300, order=order)
+        assert list(ModularTokenizer.load(tmp_path / order).languages) == expected
+
+
+def test_a_given_order_in_other_codes_loses_no_language(data: Path, tmp_path: Path) -> None:
+    given = ["swh_Latn", "fra_Latn", "eng"]
+    bpe_seq(given, data=data, output=tmp_path / "given", k=300, order="given")
+    assert ModularTokenizer.load(tmp_path / "given").languages == ("sw", "fr", "en")
+    bpe_seq(append=["fin_Latn"], data=data, output=tmp_path / "given")
+    assert ModularTokenizer.load(tmp_path / "given").languages == ("sw", "fr", "en", "fi")
+
+
+def test_another_given_order_is_another_tokenizer(data: Path, tmp_path: Path) -> None:
+    bpe_seq(["en", "fr"], data=data, output=tmp_path / "tok", k=300, order="given")
+    with pytest.raises(UsageError, match="with other settings"):
+        bpe_seq(["fr", "en"], data=data, output=tmp_path / "tok", k=300, order="given")
+    progress = Silent()
+    bpe_seq(["eng", "fr"], data=data, output=tmp_path / "tok", k=300, order="given",
+            progress=progress)  # fmt: skip
+    assert "finished already" in progress.warnings[0]
+
+
+def test_what_was_appended_is_not_what_learning_in_order_gives(data: Path, tmp_path: Path) -> None:
+    bpe_seq(["fi", "sw"], data=data, output=tmp_path / "tok", k=300)
+    bpe_seq(append=["en"], data=data, output=tmp_path / "tok")
+    with pytest.raises(UsageError, match=r"other settings \(fi, sw, en"):
+        bpe_seq(["en", "fi", "sw"], data=data, output=tmp_path / "tok", k=300)
+
+
+def test_finished_says_so_and_force_makes_it_again(data: Path, tmp_path: Path) -> None:
+    place, progress = tmp_path / "tok", Silent()
+    bpe_seq(["en"], data=data, output=place, k=300)
+    stamp = (place / "manifest.json").stat().st_mtime_ns
+    report = bpe_seq(["en"], data=data, output=place, k=300, progress=progress)
+    assert "finished already" in progress.warnings[0]
+    assert (place / "manifest.json").stat().st_mtime_ns == stamp
+    assert report.rows()[0]["tokens"] == 300
+    with pytest.raises(UsageError, match="other settings"):
+        bpe_seq(["en"], data=data, output=place, k=301)
+    bpe_seq(["en"], data=data, output=place, k=301, force=True)
+    assert ModularTokenizer.load(place).k == 301
+
+
+def test_small_corpus_warns_and_writes(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "en.txt").write_text("abc abc\n")
+    progress = Silent()
+    bpe_seq(data=tmp_path / "data", output=tmp_path / "tok", k=5000, progress=progress)
+    assert "en: the text gives 261 tokens, not 5,000" in progress.warnings[0]
+    assert ModularTokenizer.load(tmp_path / "tok").size == 261
+
+
+def test_bad_input_leaves_nothing_behind(data: Path, tmp_path: Path) -> None:
+    (data / "fi.jsonl").write_bytes(b'{"text": "ok"}\n{"text": 3}\n')
+    with pytest.raises(ModtokError, match=r"fi\.jsonl:2"):
+        bpe_seq(LANGUAGES, data=data, output=tmp_path / "tok", k=500)
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_special_tokens(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="single word"):
+        bpe_seq(["en"], data=data, output=tmp_path / "tok", k=300, specials=["bos"])
+    bpe_seq(["en"], data=data, output=tmp_path / "tok", k=300, specials=["<s>", "</s>"])
+    assert ModularTokenizer.load(tmp_path / "tok").vocabulary.specials == ("<s>", "</s>")
+
+
+def test_resumes_from_its_journal(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails at the third language; the second run learns that one only."""
+    bpe_seq(LANGUAGES, data=data, output=tmp_path / "whole", k=500)
+    from modtok_cli.learn.sequential import SequentialLearner
+
+    learned: list[str] = []
+    add = SequentialLearner.add
+
+    def failing(self, language, counts, **rest):  # type: ignore[no-untyped-def]
+        if language == "fr" and "fr" not in learned:
+            learned.append("fr")
+            raise ModtokError("the machine went away")
+        learned.append(language)
+        return add(self, language, counts, **rest)
+
+    monkeypatch.setattr(SequentialLearner, "add", failing)
+    for _ in range(2):
+        try:
+            bpe_seq(LANGUAGES, data=data, output=tmp_path / "tok", k=500, journal_seconds=0)
+        except ModtokError:
+            assert (tmp_path / ".tok.resume" / "journal.json").exists()
+            assert not (tmp_path / "tok").exists()
+    assert learned == ["en", "fi", "fr", "fr"]
+    assert contents(tmp_path / "tok") == contents(tmp_path / "whole")
+    assert not (tmp_path / ".tok.resume").exists()
+
+
+def test_a_journal_of_other_text_is_not_used(data: Path, tmp_path: Path) -> None:
+    from modtok_cli.construct.journal import Journal
+
+    bpe_seq(["en"], data=data, output=tmp_path / "one", k=300)
+    learned = ModularTokenizer.load(tmp_path / "one").learned()
+    journal = Journal(tmp_path / "tok", {"k": 1}, 0)
+    journal.write(learned, {}, {})
+    assert Journal(tmp_path / "tok", {"k": 1}).read() is not None
+    assert Journal(tmp_path / "tok", {"k": 2}).read() is None
+    (journal.directory / "state.safetensors").write_bytes(b"torn")
+    assert Journal(tmp_path / "tok", {"k": 1}).read() is None
+
+
+def test_a_journal_is_due_after_so_much_work_and_force_begins_anew(tmp_path: Path) -> None:
+    from modtok_cli.construct.journal import JournalDir, Kept
+
+    output = tmp_path / "tok"
+    place = JournalDir(output, {"k": 1}, 1e9)
+    assert not place.due(6e8)
+    assert place.due(6e8)  # of two at a time, neither of which is long
+    place.write_kept(Kept({"a": np.arange(3)}, {}, {}))
+    assert not place.due(6e8)
+    assert place.read_kept() is not None
+    forced = JournalDir(output, {"k": 1}, 1e9, force=True)
+    assert forced.read_kept() is None
+    forced.write_kept(Kept({"a": np.arange(3)}, {}, {}))
+    assert forced.read_kept() is not None  # the same call again goes on
+    assert place.read_kept() is not None
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_a_journal_that_outlived_its_build_is_cleared(
+    data: Path, tmp_path: Path, half: bool
+) -> None:
+    """Killed after the output was in place, or while the journal was written or removed."""
+    from modtok_cli.construct.journal import Journal
+
+    place = tmp_path / "tok"
+    bpe_seq(["en", "fi"], data=data, output=place, k=300)
+    learned = ModularTokenizer.load(place).learned()
+
+    def leave(force: bool) -> None:
+        journal = Journal(place, {"k": 300}, force=force)
+        journal.write(learned, {}, {})
+        shutil.copytree(journal.directory, tmp_path / "..tok.resume.partial-999999999")
+        if half:
+            (journal.directory / "journal.json").unlink()
+
+    leave(force=False)
+    bpe_seq(["en", "fi"], data=data, output=place, k=300)
+    assert [path.name for path in tmp_path.glob(".*")] == []
+    leave(force=False)
+    with pytest.raises(UsageError, match="has fi already"):
+        bpe_seq(data=data, output=place, append=["fi"])
+    assert [path.name for path in tmp_path.glob(".*")] == []
+    leave(force=True)  # of a build that is to replace what is there: it may go on
+    bpe_seq(["en", "fi"], data=data, output=place, k=300)
+    assert (tmp_path / ".tok.resume").exists() is not half
+    bpe_seq(["en", "fi"], data=data, output=place, k=300, force=True)
+    assert [path.name for path in tmp_path.glob(".*")] == []
+
+
+def test_force_learns_all_of_it_anew(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from modtok_cli.learn.sequential import SequentialLearner
+
+    learned: list[str] = []
+    add = SequentialLearner.add
+
+    def failing(self, language, counts, **rest):  # type: ignore[no-untyped-def]
+        learned.append(language)
+        if len(learned) == 2:
+            raise ModtokError("the machine went away")
+        return add(self, language, counts, **rest)
+
+    monkeypatch.setattr(SequentialLearner, "add", failing)
+    place = tmp_path / "tok"
+    with pytest.raises(ModtokError, match="went away"):
+        bpe_seq(["en", "fi"], data=data, output=place, k=300, journal_seconds=0)
+    bpe_seq(["en", "fi"], data=data, output=place, k=300, force=True)
+    assert learned == ["en", "fi", "en", "fi"]
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize("after", [0.5, 0.9, 1.3])
+def test_killed_run_leaves_nothing_half_written(data: Path, tmp_path: Path, after: float) -> None:
+    """kill -9 at some moment, then the same command again: the unbroken run's bytes."""
+    command = [sys.executable, "-m", "modtok_cli", "-q", "bpe-seq", "-k", "700", "--data"]
+    command += [str(data), "-o", str(tmp_path / "tok")]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(after)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    if (tmp_path / "tok").exists():
+        ModularTokenizer.load(tmp_path / "tok")
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    bpe_seq(data=data, output=tmp_path / "whole", k=700)
+    assert contents(tmp_path / "tok") == contents(tmp_path / "whole")
+    assert [path.name for path in tmp_path.glob(".*")] == []

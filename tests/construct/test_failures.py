@@ -1,0 +1,99 @@
+"""What a build leaves when the machine, or the user, ends it."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import SAMPLE, hear_ctrl_c
+
+from modtok_cli.base import memory
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.progress import Silent
+from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.construct.corpora import LONGEST_WORD, count_language
+from modtok_cli.modular.tokenizer import ModularTokenizer
+
+COMMAND = [sys.executable, "-m", "modtok_cli", "bpe-seq", "--data", str(SAMPLE / "data")]
+
+
+def small_files_only() -> None:
+    """No file may grow beyond 20,000 bytes: writing fails half way, as on a full disk."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+
+def test_full_disk(tmp_path: Path) -> None:
+    command = [*COMMAND, "--langs", "en,fi", "-k", "2000", "-o", str(tmp_path / "tok")]
+    done = subprocess.run(
+        command, preexec_fn=small_files_only, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "tok: cannot write: File too large; nothing was changed" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_full_disk_keeps_the_older_tokenizer(tmp_path: Path) -> None:
+    bpe_seq(["en"], data=SAMPLE / "data", output=tmp_path / "tok", k=300)
+    command = [*COMMAND, "--langs", "en,fi", "-k", "2000", "-o", str(tmp_path / "tok"), "--force"]
+    subprocess.run(command, preexec_fn=small_files_only, capture_output=True, check=False)
+    assert ModularTokenizer.load(tmp_path / "tok").k == 300
+
+
+INTERRUPTED = """
+import os, signal, threading
+from modtok_cli.__main__ import main
+from modtok_cli.learn.sequential import SequentialLearner
+real = SequentialLearner.add
+def add(self, language, *rest, **more):  # the second of three languages: one is still counted
+    if language == "fi":
+        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+    result = real(self, language, *rest, **more)
+    if language == "fi":
+        timer.join()
+    return result
+SequentialLearner.add = add
+main()
+"""
+
+
+def test_ctrl_c(tmp_path: Path) -> None:
+    """The signal comes in the middle of learning, while another thread counts."""
+    data = tmp_path / "data"
+    data.mkdir()
+    text = "".join(f"word{i} other{i * 7}\n" for i in range(100_000))
+    for language in ("en", "fi", "fr"):
+        (data / f"{language}.txt").write_text(text)
+    command = [sys.executable, "-c", INTERRUPTED, "bpe-seq", "-k", "30000", "--data", str(data)]
+    process = subprocess.Popen(
+        [*command, "-o", str(tmp_path / "tok")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=hear_ctrl_c,
+    )
+    out, err = process.communicate()
+    assert process.returncode == 130
+    assert out == ""
+    assert err.count("\n") <= 1
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_overlong_words_are_left_out_and_told(tmp_path: Path) -> None:
+    place = tmp_path / "en.txt"
+    place.write_text("a few words " + "x" * (LONGEST_WORD + 1) + " and more\n")
+    progress = Silent()
+    counts = count_language("en", [place], "strict", progress)
+    assert counts.words() == [b" and", b" few", b" more", b" words", b"a"]
+    assert "1 word of more than 65,536 bytes is not learned from" in progress.warnings[0]
+
+
+def test_memory_is_checked_beforehand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available", lambda: 1000)
+    with pytest.raises(ModtokError, match=r"learning en needs about .* GiB of memory"):
+        bpe_seq(["en"], data=SAMPLE / "data", output=tmp_path / "tok", k=300)
+    assert list(tmp_path.iterdir()) == []

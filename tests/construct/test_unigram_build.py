@@ -1,0 +1,256 @@
+"""`build.unigram` and `build.unigram_merge`: files, models from elsewhere, what is refused."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import orjson
+import pytest
+import sentencepiece
+from support import SAMPLE
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Silent
+from modtok_cli.construct.unigram import unigram
+from modtok_cli.construct.unigram_merge import unigram_merge
+from modtok_cli.construct.unigram_models import parse_weights
+from modtok_cli.measure.nsl import nsl
+from modtok_cli.modular.directory import read_references
+from modtok_cli.modular.inspect import Difference, diff
+from modtok_cli.modular.open import open_tokenizer
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.tokenizer import ModularTokenizer
+
+DATA = SAMPLE / "data"
+LANGUAGES = ["fi", "ne", "sw"]
+
+
+class Noting(Silent):
+    def __init__(self) -> None:
+        super().__init__()
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("unigram") / "models"
+    unigram(LANGUAGES, data=DATA, output=place, k=700)
+    return place
+
+
+@pytest.fixture(scope="module")
+def merged(models: Path) -> Path:
+    output = models.parent / "tokenizer"
+    unigram_merge(LANGUAGES, data=DATA, models=models, output=output, k=700)
+    return output
+
+
+def test_json_and_model_for_each_language(models: Path) -> None:
+    assert sorted(path.name for path in models.iterdir()) == [
+        f"{language}.{suffix}" for language in LANGUAGES for suffix in ("json", "model")
+    ]
+    for language in LANGUAGES:
+        ours = open_tokenizer(str(models / f"{language}.json"))
+        assert ours.size <= 700
+        assert ours.signature == open_tokenizer(str(models / f"{language}.model")).signature
+        text = (SAMPLE / "parallel" / f"{language}.txt").read_text("utf-8") + "  ▁\t"
+        assert ours.decode(ours.encode(text)) == text
+    counts = orjson.loads((models / "sw.json").read_bytes())["model"]["modtok"]["counts"]
+    assert sum(counts) > 1000
+
+
+def test_joint_is_one_vocabulary_of_everything(tmp_path: Path) -> None:
+    report = unigram(["fi", "sw"], data=DATA, output=tmp_path / "joint", k=900, joint=True)
+    tokenizer = ModularTokenizer.load(tmp_path / "joint")
+    assert tokenizer.algorithm == "unigram"
+    assert tokenizer.size == report.lines[0]["tokens"] == 900
+    assert tokenizer.token_membership.all()
+    assert tokenizer.languages == ("fi", "sw")
+
+
+def test_merged_has_each_languages_pieces_and_is_the_same_every_time(
+    models: Path, merged: Path, tmp_path: Path
+) -> None:
+    tokenizer = ModularTokenizer.load(merged)
+    for language in LANGUAGES:
+        own = open_tokenizer(str(models / f"{language}.json"))
+        assert isinstance(own, Subtokenizer)
+        cut = tokenizer.subset([language])
+        assert set(cut.vocabulary.tokens()) == set(own.vocabulary.tokens())
+    unigram_merge(LANGUAGES, data=DATA, models=models, output=tmp_path / "t", k=700, threads=3)
+    names = sorted(p.relative_to(merged) for p in merged.rglob("*") if p.is_file())
+    assert Path("tokenizer.model") in names
+    for name in names:
+        assert (merged / name).read_bytes() == (tmp_path / "t" / name).read_bytes()
+
+
+def test_references_are_the_monolingual_models(models: Path, merged: Path) -> None:
+    references = read_references(merged)
+    assert sorted(references) == LANGUAGES
+    for language, data in references.items():
+        assert data == (models / f"{language}.json").read_bytes()
+
+
+def test_nsl_of_every_kind(models: Path, merged: Path) -> None:
+    text = SAMPLE / "parallel" / "fi.txt"
+    specs = [f"{merged}@each", str(merged), str(models / "fi.model"), f"{merged}@fi,sw"]
+    by_name = {row["tokenizer"]: row for row in nsl(specs, [text])}
+    assert by_name[str(models / "fi.model")]["nsl"] == 1.0
+    assert 0.95 < by_name[f"{merged}@each"]["nsl"] < 1.08
+    assert by_name[str(merged)]["nsl"] < 1.05
+    assert by_name[f"{merged}@each"]["language"] == "fi"
+
+
+def test_models_that_fit_are_taken_and_others_learned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, models: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    unigram(["fi", "sw"], data=DATA, k=700)
+    (tmp_path / "unigram" / "sw.json").write_bytes((models / "fi.json").read_bytes())
+    said = Noting()
+    unigram_merge(["fi", "ne", "sw"], data=DATA, k=700, progress=said)
+    assert [note for note in said.notes if "taken" in note] == [
+        "fi: model taken from unigram/fi.json"
+    ]
+    assert any(note.startswith("EM 1: log-likelihood") for note in said.notes)
+    again = Noting()
+    unigram_merge(["fi", "ne", "sw"], data=DATA, k=700, progress=again)
+    assert "finished already" in again.warnings[0]
+    assert again.notes == []
+    with pytest.raises(UsageError, match="other settings"):
+        unigram_merge(["fi", "ne", "sw"], data=DATA, k=700, init="mean")
+
+
+@pytest.mark.parametrize("options", [{"init": "mean"}, {"weights": "sw=5"}, {"weights": "equal"}])
+def test_init_and_weights_change_scores_alone(
+    models: Path, merged: Path, tmp_path: Path, options: dict[str, str]
+) -> None:
+    unigram_merge(
+        LANGUAGES, data=DATA, models=models, output=tmp_path / "t", k=700, references=False,
+        tolerance=1e-4, **options,  # type: ignore[arg-type]
+    )  # fmt: skip
+    other, one = ModularTokenizer.load(tmp_path / "t"), ModularTokenizer.load(merged)
+    assert other.vocabulary.tokens() == one.vocabulary.tokens()
+    assert other.signature != one.signature
+    assert read_references(tmp_path / "t") == {}
+    difference = diff(one, other)
+    assert difference.rescored > 100
+    assert difference == Difference(rescored=difference.rescored)
+    assert diff(one, one).empty
+
+
+def trained(where: Path, **options: object) -> Path:
+    """A `.model` as SentencePiece itself makes it, from the Swahili sample."""
+    model = io.BytesIO()
+    lines = [orjson.loads(line)["text"] for line in (DATA / "sw.jsonl").read_bytes().splitlines()]
+    settings: dict[str, object] = {
+        "vocab_size": 600, "normalization_rule_name": "identity", "byte_fallback": True,
+        "split_digits": True, "allow_whitespace_only_pieces": True, "minloglevel": 2,
+        "hard_vocab_limit": False,
+    }  # fmt: skip
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines), model_writer=model, **(settings | options)
+    )
+    where.mkdir(exist_ok=True)
+    (where / "sw.model").write_bytes(model.getvalue())
+    return where
+
+
+def test_a_model_of_sentencepiece_is_taken(tmp_path: Path) -> None:
+    place = trained(tmp_path / "models", user_defined_symbols="")
+    unigram_merge(["sw"], data=DATA, models=place, output=tmp_path / "t", k=700)
+    tokenizer = ModularTokenizer.load(tmp_path / "t")
+    assert b" na" in tokenizer.vocabulary.tokens()
+    text = (SAMPLE / "parallel" / "sw.txt").read_text("utf-8")
+    assert tokenizer.full().decode(tokenizer.full().encode(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"normalization_rule_name": "nmt_nfkc"}, r"sw\.model: normalizes its text \('nmt_nfkc'\)"),
+        ({"model_type": "bpe"}, "of type 'bpe', not Unigram"),
+        ({"user_defined_symbols": "<x>"}, "user-defined pieces"),
+        ({"split_by_whitespace": False, "vocab_size": 3000}, "reaches across a cut"),
+    ],
+)
+def test_models_that_do_not_merge(tmp_path: Path, options: dict[str, object], message: str) -> None:
+    place = trained(tmp_path / "models", **options)
+    with pytest.raises(ModtokError, match=message):
+        unigram_merge(["sw"], data=DATA, models=place, output=tmp_path / "t", k=700)
+    assert not (tmp_path / "t").exists()
+
+
+def test_models_of_mixed_kinds_and_missing_ones(tmp_path: Path, models: Path) -> None:
+    from modtok_cli.construct.bpe import bpe
+
+    place = tmp_path / "models"
+    bpe(["sw"], data=DATA, output=place, k=400)
+    with pytest.raises(ModtokError, match=r"sw\.json: is no Unigram tokenizer of ours"):
+        unigram_merge(["sw"], data=DATA, models=place, output=tmp_path / "t", k=700)
+    with pytest.raises(UsageError, match="no model for en; learn it"):
+        unigram_merge(["en", "fi"], data=DATA, models=models, output=tmp_path / "t", k=700)
+    with pytest.raises(UsageError, match="no such directory"):
+        unigram_merge(["fi"], data=DATA, models=tmp_path / "no", output=tmp_path / "t", k=700)
+    (place / "sw.json").unlink()
+    (place / "sw.model").write_bytes(b"no model at all")
+    with pytest.raises(ModtokError, match=r"sw\.model: no SentencePiece model"):
+        unigram_merge(["sw"], data=DATA, models=place, output=tmp_path / "t", k=700)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"k": 258}, "leaves no room"),
+        ({"init": "zero"}, "is not one of uniform, mean"),
+        ({"weights": "xx=1"}, "no language 'xx'"),
+        ({"weights": "fi"}, "'fi' is no weight"),
+        ({"weights": "fi=-1"}, "is no weight"),
+        ({"weights": "fi=0"}, "all weights are 0"),
+        ({"iterations": -1}, "are 0 or more"),
+        ({"iterations": 0}, "add --init mean"),
+        ({"specials": ["a", "a"]}, "'a' is no special token"),
+        ({"specials": ["<0x0A>"]}, "name of a byte"),
+        ({"languages": ["xx"]}, "xx"),
+    ],
+)
+def test_settings_that_make_no_sense(
+    tmp_path: Path, options: dict[str, object], message: str
+) -> None:
+    settings: dict[str, object] = {"languages": ["fi"], "k": 700, **options}
+    with pytest.raises(UsageError, match=message):
+        unigram_merge(data=DATA, output=tmp_path / "t", **settings)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_weights() -> None:
+    assert parse_weights(None, ["en", "fi"]) == {"en": 1.0, "fi": 1.0}
+    assert parse_weights("fi=2, en=0.5", ["en", "fi"]) == {"en": 0.5, "fi": 2.0}
+    assert parse_weights("equal", ["en", "fi"]) == {}
+
+
+def test_em_that_is_cut_short_says_so(models: Path, tmp_path: Path) -> None:
+    said = Silent()
+    unigram_merge(
+        ["fi"], data=DATA, models=models, output=tmp_path / "t", k=700, iterations=2, progress=said
+    )
+    assert any("did not converge within 2" in warning for warning in said.warnings)
+    settings = ModularTokenizer.load(tmp_path / "t").settings
+    assert settings["em"]["iterations"] == 2
+    assert settings["em"]["converged"] is False
+
+
+def test_no_em_keeps_the_mean_of_the_models(models: Path, tmp_path: Path) -> None:
+    said = Noting()
+    unigram_merge(
+        ["sw"], data=DATA, models=models, output=tmp_path / "t", k=700, init="mean", iterations=0,
+        progress=said,
+    )  # fmt: skip
+    own = open_tokenizer(str(models / "sw.json"))
+    assert isinstance(own, Subtokenizer)
+    assert ModularTokenizer.load(tmp_path / "t").subset(["sw"]).signature == own.signature
+    assert said.notes == said.warnings == []

@@ -1,0 +1,310 @@
+"""Unigram builds that are killed: what was learned is kept, and the bytes are equal."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import SAMPLE
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.progress import Silent
+from modtok_cli.construct import unigram as module
+from modtok_cli.construct.unigram import unigram
+from modtok_cli.construct.unigram_journal import UnigramJournal, em_mark
+from modtok_cli.construct.unigram_merge import unigram_merge
+from modtok_cli.learn.em import Halfway, Step
+from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces, make_pieces
+from modtok_cli.text.counts import WordCounts
+
+DATA = SAMPLE / "data"
+LANGUAGES = ["fi", "ne", "sw"]
+K = 600
+
+# Kills itself when so many models are kept, or EM of so many iterations; says what it learns.
+SCRIPT = """
+import os, signal, sys
+from pathlib import Path
+from modtok_cli.construct import unigram as module
+from modtok_cli.construct.unigram import unigram
+from modtok_cli.construct.unigram_journal import UnigramJournal
+from modtok_cli.construct.unigram_merge import unigram_merge
+
+command, point, number, output = sys.argv[1:]
+left = [int(number)]
+
+def deadly(method):
+    def run(self, *rest):
+        method(self, *rest)
+        left[0] -= 1
+        left[0] or os.kill(os.getpid(), signal.SIGKILL)
+    return run
+
+def telling(language, *rest, **more):
+    print(language, flush=True)
+    return learn(language, *rest, **more)
+
+learn, module.learn_unigram = module.learn_unigram, telling
+setattr(UnigramJournal, point, deadly(getattr(UnigramJournal, point)))
+run, more = (unigram, {}) if command == "unigram" else (unigram_merge, {"journal_seconds": 0})
+run(LANGUAGES, data=Path(DATA), output=Path(output), k=K, threads=1, **more)
+"""
+
+
+def killed(command: str, point: str, number: int, output: Path) -> list[str]:
+    """Run a command that kills itself; which languages it learned."""
+    script = SCRIPT.replace("LANGUAGES", repr(LANGUAGES)).replace("K,", f"{K},")
+    script = script.replace("DATA", repr(str(DATA)))
+    done = subprocess.run(
+        [sys.executable, "-c", script, command, point, str(number), str(output)],
+        stdout=subprocess.PIPE, check=False, text=True, cwd=output.parent,
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGKILL
+    return done.stdout.split()
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
+
+
+class Noting(Silent):
+    def __init__(self) -> None:
+        super().__init__()
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+@pytest.fixture
+def learned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """The languages that are learned, in a directory without models of other builds."""
+    monkeypatch.chdir(tmp_path)
+    found: list[str] = []
+    learn = module.learn_unigram
+
+    def telling(language, *rest, **more):  # type: ignore[no-untyped-def]
+        found.append(language)
+        return learn(language, *rest, **more)
+
+    monkeypatch.setattr(module, "learn_unigram", telling)
+    return found
+
+
+def test_kill_9_while_models_are_learned_and_then_within_em(
+    learned: list[str], tmp_path: Path
+) -> None:
+    output = tmp_path / "tok"
+    assert killed("unigram-merge", "add", 2, output) == ["fi", "ne"]
+    assert [path.name for path in tmp_path.iterdir()] == [".tok.resume"]
+    assert killed("unigram-merge", "keep", 2, output) == ["sw"]
+    assert [path.name for path in tmp_path.iterdir()] == [".tok.resume"]
+    said = Noting()
+    unigram_merge(LANGUAGES, data=DATA, output=output, k=K, progress=said)
+    assert learned == []
+    assert "EM goes on after iteration 2" in said.notes
+    assert [note for note in said.notes if note.startswith("EM ")][1].startswith("EM 3: ")
+    assert [path.name for path in tmp_path.iterdir()] == ["tok"]
+    unigram_merge(LANGUAGES, data=DATA, output=tmp_path / "whole", k=K)
+    assert sorted(learned) == LANGUAGES
+    assert contents(output) == contents(tmp_path / "whole")
+
+
+def test_kill_9_of_plain_models(learned: list[str], tmp_path: Path) -> None:
+    output = tmp_path / "models"
+    assert killed("unigram", "add", 2, output) == ["fi", "ne"]
+    assert [path.name for path in tmp_path.iterdir()] == [".models.resume"]
+    unigram(LANGUAGES, data=DATA, output=output, k=K)
+    assert learned == ["sw"]
+    assert [path.name for path in tmp_path.iterdir()] == ["models"]
+    unigram(LANGUAGES, data=DATA, output=tmp_path / "whole", k=K)
+    assert contents(output) == contents(tmp_path / "whole")
+
+
+def test_what_a_kill_left_beside_the_journal_goes_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All models were kept, so nothing is written again that would clear it away."""
+    monkeypatch.setattr(module, "learn_unigram", toy)
+    settings = {"data": DATA, "output": tmp_path / "out", "specials": ["<s>"], "k": K}
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_separate", lambda made, *rest: [f.result() for f in made.values()])
+        patch.setattr(module, "warn_of_small", lambda *rest: None)
+        patch.setattr(UnigramJournal, "remove", lambda self: None)
+        with suppress(AttributeError):  # there is no report
+            unigram(LANGUAGES, **settings)  # type: ignore[arg-type]
+    assert [path.name for path in tmp_path.iterdir()] == [".out.resume"]
+    left = tmp_path / "..out.resume.partial-999999999"
+    left.mkdir()
+    (left / "journal.json").write_text("{}")
+    unigram(LANGUAGES, **settings)  # type: ignore[arg-type]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    left.mkdir()
+    with pytest.raises(ModtokError, match="is there already"):
+        unigram(LANGUAGES, **settings)  # type: ignore[arg-type]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+SPECIALS = (UNKNOWN, "<s>")
+
+
+def toy(language: str, *rest: object, **more: object) -> LearnedPieces:
+    """A model that no trainer made."""
+    pieces = [b"a", f" {language}".encode()]
+    return make_pieces([language], SPECIALS, pieces, [-1.0, -2.5], np.ones((2, 1)))
+
+
+@pytest.mark.parametrize("command", [unigram, unigram_merge])
+def test_what_failed_goes_on_and_force_begins_anew(
+    command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.chdir(tmp_path)
+    tried: list[str] = []
+    failing = [True]
+
+    def learn(language: str, *rest: object, **more: object) -> LearnedPieces:
+        tried.append(language)
+        if language == "sw" and failing[0]:
+            raise ModtokError("the machine went away")
+        return toy(language)
+
+    monkeypatch.setattr(module, "learn_unigram", learn)
+
+    def run(force: bool = False, k: int = K) -> list[str]:
+        tried.clear()
+        settings = {"data": DATA, "output": tmp_path / "out", "specials": ["<s>"], "threads": 1}
+        with suppress(ModtokError):
+            command(LANGUAGES, k=k, force=force, **settings)
+        return list(tried)
+
+    assert run() == LANGUAGES
+    assert run() == ["sw"]
+    assert run(k=K + 1) == LANGUAGES  # it is another build, and has the journal from now on
+    assert run() == LANGUAGES
+    assert run(force=True) == LANGUAGES
+    assert run(force=True) == ["sw"]  # a forced build that was stopped goes on as well
+    failing[0] = False
+    assert run() == ["sw"]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+COUNTS = WordCounts.from_pairs([(b"a", 3), (b" fi", 2)], "unigram")
+OTHER = WordCounts.from_pairs([(b"a", 3), (b" fi", 1)], "unigram")
+STATE = Halfway(np.linspace(0.1, 3, 260), (Step(1, -10.5, None, 0, 0.25),))
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> UnigramJournal:
+    journal = UnigramJournal(tmp_path / "tok", "unigram", 300, SPECIALS, interval=0)
+    journal.add("fi", COUNTS, toy("fi"))
+    journal.keep("mark", STATE)
+    return journal
+
+
+def again(
+    journal: UnigramJournal,
+    algorithm: str = "unigram",
+    k: int = 300,
+    specials: tuple[str, ...] = SPECIALS,
+) -> UnigramJournal:
+    return UnigramJournal(journal.directory.parent / "tok", algorithm, k, specials)
+
+
+def test_what_was_kept_is_what_is_read(kept: UnigramJournal) -> None:
+    read = again(kept)
+    model, made = read.model("fi", COUNTS), toy("fi")
+    assert model is not None
+    assert (model.languages, model.specials) == (made.languages, made.specials)
+    for name in ("token_data", "token_offsets", "scores", "token_membership"):
+        one, other = getattr(model, name), getattr(made, name)
+        assert one.dtype == other.dtype
+        assert np.array_equal(one, other)
+    state = read.halfway("mark")
+    assert state is not None
+    assert state.steps == STATE.steps
+    assert np.array_equal(state.expected, STATE.expected)
+
+
+def test_other_settings_and_other_text_are_not_taken(kept: UnigramJournal) -> None:
+    read = again(kept)
+    assert read.model("fi", OTHER) is None
+    assert read.model("sw", COUNTS) is None
+    assert read.halfway("of other pieces") is None
+    for other in (
+        again(kept, "unigram-merge"),
+        again(kept, k=301),
+        again(kept, specials=(UNKNOWN,)),
+    ):
+        assert other.model("fi", COUNTS) is None
+        assert other.halfway("mark") is None
+
+
+def test_a_damaged_journal_is_not_believed(kept: UnigramJournal) -> None:
+    for name in ("journal.json", "state.safetensors"):
+        path = kept.directory / name
+        sound = path.read_bytes()
+        for place in range(0, len(sound), max(1, len(sound) // 40)):
+            path.write_bytes(
+                sound[:place] + bytes([sound[place] ^ 1]) + sound[place + 1 :]
+            )  # fmt: skip
+            assert again(kept).model("fi", COUNTS) is None, (name, place)
+            assert again(kept).halfway("mark") is None, (name, place)
+        path.write_bytes(sound[: len(sound) // 2])
+        assert again(kept).model("fi", COUNTS) is None
+        path.write_bytes(sound)
+        assert again(kept).model("fi", COUNTS) is not None
+
+
+def test_a_journal_of_other_shapes_is_not_believed(kept: UnigramJournal) -> None:
+    """One with a right checksum, whatever wrote it: the kernels would trust it."""
+    good = toy("fi")
+    for name, wrong in (
+        ("scores", good.scores.astype(np.float32)),
+        ("scores", good.scores[:-1]),
+        ("scores", np.full_like(good.scores, np.nan)),
+        ("token_offsets", good.token_offsets[::-1].copy()),
+        ("token_data", good.token_data[:-1]),
+    ):
+        bad = toy("fi")
+        object.__setattr__(bad, name, wrong)
+        kept.add("fi", COUNTS, bad)
+        assert again(kept).model("fi", COUNTS) is None, name
+    kept.add("fi", COUNTS, good)
+    assert again(kept).model("fi", COUNTS) is not None
+    for expected, steps in (
+        (np.zeros(260), STATE.steps),
+        (np.ones((2, 2)), STATE.steps),
+        (np.ones(260, np.float32), STATE.steps),
+        (np.ones(260), ()),
+        (np.ones(260), (Step("1", -10.5, None, 0, 0.25),)),  # type: ignore[arg-type]
+    ):
+        kept.keep("mark", Halfway(expected, steps))
+        assert again(kept).halfway("mark") is None
+
+
+def test_em_is_kept_at_intervals_and_a_model_at_once(tmp_path: Path) -> None:
+    journal = UnigramJournal(tmp_path / "tok", "unigram", 300, SPECIALS, interval=1e9)
+    journal.keep("mark", STATE)
+    assert list(tmp_path.iterdir()) == []
+    journal.add("fi", COUNTS, toy("fi"))
+    assert again(journal).model("fi", COUNTS) is not None
+    journal.remove()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_mark_of_em_is_of_all_that_decides_it() -> None:
+    def mark(pieces=None, counts=COUNTS, factor=1.0, init="mean"):  # type: ignore[no-untyped-def]
+        return em_mark(pieces or toy("fi"), {"fi": counts}, {"fi": factor}, {"init": init})
+
+    marks = [mark(), mark(toy("sw")), mark(counts=OTHER), mark(factor=2.0), mark(init="uniform")]
+    assert mark() == mark()
+    assert len(set(marks)) == 5
