@@ -1,0 +1,174 @@
+"""Containment: the proof holds after an append, and fails after any single change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from modtok_cli.learn.merges import byte_order
+from modtok_cli.learn.pieces import LearnedPieces
+from modtok_cli.modular.containment import containment
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.modular.vocabulary import Vocabulary
+
+from .test_least import random_parts, united
+from .toys import toy
+
+PARENT = toy()
+OLD = ("en", "fi")
+
+
+def first_languages(tokenizer: ModularTokenizer, count: int) -> ModularTokenizer:
+    """The tokenizer as it was before the later languages were appended."""
+    tokens = tokenizer.token_membership[:, :count]
+    merges = tokenizer.merge_membership[:, :count]
+    size, rank = int(tokens.any(axis=1).sum()), int(merges.any(axis=1).sum())
+    # Tokens and merges are created in the order of the languages.
+    assert tokens[:size].any(axis=1).all()
+    assert merges[:rank].any(axis=1).all()
+    vocabulary = tokenizer.vocabulary
+    cut = vocabulary.offsets[size]
+    return replace(
+        tokenizer,
+        languages=tokenizer.languages[:count],
+        vocabulary=type(vocabulary)(
+            vocabulary.specials, vocabulary.data[:cut], vocabulary.offsets[: size + 1]
+        ),
+        merges=tokenizer.merges[:rank],
+        token_membership=tokens[:size],
+        merge_membership=merges[:rank],
+        corpora={},
+        scores=None if tokenizer.scores is None else tokenizer.scores[:size],
+        uses=None if tokenizer.uses is None else tokenizer.uses[:count],
+    )
+
+
+CHILD = first_languages(PARENT, len(OLD))
+
+
+def pieces(languages: Mapping[str, list[str]], scores: Mapping[str, float]) -> ModularTokenizer:
+    texts = list(dict.fromkeys(text for own in languages.values() for text in own))
+    tokens = [b"<unk>", *(bytes([byte]) for byte in byte_order()), *(t.encode() for t in texts)]
+    members = np.ones((len(tokens), len(languages)), dtype=bool)
+    for row, text in enumerate(texts, 257):
+        members[row] = [text in own for own in languages.values()]
+    return ModularTokenizer.from_pieces(
+        LearnedPieces(
+            languages=tuple(languages),
+            specials=("<unk>",),
+            token_data=np.frombuffer(b"".join(tokens), dtype=np.uint8),
+            token_offsets=np.concatenate([[0], np.cumsum([len(t) for t in tokens])]),
+            scores=np.array([-9.0] * 257 + [scores[text] for text in texts]),
+            token_membership=members,
+        ),
+        algorithm="unigram-merge",
+        k=300,
+    )
+
+
+def test_tokenizer_contains_itself() -> None:
+    proof = containment(PARENT, PARENT)
+    assert proof.holds
+    assert proof.reason is None
+    assert (proof.tokens, proof.merges) == (PARENT.size, len(PARENT.merges))
+
+
+def test_tokenizer_contains_the_one_before_an_append() -> None:
+    proof = containment(PARENT, CHILD)
+    assert proof.holds
+    assert (proof.tokens, proof.merges) == (CHILD.size, len(CHILD.merges))
+    assert str(proof) == f"all {CHILD.size} token ids and {len(CHILD.merges)} merges unchanged"
+    assert CHILD.size < PARENT.size
+    assert len(CHILD.merges) < len(PARENT.merges)
+    for languages in (("en",), ("fi",), OLD):
+        before, after = CHILD.subset(languages), PARENT.subset(languages)
+        assert before.signature == after.signature
+        assert before.global_ids.tolist() == after.global_ids.tolist()
+
+
+def test_the_one_before_does_not_contain_the_one_after() -> None:
+    proof = containment(CHILD, PARENT)
+    assert not proof.holds
+    assert str(proof) == proof.reason == "languages removed: fr, el"
+
+
+def other_token(tokenizer: ModularTokenizer, index: int) -> Vocabulary:
+    tokens = tokenizer.vocabulary.tokens()
+    tokens[index] += b"!"
+    return Vocabulary.from_tokens(tokenizer.vocabulary.specials, tokens[2:])
+
+
+def flipped(mask: np.ndarray[Any, Any], row: int, column: int) -> np.ndarray[Any, Any]:
+    changed = mask.copy()
+    changed[row, column] ^= True
+    return changed
+
+
+CHANGES: dict[str, tuple[dict[str, Any], str]] = {
+    "scheme": ({"scheme": "unigram"}, "pre-tokenizer changed from 'bpe' to 'unigram'"),
+    "segmentation": (
+        {"segmentation": "unigram"},
+        "segmentation changed from 'merges' to 'unigram'",
+    ),
+    "specials": (
+        {"vocabulary": Vocabulary(("<s>",), PARENT.vocabulary.data, PARENT.vocabulary.offsets)},
+        "special tokens changed from <s>, </s> to <s>",
+    ),
+    "order": ({"languages": ("fi", "en", "fr", "el")}, "the order of the languages changed"),
+    "token": ({"vocabulary": other_token(PARENT, 270)}, "token 270 of "),
+    "merge": ({"merges": PARENT.merges[:, [1, 0, 2]]}, "merge "),
+    "token of a language": (
+        {"token_membership": flipped(PARENT.token_membership, 260, 1)},
+        "'fi' has other tokens",
+    ),
+    "new token of an old language": (
+        {"token_membership": flipped(PARENT.token_membership, PARENT.size - 1, 0)},
+        "'en' has other tokens",
+    ),
+    "merge of a language": (
+        {"merge_membership": flipped(PARENT.merge_membership, len(PARENT.merges) - 1, 1)},
+        "'fi' has other merges",
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_any_change_is_found(change: str) -> None:
+    fields, reason = CHANGES[change]
+    proof = containment(replace(PARENT, **fields), CHILD)
+    assert not proof.holds
+    assert proof.reason is not None
+    assert proof.reason.startswith(reason)
+
+
+def test_equal_lengths_are_not_equal_tokens() -> None:
+    tokens = PARENT.vocabulary.tokens()
+    tokens[271] = bytes(len(tokens[271]))
+    changed = replace(PARENT, vocabulary=Vocabulary.from_tokens(("<s>", "</s>"), tokens[2:]))
+    proof = containment(changed, CHILD)
+    assert (proof.holds, proof.tokens) == (False, 271)
+
+
+def test_fewest_tokens_with_an_appended_language() -> None:
+    parts = random_parts(3)
+    base = united({name: parts[name] for name in ("en", "fr")})
+    longer = united({name: parts[name] for name in ("fi", "sv")}, base)
+    assert containment(longer, base).holds
+    assert longer.uses is not None
+    counts = (longer.uses[0] + 1, *longer.uses[1:])
+    changed = replace(longer, uses=counts)
+    assert containment(changed, base).reason == "'en' has other token counts"
+
+
+def test_unigram_scores_are_compared() -> None:
+    scores = {"a": -1.0, " ab": -2.0, "c": -3.0}
+    child = pieces({"en": ["a", " ab"]}, scores)
+    parent = pieces({"en": ["a", " ab"], "fi": ["a", "c"]}, scores)
+    assert containment(parent, child).holds
+    assert parent.subset(["en"]).signature == child.subset(["en"]).signature
+    other = pieces({"en": ["a", " ab"], "fi": ["a", "c"]}, {**scores, "a": -1.5})
+    assert containment(other, child).reason == "token 257 of 259 has another score"
