@@ -6,6 +6,7 @@ import types
 import pytest
 import torch
 
+from modtok_cli.pretrain.distributed.megatron_core import core
 from modtok_cli.pretrain.model import megatron
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -14,7 +15,7 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda")
 @pytest.fixture
 def transformer_engine(monkeypatch: pytest.MonkeyPatch) -> object:
     """Installed, as far as `import` can tell; what its layers would be."""
-    specs = megatron.core().models.gpt.gpt_layer_specs  # first: it would ask for its version
+    specs = core().models.gpt.gpt_layer_specs  # first: it would ask for its version
     for name in ("transformer_engine", "transformer_engine.pytorch"):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
     layers = object()

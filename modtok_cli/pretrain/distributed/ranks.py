@@ -18,6 +18,7 @@ import torch
 import torch.distributed as dist
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.pretrain.distributed.megatron_core import start_groups, stop_groups
 
 # A first step compiles kernels and unpacks text; afterwards ranks are seconds apart.
 TIMEOUT = timedelta(minutes=60)
@@ -61,9 +62,7 @@ def start_ranks(shards: int = 1) -> Ranks:
             as torchrun makes it.
         ModtokError: the others cannot be reached.
     """
-    from modtok_cli.pretrain.model import megatron
-
-    rank, world = _place()
+    rank, world = _rank_and_world()
     if world % shards:
         raise UsageError(f"{world} processes do not divide into shards of {shards}", where="--tp")
     device = pick_device()
@@ -82,7 +81,7 @@ def start_ranks(shards: int = 1) -> Ranks:
                 f"rank {rank} of {world} does not reach the others ({str(error).splitlines()[0]})",
                 remedy="set MASTER_ADDR and MASTER_PORT alike for all, as torchrun does",
             ) from error
-    shard_group, replica_group = megatron.start(shards, device)
+    shard_group, replica_group = start_groups(shards, device)
     return Ranks(
         rank=rank,
         world=world,
@@ -96,7 +95,7 @@ def start_ranks(shards: int = 1) -> Ranks:
     )
 
 
-def _place() -> tuple[int, int]:
+def _rank_and_world() -> tuple[int, int]:
     """(rank, world) by the environment; alone where it says nothing."""
     told = {"RANK": os.environ.get("RANK", "0"), "WORLD_SIZE": os.environ.get("WORLD_SIZE", "1")}
     for name, value in told.items():
@@ -124,9 +123,7 @@ def pick_device() -> torch.device:
 def stop_ranks() -> None:
     """Leave the other processes."""
     if dist.is_initialized():
-        from modtok_cli.pretrain.model import megatron
-
-        megatron.stop()
+        stop_groups()
         dist.destroy_process_group()
 
 

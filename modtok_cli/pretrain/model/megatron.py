@@ -5,8 +5,8 @@ without a GPU. What this adapter works around:
 
 - `core_attention` of the stock local layer wants a CUDA random state: here it is torch's
   SDPA, which takes flash attention on GPUs by itself.
-- rotary embeddings ask `torch.cuda.current_device()`: without a GPU it answers the CPU; the
-  exchange of gradients asks for the current stream (from 0.19), which is None then.
+- rotary embeddings call `torch.cuda.current_device()`, and from 0.19 the gradient exchange
+  calls `torch.cuda.current_stream()`: on a CPU both run under `cpu_as_current_device`.
 - activation recomputation saves CUDA random states: torch's own is used.
 - embedding and output layer are ours, so the block is used, not `GPTModel`
   (`ColumnParallelLinear` refuses a weight that is not its whole partition; the
@@ -17,74 +17,22 @@ without a GPU. What this adapter works around:
 
 from __future__ import annotations
 
-import logging
-import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
 from importlib import import_module
 from typing import Any
 
 import torch
-import torch.distributed as dist
 import torch.nn.functional as F
 
+from modtok_cli.pretrain.distributed.megatron_core import core, cpu_as_current_device
 from modtok_cli.pretrain.presets import Shape
-
-_PARTS = (
-    "distributed",
-    "models.common.embeddings.rotary_pos_embedding",
-    "models.gpt.gpt_layer_specs",
-    "optimizer",
-    "parallel_state",
-    "tensor_parallel",
-    "transformer.module",
-    "transformer.transformer_block",
-    "transformer.transformer_config",
-)
-
 
 # Names under Transformer Engine → names without it.
 _FUSED_NORMS = {
     "self_attention.linear_qkv.layer_norm_weight": "input_layernorm.weight",
     "mlp.linear_fc1.layer_norm_weight": "pre_mlp_layernorm.weight",
 }
-
-
-@cache
-def core() -> Any:
-    """megatron.core with its parts; imports take seconds, so only when a run starts."""
-    # It warns its own developers: of arguments to come, and of settings for CUDA.
-    warnings.filterwarnings("ignore", module=r"megatron\.core")
-    warnings.filterwarnings("ignore", category=FutureWarning, module=r"torch\.distributed")
-    for name in ("megatron.core", "torch.utils.cpp_extension"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that Transformer Engine and Apex are not installed
-        for part in _PARTS:
-            import_module(f"megatron.core.{part}")
-    return import_module("megatron.core")
-
-
-def start(shards: int, device: torch.device) -> tuple[dist.ProcessGroup, dist.ProcessGroup]:
-    """Make Megatron's process groups: (tensor parallel, data parallel)."""
-    state = core().parallel_state
-    if device.type == "cpu":
-        torch.cuda.current_device = lambda: device  # type: ignore[assignment,return-value]
-        torch.cuda.current_stream = lambda device=None: None  # type: ignore[assignment,return-value]
-    there = state.model_parallel_is_initialized()
-    if there and state.get_tensor_model_parallel_world_size() != shards:
-        state.destroy_model_parallel()
-    if not state.model_parallel_is_initialized():
-        state.initialize_model_parallel(tensor_model_parallel_size=shards)
-    if device.type == "cuda":
-        core().tensor_parallel.model_parallel_cuda_manual_seed(0)
-    return state.get_tensor_model_parallel_group(), state.get_data_parallel_group()
-
-
-def stop() -> None:
-    """Take the process groups down."""
-    core().parallel_state.destroy_model_parallel()
 
 
 def sum_over_shards(values: torch.Tensor) -> torch.Tensor:
@@ -208,14 +156,14 @@ def build_backbone(
             )
             return result
 
-    torch.manual_seed(seed)
-    block = Block().to(device=device, dtype=dtype)
-    if recompute:
-        for layer in block.block.layers:
-            layer.forward = _recomputed(layer.forward)
     ddp = parts.distributed
-    return Backbone(
-        ddp.DistributedDataParallel(
+    with cpu_as_current_device(device):
+        torch.manual_seed(seed)
+        block = Block().to(device=device, dtype=dtype)
+        if recompute:
+            for layer in block.block.layers:
+                layer.forward = _recomputed(layer.forward)
+        wrapped = ddp.DistributedDataParallel(
             config,
             ddp.DistributedDataParallelConfig(
                 grad_reduce_in_fp32=True,
@@ -224,7 +172,7 @@ def build_backbone(
             ),
             block,
         )
-    )
+    return Backbone(wrapped, device)
 
 
 def plain_name(name: str) -> str:
@@ -255,8 +203,8 @@ def _recomputed(forward: Callable[..., Any]) -> Callable[..., Any]:
 class Backbone:
     """Megatron's block in Megatron's data parallelism, by the few calls that training makes."""
 
-    def __init__(self, wrapped: Any) -> None:
-        self.wrapped = wrapped
+    def __init__(self, wrapped: Any, device: torch.device) -> None:
+        self.wrapped, self._device = wrapped, device
         self.parameters: dict[str, torch.nn.Parameter] = {
             plain_name(name): parameter
             for name, parameter in wrapped.module.named_parameters()
@@ -265,7 +213,8 @@ class Backbone:
 
     def __call__(self, x_SBd: torch.Tensor) -> torch.Tensor:
         """Hidden states behind the final norm; (S, B, d) to (S, B, d)."""
-        result: torch.Tensor = self.wrapped(x_SBd)
+        with cpu_as_current_device(self._device):
+            result: torch.Tensor = self.wrapped(x_SBd)
         return result
 
     def clear_gradients(self) -> None:
@@ -279,7 +228,8 @@ class Backbone:
 
     def finish_gradients(self) -> dict[str, torch.Tensor]:
         """Exchange them among replicas; mean gradients in float32 by parameter."""
-        self.wrapped.finish_grad_sync()
+        with cpu_as_current_device(self._device):
+            self.wrapped.finish_grad_sync()
         return {name: parameter.main_grad for name, parameter in self.parameters.items()}  # type: ignore[attr-defined]
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 
+from modtok_cli.pretrain.distributed.megatron_core import core
 from modtok_cli.pretrain.distributed.ranks import Ranks, summed
 from modtok_cli.pretrain.model import megatron
 from modtok_cli.pretrain.rows.table import AdamW
@@ -47,7 +48,7 @@ class MegatronAdamW:
         self._parameters = backbone.parameters
         self._replicas = ranks.replica_group
         dtype = next(iter(self._parameters.values())).dtype
-        library = megatron.core().optimizer
+        library = core().optimizer
         config = library.OptimizerConfig(
             optimizer="adam",
             lr=0.0,
