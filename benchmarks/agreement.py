@@ -22,7 +22,7 @@ import orjson
 from tokenizers import Regex, Tokenizer
 from tokenizers.pre_tokenizers import Split
 
-from modtok_cli.learn.fewest_tokens import EACH, LEAST
+from modtok_cli.learn.fewest_tokens import EACH, FEWEST_TOKENS
 from modtok_cli.modular.inspect import check_single
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -97,7 +97,7 @@ class LeastDefinition:
 def failures(subset: Subtokenizer, texts: list[str]) -> list[str]:
     library = Tokenizer.from_buffer(subset.to_json())
     library.encode_special_tokens = True
-    least = subset.segmentation == LEAST
+    least = subset.segmentation == FEWEST_TOKENS
     definition = LeastDefinition(subset) if least else Definition(subset)
     found = []
     encodings = library.encode_batch(texts, add_special_tokens=False)

@@ -203,7 +203,7 @@ def main() -> None:
         for name, learn in {
             "bpe-seq/merges": lambda o, k=k: bpe_seq(NAMES, output=o, k=k, **common),
             "bpe-seq/least": lambda o, k=k: bpe_seq(
-                NAMES, output=o, k=k, segment="least", references=False, **common
+                NAMES, output=o, k=k, segmentation="fewest-tokens", references=False, **common
             ),
             "bpe-merge/least": lambda o, k=k: bpe_merge(NAMES, output=o, k=k, **common),
         }.items():

@@ -23,8 +23,8 @@ from modtok_cli.construct.references import reference_of
 from modtok_cli.construct.report import DEFAULT_K, DEFAULT_SPECIALS, BuildReport, warn_of_small
 from modtok_cli.construct.specials import check_specials
 from modtok_cli.learn.bpe import learn_plain
-from modtok_cli.learn.fewest_tokens import LEAST
-from modtok_cli.learn.prune import OVERTRAIN, LeastTokens, choose_tokens
+from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
+from modtok_cli.learn.prune import OVERTRAIN, LanguageTokens, choose_tokens
 from modtok_cli.learn.state import check_budget
 from modtok_cli.learn.unite import part, unite, without
 from modtok_cli.modular.directory import read_references
@@ -106,7 +106,9 @@ def bpe_merge(
     files = language_files(data, append or languages)
     names = sorted(files)
     if base is None:
-        done = finished(output, ALGORITHM, LEAST, names, k, settings, specials, force, progress)
+        done = finished(
+            output, ALGORITHM, FEWEST_TOKENS, names, k, settings, specials, force, progress
+        )
         if done is not None:
             return done
     else:
@@ -151,15 +153,15 @@ def bpe_merge(
                 task.advance(1)
                 if journal.due(parts[name].seconds) and len(parts) < len(names):
                     _keep(journal, parts, specials)
-        start = None if base is None else (base.learned(), base.uses or ())
-        learned, uses = unite({name: parts[name].tokens for name in names}, specials, start)
+        start = None if base is None else (base.learned(), base.token_counts or ())
+        learned, token_counts = unite({name: parts[name].tokens for name in names}, specials, start)
         tokenizer = ModularTokenizer.from_learned(
             learned,
             algorithm=ALGORITHM,
             k=k,
             settings=settings,
             corpora={**(base.corpora if base else {}), **{n: parts[n].corpus for n in names}},
-            uses=uses,
+            token_counts=token_counts,
         )
         kept = read_references(output) if base else {}
         made = {name: found for name in names if (found := parts[name].reference) is not None}
@@ -179,7 +181,7 @@ def bpe_merge(
 class _Part:
     """One language, learned alone."""
 
-    tokens: LeastTokens
+    tokens: LanguageTokens
     corpus: Corpus
     reference: bytes | None
     seconds: float
@@ -249,14 +251,14 @@ def _removed(base: ModularTokenizer, output: Path, remove: Sequence[str]) -> Bui
     gone = base.resolve(remove)
     if len(gone) == len(base.languages):
         raise UsageError("no language would be left", where="--remove")
-    learned, uses = without((base.learned(), base.uses or ()), sorted(gone))
+    learned, token_counts = without((base.learned(), base.token_counts or ()), sorted(gone))
     tokenizer = ModularTokenizer.from_learned(
         learned,
         algorithm=ALGORITHM,
         k=base.k,
         settings=base.settings,
         corpora={name: corpus for name, corpus in base.corpora.items() if name not in gone},
-        uses=uses,
+        token_counts=token_counts,
     )
     kept = read_references(output)
     tokenizer.save(output, {name: kept[name] for name in learned.languages if name in kept})
@@ -264,9 +266,9 @@ def _removed(base: ModularTokenizer, output: Path, remove: Sequence[str]) -> Bui
 
 
 def _keep(journal: Journal, parts: dict[str, _Part], specials: Sequence[str]) -> None:
-    learned, uses = unite({name: found.tokens for name, found in parts.items()}, specials)
+    learned, token_counts = unite({name: found.tokens for name, found in parts.items()}, specials)
     notes = {
-        "uses": [row.tolist() for row in uses],
+        "token_counts": [row.tolist() for row in token_counts],
         "corpora": {name: asdict(found.corpus) for name, found in parts.items()},
         "seconds": {name: found.seconds for name, found in parts.items()},
     }
@@ -280,10 +282,10 @@ def _saved(journal: Journal) -> dict[str, _Part]:
     if saved is None:
         return {}
     notes = saved.notes
-    uses = tuple(np.array(row, dtype=np.int64) for row in notes["uses"])
+    token_counts = tuple(np.array(row, dtype=np.int64) for row in notes["token_counts"])
     return {
         name: _Part(
-            part((saved.learned, uses), name),
+            part((saved.learned, token_counts), name),
             Corpus(**notes["corpora"][name]),
             saved.references.get(name),
             notes["seconds"][name],

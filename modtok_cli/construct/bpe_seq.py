@@ -23,8 +23,8 @@ from modtok_cli.construct.journal import INTERVAL_SECONDS, Journal, Saved, clear
 from modtok_cli.construct.references import reference_json, reference_of
 from modtok_cli.construct.report import DEFAULT_K, DEFAULT_SPECIALS, BuildReport, warn_of_small
 from modtok_cli.construct.specials import check_specials
-from modtok_cli.learn.fewest_tokens import LEAST
-from modtok_cli.learn.prune import use_tokens
+from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
+from modtok_cli.learn.prune import count_tokens
 from modtok_cli.learn.sequential import SequentialLearner
 from modtok_cli.learn.state import GlobalMerges, check_budget
 from modtok_cli.modular.directory import read_references
@@ -36,7 +36,7 @@ from modtok_cli.text.workspace import language_files
 
 Ints = npt.NDArray[np.int64]
 
-SEGMENTS = ("merges", LEAST)
+SEGMENTATIONS = ("merges", FEWEST_TOKENS)
 ORDERS = ("alphabetical", "given", "size")
 DEFAULTS = {"order": "alphabetical", "passes": 1, "unit_counts": "all"}
 
@@ -50,7 +50,7 @@ def bpe_seq(
     order: str | None = None,
     passes: int | None = None,
     unit_counts: str | None = None,
-    segment: str | None = None,
+    segmentation: str | None = None,
     append: Sequence[str] | None = None,
     references: bool = True,
     specials: Sequence[str] = (),
@@ -69,8 +69,8 @@ def bpe_seq(
         order: "alphabetical" (default), "given" (as in `languages`), "size" (most bytes first).
         passes: 2 to segment again with the adopted merges only; see `SequentialLearner`.
         unit_counts: "all" (the paper; default) or "word" (the authors' release).
-        segment: "merges" (BPE; default), or "least": the same vocabulary, words cut into the
-            fewest tokens.
+        segmentation: "merges" (BPE; default), or "fewest-tokens": the same vocabulary, words
+            segmented into the fewest tokens.
         append: languages to add, in this order, to the tokenizer in `output`; its own
             settings hold, and others are refused. Every older id and merge stays as it is.
         references: learn each language's monolingual tokenizer too.
@@ -96,12 +96,12 @@ def bpe_seq(
             output,
             {
                 "-k": (k, base.k),
-                "--segment": (segment, base.segmentation),
+                "--segmentation": (segmentation, base.segmentation),
                 "--special": (tuple(specials) or None, base.vocabulary.specials),
                 **{f"--{n.replace('_', '-')}": (told[n], started[n]) for n in told},
             },
         )
-        k, specials, segment = base.k, base.vocabulary.specials, base.segmentation
+        k, specials, segmentation = base.k, base.vocabulary.specials, base.segmentation
         if languages:
             raise UsageError("--langs and --append exclude each other", remedy="give one of them")
         files = language_files(data, append)
@@ -110,13 +110,16 @@ def bpe_seq(
             clear_finished(output)
             raise UsageError(f"{output} has {', '.join(there)} already", where="--append")
     else:
-        k, segment = DEFAULT_K if k is None else k, segment or "merges"
+        k, segmentation = DEFAULT_K if k is None else k, segmentation or "merges"
         specials = tuple(specials) or DEFAULT_SPECIALS
         started |= {name: value for name, value in told.items() if value is not None}
         check_budget(k, specials)
         check_specials(specials)
-        if segment not in SEGMENTS:
-            raise UsageError(f"'{segment}' is not one of {', '.join(SEGMENTS)}", where="--segment")
+        if segmentation not in SEGMENTATIONS:
+            raise UsageError(
+                f"'{segmentation}' is not one of {', '.join(SEGMENTATIONS)}",
+                where="--segmentation",
+            )
         if started["order"] not in ORDERS:
             raise UsageError(f"'{order}' is not one of {', '.join(ORDERS)}", where="--order")
         files = language_files(data, languages)
@@ -128,7 +131,7 @@ def bpe_seq(
     if not append:
         ordered = order != "size"  # which only the text tells
         done = finished(
-            output, "bpe-seq", segment, names, k, started, specials, force, progress, ordered
+            output, "bpe-seq", segmentation, names, k, started, specials, force, progress, ordered
         )
         if done is not None:
             return done
@@ -138,7 +141,7 @@ def bpe_seq(
         {
             "k": k,
             "settings": started,
-            "segment": segment,
+            "segmentation": segmentation,
             "specials": specials,
             "languages": names,
             "append": base.signature if base else None,
@@ -154,7 +157,7 @@ def bpe_seq(
     pool = ThreadPoolExecutor(threads or os.cpu_count() or 1)
     try:
         build = _Build(
-            k, specials, passes, unit_counts, segment, base, saved, references, stoppable, pool
+            k, specials, passes, unit_counts, segmentation, base, saved, references, stoppable, pool
         )
         if saved is not None:
             progress.note(f"going on after {', '.join(saved.learned.languages)}")
@@ -174,7 +177,7 @@ def bpe_seq(
             k=k,
             settings=started,
             corpora=build.corpora,
-            uses=build.uses() if segment == LEAST else None,
+            token_counts=build.token_counts() if segmentation == FEWEST_TOKENS else None,
         )
         kept = read_references(output) if append else {}
         # T's files are made while the last references are still being learned.
@@ -198,7 +201,7 @@ class _Build:
         specials: Sequence[str],
         passes: int,
         unit_counts: str,
-        segment: str,
+        segmentation: str,
         base: ModularTokenizer | None,
         saved: Saved | None,
         references: bool,
@@ -214,8 +217,10 @@ class _Build:
         self._references: dict[str, bytes] = {}
         self._making: dict[str, Future[bytes]] = {}
         self._with_references = references
-        self._least = segment == LEAST
-        self._uses: list[Ints | Future[Ints]] = list(base.uses or ()) if base else []
+        self._fewest = segmentation == FEWEST_TOKENS
+        self._token_counts: list[Ints | Future[Ints]] = (
+            list(base.token_counts or ()) if base else []
+        )
         self._progress = progress
         self._pool = pool
         if saved is not None:
@@ -223,7 +228,10 @@ class _Build:
             for language, corpus in saved.notes["corpora"].items():
                 self.corpora[language] = Corpus(**corpus)
             self._references = dict(saved.references)
-            self._uses = [np.array(uses, dtype=np.int64) for uses in saved.notes["uses"]]
+            self._token_counts = [
+                np.array(token_counts, dtype=np.int64)
+                for token_counts in saved.notes["token_counts"]
+            ]
 
     def add(self, language: str, counts: WordCounts) -> None:
         """Learn one language; its reference starts in another thread."""
@@ -244,9 +252,11 @@ class _Build:
             self._making[language] = self._pool.submit(
                 reference_of, language, counts, self.learner.k, self.learner.merges
             )
-        if self._least:
+        if self._fewest:
             member = np.flatnonzero(self.learner.token_membership[:, -1])
-            self._uses.append(self._pool.submit(_uses, counts, self.learner.merges, member))
+            self._token_counts.append(
+                self._pool.submit(_token_counts, counts, self.learner.merges, member)
+            )
         self.corpora[language] = corpus_of(counts)
         self.lines.append(
             {
@@ -262,13 +272,15 @@ class _Build:
     def notes(self) -> dict[str, Any]:
         """What the journal keeps beside the learned arrays."""
         corpora = {language: asdict(corpus) for language, corpus in self.corpora.items()}
-        uses = [row.tolist() for row in self.uses()]
-        return {"lines": self.lines, "corpora": corpora, "uses": uses}
+        token_counts = [row.tolist() for row in self.token_counts()]
+        return {"lines": self.lines, "corpora": corpora, "token_counts": token_counts}
 
-    def uses(self) -> list[Ints]:
-        """What least tokens need of each language, waiting for what is under way."""
-        self._uses = [row.result() if isinstance(row, Future) else row for row in self._uses]
-        return [row for row in self._uses if not isinstance(row, Future)]
+    def token_counts(self) -> list[Ints]:
+        """Token counts of each language; waits for those in progress."""
+        self._token_counts = [
+            row.result() if isinstance(row, Future) else row for row in self._token_counts
+        ]
+        return [row for row in self._token_counts if not isinstance(row, Future)]
 
     def references(self) -> dict[str, bytes]:
         """References of all languages so far, waiting for those under way."""
@@ -278,10 +290,10 @@ class _Build:
         return dict(self._references)
 
 
-def _uses(counts: WordCounts, merges: GlobalMerges, member: Ints) -> Ints:
-    """How often least tokens use each of the tokens `member` (n,) on these words; (n,)."""
+def _token_counts(counts: WordCounts, merges: GlobalMerges, member: Ints) -> Ints:
+    """How often a segmentation into fewest tokens uses each of the tokens `member` (n,); (n,)."""
     tokens = Vocabulary(merges.specials, merges.token_data, merges.token_offsets).take(member)
-    return use_tokens(counts, tokens.tokens(), len(merges.specials))
+    return count_tokens(counts, tokens.tokens(), len(merges.specials))
 
 
 def _settings_of(base: ModularTokenizer) -> dict[str, Any]:

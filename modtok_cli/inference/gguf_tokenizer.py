@@ -24,7 +24,7 @@ import numpy.typing as npt
 import orjson
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.learn.fewest_tokens import LEAST, likelihood_of_scores
+from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS, likelihood_of_scores
 from modtok_cli.learn.viterbi_kernel import UNKNOWN_PENALTY
 from modtok_cli.modular.sentencepiece_file import BYTE, NORMAL, UNKNOWN, read_model
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -159,7 +159,7 @@ class ScoresTokenizer:
         self.twins: Sequence[int] = [int(byte_ids[_byte(name)]) for name in names[tokenizer.size :]]
         self.why = "of ways to cut a text that are equally good it takes another one" + (
             ", and it does not cut words first"
-            if tokenizer.segmentation == LEAST
+            if tokenizer.segmentation == FEWEST_TOKENS
             else ", and it rounds scores"
         )
 
@@ -245,7 +245,7 @@ def _units(tokenizer: Subtokenizer, names: Sequence[str]) -> Ints:
     """
     scores, specials = tokenizer.scores, len(tokenizer.vocabulary.specials)
     assert scores is not None
-    if tokenizer.segmentation == LEAST:
+    if tokenizer.segmentation == FEWEST_TOKENS:
         likelihood = likelihood_of_scores(scores, specials)
         assert likelihood is not None
         lengths = [0 if name.startswith(" ") else len(name) for name in names[: tokenizer.size]]

@@ -21,7 +21,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Units = npt.NDArray[np.uint64]
 
-LEAST = "least"
+FEWEST_TOKENS = "fewest-tokens"
 
 STEPS_PER_BIT = 16
 LEVELS = 1 << 10
@@ -61,27 +61,30 @@ def _powers() -> Floats:
 _STEPS = _powers()
 
 
-def likelihoods(uses: Ints) -> npt.NDArray[np.int32]:
-    """⌊16 · log2(1 + 2 · uses)⌋: the log-probability of each token, but for a constant.
+def likelihoods(token_counts: Ints) -> npt.NDArray[np.int32]:
+    """⌊16 · log2(1 + 2 · token_counts)⌋: the log-probability of each token, up to a constant.
 
-    Log-probabilities of a language set would be log2((uses + ½) / total); the total, and the
-    doubling here, are the same for ways of equally many tokens, and only those are compared.
+    The log-probabilities of a language set are log2((token_counts + ½) / total). Total and
+    doubling are constant over segmentations with the same number of tokens, and only those are
+    compared.
 
-    Shapes: uses (V,) int64, 0 to 2^62 - 1. Gives (V,) int32, 0 to LEVELS - 1.
+    Shapes: token_counts (V,) int64, 0 to 2^62 - 1. Gives (V,) int32, 0 to LEVELS - 1.
 
     >>> likelihoods(np.array([0, 1, 2, 1000])).tolist()
     [0, 25, 37, 175]
     """
-    mantissa, exponent = np.frexp(2.0 * uses + 1.0)
+    mantissa, exponent = np.frexp(2.0 * token_counts + 1.0)
     within = np.searchsorted(_STEPS, 2.0 * mantissa, side="right") - 1
     steps: npt.NDArray[np.int32] = ((exponent - 1) * STEPS_PER_BIT + within).astype(np.int32)
     return steps
 
 
-def estimate_uses(counts: WordCounts, units: Units, tokens: int, *, rounds: int = ROUNDS) -> Ints:
+def estimate_token_counts(
+    counts: WordCounts, units: Units, tokens: int, *, rounds: int = ROUNDS
+) -> Ints:
     """How often each token is used where the counted words are cut into fewest tokens.
 
-    The cut depends on the uses where it is not the only one of its length, so this starts
+    Token counts decide between segmentations of the same length, so this starts
     from equal likelihoods and is repeated `rounds` times.
 
     Shapes: units `trie.build_trie` of the tokens by id, every byte one of them. Gives (tokens,)
@@ -89,17 +92,17 @@ def estimate_uses(counts: WordCounts, units: Units, tokens: int, *, rounds: int 
     """
     from modtok_cli.learn.viterbi_kernel import viterbi_words
 
-    uses = np.zeros(tokens, dtype=np.int64)
+    token_counts = np.zeros(tokens, dtype=np.int64)
     active = np.ones(tokens, dtype=np.uint8)
     no_bytes = np.zeros(256, dtype=np.int32)
     for _ in range(rounds):
-        scores = likelihoods(uses).astype(np.float64)
+        scores = likelihoods(token_counts).astype(np.float64)
         ids, ends = viterbi_words(
             counts.data, counts.offsets, units, scores, active, no_bytes, 0.0, 1, False
         )
-        uses[:] = 0
-        np.add.at(uses, ids, np.repeat(counts.counts, np.diff(ends)))
-    return uses
+        token_counts[:] = 0
+        np.add.at(token_counts, ids, np.repeat(counts.counts, np.diff(ends)))
+    return token_counts
 
 
 def file_scores(likelihood: npt.NDArray[np.integer], specials: int, *, each: int = EACH) -> Floats:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.learn.fewest_tokens import estimate_uses, likelihoods
+from modtok_cli.learn.fewest_tokens import estimate_token_counts, likelihoods
 from modtok_cli.learn.trie import build_trie
 from modtok_cli.text.counts import WordCounts
 
@@ -36,15 +36,15 @@ JOINED = 8  # k / 8 joins are offered each time
 
 
 @dataclass(frozen=True)
-class LeastTokens:
-    """What one language contributes: its tokens but for specials and bytes, and their uses.
+class LanguageTokens:
+    """The tokens that one language contributes, and how often its text uses each of them.
 
     `tokens` ascend by length, then bytes, so that they come in the same order in every
-    vocabulary. `uses` (k,) int64: special tokens (0), the 256 bytes, then `tokens`.
+    vocabulary. `token_counts` (k,) int64: special tokens (0), the 256 bytes, then `tokens`.
     """
 
     tokens: tuple[bytes, ...]
-    uses: Ints
+    token_counts: Ints
 
 
 def choose_tokens(
@@ -57,7 +57,7 @@ def choose_tokens(
     whole_characters: bool = False,
     label: str = "pruning",
     progress: Progress = SILENT,
-) -> LeastTokens:
+) -> LanguageTokens:
     """The k tokens (special tokens and bytes included) that serve least tokens best.
 
     Args:
@@ -83,12 +83,12 @@ def choose_tokens(
                 pool = chooser.prune(chooser.with_joins(pool), LATER_ROUNDS)
             task.advance(1)
     ordered = sorted(pool, key=lambda token: (len(token), token))
-    return LeastTokens(tuple(ordered), use_tokens(counts, tokens[:base] + ordered, specials))
+    return LanguageTokens(tuple(ordered), count_tokens(counts, tokens[:base] + ordered, specials))
 
 
-def use_tokens(counts: WordCounts, tokens: list[bytes], specials: int) -> Ints:
-    """How often each token is used on a text; (V,) int64, see `least.estimate_uses`."""
-    return estimate_uses(counts, _trie(tokens, specials), len(tokens))
+def count_tokens(counts: WordCounts, tokens: list[bytes], specials: int) -> Ints:
+    """How often each token is used on a text; (V,) int64, see `estimate_token_counts`."""
+    return estimate_token_counts(counts, _trie(tokens, specials), len(tokens))
 
 
 def damped(counts: Ints) -> Ints:
@@ -138,15 +138,15 @@ class _Chooser:
         for left in range(rounds, 0, -1):
             if surplus <= 0:
                 break
-            losses, uses, _ = removal_losses(
+            losses, token_counts, _ = removal_losses(
                 self.counts.data, self.counts.offsets, self.weights, units, scores, active,
                 removable,
             )  # fmt: skip
-            scores = likelihoods(uses).astype(np.float64)
+            scores = likelihoods(token_counts).astype(np.float64)
             going = surplus if left == 1 else int(np.ceil(surplus * SHARE))
             candidates = np.flatnonzero(active & removable)
             # Of equal losses the less used goes, then what was proposed later.
-            order = np.lexsort((-candidates, uses[candidates], losses[candidates]))
+            order = np.lexsort((-candidates, token_counts[candidates], losses[candidates]))
             active[candidates[order[:going]]] = 0
             surplus -= going
         kept = np.flatnonzero(active[len(self.base) :])
@@ -158,7 +158,7 @@ class _Chooser:
 
         tokens = self.base + pool
         units = _trie(tokens, self.specials)
-        scores = likelihoods(estimate_uses(self.counts, units, len(tokens), rounds=2))
+        scores = likelihoods(estimate_token_counts(self.counts, units, len(tokens), rounds=2))
         ids, ends = viterbi_words(
             self.counts.data, self.counts.offsets, units, scores.astype(np.float64),
             np.ones(len(tokens), dtype=np.uint8), np.zeros(256, dtype=np.int32), 0.0, 1, False,

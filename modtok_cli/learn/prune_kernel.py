@@ -52,14 +52,14 @@ def removal_losses(
     tokens by id, every byte an active one; scores (V,) float64, which decide between
     segmentations of equally many tokens; active, removable (V,) uint8.
 
-    Returns losses (V,) int64, 0 for what is not removable; uses (V,) int64, how often each token
-    occurs in the segmented words; and the tokens of all words.
+    Returns losses (V,) int64, 0 for tokens that are not removable; token_counts (V,) int64, how
+    often each token occurs in the segmented words; and the number of tokens of all words.
 
-    With a, b, ab and the word "ab" counted 3 times: uses of ab 3, its loss 3.
+    With a, b, ab and the word "ab" counted 3 times: the token count of ab is 3, its loss 3.
     """
     vocabulary = len(scores)
     losses = np.zeros(vocabulary, dtype=np.int64)
-    uses = np.zeros(vocabulary, dtype=np.int64)
+    token_counts = np.zeros(vocabulary, dtype=np.int64)
     grand: Any = np.int64(0)
     best = np.empty(PORTION + 1, dtype=np.int64)
     total = np.empty(PORTION + 1, dtype=np.float64)
@@ -117,7 +117,7 @@ def removal_losses(
                 place = np.int64(edges[edge, 0])
             for at in range(length):
                 token = path[at]
-                uses[token] += count
+                token_counts[token] += count
                 if removable[token] == 0:
                     continue
                 again = False
@@ -134,4 +134,4 @@ def removal_losses(
                         best[edges[edge, 1]] = tokens
                 losses[token] += count * (best[size] - least)
             start = stop
-    return losses, uses, grand
+    return losses, token_counts, grand

@@ -12,25 +12,25 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.learn.merges import LearnedMerges, byte_order
-from modtok_cli.learn.prune import LeastTokens
+from modtok_cli.learn.prune import LanguageTokens
 
 Ints = npt.NDArray[np.int64]
-Uses = tuple[Ints, ...]
+TokenCounts = tuple[Ints, ...]
 
 
 def unite(
-    chosen: Mapping[str, LeastTokens],
+    chosen: Mapping[str, LanguageTokens],
     specials: Sequence[str],
-    base: tuple[LearnedMerges, Uses] | None = None,
-) -> tuple[LearnedMerges, Uses]:
-    """T and the uses of its tokens by language.
+    base: tuple[LearnedMerges, TokenCounts] | None = None,
+) -> tuple[LearnedMerges, TokenCounts]:
+    """T, and per language how often its text uses each of its tokens.
 
     Order of T: special tokens, the 256 bytes, all others by length and bytes, whatever the
     order of the languages. With a `base`, all of it first, with its ids and languages, then
     what is new.
 
-    >>> fi = LeastTokens((b"aa",), np.zeros(257, dtype=np.int64))
-    >>> en = LeastTokens((b"ab", b"aab"), np.zeros(258, dtype=np.int64))
+    >>> fi = LanguageTokens((b"aa",), np.zeros(257, dtype=np.int64))
+    >>> en = LanguageTokens((b"ab", b"aab"), np.zeros(258, dtype=np.int64))
     >>> t, _ = unite({"fi": fi, "en": en}, ())
     >>> [t.token(i) for i in range(256, t.size)], t.token_membership[256:].tolist()
     ([b'aa', b'ab', b'aab'], [[True, False], [False, True], [False, True]])
@@ -40,9 +40,9 @@ def unite(
         tokens = [text.encode() for text in specials] + [bytes([byte]) for byte in byte_order()]
         languages: tuple[str, ...] = ()
         members = np.zeros((first, 0), dtype=np.bool_)
-        uses: Uses = ()
+        token_counts: TokenCounts = ()
     else:
-        learned, uses = base
+        learned, token_counts = base
         tokens = [learned.token(i) for i in range(learned.size)]
         languages, members = learned.languages, learned.token_membership
     place = {token: i for i, token in enumerate(tokens[first:], first)}
@@ -57,30 +57,35 @@ def unite(
         wide[:first, column] = True
         wide[ids, column] = True
         order = np.argsort(ids)
-        uses = (*uses, np.concatenate([one.uses[:first], one.uses[first:][order]]))
-    return _learned((*languages, *chosen), specials, tokens, wide), uses
+        token_counts = (
+            *token_counts,
+            np.concatenate([one.token_counts[:first], one.token_counts[first:][order]]),
+        )
+    return _learned((*languages, *chosen), specials, tokens, wide), token_counts
 
 
-def part(base: tuple[LearnedMerges, Uses], language: str) -> LeastTokens:
-    """What one language of a united vocabulary contributed, in the order of `LeastTokens`."""
-    learned, uses = base
+def part(base: tuple[LearnedMerges, TokenCounts], language: str) -> LanguageTokens:
+    """What one language of a united vocabulary contributed, in the order of `LanguageTokens`."""
+    learned, token_counts = base
     column = learned.languages.index(language)
     first = len(learned.specials) + 256
     ids = np.flatnonzero(learned.token_membership[:, column])[first:]
     tokens = [learned.token(i) for i in ids.tolist()]
     order = sorted(range(len(tokens)), key=lambda i: (len(tokens[i]), tokens[i]))
-    return LeastTokens(
+    return LanguageTokens(
         tuple(tokens[i] for i in order),
-        np.concatenate([uses[column][:first], uses[column][first:][order]]),
+        np.concatenate([token_counts[column][:first], token_counts[column][first:][order]]),
     )
 
 
-def without(base: tuple[LearnedMerges, Uses], gone: Sequence[str]) -> tuple[LearnedMerges, Uses]:
+def without(
+    base: tuple[LearnedMerges, TokenCounts], gone: Sequence[str]
+) -> tuple[LearnedMerges, TokenCounts]:
     """T without some languages, and without the tokens that only they have.
 
     At least one language stays. What stays keeps its order; ids close up.
     """
-    learned, uses = base
+    learned, token_counts = base
     columns = [i for i, language in enumerate(learned.languages) if language not in gone]
     members = learned.token_membership[:, columns]
     kept = np.flatnonzero(members.any(axis=1))
@@ -88,7 +93,7 @@ def without(base: tuple[LearnedMerges, Uses], gone: Sequence[str]) -> tuple[Lear
     languages = [learned.languages[i] for i in columns]
     return (
         _learned(languages, learned.specials, tokens, members[kept]),
-        tuple(uses[i] for i in columns),
+        tuple(token_counts[i] for i in columns),
     )
 
 

@@ -99,9 +99,11 @@ def _score_difference(
         equal = first + _equal_rows(parent.scores[first:], child.scores[first:])
         if equal < child.size:
             return f"token {equal:,} of {child.size:,} has another score"
-    if child.uses is not None and parent.uses is not None:
-        for language, column, uses in zip(child.languages, columns, child.uses, strict=True):
-            if not np.array_equal(parent.uses[column], uses):
+    if child.token_counts is not None and parent.token_counts is not None:
+        for language, column, token_counts in zip(
+            child.languages, columns, child.token_counts, strict=True
+        ):
+            if not np.array_equal(parent.token_counts[column], token_counts):
                 return f"'{language}' has other token counts"
     return None
 

@@ -4,7 +4,7 @@ manifest.json           what it is: see `manifest`
 tokenizer.json          T, as the `tokenizers` library loads it
 tokenizer.model         T, as SentencePiece loads it (Unigram, whole characters)
 membership.safetensors  tokens × languages and merges × languages, bits packed;
-                        of least tokens also their uses, and merges if they have any
+                        for fewest tokens also token counts, and merges if there are any
 references/<lang>.json  monolingual tokenizers to compare with
 """
 
@@ -23,7 +23,7 @@ from safetensors.numpy import save as save_tensors
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, refuse_others
-from modtok_cli.learn.fewest_tokens import LEAST
+from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
 from modtok_cli.modular import manifest as manifests
 from modtok_cli.modular.manifest import MEMBERSHIP, REBUILD, TOKENIZER
 from modtok_cli.modular.parse import misfit, parse_document, parse_plain
@@ -85,10 +85,10 @@ def _tensors(tokenizer: ModularTokenizer) -> dict[str, npt.NDArray[Any]]:
         "merges": pack(tokenizer.merge_membership),
         "tokens": pack(tokenizer.token_membership),
     }
-    if tokenizer.uses is not None:
+    if tokenizer.token_counts is not None:
         # A Unigram file has no place for merges, but to go on learning they are needed.
         tensors["merge_table"] = np.ascontiguousarray(tokenizer.merges, dtype="<i4")
-        tensors["uses"] = np.concatenate(tokenizer.uses).astype("<i8")
+        tensors["token_counts"] = np.concatenate(tokenizer.token_counts).astype("<i8")
     return tensors
 
 
@@ -122,10 +122,10 @@ def load(directory: Path) -> ModularTokenizer:
     _same(len(plain.vocabulary), manifest, "tokens", where, "model.vocab")
     tensors = _load_membership(directory, manifest)
     tokens, merges = tensors["tokens"], tensors["merges"]
-    least = manifest["segmentation"] == LEAST
-    rules, uses = plain.merges, None
+    least = manifest["segmentation"] == FEWEST_TOKENS
+    rules, token_counts = plain.merges, None
     if least:
-        rules, uses = _least_tensors(tensors, manifest, str(directory / MEMBERSHIP))
+        rules, token_counts = _least_tensors(tensors, manifest, str(directory / MEMBERSHIP))
     else:
         _same(len(rules), manifest, "merges", where, "model.merges")
     tokenizer = ModularTokenizer(
@@ -141,7 +141,7 @@ def load(directory: Path) -> ModularTokenizer:
         settings=manifest["settings"],
         corpora=manifests.corpora(manifest),
         scores=None if least else plain.scores,
-        uses=uses,
+        token_counts=token_counts,
     )
     validate(tokenizer, str(directory), distinct=True)
     tokenizer.trust()
@@ -166,7 +166,7 @@ def load(directory: Path) -> ModularTokenizer:
     scores = tokenizer.full().scores if least else None
     if scores is not None and not np.array_equal(scores, plain.scores):  # type: ignore[arg-type]
         raise ModtokError(
-            "field 'model.vocab': the scores are not those of 'uses' in the membership file",
+            "field 'model.vocab': the scores differ from 'token_counts' in the membership file",
             where=where,
             remedy=REBUILD,
         )
@@ -212,11 +212,11 @@ def _load_membership(directory: Path, manifest: Mapping[str, Any]) -> dict[str, 
 def _least_tensors(
     tensors: Mapping[str, npt.NDArray[Any]], manifest: Mapping[str, Any], where: str
 ) -> tuple[npt.NDArray[np.int32], tuple[npt.NDArray[np.int64], ...]]:
-    """Merges (M, 3), and the uses of each language's tokens."""
+    """Merges (M, 3), and the counts of each language's tokens."""
     sizes = [row["tokens"] for row in manifest["languages"]]
     expected: dict[str, tuple[type, tuple[int, ...]]] = {
         "merge_table": (np.int32, (manifest["merges"], 3)),
-        "uses": (np.int64, (sum(sizes),)),
+        "token_counts": (np.int64, (sum(sizes),)),
     }
     for name, (kind, shape) in expected.items():
         tensor = tensors.get(name)
@@ -227,7 +227,7 @@ def _least_tensors(
                 where=where,
                 remedy=REBUILD,
             )
-    return tensors["merge_table"], tuple(np.split(tensors["uses"], np.cumsum(sizes)[:-1]))
+    return tensors["merge_table"], tuple(np.split(tensors["token_counts"], np.cumsum(sizes)[:-1]))
 
 
 def _read(directory: Path, name: str) -> bytes:

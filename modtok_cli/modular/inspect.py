@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.learn.fewest_tokens import LEAST, likelihood_of_scores
+from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS, likelihood_of_scores
 from modtok_cli.modular.piece_vocabulary import PieceVocabulary
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -149,7 +149,7 @@ def check_single(tokenizer: Subtokenizer) -> SubsetCheck:
 
     Ids and ranks are its own. It may come from elsewhere, its bytes in any place.
     """
-    if tokenizer.segmentation == LEAST:
+    if tokenizer.segmentation == FEWEST_TOKENS:
         unreached = tuple(unreachable_tokens(tokenizer).tolist())
         idle = tuple(unused_tokens(tokenizer).tolist())
         return SubsetCheck(tokenizer.languages, tokenizer.size, 0, (), unreached, idle)
@@ -183,9 +183,9 @@ def unreachable_tokens(tokenizer: Subtokenizer) -> npt.NDArray[np.int64]:
 
 
 def unused_tokens(tokenizer: Subtokenizer) -> npt.NDArray[np.int64]:
-    """Local ids of tokens of two bytes or more that no training text uses; (n,) int64.
+    """Local ids of tokens of two bytes or more that no training text contains; (n,) int64.
 
-    Known of least tokens alone, whose likelihoods are made of the uses.
+    Only for fewest tokens: the likelihoods are computed from token counts.
     """
     assert tokenizer.scores is not None
     first = len(tokenizer.vocabulary.specials)
@@ -356,14 +356,21 @@ def _tokens(tokenizer: Comparable) -> list[bytes]:
 def _rescored(a: Comparable, b: Comparable, tokens_a: list[bytes], tokens_b: list[bytes]) -> int:
     """Tokens of both whose scores differ; 0 unless both have scores.
 
-    Of two least-token tokenizers whole: what scores are made of, the uses in any language.
+    For two whole tokenizers of fewest tokens: the token counts of every language.
     """
-    if isinstance(a, ModularTokenizer) and isinstance(b, ModularTokenizer) and a.uses and b.uses:
+    if (
+        isinstance(a, ModularTokenizer)
+        and isinstance(b, ModularTokenizer)
+        and a.token_counts
+        and b.token_counts
+    ):
         changed: set[bytes] = set()
         for language in set(a.languages) & set(b.languages):
-            in_b = dict(_uses(b, tokens_b, language))
+            in_b = dict(_token_counts(b, tokens_b, language))
             changed.update(
-                t for t, uses in _uses(a, tokens_a, language) if in_b.get(t, uses) != uses
+                t
+                for t, token_counts in _token_counts(a, tokens_a, language)
+                if in_b.get(t, token_counts) != token_counts
             )
         return len(changed)
     if a.scores is None or b.scores is None:
@@ -373,14 +380,14 @@ def _rescored(a: Comparable, b: Comparable, tokens_a: list[bytes], tokens_b: lis
     return sum(of_b.get(token, score) != score for token, score in pairs)
 
 
-def _uses(
+def _token_counts(
     tokenizer: ModularTokenizer, tokens: list[bytes], language: str
 ) -> Iterator[tuple[bytes, int]]:
     """Every token of a language of a least-token tokenizer, and how often it is used."""
-    assert tokenizer.uses is not None
+    assert tokenizer.token_counts is not None
     column = tokenizer.languages.index(language)
     members = np.flatnonzero(tokenizer.token_membership[:, column]).tolist()
-    return zip((tokens[i] for i in members), tokenizer.uses[column].tolist(), strict=True)
+    return zip((tokens[i] for i in members), tokenizer.token_counts[column].tolist(), strict=True)
 
 
 def _merge_pairs(tokenizer: Comparable, tokens: list[bytes]) -> list[tuple[bytes, bytes]]:

@@ -25,7 +25,7 @@ TOKENIZER = "tokenizer.json"
 MEMBERSHIP = "membership.safetensors"
 REFERENCES = "references"
 MODEL = "tokenizer.model"
-SEGMENTATIONS = ("merges", "unigram", "least")
+SEGMENTATIONS = ("merges", "unigram", "fewest-tokens")
 BYTE_ORDER = "gpt2"
 REBUILD = "restore the file from a copy, or learn the tokenizer again"
 

@@ -19,7 +19,7 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.memory import no_collection
-from modtok_cli.learn.fewest_tokens import LEAST
+from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
 from modtok_cli.modular.serialize import PROVENANCE
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.pretokens import PATTERNS, UNIGRAM
@@ -189,7 +189,7 @@ def _parse_unigram(document: Mapping[str, Any], where: str) -> Plain:
         np.zeros((0, 3), dtype=np.int32),
         scheme or UNIGRAM,
         provenance if isinstance(provenance, dict) else {},
-        UNIGRAM if scheme is None else LEAST,
+        UNIGRAM if scheme is None else FEWEST_TOKENS,
         scores,
     )
 

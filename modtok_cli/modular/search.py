@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.learn.fewest_tokens import LEAST
+from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
 from modtok_cli.modular.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def open_search(
     """The search of a tokenizer read from a file; None without scores, that is, for merges."""
     if scores is None:
         return None
-    if segmentation == LEAST:
+    if segmentation == FEWEST_TOKENS:
         from modtok_cli.modular.least_search import LeastSearch, TokenTrie
 
         return LeastSearch(TokenTrie(vocabulary), scores, scheme)

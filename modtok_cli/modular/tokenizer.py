@@ -21,7 +21,7 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.signature import digest
-from modtok_cli.learn.fewest_tokens import LEAST, file_scores, likelihoods
+from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS, file_scores, likelihoods
 from modtok_cli.learn.merges import LearnedMerges
 from modtok_cli.modular.search import open_search
 from modtok_cli.modular.subtokenizer import Subtokenizer, score_bytes
@@ -55,7 +55,7 @@ class ModularTokenizer:
     Attributes:
         algorithm: how it was learned: "bpe", "bpe-seq", "bpe-merge", "unigram", "unigram-merge".
         segmentation: how words are cut into tokens: by "merges", by scores ("unigram"), or into
-            the fewest ("least").
+            the fewest ("fewest-tokens").
         languages: in training order.
         k: tokens asked for per language, special tokens and bytes included.
         scheme: name of the pre-tokenizer, see `text.pretokens.PATTERNS`.
@@ -66,8 +66,8 @@ class ModularTokenizer:
         settings: what else learning was told (order, passes, …), as JSON knows it.
         corpora: language → what it was learned from.
         scores: (V,) float64 log-probabilities for "unigram", else None.
-        uses: for "least", else None: how often each token of a language is used in its text,
-            as many numbers as it has tokens, for each language; what decides ties.
+        token_counts: for "fewest-tokens", else None: per language an array with the number of
+            times its text uses each of its tokens; decides between segmentations of one length.
     """
 
     algorithm: str
@@ -82,7 +82,7 @@ class ModularTokenizer:
     settings: Mapping[str, Any] = field(default_factory=dict)
     corpora: Mapping[str, Corpus] = field(default_factory=dict)
     scores: npt.NDArray[np.float64] | None = None
-    uses: tuple[npt.NDArray[np.int64], ...] | None = None
+    token_counts: tuple[npt.NDArray[np.int64], ...] | None = None
 
     def __post_init__(self) -> None:
         # A subset reads whole columns: a language's members lie side by side.
@@ -105,7 +105,11 @@ class ModularTokenizer:
         """Of all that `validate` looks at and somebody could write to; membership is locked."""
         arrays = (self.vocabulary.data, self.vocabulary.offsets, self.merges)
         found = 0
-        for array in (*arrays, *(self.uses or ()), *([] if self.scores is None else [self.scores])):
+        for array in (
+            *arrays,
+            *(self.token_counts or ()),
+            *([] if self.scores is None else [self.scores]),
+        ):
             found = crc32(np.ascontiguousarray(array).data, found)
         return found
 
@@ -119,9 +123,9 @@ class ModularTokenizer:
         scheme: str = "bpe",
         settings: Mapping[str, Any] | None = None,
         corpora: Mapping[str, Corpus] | None = None,
-        uses: Sequence[npt.NDArray[np.int64]] | None = None,
+        token_counts: Sequence[npt.NDArray[np.int64]] | None = None,
     ) -> ModularTokenizer:
-        """The artefact of what learning gave; with `uses` it is one of least tokens.
+        """The artefact of what learning gave; with `token_counts` it is one of least tokens.
 
         Raises:
             ModtokError: the merges are not proper; see `validate.validate`.
@@ -130,7 +134,7 @@ class ModularTokenizer:
 
         tokenizer = cls(
             algorithm=algorithm,
-            segmentation="merges" if uses is None else LEAST,
+            segmentation="merges" if token_counts is None else FEWEST_TOKENS,
             languages=learned.languages,
             k=k,
             scheme=scheme,
@@ -140,7 +144,7 @@ class ModularTokenizer:
             merge_membership=learned.merge_membership,
             settings=dict(settings or {}),
             corpora=dict(corpora or {}),
-            uses=None if uses is None else tuple(uses),
+            token_counts=None if token_counts is None else tuple(token_counts),
         )
         validate(tokenizer, "what was learned")
         tokenizer.trust()
@@ -194,13 +198,13 @@ class ModularTokenizer:
 
     def _search_of(self, columns: Sequence[int]) -> Search | None:
         """What the subset of these languages searches with; None for merges."""
-        if self.uses is None:
+        if self.token_counts is None:
             return self._search
         from modtok_cli.modular.least_search import LeastSearch
 
         total = np.zeros(self.size, dtype=np.int64)
         for column in columns:
-            total[self.token_membership[:, column]] += self.uses[column]
+            total[self.token_membership[:, column]] += self.token_counts[column]
         scores = file_scores(likelihoods(total), len(self.vocabulary.specials))
         return LeastSearch(self._trie, scores, self.scheme)
 
@@ -234,7 +238,7 @@ class ModularTokenizer:
             pack(self.token_membership).tobytes(),
             pack(self.merge_membership).tobytes(),
             *score_bytes(self.scores),
-            *(uses.astype("<i8").tobytes() for uses in self.uses or ()),
+            *(token_counts.astype("<i8").tobytes() for token_counts in self.token_counts or ()),
         )
 
     def subset(self, languages: Iterable[str], name: str | None = None) -> Subtokenizer:
@@ -250,7 +254,7 @@ class ModularTokenizer:
         columns = [i for i, language in enumerate(self.languages) if language in wanted]
         everything = len(columns) == len(self.languages)
         # Least tokens ask for no merges; a subset's own file has none either.
-        by_merges = self.uses is None
+        by_merges = self.token_counts is None
         return Subtokenizer(
             self.vocabulary,
             self.merges if by_merges else self.merges[:0],

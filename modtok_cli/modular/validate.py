@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.learn.fewest_tokens import LEAST
+from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
 from modtok_cli.modular.vocabulary import BYTE_ORDER, Vocabulary, gather
 from modtok_cli.text.pretokens import PATTERNS, UNIGRAM
 
@@ -51,8 +51,8 @@ def validate(tokenizer: ModularTokenizer, where: str, *, distinct: bool = False)
         _check_own_pieces(tokenizer, where)
         return
     check_vocabulary(tokenizer.vocabulary, where, distinct=distinct)
-    if tokenizer.segmentation == LEAST:
-        _check_uses(tokenizer, where)
+    if tokenizer.segmentation == FEWEST_TOKENS:
+        _check_token_counts(tokenizer, where)
         if not len(tokenizer.merges):
             _check_own_pieces(tokenizer, where)
             return
@@ -188,21 +188,21 @@ def _check_membership(tokenizer: ModularTokenizer, where: str) -> None:
             )
 
 
-def _check_uses(tokenizer: ModularTokenizer, where: str) -> None:
+def _check_token_counts(tokenizer: ModularTokenizer, where: str) -> None:
     """Uses of a least-token tokenizer: one number for every token of every language."""
-    members, uses = tokenizer.token_membership, tokenizer.uses
-    if uses is None or len(uses) != len(tokenizer.languages):
-        raise _broken(where, "uses", "not there for every language")
+    members, token_counts = tokenizer.token_membership, tokenizer.token_counts
+    if token_counts is None or len(token_counts) != len(tokenizer.languages):
+        raise _broken(where, "token_counts", "not there for every language")
     for column, language in enumerate(tokenizer.languages):
         expected = int(members[:, column].sum()) if members.ndim == 2 else -1
-        if uses[column].shape != (expected,):
-            found = f"{len(uses[column])} numbers for {expected} tokens"
-            raise _broken(where, "uses", f"'{language}' has {found}")
-        if (uses[column] < 0).any():
-            raise _broken(where, "uses", f"'{language}' has a negative number")
+        if token_counts[column].shape != (expected,):
+            found = f"{len(token_counts[column])} numbers for {expected} tokens"
+            raise _broken(where, "token_counts", f"'{language}' has {found}")
+        if (token_counts[column] < 0).any():
+            raise _broken(where, "token_counts", f"'{language}' has a negative number")
     # The sum of any set of languages must fit `learn.least.likelihoods`.
-    if sum(int(row.max(initial=0)) for row in uses) >= 1 << 62:
-        raise _broken(where, "uses", "the numbers are too large to add up")
+    if sum(int(row.max(initial=0)) for row in token_counts) >= 1 << 62:
+        raise _broken(where, "token_counts", "the numbers are too large to add up")
 
 
 def _check_own_pieces(tokenizer: ModularTokenizer, where: str) -> None:

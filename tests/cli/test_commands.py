@@ -44,7 +44,7 @@ def test_bpe_seq(here, stand_in) -> None:
         "order": "alphabetical",
         "passes": 1,
         "unit_counts": "all",
-        "segment": "merges",
+        "segmentation": "merges",
         "append": None,
         "references": True,
         "specials": (),
@@ -53,8 +53,9 @@ def test_bpe_seq(here, stand_in) -> None:
         "force": False,
     }
     fits(called, *where)
-    line = "--langs fi,en -k 900 --order given --passes 2 --unit-counts word --segment least"
-    line += " --no-references --special <s> --special </s> --data text -o out --errors skip"
+    line = "--langs fi,en -k 900 --order given --passes 2 --unit-counts word"
+    line += " --segmentation fewest-tokens --no-references"
+    line += " --special <s> --special </s> --data text -o out --errors skip"
     line += " --threads 3 --force"
     assert here("bpe-seq", *line.split(), "--json")[0] == 0
     assert called.args == (["fi", "en"],)
@@ -65,7 +66,7 @@ def test_bpe_seq(here, stand_in) -> None:
         "order": "given",
         "passes": 2,
         "unit_counts": "word",
-        "segment": "least",
+        "segmentation": "fewest-tokens",
         "append": None,
         "references": False,
         "specials": ("<s>", "</s>"),
@@ -74,13 +75,14 @@ def test_bpe_seq(here, stand_in) -> None:
         "force": True,
     }
     here("bpe-seq", "--append", "sv,da")
-    silent = dict.fromkeys(("k", "order", "passes", "unit_counts", "segment"))
+    silent = dict.fromkeys(("k", "order", "passes", "unit_counts", "segmentation"))
     assert {name: called.kwargs[name] for name in silent} == silent
     assert called.kwargs["append"] == ["sv", "da"]
     assert called.kwargs["specials"] == ()
-    line = "--append sv -k 900 --order given --passes 2 --unit-counts word --segment least"
+    line = "--append sv -k 900 --order given --passes 2 --unit-counts word"
+    line += " --segmentation fewest-tokens"
     here("bpe-seq", *line.split(), "--special", "<s>")
-    assert [called.kwargs[name] for name in silent] == [900, "given", 2, "word", "least"]
+    assert [called.kwargs[name] for name in silent] == [900, "given", 2, "word", "fewest-tokens"]
     assert called.kwargs["specials"] == ("<s>",)
 
 

@@ -73,7 +73,7 @@ def test_bpe_merge(here: Any, stand_in: Any) -> None:
         (["bpe-merge", "--remove", "sv,,da"], "--remove"),
         (["bpe-merge", "--append", "sv,sv"], "--append"),
         (["bpe-merge", "--langs", "sv", "--remove", "sv"], "exclude each other"),
-        (["bpe-seq", "--segment", "most"], "most"),
+        (["bpe-seq", "--segmentation", "most"], "most"),
     ],
 )
 def test_wrong_usage(here: Any, args: list[str], said: str) -> None:
@@ -97,7 +97,7 @@ def test_everything_that_tokenizes_takes_it(
     status, out, _ = here("bpe-merge", "-k", "500", "--whole-characters")
     assert status == 0
     assert [(row["language"], row["tokens"]) for row in rows(out)] == [("en", 500), ("fr", 500)]
-    assert here("bpe-seq", "-k", "500", "--segment", "least", "-o", "seq")[0] == 0
+    assert here("bpe-seq", "-k", "500", "--segmentation", "fewest-tokens", "-o", "seq")[0] == 0
     for place in ("tokenizer", "seq"):
         assert here("extract", "-t", place, "--langs", "fr", "-o", f"{place}.json")[0] == 0
         status, ids, _ = here("encode", "-t", f"{place}.json", "fr.txt")

@@ -1,4 +1,4 @@
-"""`build.bpe_merge` and `bpe_seq(segment="least")`: what is written, changed, resumed, refused."""
+"""`bpe_merge`, and `bpe_seq` with fewest tokens: outputs, append, remove, resume, errors."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def anonymous(tokenizer: Subtokenizer) -> bytes:
 
 def test_writes_a_whole_directory(made: Path) -> None:
     tokenizer = ModularTokenizer.load(made)
-    assert (tokenizer.algorithm, tokenizer.segmentation) == ("bpe-merge", "least")
+    assert (tokenizer.algorithm, tokenizer.segmentation) == ("bpe-merge", "fewest-tokens")
     assert tokenizer.languages == ("en", "fi", "fr")
     assert (tokenizer.token_membership.sum(axis=0) == 600).all()
     assert tokenizer.settings == {"overtrain": 1.25, "whole_characters": False}
@@ -267,10 +267,12 @@ def test_whole_characters_for_sentencepiece(data: Path, tmp_path: Path) -> None:
 
 def test_sequential_bpe_by_least_tokens(data: Path, tmp_path: Path) -> None:
     bpe_seq(LANGUAGES, data=data, output=tmp_path / "merges", k=600)
-    report = bpe_seq(LANGUAGES, data=data, output=tmp_path / "least", k=600, segment="least")
+    report = bpe_seq(
+        LANGUAGES, data=data, output=tmp_path / "least", k=600, segmentation="fewest-tokens"
+    )
     merges = ModularTokenizer.load(tmp_path / "merges")
     least = ModularTokenizer.load(tmp_path / "least")
-    assert least.segmentation == "least"
+    assert least.segmentation == "fewest-tokens"
     assert least.vocabulary.tokens() == merges.vocabulary.tokens()
     assert (least.token_membership == merges.token_membership).all()
     counts = count_corpus([PARALLEL / "fi.txt"], scheme="bpe")
@@ -280,18 +282,20 @@ def test_sequential_bpe_by_least_tokens(data: Path, tmp_path: Path) -> None:
     assert check(least, samples=2).sound
     with pytest.raises(UsageError, match="with other settings"):
         bpe_seq(LANGUAGES, data=data, output=tmp_path / "least", k=600)
-    again = bpe_seq(LANGUAGES, data=data, output=tmp_path / "least", k=600, segment="least")
+    again = bpe_seq(
+        LANGUAGES, data=data, output=tmp_path / "least", k=600, segmentation="fewest-tokens"
+    )
     assert again.signature == report.signature
-    with pytest.raises(UsageError, match="--segment"):
-        bpe_seq(LANGUAGES, data=data, output=tmp_path / "x", k=600, segment="most")
+    with pytest.raises(UsageError, match="--segmentation"):
+        bpe_seq(LANGUAGES, data=data, output=tmp_path / "x", k=600, segmentation="most")
 
 
 def test_sequential_least_goes_on_learning(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Appended, or interrupted and resumed: the bytes of one run."""
-    bpe_seq(LANGUAGES, data=data, output=tmp_path / "whole", k=500, segment="least")
-    bpe_seq(["en", "fi"], data=data, output=tmp_path / "steps", k=500, segment="least")
+    bpe_seq(LANGUAGES, data=data, output=tmp_path / "whole", k=500, segmentation="fewest-tokens")
+    bpe_seq(["en", "fi"], data=data, output=tmp_path / "steps", k=500, segmentation="fewest-tokens")
     bpe_seq(data=data, output=tmp_path / "steps", append=["fr"])
     steps = ModularTokenizer.load(tmp_path / "steps")
     assert steps.signature == ModularTokenizer.load(tmp_path / "whole").signature
@@ -307,7 +311,7 @@ def test_sequential_least_goes_on_learning(
         return add(self, language, counts, **rest)
 
     monkeypatch.setattr(SequentialLearner, "add", failing)
-    settings = {"data": data, "output": tmp_path / "tok", "k": 500, "segment": "least"}
+    settings = {"data": data, "output": tmp_path / "tok", "k": 500, "segmentation": "fewest-tokens"}
     with pytest.raises(ModtokError, match="went away"):
         bpe_seq(LANGUAGES, journal_seconds=0, **settings)  # type: ignore[arg-type]
     bpe_seq(LANGUAGES, journal_seconds=0, **settings)  # type: ignore[arg-type]

@@ -137,7 +137,7 @@ def test_append_keeps_the_settings_that_are_there(data: Path, tmp_path: Path, or
     place = tmp_path / "tok"
     bpe_seq(["fi", "en"], data=data, output=place, k=300, order=order, unit_counts="word")
     before = ModularTokenizer.load(place)
-    told = {"k": 300, "order": order, "passes": 1, "unit_counts": "word", "segment": "merges"}
+    told = {"k": 300, "order": order, "passes": 1, "unit_counts": "word", "segmentation": "merges"}
     bpe_seq(data=data, output=place, append=["sw"], specials=before.vocabulary.specials, **told)  # type: ignore[arg-type]
     bpe_seq(data=data, output=place, append=["fr"])
     after = ModularTokenizer.load(place)
@@ -155,7 +155,10 @@ def test_append_refuses_other_settings(data: Path, tmp_path: Path) -> None:
         ({"order": "size"}, "--order: .* with alphabetical, not with size"),
         ({"passes": 2}, "--passes: .* with 1, not with 2"),
         ({"unit_counts": "word"}, "--unit-counts: .* with all, not with word"),
-        ({"segment": "least"}, "--segment: .* with merges, not with least"),
+        (
+            {"segmentation": "fewest-tokens"},
+            "--segmentation: .* with merges, not with fewest-tokens",
+        ),
         ({"specials": ["<s>"]}, r"--special: .* with <\|endoftext\|> <\|pad\|>, not with <s>"),
     ):
         with pytest.raises(UsageError, match=said):

@@ -47,7 +47,7 @@ CONSTRUCTIONS: dict[str, Callable[..., Any]] = {
     "unigram": unigram_merge,
     "least": bpe_merge,
     "least-whole": partial(bpe_merge, whole_characters=True),
-    "least-seq": partial(bpe_seq, segment="least"),
+    "least-seq": partial(bpe_seq, segmentation="fewest-tokens"),
 }
 
 

@@ -43,7 +43,7 @@ def first_languages(tokenizer: ModularTokenizer, count: int) -> ModularTokenizer
         merge_membership=merges[:rank],
         corpora={},
         scores=None if tokenizer.scores is None else tokenizer.scores[:size],
-        uses=None if tokenizer.uses is None else tokenizer.uses[:count],
+        token_counts=None if tokenizer.token_counts is None else tokenizer.token_counts[:count],
     )
 
 
@@ -158,9 +158,9 @@ def test_fewest_tokens_with_an_appended_language() -> None:
     base = united({name: parts[name] for name in ("en", "fr")})
     longer = united({name: parts[name] for name in ("fi", "sv")}, base)
     assert containment(longer, base).holds
-    assert longer.uses is not None
-    counts = (longer.uses[0] + 1, *longer.uses[1:])
-    changed = replace(longer, uses=counts)
+    assert longer.token_counts is not None
+    counts = (longer.token_counts[0] + 1, *longer.token_counts[1:])
+    changed = replace(longer, token_counts=counts)
     assert containment(changed, base).reason == "'en' has other token counts"
 
 

@@ -15,13 +15,13 @@ import sentencepiece
 import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from learn.slow_least import least
+from learn.slow_fewest_tokens import least
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.learn.fewest_tokens import EACH, likelihoods
-from modtok_cli.learn.prune import LeastTokens
+from modtok_cli.learn.prune import LanguageTokens
 from modtok_cli.learn.unite import part, unite, without
 from modtok_cli.modular import manifest as manifests
 from modtok_cli.modular.foreign import LibraryTokenizer
@@ -37,22 +37,26 @@ FIRST = len(SPECIALS) + 256
 NAMES = ("en", "fi", "fr", "sv")
 
 
-def chosen(tokens: list[bytes], seed: int) -> LeastTokens:
-    """What a language contributes, with uses between nothing and very much."""
+def chosen(tokens: list[bytes], seed: int) -> LanguageTokens:
+    """What a language contributes, with token_counts between nothing and very much."""
     rng = random.Random(seed)
-    uses = [rng.choice([0, 1, 2, 50, 51, 10**6, 2**50]) for _ in range(FIRST + len(tokens))]
-    uses[: len(SPECIALS)] = [0] * len(SPECIALS)
+    token_counts = [rng.choice([0, 1, 2, 50, 51, 10**6, 2**50]) for _ in range(FIRST + len(tokens))]
+    token_counts[: len(SPECIALS)] = [0] * len(SPECIALS)
     ordered = tuple(sorted(tokens, key=lambda token: (len(token), token)))
-    return LeastTokens(ordered, np.array(uses, dtype=np.int64))
+    return LanguageTokens(ordered, np.array(token_counts, dtype=np.int64))
 
 
-def united(parts: dict[str, LeastTokens], base: ModularTokenizer | None = None) -> ModularTokenizer:
-    start = None if base is None else (base.learned(), base.uses or ())
-    learned, uses = unite(parts, SPECIALS, start)
-    return ModularTokenizer.from_learned(learned, algorithm="bpe-merge", k=300, uses=uses)
+def united(
+    parts: dict[str, LanguageTokens], base: ModularTokenizer | None = None
+) -> ModularTokenizer:
+    start = None if base is None else (base.learned(), base.token_counts or ())
+    learned, token_counts = unite(parts, SPECIALS, start)
+    return ModularTokenizer.from_learned(
+        learned, algorithm="bpe-merge", k=300, token_counts=token_counts
+    )
 
 
-def random_parts(seed: int, size: int = 40) -> dict[str, LeastTokens]:
+def random_parts(seed: int, size: int = 40) -> dict[str, LanguageTokens]:
     rng = random.Random(seed)
     pool = [bytes(rng.choice(ALPHABET) for _ in range(rng.randint(2, 5))) for _ in range(3 * size)]
     pool = sorted(set(pool))
@@ -127,12 +131,12 @@ def test_the_uses_of_a_set_are_those_of_its_languages() -> None:
     assert subset.scores is not None
     for i, token in enumerate(subset.vocabulary.tokens()):
         if i >= FIRST:
-            uses = sum(
-                int(parts[name].uses[FIRST + parts[name].tokens.index(token)])
+            token_counts = sum(
+                int(parts[name].token_counts[FIRST + parts[name].tokens.index(token)])
                 for name in ("fi", "fr")
                 if token in parts[name].tokens
             )
-            assert subset.scores[i] == likelihoods(np.array([uses]))[0] - EACH
+            assert subset.scores[i] == likelihoods(np.array([token_counts]))[0] - EACH
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -168,8 +172,10 @@ def test_languages_come_and_go_and_the_others_stay(seed: int) -> None:
             assert names_one == [other.vocabulary.token_bytes(i) for i in other.encode(text)]
 
     gone = later[:1]
-    learned, uses = without((longer.learned(), longer.uses or ()), gone)
-    rest = ModularTokenizer.from_learned(learned, algorithm="bpe-merge", k=300, uses=uses)
+    learned, token_counts = without((longer.learned(), longer.token_counts or ()), gone)
+    rest = ModularTokenizer.from_learned(
+        learned, algorithm="bpe-merge", k=300, token_counts=token_counts
+    )
     assert rest.languages == tuple(name for name in longer.languages if name not in gone)
     for size in (1, 2, 3):
         for names in combinations(rest.languages, size):
@@ -179,11 +185,11 @@ def test_languages_come_and_go_and_the_others_stay(seed: int) -> None:
 
 def test_parts_come_back_from_the_whole() -> None:
     parts = random_parts(8)
-    learned, uses = unite(parts, SPECIALS)
+    learned, token_counts = unite(parts, SPECIALS)
     for name, one in parts.items():
-        found = part((learned, uses), name)
+        found = part((learned, token_counts), name)
         assert found.tokens == one.tokens
-        assert found.uses.tolist() == one.uses.tolist()
+        assert found.token_counts.tolist() == one.token_counts.tolist()
 
 
 @pytest.fixture
@@ -196,7 +202,7 @@ def test_saved_loaded_extracted_opened(directory: Path) -> None:
     tokenizer = united(random_parts(3))
     loaded = ModularTokenizer.load(directory)
     assert loaded.signature == tokenizer.signature
-    assert loaded.segmentation == "least"
+    assert loaded.segmentation == "fewest-tokens"
     again = directory.parent / "again"
     loaded.save(again, {"fi": toy(8).full().to_json()})
     for path in directory.rglob("*"):
@@ -208,7 +214,7 @@ def test_saved_loaded_extracted_opened(directory: Path) -> None:
     opened = open_tokenizer(str(file))
     assert isinstance(opened, Subtokenizer)
     assert opened.signature == subset.signature
-    assert opened.segmentation == "least"
+    assert opened.segmentation == "fewest-tokens"
     for text in NASTY:
         assert opened.encode(text).tolist() == subset.encode(text).tolist()
     # The library drops what it does not know; the scores alone say what it is.
@@ -222,9 +228,9 @@ def test_saved_loaded_extracted_opened(directory: Path) -> None:
 
 def test_merges_are_kept_to_go_on_learning(tmp_path: Path) -> None:
     by_merges = toy(4)
-    uses = [np.arange(n) for n in by_merges.token_membership.sum(axis=0)]
+    token_counts = [np.arange(n) for n in by_merges.token_membership.sum(axis=0)]
     tokenizer = ModularTokenizer.from_learned(
-        by_merges.learned(), algorithm="bpe-seq", k=300, uses=uses
+        by_merges.learned(), algorithm="bpe-seq", k=300, token_counts=token_counts
     )
     tokenizer.save(tmp_path / "tok")
     loaded = ModularTokenizer.load(tmp_path / "tok")
@@ -232,8 +238,8 @@ def test_merges_are_kept_to_go_on_learning(tmp_path: Path) -> None:
     assert (loaded.merge_membership == by_merges.merge_membership).all()
     assert len(loaded.subset(["fi"]).merges) == 0
     found = diff(by_merges, loaded)
-    assert found.segmentations == ("merges", "least")
-    assert found.lines() == ["segmentation: merges → least"]
+    assert found.segmentations == ("merges", "fewest-tokens")
+    assert found.lines() == ["segmentation: merges → fewest-tokens"]
 
 
 def test_other_uses_are_a_difference() -> None:
@@ -241,16 +247,16 @@ def test_other_uses_are_a_difference() -> None:
     parts = random_parts(3)
     one = united(parts)
     name = next(iter(parts))
-    uses = parts[name].uses.copy()
-    uses[-2:] += 1
-    other = united({**parts, name: LeastTokens(parts[name].tokens, uses)})
+    token_counts = parts[name].token_counts.copy()
+    token_counts[-2:] += 1
+    other = united({**parts, name: LanguageTokens(parts[name].tokens, token_counts)})
     assert one.signature != other.signature
     assert diff(one, one).empty
     assert diff(one, other).rescored == 2
 
 
 def test_what_is_no_fault_and_what_is_idle() -> None:
-    parts = {"en": LeastTokens((b"ab", b"abc"), np.array([0] * 2 + [1] * 256 + [0, 5]))}
+    parts = {"en": LanguageTokens((b"ab", b"abc"), np.array([0] * 2 + [1] * 256 + [0, 5]))}
     tokenizer = united(parts)
     report = check(tokenizer)
     assert report.sound
@@ -275,12 +281,21 @@ def damage_tensor(directory: Path, change: object) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda t: t.pop("uses"), "field 'uses': missing"),
-        (lambda t: t.update(uses=t["uses"][:-1].copy()), "field 'uses': int64"),
-        (lambda t: t.update(uses=t["uses"].astype(np.float64)), "field 'uses': float64"),
+        (lambda t: t.pop("token_counts"), "field 'token_counts': missing"),
+        (
+            lambda t: t.update(token_counts=t["token_counts"][:-1].copy()),
+            "field 'token_counts': int64",
+        ),
+        (
+            lambda t: t.update(token_counts=t["token_counts"].astype(np.float64)),
+            "field 'token_counts': float64",
+        ),
         (lambda t: t.pop("merge_table"), "field 'merge_table': missing"),
-        (lambda t: t.update(uses=-1 - t["uses"]), "field 'uses': 'en' has a negative number"),
-        (lambda t: t.update(uses=t["uses"] * 2), "field 'signature'"),
+        (
+            lambda t: t.update(token_counts=-1 - t["token_counts"]),
+            "field 'token_counts': 'en' has a negative number",
+        ),
+        (lambda t: t.update(token_counts=t["token_counts"] * 2), "field 'signature'"),
     ],
 )
 def test_damage_names_the_field(directory: Path, change: object, said: str) -> None:
@@ -332,9 +347,11 @@ def test_sentencepiece_takes_no_parts_of_characters() -> None:
 
 
 def test_a_special_token_is_never_found_in_text() -> None:
-    parts = {"en": LeastTokens((), np.ones(257, dtype=np.int64))}
-    learned, uses = unite(parts, ("abc",))
-    tokenizer = ModularTokenizer.from_learned(learned, algorithm="bpe-merge", k=257, uses=uses)
+    parts = {"en": LanguageTokens((), np.ones(257, dtype=np.int64))}
+    learned, token_counts = unite(parts, ("abc",))
+    tokenizer = ModularTokenizer.from_learned(
+        learned, algorithm="bpe-merge", k=257, token_counts=token_counts
+    )
     subset = tokenizer.full()
     library = tokenizers.Tokenizer.from_buffer(subset.to_json())
     library.encode_special_tokens = True
@@ -358,22 +375,24 @@ def test_a_new_subset_builds_nothing() -> None:
 
 
 def test_broken_promises_are_refused() -> None:
-    learned, uses = unite(random_parts(2), SPECIALS)
+    learned, token_counts = unite(random_parts(2), SPECIALS)
 
     def make(changed: tuple[np.ndarray, ...]) -> ModularTokenizer:
-        return ModularTokenizer.from_learned(learned, algorithm="bpe-merge", k=300, uses=changed)
+        return ModularTokenizer.from_learned(
+            learned, algorithm="bpe-merge", k=300, token_counts=changed
+        )
 
     with pytest.raises(ModtokError, match="not there for every language"):
-        make(uses[:-1])
+        make(token_counts[:-1])
     with pytest.raises(ModtokError, match="'sv' has 297 numbers for 298 tokens"):
-        make((*uses[:-1], uses[-1][:-1]))
+        make((*token_counts[:-1], token_counts[-1][:-1]))
     with pytest.raises(ModtokError, match="negative"):
-        make((*uses[:-1], -1 - uses[-1]))
+        make((*token_counts[:-1], -1 - token_counts[-1]))
     with pytest.raises(ModtokError, match="too large"):
-        make((*uses[:-1], uses[-1] + 2**61 * 2))
+        make((*token_counts[:-1], token_counts[-1] + 2**61 * 2))
 
 
 def test_the_manifest_says_least(directory: Path) -> None:
     manifest = json.loads((directory / "manifest.json").read_text())
-    assert manifest["segmentation"] == "least"
+    assert manifest["segmentation"] == "fewest-tokens"
     assert manifest["merges"] == 0

@@ -65,7 +65,7 @@ JOBS = (
     Job("bpe", "-k 400 -o mono", ("mono",)),
     Job("bpe", "-k 400 --joint -o joint", ("joint",)),
     Job("bpe-seq", "-k 2000 -o seq", ("seq",)),
-    Job("bpe-seq", "-k 500 --segment least -o seq", ("seq",)),
+    Job("bpe-seq", "-k 500 --segmentation fewest-tokens -o seq", ("seq",)),
     Job("bpe-concat", "bpe/references/en.json bpe/references/fi.json -o cat", ("cat",)),
     Job("bpe-merge", "-k 400 -o merged", ("merged",)),
     Job("bpe-parity", "parallel --langs en,fi -k 400 -o parity.json", ("parity.json",)),

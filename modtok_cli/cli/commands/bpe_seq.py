@@ -43,11 +43,11 @@ UnitCounts = Annotated[
         help="What makes a token worth adopting: all its occurrences, or those as a whole word.",
     ),
 ]
-Segment = Annotated[
-    Literal["merges", "least"],
+Segmentation = Annotated[
+    Literal["merges", "fewest-tokens"],
     typer.Option(
-        "--segment",
-        help="How words are cut: by replaying merges, or into the fewest tokens.",
+        "--segmentation",
+        help="Segment words by applying merges, or into the fewest tokens.",
     ),
 ]
 Append = Annotated[
@@ -69,7 +69,7 @@ Append = Annotated[
     # every language in data/, better subtokenizers, twice the time
     modtok bpe-seq --passes 2
     # the same vocabulary, but each word in as few tokens as it allows
-    modtok bpe-seq --segment least -o least
+    modtok bpe-seq --segmentation fewest-tokens -o fewest
     # add Swedish to the tokenizer that is there
     modtok bpe-seq --append sv
     """,
@@ -81,7 +81,7 @@ def bpe_seq(
     order: Order = "alphabetical",
     passes: Passes = 1,
     unit_counts: UnitCounts = "all",
-    segment: Segment = "merges",
+    segmentation: Segmentation = "merges",
     append: Append = None,
     no_references: NoReferences = False,
     special: Special = None,
@@ -114,7 +114,7 @@ def bpe_seq(
         order=setting("order", order),
         passes=setting("passes", passes),
         unit_counts=setting("unit_counts", unit_counts),
-        segment=setting("segment", segment),
+        segmentation=setting("segmentation", segmentation),
         append=added,
         references=not no_references,
         specials=tuple(setting("special", special or []) or ()),

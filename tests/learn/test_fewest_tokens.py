@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slow_least import least, losses
+from slow_fewest_tokens import least, losses
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.learn.bpe import learn_bpe
@@ -19,7 +19,7 @@ from modtok_cli.learn.fewest_tokens import (
     SHORT_EACH,
     SHORT_WORD,
     SPECIAL_SCORE,
-    estimate_uses,
+    estimate_token_counts,
     file_scores,
     likelihood_of_scores,
     likelihoods,
@@ -56,10 +56,10 @@ def test_the_constants_of_the_proof() -> None:
 
 
 @given(st.lists(st.one_of(st.integers(0, 2**62 - 1), st.integers(0, 5000)), min_size=1))
-def test_likelihoods_are_exact(uses: list[int]) -> None:
-    for use, steps in zip(uses, likelihoods(np.array(uses)).tolist(), strict=True):
+def test_likelihoods_are_exact(token_counts: list[int]) -> None:
+    for use, steps in zip(token_counts, likelihoods(np.array(token_counts)).tolist(), strict=True):
         assert 0 <= steps < LEVELS
-        # A float64 holds 1 + 2 · uses exactly up to 2^53, and to 53 bits beyond.
+        # A float64 holds 1 + 2 · token_counts exactly up to 2^53, and to 53 bits beyond.
         doubled = int(float(2.0 * use + 1.0))
         assert 2**steps <= doubled**16 < 2 ** (steps + 1)
 
@@ -123,7 +123,7 @@ def test_losses_are_those_of_removal(
     steps = [data.draw(st.integers(0, 3)) for _ in tokens]
     counts = WordCounts.from_pairs(words.items())
     removable = np.array([len(token) > 1 for token in tokens], dtype=np.uint8)
-    lost, uses, total = removal_losses(
+    lost, token_counts, total = removal_losses(
         counts.data, counts.offsets, counts.counts, trie_of(tokens),
         np.array(steps, dtype=np.float64), np.ones(len(tokens), dtype=np.uint8), removable,
     )  # fmt: skip
@@ -135,7 +135,7 @@ def test_losses_are_those_of_removal(
     for word, count in words.items():
         for token in least(word, likelihood):
             expected[token] += count
-    assert uses.tolist() == list(expected.values())
+    assert token_counts.tolist() == list(expected.values())
     assert total == sum(expected.values())
 
 
@@ -143,11 +143,11 @@ def test_losses_of_a_long_word_take_linear_time() -> None:
     counts = WordCounts.from_pairs([(b"a" * 1_000_000, 1)])
     tokens = [b"a", b"aa", b"aaaa"]
     ones = np.ones(3, dtype=np.uint8)
-    lost, uses, total = removal_losses(
+    lost, token_counts, total = removal_losses(
         counts.data, counts.offsets, counts.counts, trie_of(tokens), np.zeros(3), ones,
         np.array([0, 1, 1], dtype=np.uint8),
     )  # fmt: skip
-    assert total == uses[2] == 250_000
+    assert total == token_counts[2] == 250_000
     assert lost.tolist() == [0, 0, 250_000]
 
 
@@ -172,7 +172,7 @@ def test_k_tokens_are_chosen(k: int, whole: bool) -> None:
     chosen = choose_tokens(counts, data, offsets, 1, k, whole_characters=whole)
     assert len(chosen.tokens) == k - 257 == len(set(chosen.tokens))
     assert list(chosen.tokens) == sorted(chosen.tokens, key=lambda t: (len(t), t))
-    assert len(chosen.uses) == k
+    assert len(chosen.token_counts) == k
     if whole:
         assert all(map(is_whole, chosen.tokens))
         characters = {c for token in chosen.tokens for c in token.decode() if ord(c) > 127}
@@ -194,11 +194,11 @@ def test_a_small_text_gives_what_it_has() -> None:
 
 def test_uses_decide_ties_and_are_counted_under_them() -> None:
     # "abc" is ab|c or a|bc. At first all are as likely and the longer last token wins; then
-    # the uses of "ab" and "c" elsewhere decide.
+    # the token_counts of "ab" and "c" elsewhere decide.
     counts = WordCounts.from_pairs([(b"abc", 1), (b"ab", 50), (b"c", 5)])
     tokens = [b"a", b"b", b"c", b"ab", b"bc"]
-    assert estimate_uses(counts, trie_of(tokens), 5, rounds=1).tolist() == [1, 0, 5, 50, 1]
-    assert estimate_uses(counts, trie_of(tokens), 5, rounds=2).tolist() == [0, 0, 6, 51, 0]
+    assert estimate_token_counts(counts, trie_of(tokens), 5, rounds=1).tolist() == [1, 0, 5, 50, 1]
+    assert estimate_token_counts(counts, trie_of(tokens), 5, rounds=2).tolist() == [0, 0, 6, 51, 0]
 
 
 def test_damping_is_a_three_quarter_power() -> None:
