@@ -8,6 +8,7 @@ import torch
 
 from modtok_cli.pretrain.distributed.megatron_core import core
 from modtok_cli.pretrain.model import megatron
+from modtok_cli.pretrain.model.attention import CausalAttention
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
@@ -32,13 +33,13 @@ def test_transformer_engines_layers_on_a_gpu(transformer_engine: object) -> None
 
 
 def test_local_layers_on_a_cpu(transformer_engine: object) -> None:
-    assert attention_of(megatron.layer_spec(CPU)) is megatron.CausalAttention
+    assert attention_of(megatron.layer_spec(CPU)) is CausalAttention
 
 
 def test_local_layers_without_transformer_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformer_engine", None)  # importing it fails
     assert not megatron.has_transformer_engine()
-    assert attention_of(megatron.layer_spec(GPU)) is megatron.CausalAttention
+    assert attention_of(megatron.layer_spec(GPU)) is CausalAttention
 
 
 def test_one_that_cannot_be_loaded_counts_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,20 +52,6 @@ def test_one_that_cannot_be_loaded_counts_as_none(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(megatron, "import_module", broken)
     assert not megatron.has_transformer_engine()
-
-
-def test_attention_is_causal_with_grouped_queries() -> None:
-    torch.manual_seed(0)
-    s, heads, groups, width = 7, 4, 2, 8
-    q, k, v = torch.randn(s, 2, heads, width), *torch.randn(2, s, 2, groups, width)
-    found = megatron.CausalAttention(None, 1)(q, k, v)
-    assert found.shape == (s, 2, heads * width)
-    for head in range(heads):  # one at a time, by hand
-        key, value = k[:, :, head // 2], v[:, :, head // 2]
-        scores = torch.einsum("sbd,tbd->bst", q[:, :, head], key) / width**0.5
-        scores = scores.masked_fill(torch.ones(s, s).triu(1).bool(), -torch.inf)
-        expected = torch.einsum("bst,tbd->sbd", scores.softmax(-1), value)
-        torch.testing.assert_close(found[:, :, head * width :][:, :, :width], expected)
 
 
 def test_names_are_those_without_transformer_engine() -> None:

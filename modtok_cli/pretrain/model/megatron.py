@@ -26,6 +26,7 @@ import torch
 import torch.nn.functional as F
 
 from modtok_cli.pretrain.distributed.megatron_core import core, cpu_as_current_device
+from modtok_cli.pretrain.model.attention import CausalAttention
 from modtok_cli.pretrain.presets import Shape
 
 # Names under Transformer Engine → names without it.
@@ -41,28 +42,6 @@ def sum_over_shards(values: torch.Tensor) -> torch.Tensor:
     return result
 
 
-class CausalAttention(torch.nn.Module):
-    """torch's scaled dot product attention in the place of Megatron's."""
-
-    def __init__(self, config: Any, layer_number: int, *args: Any, **kwargs: Any) -> None:
-        super().__init__()
-
-    def forward(
-        self,
-        query_SBHD: torch.Tensor,
-        key_SBGD: torch.Tensor,
-        value_SBGD: torch.Tensor,
-        *args: Any,
-        **kwargs: Any,
-    ) -> torch.Tensor:
-        """(S, B, H, D) queries and (S, B, G, D) keys and values to (S, B, H · D)."""
-        q, k, v = (x.permute(1, 2, 0, 3) for x in (query_SBHD, key_SBGD, value_SBGD))
-        mixed = F.scaled_dot_product_attention(
-            q, k, v, is_causal=True, enable_gqa=q.shape[1] != k.shape[1]
-        )
-        return mixed.permute(2, 0, 1, 3).flatten(2)
-
-
 def has_transformer_engine() -> bool:
     """Whether Transformer Engine is installed and can be loaded."""
     try:
@@ -72,12 +51,18 @@ def has_transformer_engine() -> bool:
     return True
 
 
-def layer_spec(device: torch.device) -> Any:
-    """Transformer Engine's layers where they are installed, else local ones with SDPA."""
+def layer_spec(device: torch.device, masked: bool = False) -> Any:
+    """Transformer Engine's layers if they are installed, else local ones; SDPA on a CPU.
+
+    `masked` layers take a mask of documents; then attention is torch's on a GPU too.
+    """
     specs = core().models.gpt.gpt_layer_specs
     if device.type == "cuda" and has_transformer_engine():
-        return specs.get_gpt_layer_with_transformer_engine_spec()
-    spec = specs.get_gpt_layer_local_spec(normalization="RMSNorm")
+        spec = specs.get_gpt_layer_with_transformer_engine_spec()
+        if not masked:
+            return spec
+    else:
+        spec = specs.get_gpt_layer_local_spec(normalization="RMSNorm")
     spec.submodules.self_attention.submodules.core_attention = CausalAttention
     return spec
 
@@ -121,6 +106,7 @@ def build_backbone(
     seed: int,
     recompute: bool = False,
     distributed: bool = False,
+    masked: bool = False,
 ) -> Backbone:
     """The Transformer between the tables, wrapped for data parallelism.
 
@@ -129,7 +115,7 @@ def build_backbone(
     """
     parts = core()
     config = _config(shape, shards, dtype)
-    spec = layer_spec(device)
+    spec = layer_spec(device, masked)
 
     Module: Any = parts.transformer.module.MegatronModule
 
@@ -149,10 +135,10 @@ def build_backbone(
                 use_cpu_initialization=True,
             )
 
-        def forward(self, x_SBd: torch.Tensor) -> torch.Tensor:
+        def forward(self, x_SBd: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
             angles = self.rotary(x_SBd.shape[0])
             result: torch.Tensor = self.block(
-                hidden_states=x_SBd, attention_mask=None, rotary_pos_emb=angles
+                hidden_states=x_SBd, attention_mask=mask, rotary_pos_emb=angles
             )
             return result
 
@@ -211,11 +197,16 @@ class Backbone:
             if parameter.requires_grad
         }
 
-    def __call__(self, x_SBd: torch.Tensor) -> torch.Tensor:
-        """Hidden states behind the final norm; (S, B, d) to (S, B, d)."""
+    def __call__(self, x_SBd: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        """Hidden states after the final norm, (S, B, d) to (S, B, d); mask as `attention`."""
         with cpu_as_current_device(self._device):
-            result: torch.Tensor = self.wrapped(x_SBd)
+            result: torch.Tensor = self.wrapped(x_SBd, mask)
         return result
+
+    def freeze(self) -> None:
+        """Compute no gradients of the weights from now on."""
+        for parameter in self.parameters.values():
+            parameter.requires_grad_(False)
 
     def clear_gradients(self) -> None:
         """Start a step."""

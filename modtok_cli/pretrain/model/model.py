@@ -12,6 +12,7 @@ import torch
 
 from modtok_cli.pretrain.distributed.ranks import Ranks, union_of_rows
 from modtok_cli.pretrain.model import megatron
+from modtok_cli.pretrain.model.attention import document_mask
 from modtok_cli.pretrain.model.loss import sliced_cross_entropy
 from modtok_cli.pretrain.model.optimizer import backbone_optimizer, clip, gradient_norm
 from modtok_cli.pretrain.presets import Shape
@@ -30,6 +31,10 @@ class Model:
     Attributes:
         input, output: the tables; one and the same when tied.
         offloaded: moves their rows if they are in host memory, else None.
+        only_rows: (V,) bool, the rows that a step updates; all others and the backbone are
+            frozen. None: everything is trained.
+        end_of_text: id of the token that starts each document; tokens then attend to their own
+            document only. None: packed documents see those before them.
     """
 
     def __init__(
@@ -46,7 +51,11 @@ class Model:
         chunk: int = 2048,
         distributed: bool = False,
         offload: Offload | None = None,
+        only_rows: torch.Tensor | None = None,
+        end_of_text: int | None = None,
     ) -> None:
+        self.end_of_text = end_of_text
+        self.only_rows = None if only_rows is None else only_rows.to(ranks.device)
         self.shape, self.ranks, self.dtype, self.tied = shape, ranks, dtype, tied
         self._adamw, self._chunk = adamw or AdamW(), chunk
         maker = TableMaker(ranks, offload) if offload else None
@@ -61,10 +70,15 @@ class Model:
             seed=seed,
             recompute=recompute,
             distributed=distributed,
+            masked=end_of_text is not None,
         )
         self.optimizer = backbone_optimizer(
             self.backbone, self._adamw, ranks, distributed=distributed
         )
+        if self.only_rows is not None:
+            # Gradients of the backbone's weights are neither computed nor exchanged; gradients
+            # pass through it to the input rows.
+            self.backbone.freeze()
 
     def _table(self, size: int, seed: int, maker: TableMaker | None) -> RowTable:
         ranks, width = self.ranks, self.shape.width
@@ -103,8 +117,10 @@ class Model:
     def hidden(self, inputs: torch.Tensor, active: GatheredRows) -> torch.Tensor:
         """Hidden states behind the final norm, (B, S) ids of T to (S, B, d)."""
         ids = inputs.t()
+        mask = None if self.end_of_text is None else document_mask(inputs, self.end_of_text)
         if self.ranks.shards == 1:
-            return self.backbone(torch.nn.functional.embedding(active.find(ids), active.rows))
+            rows = torch.nn.functional.embedding(active.find(ids), active.rows)
+            return self.backbone(rows, mask)
         here = ids % self.ranks.shards == self.ranks.shard
         places = active.find(torch.where(here, ids, torch.zeros_like(ids)))
         if len(active.ids):
@@ -113,7 +129,7 @@ class Model:
             ) * here.unsqueeze(-1).to(self.dtype)
         else:
             found = torch.zeros(*ids.shape, self.shape.width, dtype=self.dtype, device=ids.device)
-        return self.backbone(megatron.sum_over_shards(found))
+        return self.backbone(megatron.sum_over_shards(found), mask)
 
     def loss(
         self, micro: MicroBatch, active: tuple[GatheredRows, GatheredRows]
@@ -161,9 +177,11 @@ class Model:
                 loss, nll = self.loss(micro, active)
                 (loss / len(micros)).backward()  # type: ignore[no-untyped-call]
             losses.append(nll)
-        gradients = self.optimizer.own(self.backbone.finish_gradients())
+        gradients: dict[str, torch.Tensor] = {}
+        if self.only_rows is None:
+            gradients = self.optimizer.own(self.backbone.finish_gradients())
         unions = {
-            name: union_of_rows(chosen.ids, _gradient(chosen), self.ranks)
+            name: union_of_rows(*self._trained(chosen.ids, _gradient(chosen)), self.ranks)
             for name, chosen in zip(self.tables, active, strict=False)
         }
         rows = [gradient for _, gradient in unions.values()]
@@ -176,9 +194,19 @@ class Model:
         )
         if bool(torch.isfinite(norm)):
             clip([*gradients.values(), *rows], norm, CLIP)
-            self.optimizer.step(gradients, rate)
+            if self.only_rows is None:
+                self.optimizer.step(gradients, rate)
             self._update(unions, rate, dense)
         return losses, norm
+
+    def _trained(
+        self, ids: torch.Tensor, gradients: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of the gathered rows, those that a step updates."""
+        if self.only_rows is None:
+            return ids, gradients
+        kept = self.only_rows[ids]
+        return ids[kept], gradients[kept]
 
     def _update(
         self, unions: dict[str, tuple[torch.Tensor, torch.Tensor]], rate: float, dense: bool
