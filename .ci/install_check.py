@@ -39,7 +39,7 @@ WITH = {
     "plot": ("modtok nsl -t tokenizer@each parallel --plot nsl.png && test -s nsl.png",),
     "lm": (
         "modtok pretrain --langs en,fi --sampling sub:1 --steps 2 --name try --eval-every 2 -q",
-        "modtok slice runs/try --langs fi -o fi -q",
+        "modtok slice --run runs/try --langs fi -o fi -q",
         "modtok generate --run runs/try --langs fi --max-tokens 4 Kirjasto",
     ),
     "eval": ("modtok eval mcq --help",),

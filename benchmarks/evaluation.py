@@ -69,8 +69,10 @@ def measure(options: argparse.Namespace, path: Path, name: str) -> dict[str, Any
     suite = Suite("lines", "{Question}: {question}\n{Answer}:", options.shots, "characters")
     model = load(path)
     sides: dict[str, Any] = {
-        "ours": ModtokLM(model, batch=options.batch),
-        "theirs": HFLM(pretrained=str(path), batch_size=options.batch, device=str(model.device)),
+        "ours": ModtokLM(model, batch=options.batch_size),
+        "theirs": HFLM(
+            pretrained=str(path), batch_size=options.batch_size, device=str(model.device)
+        ),
     }
     asked = questions(options.language, options.questions)
     spent: dict[str, list[float]] = {side: [] for side in sides}
@@ -100,7 +102,7 @@ def measure(options: argparse.Namespace, path: Path, name: str) -> dict[str, Any
         "device": model.device.type,
         "questions": count,
         "shots": options.shots,
-        "batch": options.batch,
+        "batch": options.batch_size,
         **{f"{side}_per_s": round(count / median(spent[side]), 2) for side in sides},
         **{f"{side}_cpu_s": round(median(processor[side]), 2) for side in sides},
         "ratio": round(median(spent["theirs"]) / median(spent["ours"]), 2),
@@ -119,7 +121,7 @@ def main() -> None:
     parser.add_argument("--model", default="tiny")
     parser.add_argument("--questions", type=int, default=40)
     parser.add_argument("--shots", type=int, default=5)
-    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--turns", type=int, default=3)
     options = parser.parse_args()
     os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"

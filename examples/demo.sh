@@ -63,7 +63,7 @@ run "modtok eval mcq --plot - > results/mcq.jsonl"
 
 say "7. SLICE it to French and English: a directory that transformers opens as it is, with the" \
     "   rows of two languages in place of six."
-run "modtok slice runs/latest --langs fr,en -o fr-en"
+run "modtok slice --langs fr,en -o fr-en"
 
 say "8. GENERATE from the slice, and from the whole run with the language chosen by the prompt."
 run "printf '{\"prompt\": \"The baker\"}\n{\"prompt\": \"La petite ville\"}\n' \\
@@ -77,6 +77,6 @@ say "Open $workspace/report.html. Everything lies in $workspace; try it from the
     "    cd $workspace" \
     "    modtok extract --langs ne -o nepali.json" \
     "    modtok inspect --find '^ the'" \
-    "    modtok memory --of runs/latest" \
+    "    modtok memory --run runs/latest" \
     "    modtok generate --langs sw 'Mwalimu'" \
     "The sample is tiny, so the figures say nothing about other text; see README.md."

@@ -4,10 +4,10 @@
 set -eu
 
 # What does it save? Parameters, and the cache that a text takes.
-modtok memory --of runs/latest
+modtok memory --run runs/latest
 
 # A directory for transformers, vLLM, lm-eval; no code of ours is needed to open it.
-modtok slice runs/latest --langs fr,en -o fr-en
+modtok slice --langs fr,en -o fr-en
 python - <<'EOF'
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -23,8 +23,8 @@ modtok generate --run fr-en --max-tokens 20 "Il était une fois"
 modtok generate --langs auto --max-tokens 20 "Once upon a time"
 
 # Finnish customers arrive: widen the slice from the run it came from.
-modtok slice fr-en --add fi -o fr-en-fi
+modtok slice --run fr-en --append fi -o fr-en-fi
 
 # One file for llama.cpp, its token ids checked against ours on real text first. Where its
 # pre-tokenizer differs from ours on that text the export is refused: --inexact writes it anyway.
-modtok export fr-en --format gguf -o fr-en.gguf --inexact
+modtok export --run fr-en --format gguf -o fr-en.gguf --inexact

@@ -75,13 +75,13 @@ def require_evaluation(*modules: str) -> None:
             )
 
 
-def dtype_of(numbers: str | None) -> torch.dtype | None:
-    """What --numbers names; None stays."""
-    if numbers is None:
+def torch_dtype(name: str | None) -> torch.dtype | None:
+    """The torch dtype of a `--dtype` value; None stays None."""
+    if name is None:
         return None
     import torch
 
-    dtype: torch.dtype = getattr(torch, numbers)
+    dtype: torch.dtype = getattr(torch, name)
     return dtype
 
 

@@ -14,7 +14,7 @@ LATEST = Path("runs/latest")
 
 Run = Annotated[
     Path,
-    Option("--run", metavar="DIR", help="A run, a checkpoint of one, or a slice."),
+    Option("--run", metavar="DIR", help="Run, checkpoint or slice to use."),
 ]
 Step = Annotated[
     int | None,
@@ -28,16 +28,17 @@ Out = Annotated[
     str | None,
     Option("--out", metavar="LANG,...", help="Languages to predict in, or full."),
 ]
-Numbers = Annotated[
+Dtype = Annotated[
     Literal["float32", "bfloat16", "float16"] | None,
-    Option("--numbers", help="Numbers of the weights; those of training by default."),
+    Option("--dtype", help="Dtype of the weights; the dtype of training by default."),
 ]
 RunTokenizer = Annotated[
     Path | None,
     Option(
-        "--modular",
-        metavar="DIR",
-        help="The modular directory of the run, where it is not beside it.",
+        "-t",
+        "--tokenizer",
+        metavar="TOKENIZER",
+        help="Modular directory of the run; found by the run's settings by default.",
     ),
 ]
 

@@ -78,10 +78,15 @@ def _emit_json(rows: Iterable[Mapping[str, Any]]) -> None:
     emit_chunks(orjson.dumps(row, option=option) for row in rows)
 
 
+def emit_object(row: Mapping[str, Any]) -> None:
+    """Write one JSON object on standard output."""
+    _emit_json([row])
+
+
 def emit_story(lines: Iterable[str], row: Mapping[str, Any], *, json: bool) -> None:
     """Findings that are no table: lines on a terminal, else all of it as one JSON object."""
     if json or not _is_terminal(sys.stdout):
-        emit_rows([row], (), title="", json=True)
+        emit_object(row)
     else:
         for line in lines:
             print(harmless(line), file=sys.stderr)

@@ -43,7 +43,7 @@ class ModtokLM(LM):
     ) -> None:
         super().__init__()
         if batch < 1:
-            raise UsageError(f"a batch of {batch}", where="--batch", remedy="from 1")
+            raise UsageError(f"a batch of {batch}", where="--batch-size", remedy="from 1")
         self.model, self.batch, self.truncated = model, batch, 0
         self._progress, self._label = progress, label or "scoring"
         self._contexts: dict[str, list[int]] = {}

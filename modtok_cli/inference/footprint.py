@@ -39,7 +39,8 @@ def footprint(
     models = choose_models(scales) if scales or run is None else None
     specs = list(tokenizers)
     if run is not None:
-        shape, tied, own = _of_run(run, tied, named=bool(specs))
+        shape, run_is_tied, own = settings_of_run(run, named=bool(specs))
+        tied = tied or run_is_tied
         models = models or shape
         specs = specs or own
     if texts:
@@ -49,7 +50,7 @@ def footprint(
     return memory(sizes or None, models=models, tied=tied, tokens_per_character=figures)
 
 
-def _of_run(run: Path, tied: bool, *, named: bool) -> tuple[dict[str, Shape], bool, list[str]]:
+def settings_of_run(run: Path, *, named: bool) -> tuple[dict[str, Shape], bool, list[str]]:
     """(size by name, tied, tokenizer arguments) of a run, without torch.
 
     If tokenizers are `named`, the run's own is not looked for.
@@ -57,7 +58,7 @@ def _of_run(run: Path, tied: bool, *, named: bool) -> tuple[dict[str, Shape], bo
     try:
         config = orjson.loads((run / "config.json").read_bytes())
         name, languages = config["config"]["model"], config["tokenizer"]["languages"]
-        tied = tied or bool(config["config"]["tied"])
+        tied = bool(config["config"]["tied"])
         config["tokenizer"]["signature"]
     except OSError as error:
         remedy = "name one that modtok pretrain made"

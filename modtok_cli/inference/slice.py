@@ -104,13 +104,13 @@ def slice_model(
     elif languages is not None:
         inputs = outputs = languages
     elif inputs is None and outputs is None:
-        raise UsageError("which languages?", remedy="name them: modtok slice RUN --langs fr,en")
+        raise UsageError("which languages?", remedy="name them: modtok slice --langs fr,en")
     _check_output(output, force=force or widens_itself)
     if not is_run(path):
         raise UsageError(
             "is no run" if path.exists() else "no such directory",
             where=str(path),
-            remedy="name one that modtok pretrain made; a slice is widened with --add",
+            remedy="name one that modtok pretrain made; to add languages to a slice use --append",
         )
     trained = open_run(path, tokenizer=tokenizer, step=step, progress=progress)
     source = RunSource(trained)
@@ -132,7 +132,9 @@ def _widened(
     """(run, inputs, outputs, step, dtype) of a slice with more languages."""
     if not (path / NAME).is_file():
         raise UsageError(
-            "is no slice", where=str(path), remedy="--add widens a directory of modtok slice"
+            "is no slice",
+            where=str(path),
+            remedy="--append adds languages to a directory of modtok slice",
         )
     facts = read_facts(path)
     # Where the slice really lies, as it was written: it may be reached by a link.
@@ -178,7 +180,7 @@ def _write(
 ) -> SliceReport:
     size = _sizes(trained, vocabularies, dtype)
     need = 2 * sum(here for here, _ in size.values())
-    check_memory(need, "the slice", "--numbers bfloat16 takes half, or use a larger machine")
+    check_memory(need, "the slice", "--dtype bfloat16 takes half, or use a larger machine")
     tied = trained.tied and vocabularies.same
     embedding, head = source.tables(vocabularies)
     tensors = {"model.embed_tokens.weight": embedding.to(dtype)}

@@ -16,7 +16,7 @@ def find_tokenizer(
     facts: Mapping[str, Any],
     said: Path | None = None,
     *,
-    remedy: str = "name its directory with --modular",
+    remedy: str = "name its directory with -t",
 ) -> Path:
     """The modular directory of the run's signature: as `said`, or in the run, in its
     workspace or in the current directory.

@@ -19,7 +19,7 @@ from .conftest import StandIn
 RESULT = Result(
     "mt", "en-fr", "BLEU", 27.04, 26.0, 28.1, 8, 5, "none", "lang", "mt|…", {"tokens": 9}
 )
-SHARED = "--infer full --shots 3 --batch 2 --max-tokens 9 --limit 4 --step 7 --modular t"
+SHARED = "--infer full --shots 3 --batch-size 2 --max-tokens 9 --limit 4 --step 7 -t t"
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_mt(here: Any, room: Any) -> None:
 
 def test_sum(here: Any, room: Any) -> None:
     done = room("summarization", "evaluate_sum", told(), Settings=settings, SHOTS=5)
-    line = f"eval sum --run r --langs fr,en --data d {SHARED} --numbers bfloat16"
+    line = f"eval sum --run r --langs fr,en --data d {SHARED} --dtype bfloat16"
     status, out, _ = here(*line.split())
     assert (status, json.loads(out)) == (0, RESULT.as_row())
     assert done.args == (Path("r"), ["fr", "en"])

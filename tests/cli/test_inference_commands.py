@@ -40,14 +40,14 @@ class SliceReport:
 
 def test_slice(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made = room(monkeypatch, "slice", slice_model=StandIn(SliceReport())).slice_model
-    line = "slice runs/a --langs fr,en -o fr-en --step 7 --numbers bfloat16 --modular t --force"
+    line = "slice --run runs/a --langs fr,en -o fr-en --step 7 --dtype bfloat16 -t t --force"
     status, out, _ = here(*line.split(), "--json")
     assert (status, json.loads(out)) == (0, PART)
     assert made.args == (Path("runs/a"),)
     assert (made.kwargs["inputs"], made.kwargs["outputs"]) == (["fr", "en"], ["fr", "en"])
     assert (made.kwargs["step"], made.kwargs["dtype"]) == (7, "bfloat16")
     assert (made.kwargs["tokenizer"], made.kwargs["force"]) == (Path("t"), True)
-    assert here("slice", "s", "--add", "fi", "--from", "runs/b")[0] == 0
+    assert here("slice", "--run", "s", "--append", "fi", "--from", "runs/b")[0] == 0
     assert (made.kwargs["add"], made.kwargs["run"]) == (["fi"], Path("runs/b"))
     assert made.kwargs["output"] == Path("s")
     assert here("slice", "--out", "fr", "-o", "s")[0] == 0
@@ -57,16 +57,16 @@ def test_slice(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("slice runs/a -o s", "which languages?"),
-        ("slice runs/a --langs fr", "where to?"),
-        ("slice runs/a --langs fr --in en -o s", "--langs names both sides"),
-        ("slice s --add fi --langs fr", "--add widens a slice on both sides"),
-        ("slice runs/a --langs fr,,en -o s", "has an empty entry"),
+        ("slice --run runs/a -o s", "no languages given"),
+        ("slice --run runs/a --langs fr", "no output directory given"),
+        ("slice --run runs/a --langs fr --in en -o s", "--langs names both sides"),
+        ("slice --run s --append fi --langs fr", "--append adds languages to both sides"),
+        ("slice --run runs/a --langs fr,,en -o s", "has an empty entry"),
         ("generate", "no prompt"),
         ("generate --in fr, hello", "--in 'fr,' has an empty entry"),
         ("memory text.txt", "by which tokenizer?"),
         ("memory --scale 3b", "no model is called '3b'"),
-        ("memory --of nowhere", "nowhere: is no run"),
+        ("memory --run nowhere", "nowhere: is no run"),
         ("memory -t tokenizer@each", "depends on the text"),
     ],
 )
@@ -129,7 +129,7 @@ def test_generate(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert Generator.made[0] == (Path("runs/latest"), ["auto"], None)
     line = (
         "generate --run s --max-tokens 5 --temperature 0.5 --top-p 0.9 --min-p 0.1 --stop x "
-        "--seed 3 --batch 2 --references r --json"
+        "--seed 3 --batch-size 2 --references r --json"
     )
     status, out, _ = here(*line.split(), "Il")
     assert status == 0
@@ -150,9 +150,9 @@ def test_export(here: Any, monkeypatch: pytest.MonkeyPatch, workspace: Path) -> 
     )
     made = room(monkeypatch, "export", export=StandIn(report)).export
     (workspace / "fr.txt").write_text("un\ndeux\n")
-    line = "export s --format gguf --probe fr.txt --inexact --numbers float32"
+    line = "export --run s --format gguf --probe fr.txt --inexact --dtype float32 --json"
     status, out, err = here(*line.split())
-    assert (status, out) == (0, "")
+    assert (status, json.loads(out)["output"]) == (0, "m.gguf")
     assert "3 of 4 probe lines get the same ids" in err
     assert made.args == (Path("s"), Path("s.gguf"))
     assert (made.kwargs["probe"], made.kwargs["inexact"]) == (["un", "deux"], True)

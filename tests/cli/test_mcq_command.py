@@ -68,9 +68,11 @@ def test_the_latest_run_in_every_language_it_has(
 
 def test_options(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tokenizer = (workspace / "tokenizer").resolve()
-    words = "--langs en,fi --tasks facts --infer full-lang --shots 1 --limit 4 --batch 3 --json"
-    more = f"--run runs/it --step 12 --numbers float32 --examples kept/rows.jsonl --data {TASKS}"
-    assert modtok(*words.split(), *more.split(), "--modular", str(tokenizer)) == 0
+    words = (
+        "--langs en,fi --tasks facts --infer full-lang --shots 1 --limit 4 --batch-size 3 --json"
+    )
+    more = f"--run runs/it --step 12 --dtype float32 --examples kept/rows.jsonl --data {TASKS}"
+    assert modtok(*words.split(), *more.split(), "--tokenizer", str(tokenizer)) == 0
     rows = rows_of(capsys)
     assert [(row["language"], row["n"], row["shots"]) for row in rows] == [
         ("en", 4, 1),

@@ -108,7 +108,7 @@ def test_widening_by_a_link_and_with_a_tokenizer_from_elsewhere(run: Path, tmp_p
     alone = Path(shutil.copytree(run, tmp_path / "alone"))
     tokenizer = run.parent.parent / "tokenizer"
     slice_model(alone, ["fr"], output=tmp_path / "fr", tokenizer=tokenizer)
-    with pytest.raises(UsageError, match="name its directory with --modular"):
+    with pytest.raises(UsageError, match="name its directory with -t"):
         slice_model(tmp_path / "fr", add=["en"], output=tmp_path / "wider")
     slice_model(tmp_path / "fr", add=["en"], output=tmp_path / "wider", tokenizer=tokenizer)
     shutil.rmtree(alone)

@@ -133,7 +133,7 @@ def test_what_is_wrong(french_english: Path, run: Path, tmp_path: Path) -> None:
         slice_model(run, ["fr", "xx"], output=tmp_path / "q")
     with pytest.raises(UsageError, match="is no run"):
         slice_model(french_english, ["fr"], output=tmp_path / "q")
-    with pytest.raises(UsageError, match="--add widens a directory of modtok slice"):
+    with pytest.raises(UsageError, match="--append adds languages to a directory of modtok slice"):
         slice_model(run, add=["fi"], output=tmp_path / "q")
     broken = tmp_path / "broken"
     broken.mkdir()

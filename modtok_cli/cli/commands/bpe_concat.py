@@ -8,8 +8,8 @@ from typer import Argument
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
-from modtok_cli.cli.options import Force, Output
-from modtok_cli.cli.output import emit_bytes, is_stdout_terminal
+from modtok_cli.cli.options import Force, Json, Output
+from modtok_cli.cli.output import emit_bytes, emit_object, is_stdout_terminal
 from modtok_cli.cli.session import Session
 
 Parts = Annotated[
@@ -33,6 +33,7 @@ def bpe_concat(
     tokenizers: Parts,
     output: Output = None,
     force: Force = False,
+    json: Json = False,
 ) -> None:
     """Append BPE tokenizers to each other, naively.
 
@@ -42,6 +43,8 @@ def bpe_concat(
 
     The result is a plain tokenizer.json, on standard output or in the file of -o.
     """
+    if output is None and json:
+        raise UsageError("--json needs -o", remedy="standard output has the tokenizer.json")
     if output is None and is_stdout_terminal():
         raise UsageError(
             "a tokenizer.json is nothing for a terminal",
@@ -61,3 +64,6 @@ def bpe_concat(
     else:
         write_bytes(output, made.data)
         session.say(f"wrote {output}")
+        if json:
+            row = {"output": str(output), "size": made.size, "unreached": made.unreached}
+            emit_object(row)

@@ -68,7 +68,7 @@ Append = Annotated[
     modtok bpe-seq --langs en,fi,fr -k 24000
     # every language in data/, better subtokenizers, twice the time
     modtok bpe-seq --passes 2
-    # the same vocabulary, but each word in as few tokens as it allows
+    # the same vocabulary, with words segmented into the fewest tokens
     modtok bpe-seq --segmentation fewest-tokens -o fewest
     # add Swedish to the tokenizer that is there
     modtok bpe-seq --append sv

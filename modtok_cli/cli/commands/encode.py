@@ -9,7 +9,15 @@ import typer
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
-from modtok_cli.cli.options import Errors, GlobalIds, Langs, OptionalTexts, Tokenizer, subset_spec
+from modtok_cli.cli.options import (
+    Errors,
+    GlobalIds,
+    Json,
+    Langs,
+    OptionalTexts,
+    Tokenizer,
+    subset_spec,
+)
 from modtok_cli.cli.output import emit_chunks
 from modtok_cli.cli.session import Session
 
@@ -19,9 +27,9 @@ if TYPE_CHECKING:
 Ids = Annotated[
     bool, typer.Option("--ids/--tokens", help="Write numbers, or the text of each token.")
 ]
-Specials = Annotated[
+AddSpecialTokens = Annotated[
     bool,
-    typer.Option("--specials", help="Take special tokens written in the text for what they say."),
+    typer.Option("--add-special-tokens", help="Encode special tokens in the text to their ids."),
 ]
 
 
@@ -43,8 +51,9 @@ def encode(
     langs: Langs = None,
     ids: Ids = True,
     global_ids: GlobalIds = False,
-    specials: Specials = False,
+    add_special_tokens: AddSpecialTokens = False,
     errors: Errors = "strict",
+    json: Json = False,
 ) -> None:
     """Turn text into tokens, a JSON line for each document.
 
@@ -64,7 +73,7 @@ def encode(
         texts,
         as_ids=ids,
         global_ids=global_ids,
-        specials=specials,
+        specials=add_special_tokens,
         errors=errors,
         progress=session.progress,
     )
@@ -92,7 +101,7 @@ def encode_documents(
 
     ours = tokenizer if isinstance(tokenizer, Subtokenizer) else None
     if (global_ids or specials) and ours is None:
-        flag = "--global-ids" if global_ids else "--specials"
+        flag = "--global-ids" if global_ids else "--add-special-tokens"
         raise UsageError(f"{flag} is for our own tokenizers", where=tokenizer.name)
     names: dict[int, str] = {}
 

@@ -16,11 +16,11 @@ from modtok_cli.cli.evaluation_output import (
     Limit,
     Shots,
     check_examples,
-    dtype_of,
     examples_kept,
     require_evaluation,
+    torch_dtype,
 )
-from modtok_cli.cli.inference_options import LATEST, Numbers, Run, RunTokenizer, Step
+from modtok_cli.cli.inference_options import LATEST, Dtype, Run, RunTokenizer, Step
 from modtok_cli.cli.options import Json, Langs, Plot, split_languages
 from modtok_cli.cli.output import Column, emit_tables
 from modtok_cli.cli.plotting import check_plot, emit_plot
@@ -44,8 +44,8 @@ Include = Annotated[
     Path | None,
     typer.Option("--include", metavar="DIR", help="Folder with lm-eval tasks of one's own."),
 ]
-Batch = Annotated[
-    int, typer.Option("--batch", metavar="N", min=1, help="Choices that run together.")
+BatchSize = Annotated[
+    int, typer.Option("--batch-size", metavar="N", min=1, help="Number of choices scored together.")
 ]
 
 
@@ -68,13 +68,13 @@ def eval_mcq(
     data: Questions = None,
     infer: Infer = None,
     shots: Shots = None,
-    batch: Batch = 32,
+    batch_size: BatchSize = 32,
     limit: Limit = None,
     examples: Examples = None,
     include: Include = None,
     step: Step = None,
-    modular: RunTokenizer = None,
-    numbers: Numbers = None,
+    tokenizer: RunTokenizer = None,
+    dtype: Dtype = None,
     plot: Plot = None,
     json: Json = False,
 ) -> None:
@@ -103,7 +103,7 @@ def eval_mcq(
         infer=infer,
         tasks=None if names is None else tuple(names),
         shots=shots,
-        batch=batch,
+        batch=batch_size,
         limit=limit,
     )
     evaluation = evaluate_mcq(
@@ -112,9 +112,9 @@ def eval_mcq(
         data=folder,
         include=include,
         settings=settings,
-        tokenizer=modular,
+        tokenizer=tokenizer,
         step=step,
-        dtype=dtype_of(numbers),
+        dtype=torch_dtype(dtype),
         progress=session.progress,
     )
     with examples_kept(examples, evaluation):

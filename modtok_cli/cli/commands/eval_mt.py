@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from modtok_cli.cli.command import command
-from modtok_cli.cli.commands.generate import Batch, Most
+from modtok_cli.cli.commands.generate import BatchSize, Most
 from modtok_cli.cli.evaluation_output import (
     Examples,
     Infer,
@@ -16,11 +16,11 @@ from modtok_cli.cli.evaluation_output import (
     Shots,
     TaskData,
     check_examples,
-    dtype_of,
     emit_evaluation,
     require_evaluation,
+    torch_dtype,
 )
-from modtok_cli.cli.inference_options import LATEST, Numbers, Run, RunTokenizer, Step
+from modtok_cli.cli.inference_options import LATEST, Dtype, Run, RunTokenizer, Step
 from modtok_cli.cli.options import Json, Plot
 from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
@@ -59,12 +59,12 @@ def eval_mt(
     shots: Shots = None,
     lowercase: Lowercase = False,
     max_tokens: Most = 128,
-    batch: Batch = 8,
+    batch_size: BatchSize = 8,
     limit: Limit = None,
     examples: Examples = None,
     step: Step = None,
-    modular: RunTokenizer = None,
-    numbers: Numbers = None,
+    tokenizer: RunTokenizer = None,
+    dtype: Dtype = None,
     plot: Plot = None,
     json: Json = False,
 ) -> None:
@@ -90,7 +90,7 @@ def eval_mt(
         infer=infer,
         shots=SHOTS if shots is None else shots,
         most=max_tokens,
-        batch=batch,
+        batch=batch_size,
         limit=limit,
         lowercase=lowercase,
     )
@@ -99,9 +99,9 @@ def eval_mt(
         pairs,
         data=data,
         settings=settings,
-        tokenizer=modular,
+        tokenizer=tokenizer,
         step=step,
-        dtype=dtype_of(numbers),
+        dtype=torch_dtype(dtype),
         progress=session.progress,
     )
     emit_evaluation(

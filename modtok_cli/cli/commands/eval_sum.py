@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from modtok_cli.cli.command import command
-from modtok_cli.cli.commands.generate import Batch, Most
+from modtok_cli.cli.commands.generate import BatchSize, Most
 from modtok_cli.cli.evaluation_output import (
     Examples,
     Infer,
@@ -13,11 +13,11 @@ from modtok_cli.cli.evaluation_output import (
     Shots,
     TaskData,
     check_examples,
-    dtype_of,
     emit_evaluation,
     require_evaluation,
+    torch_dtype,
 )
-from modtok_cli.cli.inference_options import LATEST, Numbers, Run, RunTokenizer, Step
+from modtok_cli.cli.inference_options import LATEST, Dtype, Run, RunTokenizer, Step
 from modtok_cli.cli.options import Json, Langs, Plot, split_languages
 from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
@@ -42,12 +42,12 @@ def eval_sum(
     infer: Infer = None,
     shots: Shots = None,
     max_tokens: Most = 128,
-    batch: Batch = 8,
+    batch_size: BatchSize = 8,
     limit: Limit = None,
     examples: Examples = None,
     step: Step = None,
-    modular: RunTokenizer = None,
-    numbers: Numbers = None,
+    tokenizer: RunTokenizer = None,
+    dtype: Dtype = None,
     plot: Plot = None,
     json: Json = False,
 ) -> None:
@@ -70,7 +70,7 @@ def eval_sum(
         infer=infer,
         shots=SHOTS if shots is None else shots,
         most=max_tokens,
-        batch=batch,
+        batch=batch_size,
         limit=limit,
     )
     evaluation = evaluate_sum(
@@ -78,9 +78,9 @@ def eval_sum(
         languages,
         data=data,
         settings=settings,
-        tokenizer=modular,
+        tokenizer=tokenizer,
         step=step,
-        dtype=dtype_of(numbers),
+        dtype=torch_dtype(dtype),
         progress=session.progress,
     )
     emit_evaluation(

@@ -9,11 +9,11 @@ import typer
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
-from modtok_cli.cli.inference_options import Numbers, RunTokenizer, Step, require_models
-from modtok_cli.cli.options import Errors, Force, Langs, Output, split_languages
+from modtok_cli.cli.inference_options import LATEST, Run, RunTokenizer, Step, require_models
+from modtok_cli.cli.options import Errors, Force, Json, Langs, Output, split_languages
+from modtok_cli.cli.output import emit_object
 from modtok_cli.cli.session import Session
 
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A slice, or a run with --langs.")]
 Format = Annotated[Literal["gguf"], typer.Option("--format", help="gguf is llama.cpp's.")]
 Probe = Annotated[
     list[str] | None,
@@ -22,6 +22,9 @@ Probe = Annotated[
         metavar="TEXT",
         help="Text whose ids must stay the same; the slice's own words by default.",
     ),
+]
+ExportDtype = Annotated[
+    Literal["float32", "bfloat16", "float16"], typer.Option("--dtype", help="Dtype of the weights.")
 ]
 Inexact = Annotated[
     bool, typer.Option("--inexact", help="Write it though some text is cut into other tokens.")
@@ -32,24 +35,25 @@ Inexact = Annotated[
     "export",
     examples="""
     # a slice for llama.cpp
-    modtok export fr-en/ --format gguf -o fr-en.gguf
-    # straight from a run, checked on real text
-    modtok export runs/latest --langs fr,en --probe flores/fr.txt -o fr-en.gguf
+    modtok export --run fr-en/ --format gguf -o fr-en.gguf
+    # a subset of the last run, with a probe of real text
+    modtok export --langs fr,en --probe flores/fr.txt -o fr-en.gguf
     """,
 )
 def export(
     session: Session,
-    model: Model,
+    run: Run = LATEST,
     format: Format = "gguf",
     langs: Langs = None,
     output: Output = None,
     probe: Probe = None,
     inexact: Inexact = False,
-    numbers: Numbers = None,
+    dtype: ExportDtype = "float16",
     step: Step = None,
-    modular: RunTokenizer = None,
+    tokenizer: RunTokenizer = None,
     errors: Errors = "strict",
     force: Force = False,
+    json: Json = False,
 ) -> None:
     """Write a slice as GGUF, for llama.cpp.
 
@@ -74,17 +78,28 @@ def export(
         if not texts:
             raise UsageError("holds no text", where=", ".join(probe))
     report = export(
-        model,
-        output or Path(f"{model.resolve().name}.{format}"),
+        run,
+        output or Path(f"{run.resolve().name}.{format}"),
         languages=split_languages(langs),
         probe=texts,
         inexact=inexact,
-        dtype=numbers or "float16",
-        tokenizer=modular,
+        dtype=dtype,
+        tokenizer=tokenizer,
         step=step,
         force=force,
         progress=session.progress,
     )
+    if json:
+        emit_object(
+            {
+                "output": str(report.output),
+                "bytes": report.bytes,
+                "vocabulary": report.vocabulary,
+                "tokenizer": report.tokenizer,
+                "lines": report.lines,
+                "different": report.different,
+            }
+        )
     session.say(
         f"wrote {report.output}: {report.bytes:,} bytes, {report.vocabulary:,} tokens, cut by "
         f"llama.cpp's '{report.tokenizer}'; "

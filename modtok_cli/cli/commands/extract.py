@@ -12,13 +12,14 @@ from modtok_cli.cli.command import command
 from modtok_cli.cli.options import (
     Errors,
     Force,
+    Json,
     Langs,
     Output,
     Tokenizer,
     split_languages,
     subset_spec,
 )
-from modtok_cli.cli.output import emit_bytes, is_stdout_terminal
+from modtok_cli.cli.output import emit_bytes, emit_object, is_stdout_terminal
 from modtok_cli.cli.session import Session
 
 WORKSPACE_TOKENIZER = "tokenizer"
@@ -67,6 +68,7 @@ def extract(
     output: Output = None,
     errors: Errors = "strict",
     force: Force = False,
+    json: Json = False,
 ) -> None:
     """Take the tokenizer of some languages out of a modular one.
 
@@ -90,6 +92,8 @@ def extract(
     languages = split_languages(langs)
     if languages is None and top_k is None:
         raise UsageError("which languages?", remedy="name them: modtok extract --langs fr,en")
+    if output is None and json:
+        raise UsageError("--json needs -o", remedy="standard output has the tokenizer.json")
     if output is None and is_stdout_terminal():
         raise UsageError(
             "a tokenizer.json is nothing for a terminal",
@@ -123,3 +127,5 @@ def extract(
     else:
         write_bytes(output, data)
         session.say(f"wrote {output}")
+        if json:
+            emit_object({"output": str(output), "bytes": len(data)})

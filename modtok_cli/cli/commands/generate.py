@@ -55,8 +55,8 @@ Stop = Annotated[
     typer.Option("--stop", metavar="TEXT", help="Stop before this. May be given several times."),
 ]
 DrawSeed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of all draws.")]
-Batch = Annotated[
-    int, typer.Option("--batch", metavar="N", min=1, help="Prompts that run together.")
+BatchSize = Annotated[
+    int, typer.Option("--batch-size", metavar="N", min=1, help="Number of prompts in a batch.")
 ]
 
 
@@ -86,9 +86,9 @@ def generate(
     min_p: MinP = 0.0,
     stop: Stop = None,
     seed: DrawSeed = 0,
-    batch: Batch = 8,
+    batch_size: BatchSize = 8,
     step: Step = None,
-    modular: RunTokenizer = None,
+    tokenizer: RunTokenizer = None,
     references: References = None,
     json: Json = False,
 ) -> None:
@@ -122,23 +122,23 @@ def generate(
         Path(run),
         inputs,
         outputs,
-        tokenizer=modular,
+        tokenizer=tokenizer,
         step=step,
         references=references,
         progress=session.progress,
     )
     if prompt is None:
-        _answer_lines(generator, options, batch)
+        _answer_lines(generator, options, batch_size)
     else:
         _answer_one(session, generator, options, prompt, json)
 
 
-def _answer_lines(generator: Generator, options: Options, batch: int) -> None:
+def _answer_lines(generator: Generator, options: Options, batch_size: int) -> None:
     import orjson
 
     from modtok_cli.inference.generate import answer_all, read_prompts
 
-    rows = answer_all(generator, read_prompts(sys.stdin.buffer), options, batch=batch)
+    rows = answer_all(generator, read_prompts(sys.stdin.buffer), options, batch=batch_size)
     emit_chunks(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from modtok_cli.cli.command import command
-from modtok_cli.cli.commands.memory import Scales
+from modtok_cli.cli.commands.memory import OptionalRun, Scales
 from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.options import Errors, Json, Lang, References, Texts, Tokenizers
 from modtok_cli.cli.output import Column, emit_rows
@@ -36,6 +36,8 @@ Lines = Annotated[
     examples="""
     # the whole vocabulary and each language's own, against monolingual tokenizers
     modtok latency flores/fr.txt flores/fi.txt
+    # the size and the tokenizer of a run
+    modtok latency --run runs/latest flores/fr.txt
     # another model's tokenizer at two sizes
     modtok latency -t gemma.json -t tokenizer@each --scale 0.5b --scale 1b fr.txt
     """,
@@ -45,6 +47,7 @@ def latency(
     texts: Texts,
     tokenizer: Tokenizers = None,
     scale: Scales = None,
+    run: OptionalRun = None,
     references: References = None,
     lines: Lines = 32,
     lang: Lang = None,
@@ -57,18 +60,27 @@ def latency(
 
     Times are divided by those of the language's own monolingual tokenizer. Weights are
     random, which costs no other time. Without -t the workspace's tokenizer/ is taken
-    whole and by language; without --scale, tiny on a CPU and 0.5b on a GPU.
+    whole and by language; without --scale or
+    --run, tiny on a CPU and 0.5b on a GPU.
     """
     require_models()
     import torch
 
+    from modtok_cli.inference.footprint import settings_of_run
     from modtok_cli.inference.latency import latency
     from modtok_cli.inference.memory import choose_models
 
+    directory = "tokenizer"
+    models = None
+    if run is not None:
+        models, _, own = settings_of_run(run, named=bool(tokenizer))
+        directory = own[0] if own else directory
+    if scale or models is None:
+        models = choose_models(scale or ["0.5b" if torch.cuda.is_available() else "tiny"])
     rows = latency(
-        tokenizer or ["tokenizer", "tokenizer@each"],
+        tokenizer or [directory, f"{directory}@each"],
         ["-" if text == "-" else Path(text) for text in texts],
-        models=choose_models(scale or ["0.5b" if torch.cuda.is_available() else "tiny"]),
+        models=models,
         references=references,
         language=lang,
         lines=lines,

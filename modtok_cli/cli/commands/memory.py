@@ -36,9 +36,11 @@ Scales = Annotated[
         help="Model size: tiny, small, 0.5b, 1b, 2.5b, 7b, 12b, 30b. May be given several times.",
     ),
 ]
-OfRun = Annotated[
+OptionalRun = Annotated[
     Path | None,
-    typer.Option("--of", metavar="DIR", help="Size and tokenizer of this run, and its languages."),
+    typer.Option(
+        "--run", metavar="DIR", help="Run to take model size, tokenizer and languages from."
+    ),
 ]
 Tied = Annotated[bool, typer.Option("--tied", help="One table for input and output.")]
 
@@ -49,7 +51,7 @@ Tied = Annotated[bool, typer.Option("--tied", help="One table for input and outp
     # the paper's table: 24,000 tokens in place of 256,000
     modtok memory
     # one's own run: the whole vocabulary, then each language's
-    modtok memory --of runs/latest
+    modtok memory --run runs/latest
     # tokenizers against the first, with the cache that a text takes
     modtok memory -t gemma.json -t tokenizer@each --scale 2.5b flores/
     """,
@@ -59,7 +61,7 @@ def memory(
     texts: OptionalTexts = None,
     tokenizer: Tokenizers = None,
     scale: Scales = None,
-    of: OfRun = None,
+    run: OptionalRun = None,
     tied: Tied = False,
     lang: Lang = None,
     errors: Errors = "strict",
@@ -77,7 +79,7 @@ def memory(
         tokenizer or [],
         [text if text == "-" else Path(text) for text in texts or []],
         scales=scale,
-        run=of,
+        run=run,
         tied=tied,
         language=lang,
         errors=errors,

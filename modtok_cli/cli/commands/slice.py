@@ -11,9 +11,10 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
 from modtok_cli.cli.inference_options import (
     LATEST,
+    Dtype,
     In,
-    Numbers,
     Out,
+    Run,
     RunTokenizer,
     Step,
     require_models,
@@ -30,16 +31,17 @@ COLUMNS = (
     Column("saved", "saved", "ratio"),
 )
 
-Source = Annotated[
-    Path, typer.Argument(metavar="RUN", help="A run or a checkpoint; with --add, a slice.")
-]
-Add = Annotated[
+Append = Annotated[
     str | None,
-    typer.Option("--add", metavar="LANG,...", help="Widen the slice RUN by these languages."),
+    typer.Option(
+        "--append", metavar="LANG,...", help="Add these languages to the slice given by --run."
+    ),
 ]
 Origin = Annotated[
     Path | None,
-    typer.Option("--from", metavar="DIR", help="With --add: the run, if it was moved."),
+    typer.Option(
+        "--from", metavar="DIR", help="With --append: the run of the slice, if it has moved."
+    ),
 ]
 
 
@@ -47,25 +49,25 @@ Origin = Annotated[
     "slice",
     examples="""
     # French and English, for transformers, vLLM or lm-eval
-    modtok slice runs/latest --langs fr,en -o fr-en/
+    modtok slice --langs fr,en -o fr-en/
     # Finnish as well, from the run that it came from
-    modtok slice fr-en/ --add fi
+    modtok slice --run fr-en/ --append fi
     # read any language, write French (for modtok generate only)
-    modtok slice runs/latest --in full --out fr -o to-fr/
+    modtok slice --in full --out fr -o to-fr/
     """,
 )
 def slice(
     session: Session,
-    run: Source = LATEST,
+    run: Run = LATEST,
     langs: Langs = None,
     reading: In = None,
     writing: Out = None,
-    add: Add = None,
+    append: Append = None,
     origin: Origin = None,
     output: Output = None,
     step: Step = None,
-    numbers: Numbers = None,
-    modular: RunTokenizer = None,
+    dtype: Dtype = None,
+    tokenizer: RunTokenizer = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -77,14 +79,19 @@ def slice(
     With different --in and --out the directory is in our own format, which modtok
     generate and modtok eval read.
     """
-    added = split_languages(add, "--add")
+    added = split_languages(append, "--append")
     inputs, outputs = sides(langs, reading, writing)
     if added is not None and (inputs is not None or outputs is not None):
-        raise UsageError("--add widens a slice on both sides", remedy="leave --langs out")
+        raise UsageError(
+            "--append adds languages to both sides of a slice",
+            remedy="omit --langs, --in and --out",
+        )
     if added is None and inputs is None and outputs is None:
-        raise UsageError("which languages?", remedy="name them: modtok slice RUN --langs fr,en")
+        raise UsageError("no languages given", remedy="as in: modtok slice --langs fr,en -o fr-en/")
     if added is None and output is None:
-        raise UsageError("where to?", remedy="name a directory: modtok slice … -o fr-en/")
+        raise UsageError(
+            "no output directory given", remedy="as in: modtok slice --langs fr,en -o fr-en/"
+        )
     require_models()
     from modtok_cli.inference.slice import slice_model
 
@@ -95,9 +102,9 @@ def slice(
         outputs=outputs if outputs is not None else inputs,
         add=added,
         run=origin,
-        tokenizer=modular,
+        tokenizer=tokenizer,
         step=step,
-        dtype=numbers,
+        dtype=dtype,
         force=force,
         progress=session.progress,
     )

@@ -1,6 +1,8 @@
 """`modtok warmup`: compile the kernels before they are needed."""
 
 from modtok_cli.cli.command import command
+from modtok_cli.cli.options import Json
+from modtok_cli.cli.output import emit_rows
 from modtok_cli.cli.session import Session
 
 
@@ -11,7 +13,7 @@ from modtok_cli.cli.session import Session
     modtok warmup
     """,
 )
-def warmup(session: Session) -> None:
+def warmup(session: Session, json: Json = False) -> None:
     """Compile the kernels and keep them on disk.
 
     The first use of a kernel after an installation or upgrade compiles it, which takes
@@ -19,4 +21,7 @@ def warmup(session: Session) -> None:
     """
     from modtok_cli.cli.warmup import warmup
 
-    warmup(progress=session.progress)
+    found = warmup(progress=session.progress)
+    if json:
+        rows = [{"kernels": name, "seconds": round(took, 3)} for name, took in found.items()]
+        emit_rows(rows, (), title="", json=True)
