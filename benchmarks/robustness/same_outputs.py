@@ -1,0 +1,432 @@
+"""Run some sixty commands with the code of two checkouts and compare all that they write.
+
+    python benchmarks/robustness/same_outputs.py --before DIR --after DIR [--only WORD] [--keep DIR]
+
+Every command runs on examples/sample with the code of each checkout, the same interpreter and the
+same path of the workspace. Standard output and every file written are compared byte by byte.
+Files that differ are compared again after the renames in `RENAMES`, the recorded version, and
+times are taken out; what differs then is a difference. One JSON line per command:
+
+    same      files (and standard output) that are identical byte by byte
+    renamed   files that are identical except for `RENAMES`, version and times
+    differ    files that differ otherwise, with the first difference of each
+    status    exit statuses, where they differ or are not 0
+
+The last line holds the totals. Exit status 1 if anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
+
+# Options with another spelling since; a checkout gets the one that its tests/cli/flags.txt lists.
+OPTIONS = {
+    "--segment": "--segmentation",
+    "--numbers": "--dtype",
+    "--batch": "--batch-size",
+    "--modular": "-t",
+    "--of": "--run",
+    "--add": "--append",
+    "--specials": "--add-special-tokens",
+}
+# Values that were renamed, in the text of files and of standard output.
+VALUES = {
+    b'"least"': b'"fewest-tokens"',
+    b"seg:least": b"seg:fewest-tokens",
+    b'"numbers"': b'"dtype"',
+}
+# Fields that hold a time or a rate, the version, or a checksum over fields that hold one.
+PASSING = {
+    "seconds", "time", "version", "written_by", "checksum", "crc", "step_seconds", "wait_share",
+    "mfu", "tokens_per_second", "tokens_per_s", "modtok", "date", "created", "started", "ended",
+    "sha256", "elapsed", "ms", "milliseconds", "pid", "host", "peak_bytes", "free_bytes",
+}  # fmt: skip
+# Files in which the later checkout may write more fields than the earlier one.
+MAY_GAIN = ("config.json", "manifest.json", "modtok.json", "state.json")
+
+
+@dataclass(frozen=True)
+class Call:
+    """A command line in the spelling of the earlier checkout, or a list of alternatives.
+
+    Attributes:
+        line: words after `modtok`; `later` replaces it where the checkout has the option in
+            `if_option` of that command.
+        source: file for standard input.
+    """
+
+    line: str
+    later: str = ""
+    if_option: str = ""
+    source: str = ""
+
+
+SMALL = "--langs en,fi,fr --batch-size 4 --micro-batch 2 --seq-length 64 --eval-every 10 --workers 1"
+CALLS = (
+    Call("corpus count -o counts --json"),
+    Call("corpus stats --json"),
+    Call("corpus stats --json -t tokenizer parallel"),
+    Call("bpe --langs en,fr -k 900 -o alone --json"),
+    Call("bpe --langs en,fr,ne --joint -k 1500 -o joint.json --json"),
+    Call("bpe-seq -k 900 -o tokenizer --json"),
+    Call("bpe-seq --data counts -k 900 --passes 2 -o two --json"),
+    Call("bpe-seq --langs el,en -k 700 --special <|user|> -o grown --json"),
+    Call("bpe-seq --append fi,fr -o grown --json",
+         "bpe-seq -t grown --append fi,fr -o grown-2 --json", "-t"),
+    Call("bpe-seq -k 700 --segment least --unit-counts word -o few --json"),
+    Call("bpe-merge -k 700 -o merged --json"),
+    Call("bpe-merge --langs el,en,fi -k 600 --whole-characters -o whole --json"),
+    Call("bpe-merge --append sw -o whole --json",
+         "bpe-merge -t whole --append sw -o whole-2 --json", "-t"),
+    Call("bpe-concat alone/fr.json alone/en.json -o concatenated.json"),
+    Call("bpe-parity parallel -k 1500 -o parity.json --json"),
+    Call("unigram --langs el,fi -k 600 -o pieces-alone --json"),
+    Call("unigram --langs el,fi --joint -k 900 -o pieces-joint.json --json"),
+    Call("unigram-merge -k 600 -o pieces --json"),
+    Call("unigram-merge -k 600 --langs en,fr --init mean --iterations 3 -o pieces-mean --json"),
+    Call("extract --langs fr,en -o fr-en.json"),
+    Call("extract -t merged --langs fi -o fi-merged.json"),
+    Call("extract -t pieces --langs fi,sw -o fi-sw-pieces.json"),
+    Call("extract -t few --langs el,ne"),
+    Call("extract --langs en --top-k 500 --on parallel/en.txt -o top.json"),
+    Call("encode --langs fr,en parallel/fr.txt parallel/en.txt"),
+    Call("encode --tokens parallel/ne.txt"),
+    Call("encode --langs fi --global-ids --specials parallel/fi.txt"),
+    Call("encode -t pieces --langs sw parallel/sw.txt"),
+    Call("encode -t few --langs sw parallel/sw.txt"),
+    Call("decode --langs fr,en ids.txt"),
+    Call("inspect --json"),
+    Call("inspect -t pieces --json"),
+    Call("inspect -t few --check --json"),
+    Call("inspect --find the --json"),
+    Call("nsl -t tokenizer -t tokenizer@each -t two@each -t merged@each -t few@each -t joint.json "
+         "--references tokenizer/references parallel --json --plot nsl.svg"),
+    Call("nsl -t pieces@each parallel --json"),
+    Call("fairness -t tokenizer -t joint.json parallel --json --plot fairness.svg"),
+    Call("origin parallel --json --plot origin.svg"),
+    Call("study cost -t tokenizer -t joint.json parallel --json"),
+    Call("study orders parallel --data counts --langs en,fi,fr -k 500 --orders 2 -o orders.jsonl"),
+    Call(f"pretrain --sampling sub:1 --steps 30 {SMALL} --save-every 15 --name first --json"),
+    Call(f"pretrain --sampling none -t pieces --steps 6 {SMALL} --name pieces --json"),
+    Call(f"pretrain --sampling full -t few --tied --update dense --steps 6 {SMALL} --name few"),
+    Call(f"pretrain --sampling sub:2 --offload --steps 6 {SMALL} --name offload"),
+    Call("memory --of runs/first --json"),
+    Call("slice runs/first --langs fr -o fr --json", "slice --run runs/first --langs fr -o fr --json",
+         "--run"),
+    Call("slice fr --add en -o fr-en --json", "slice --run fr --append en -o fr-en --json", "--run"),
+    Call("slice runs/pieces --in fi --out en -o fi-to-en --numbers bfloat16 --json",
+         "slice --run runs/pieces --in fi --out en -o fi-to-en --dtype bfloat16 --json", "--run"),
+    Call("export fr --langs fr -o fr.gguf --inexact", "export --run fr --langs fr -o fr.gguf --inexact",
+         "--run"),
+    Call("generate --run fr-en --max-tokens 8 --json", source="prompts.jsonl"),
+    Call("generate --run runs/first --langs auto --max-tokens 8 --json", source="prompts.jsonl"),
+    Call("eval mcq --run runs/first --langs en,fi --limit 12 --batch 4 --examples mcq.examples --json"),
+    Call("eval mcq --run runs/first --langs en --tasks facts --infer full --limit 8 --json"),
+    Call("eval mt --run runs/first --pairs en-fr --limit 4 --max-tokens 8 --json"),
+    Call("eval sum --run runs/first --langs fr --limit 4 --max-tokens 8 --json"),
+    Call("memory -t tokenizer parallel --json"),
+)  # fmt: skip
+
+# Imported once; every call is a fork of this process.
+SERVER = """
+import json, os, sys
+sys.path = [path for path in sys.path if path]
+import modtok_cli.__main__
+for name in ("numba", "tokenizers", "torch", "transformers", "lm_eval.evaluator", "sacrebleu"):
+    __import__(name)
+for line in sys.stdin:
+    call = json.loads(line)
+    pid = os.fork()
+    if not pid:
+        os.setsid()
+        os.chdir(call["place"])
+        for to, path, flags in ((0, call["source"], os.O_RDONLY),
+                                (1, call["out"], os.O_WRONLY | os.O_CREAT),
+                                (2, call["err"], os.O_WRONLY | os.O_CREAT)):
+            os.dup2(os.open(path, flags, 0o644), to)
+        sys.argv = ["modtok", *call["words"]]
+        sys.exit(modtok_cli.__main__.main())
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
+
+
+@dataclass
+class Outcome:
+    """Of one call with one checkout: its exit status, standard output, and new or changed files."""
+
+    status: int
+    seconds: float
+    message: str
+    files: dict[str, Path] = field(default_factory=dict)
+
+
+def flags(checkout: Path) -> dict[str, set[str]]:
+    """The options of each command, from the checkout's own list."""
+    found: dict[str, set[str]] = {}
+    for line in (checkout / "tests" / "cli" / "flags.txt").read_text().splitlines():
+        if not line.startswith(" "):
+            options = found.setdefault(line.removeprefix("modtok").strip(), set())
+        else:
+            options.update(re.findall(r"(?<![\w-])--?[a-z][\w-]*", line.partition("[")[0]))
+    return found
+
+
+def words_of(call: Call, known: dict[str, set[str]]) -> list[str]:
+    """The command line in the spelling of a checkout."""
+    first = call.line.split()
+    command = " ".join(first[:2]) if " ".join(first[:2]) in known else first[0]
+    options = known[command]
+    if call.later and call.if_option in options:
+        return call.later.split()
+    later = [OPTIONS[w] if w in OPTIONS and w not in options else w for w in first]
+    return [
+        "fewest-tokens" if word == "least" and "--segmentation" in options else word
+        for word in later
+    ]
+
+
+def listing(place: Path) -> dict[str, tuple[int, int]]:
+    """Every file of a workspace, with what tells that it was written again."""
+    found = {}
+    for top, _, names in os.walk(place):
+        for name in names:
+            path = Path(top, name)
+            if path.is_file() and not path.is_symlink():
+                stat = path.stat()
+                found[str(path.relative_to(place))] = (stat.st_mtime_ns, stat.st_ino)
+    return found
+
+
+def commit_of(checkout: Path) -> str:
+    """Commit of a checkout, with what is changed since; for the name of a cache."""
+    git = ["git", "-C", str(checkout)]
+    head = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    diff = subprocess.run([*git, "diff", "HEAD"], capture_output=True)
+    changed = hashlib.sha256(diff.stdout).hexdigest()[:6] if diff.stdout else ""
+    return head.stdout.strip() + (f"+{changed}" if changed else "")
+
+
+def run_all(checkout: Path, place: Path, kept: Path, only: str) -> Iterator[tuple[str, Outcome]]:
+    """Run all calls in `place`; copies of what each wrote are stored under `kept`."""
+    known = flags(checkout)
+    # Kernels compiled for other code, or for a file changed within a second, must not be loaded.
+    cache = Path(tempfile.gettempdir()) / f"modtok-same-outputs-{commit_of(checkout)}"
+    environment = os.environ | {
+        "PYTHONPATH": str(checkout),
+        "NUMBA_CACHE_DIR": str(cache / "kernels"),
+        "PYTHONPYCACHEPREFIX": str(cache / "bytecode"),
+        "OMP_NUM_THREADS": "1",
+        "HF_HUB_OFFLINE": "1",
+        "COLUMNS": "100",
+    }
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    for name in ("data", "parallel", "tasks"):
+        shutil.copytree(SAMPLE / name, place / name, symlinks=True)
+    (place / "ids.txt").write_text("300 301 400\n5 6 7 8\n\n")
+    prompts = [{"prompt": text} for text in ("The baker", "La petite ville", "Kirjastossa")]
+    (place / "prompts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in prompts))
+    server = subprocess.Popen(
+        [sys.executable, "-c", SERVER],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd=place.parent,
+    )  # fmt: skip
+    assert server.stdin is not None
+    assert server.stdout is not None
+    for number, call in enumerate(CALLS):
+        if only not in call.line:
+            continue
+        folder = kept / f"{number:02d}"
+        folder.mkdir(parents=True)
+        before = listing(place)
+        started = time.monotonic()
+        request = {
+            "words": words_of(call, known),
+            "place": str(place),
+            "source": str(place / call.source) if call.source else os.devnull,
+            "out": str(folder / "stdout"),
+            "err": str(folder / "stderr"),
+        }
+        server.stdin.write(json.dumps(request).encode() + b"\n")
+        server.stdin.flush()
+        status = int(server.stdout.readline())
+        message = (folder / "stderr").read_text(errors="replace")
+        outcome = Outcome(status, round(time.monotonic() - started, 1), message[-400:])
+        outcome.files["stdout"] = folder / "stdout"
+        for name, mark in listing(place).items():
+            if before.get(name) != mark and not name.endswith("lock"):
+                copy = folder / "files" / name
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(place / name, copy)
+                outcome.files[name] = copy
+        print(f"{outcome.seconds:7.1f} s  {' '.join(request['words'])}", file=sys.stderr)
+        yield call.line, outcome
+    server.stdin.close()
+    server.wait()
+
+
+def without_passing(value: Any) -> Any:
+    """A JSON value without the fields that differ from run to run."""
+    if isinstance(value, dict):
+        kept = {k: without_passing(v) for k, v in value.items() if k not in PASSING}
+        return {k: v for k, v in kept.items() if not re.search(r"_(seconds|ms|per_s)$", k)}
+    if isinstance(value, list):
+        return [without_passing(each) for each in value]
+    return value
+
+
+def tensors(data: bytes) -> tuple[Any, bytes] | None:
+    """Header and body of a safetensors file; None for anything else."""
+    size = int.from_bytes(data[:8], "little")
+    if not 2 <= size <= len(data) - 8 or data[8:9] != b"{":
+        return None
+    try:
+        return orjson.loads(data[8 : 8 + size]), data[8 + size :]
+    except orjson.JSONDecodeError:
+        return None
+
+
+def meaning(data: bytes, renames: list[tuple[bytes, bytes]]) -> Any:
+    """What is left of a file without version, times and renames; JSON is parsed."""
+    for old, new in renames:
+        data = data.replace(old, new)
+    data = re.sub(rb"modtok[: ]\d+\.\d+\.\d+[\w.]*", b"modtok", data)
+    parsed = tensors(data)
+    if parsed:
+        return [without_passing(parsed[0]), hashlib.sha256(parsed[1]).hexdigest()]
+    try:
+        return without_passing(orjson.loads(data))
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return [without_passing(orjson.loads(line)) for line in data.splitlines()]
+    except orjson.JSONDecodeError:
+        return data
+
+
+def first_difference(one: Any, other: Any, at: str = "", gain: bool = False) -> str:
+    """Where two values differ first, in words; "" where they do not."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        if not gain and list(one) != list(other):
+            return f"{at or 'top'}: fields {sorted(set(one) ^ set(other)) or 'in another order'}"
+        for key in one:
+            if key not in other:
+                return f"{at}.{key}: missing after"
+            if found := first_difference(one[key], other[key], f"{at}.{key}", gain):
+                return found
+        return ""
+    if isinstance(one, list) and isinstance(other, list):
+        if len(one) != len(other):
+            return f"{at}: {len(one)} entries before, {len(other)} after"
+        pairs = enumerate(zip(one, other, strict=True))
+        found = (first_difference(a, b, f"{at}[{i}]", gain) for i, (a, b) in pairs)
+        return next(filter(None, found), "")
+    if type(one) is type(other) and one == other:
+        return ""
+    if isinstance(one, bytes) and isinstance(other, bytes):
+        place = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
+        cut = slice(max(0, place - 30), place + 60)
+        return f"byte {place}: {one[cut]!r} before, {other[cut]!r} after"
+    return f"{at}: {str(one)[:80]} before, {str(other)[:80]} after"
+
+
+def renames_of(before: Path, after: Path) -> list[tuple[bytes, bytes]]:
+    """`VALUES`, and the signatures of tokenizers that record a renamed value."""
+    found = list(VALUES.items())
+    for manifest in sorted(after.rglob("manifest.json")):
+        old = before / manifest.relative_to(after)
+        if old.is_file():
+            one, other = (orjson.loads(path.read_bytes()) for path in (old, manifest))
+            if one.get("segmentation") != other.get("segmentation"):
+                found.append((one["signature"].encode(), other["signature"].encode()))
+    return found
+
+
+def compare(one: Outcome, other: Outcome, renames: list[tuple[bytes, bytes]]) -> dict[str, Any]:
+    """A row: how the files of two outcomes compare."""
+    row: dict[str, Any] = {"same": 0, "renamed": 0, "differ": {}}
+    if one.status or other.status:
+        row["status"] = [one.status, other.status]
+        row["messages"] = [one.message[-200:], other.message[-200:]]
+    for name in sorted(one.files.keys() | other.files.keys()):
+        if name not in one.files or name not in other.files:
+            row["differ"][name] = f"only {'after' if name in other.files else 'before'}"
+            continue
+        a, b = one.files[name].read_bytes(), other.files[name].read_bytes()
+        if a == b:
+            row["same"] += 1
+            continue
+        gain = Path(name).name in MAY_GAIN
+        found = first_difference(meaning(a, renames), meaning(b, []), gain=gain)
+        if found:
+            row["differ"][name] = found
+        else:
+            row["renamed"] += 1
+    return row
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--before", type=Path, required=True)
+    parser.add_argument("--after", type=Path, required=True)
+    parser.add_argument("--only", default="", help="calls that contain this text")
+    parser.add_argument("--keep", type=Path, help="directory for what both checkouts wrote")
+    options = parser.parse_args()
+    totals: dict[str, Any] = {"calls": 0, "same": 0, "renamed": 0, "differ": 0, "failed": 0}
+    with tempfile.TemporaryDirectory() as scratch:
+        kept = options.keep or Path(scratch) / "kept"
+        place = Path(scratch) / "workspace"
+        outcomes: list[dict[str, Outcome]] = []
+        for name, checkout in (("before", options.before), ("after", options.after)):
+            folder = kept / name
+            # What the earlier checkout wrote is used again where it was kept.
+            if (folder / "outcomes.json").exists():
+                stored = json.loads((folder / "outcomes.json").read_bytes())
+            else:
+                shutil.rmtree(folder, ignore_errors=True)
+                found = dict(run_all(checkout.resolve(), place, folder, options.only))
+                stored = {line: vars(outcome) for line, outcome in found.items()}
+                (folder / "outcomes.json").write_text(json.dumps(stored, default=str))
+            outcomes.append(
+                {
+                    line: Outcome(
+                        row["status"], row["seconds"], row["message"],
+                        {key: Path(path) for key, path in row["files"].items()},
+                    )
+                    for line, row in stored.items()
+                }
+            )  # fmt: skip
+        renames = renames_of(kept / "before", kept / "after")
+        for line in outcomes[1]:
+            row = compare(outcomes[0][line], outcomes[1][line], renames)
+            print(json.dumps({"command": line, **row}, ensure_ascii=False), flush=True)
+            totals["calls"] += 1
+            totals["same"] += row["same"]
+            totals["renamed"] += row["renamed"]
+            totals["differ"] += len(row["differ"])
+            totals["failed"] += any(row.get("status", ()))
+    commits = {"before": commit_of(options.before), "after": commit_of(options.after)}
+    print(json.dumps({"total": totals, **commits}))
+    return 1 if totals["differ"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
