@@ -49,16 +49,16 @@ bench: $(DEV) ## Run the benchmarks on the text under TEXT (corpus/, ntrex/), JS
 	@test -d '$(TEXT)/corpus' -a -d '$(TEXT)/ntrex' || { echo "make: no text to measure on;" \
 		"name a directory with corpus/<lang>.jsonl.zst and ntrex/<lang>.txt: make bench TEXT=..." >&2; \
 		exit 1; }
-	@$(BIN)/python benchmarks/counting.py '$(TEXT)/corpus/en.jsonl.zst' '$(TEXT)/corpus/fr.jsonl.zst'
+	@$(BIN)/python -m benchmarks counting '$(TEXT)/corpus/en.jsonl.zst' '$(TEXT)/corpus/fr.jsonl.zst'
 	@$(BIN)/modtok bpe-seq --langs $(LANGS) --data '$(TEXT)/corpus' -o build/bench-tokenizer --json
-	@$(BIN)/python benchmarks/encoding.py build/bench-tokenizer '$(TEXT)/corpus/fr.jsonl.zst'
-	@$(BIN)/python benchmarks/agreement.py build/bench-tokenizer '$(TEXT)/ntrex'
-	@$(BIN)/python benchmarks/measuring.py '$(TEXT)/ntrex' build/bench-tokenizer \
+	@$(BIN)/python -m benchmarks encoding build/bench-tokenizer '$(TEXT)/corpus/fr.jsonl.zst'
+	@$(BIN)/python -m benchmarks agreement build/bench-tokenizer '$(TEXT)/ntrex'
+	@$(BIN)/python -m benchmarks measuring '$(TEXT)/ntrex' build/bench-tokenizer \
 		build/bench-tokenizer@en build/bench-tokenizer@de,en build/bench-tokenizer@es,it,pt \
 		build/bench-tokenizer@bg,el build/bench-tokenizer@et,fi
 
 gpu-check: $(DEV) ## Tests of pretraining in bfloat16 on a GPU, and timings into benchmarks/results
-	@$(BIN)/python benchmarks/gpu_check.py
+	@$(BIN)/python -m benchmarks gpu_check
 
 install-check: $(BIN)/python ## Build the wheel, try it in empty environments, each extra alone
 	@$(BIN)/python .ci/install_check.py

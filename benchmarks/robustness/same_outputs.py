@@ -1,6 +1,6 @@
-"""Run some sixty commands with the code of two checkouts and compare all that they write.
+"""Outputs of sixty commands under two checkouts, compared byte by byte.
 
-    python benchmarks/robustness/same_outputs.py --before DIR --after DIR [--only WORD] [--keep DIR]
+    python -m benchmarks same_outputs --before DIR --after DIR [--only WORD] [--keep DIR]
 
 Every command runs on examples/sample with the code of each checkout, the same interpreter and the
 same path of the workspace. Standard output and every file written are compared byte by byte.
@@ -34,7 +34,8 @@ from typing import Any
 
 import orjson
 
-SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
+from benchmarks.common.machine import SAMPLE
+from benchmarks.common.rows import emit
 
 # Options with another spelling since; a checkout gets the one that its tests/cli/flags.txt lists.
 OPTIONS = {
@@ -78,7 +79,9 @@ class Call:
     source: str = ""
 
 
-SMALL = "--langs en,fi,fr --batch-size 4 --micro-batch 2 --seq-length 64 --eval-every 10 --workers 1"
+SMALL = (
+    "--langs en,fi,fr --batch-size 4 --micro-batch 2 --seq-length 64 --eval-every 10 --workers 1"
+)
 CALLS = (
     Call("corpus count -o counts --json"),
     Call("corpus stats --json"),
@@ -128,16 +131,18 @@ CALLS = (
     Call(f"pretrain --sampling full -t few --tied --update dense --steps 6 {SMALL} --name few"),
     Call(f"pretrain --sampling sub:2 --offload --steps 6 {SMALL} --name offload"),
     Call("memory --of runs/first --json"),
-    Call("slice runs/first --langs fr -o fr --json", "slice --run runs/first --langs fr -o fr --json",
-         "--run"),
-    Call("slice fr --add en -o fr-en --json", "slice --run fr --append en -o fr-en --json", "--run"),
+    Call("slice runs/first --langs fr -o fr --json",
+         "slice --run runs/first --langs fr -o fr --json", "--run"),
+    Call("slice fr --add en -o fr-en --json",
+         "slice --run fr --append en -o fr-en --json", "--run"),
     Call("slice runs/pieces --in fi --out en -o fi-to-en --numbers bfloat16 --json",
          "slice --run runs/pieces --in fi --out en -o fi-to-en --dtype bfloat16 --json", "--run"),
-    Call("export fr --langs fr -o fr.gguf --inexact", "export --run fr --langs fr -o fr.gguf --inexact",
-         "--run"),
+    Call("export fr --langs fr -o fr.gguf --inexact",
+         "export --run fr --langs fr -o fr.gguf --inexact", "--run"),
     Call("generate --run fr-en --max-tokens 8 --json", source="prompts.jsonl"),
     Call("generate --run runs/first --langs auto --max-tokens 8 --json", source="prompts.jsonl"),
-    Call("eval mcq --run runs/first --langs en,fi --limit 12 --batch 4 --examples mcq.examples --json"),
+    Call("eval mcq --run runs/first --langs en,fi --limit 12 --batch 4 --examples mcq.examples "
+         "--json"),
     Call("eval mcq --run runs/first --langs en --tasks facts --infer full --limit 8 --json"),
     Call("eval mt --run runs/first --pairs en-fr --limit 4 --max-tokens 8 --json"),
     Call("eval sum --run runs/first --langs fr --limit 4 --max-tokens 8 --json"),
@@ -417,14 +422,14 @@ def main() -> int:
         renames = renames_of(kept / "before", kept / "after")
         for line in outcomes[1]:
             row = compare(outcomes[0][line], outcomes[1][line], renames)
-            print(json.dumps({"command": line, **row}, ensure_ascii=False), flush=True)
+            emit({"command": line, **row})
             totals["calls"] += 1
             totals["same"] += row["same"]
             totals["renamed"] += row["renamed"]
             totals["differ"] += len(row["differ"])
             totals["failed"] += any(row.get("status", ()))
     commits = {"before": commit_of(options.before), "after": commit_of(options.after)}
-    print(json.dumps({"total": totals, **commits}))
+    emit({"total": totals, **commits})
     return 1 if totals["differ"] else 0
 
 

@@ -162,8 +162,7 @@ def packed(place: Path) -> None:
 
 def crawl(place: Path) -> None:
     """Pages of the sample text as a crawl has them, and what a classifier learns from."""
-    sys.path.insert(0, str(Path(__file__).parents[1]))
-    from corpus.crawl import compressed, http, page, paragraphs, record
+    from benchmarks.robustness.engine.crawl import compressed, http, page, paragraphs, record
 
     (place / "crawl").mkdir()
     for name in LANGUAGES:

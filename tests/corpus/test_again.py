@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.robustness.engine.crawl import paragraphs, records_of
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.corpus import count
@@ -16,8 +17,6 @@ from modtok_cli.corpus.plan import Settings, begin, is_unfinished, make_plan, wo
 from modtok_cli.corpus.quality import QualityModel, train_quality
 from modtok_cli.corpus.sources import find_files, read_pages
 from modtok_cli.text.corpus import write_counts
-
-from .crawl import paragraphs, records_of
 
 PAGES = "".join(" ".join(paragraphs("fi")[n : n + 4]) + "\n" for n in range(0, 12, 4))
 SETTINGS = Settings(None, None, 0.4, 5.0, 200, None, None, None)

@@ -11,8 +11,19 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from support import alive_in_session, hear_ctrl_c
+from support import hear_ctrl_c
 
+from benchmarks.common.processes import alive_in_session
+from benchmarks.robustness.engine.crawl import (
+    LANGUAGES,
+    around,
+    compressed,
+    http,
+    page,
+    paragraphs,
+    record,
+    records_of,
+)
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.corpus import build
@@ -21,7 +32,6 @@ from modtok_cli.corpus.plan import STAGES, load_plan, work_of
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.workspace import language_files
 
-from .crawl import LANGUAGES, around, compressed, http, page, paragraphs, record, records_of
 from .dying import deadly, script
 
 BLOB = "".join(random.Random(1).choices("abcdefABCDEF0123456789", k=300))

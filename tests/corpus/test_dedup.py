@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.robustness.engine.crawl import paragraphs, records_of
 from modtok_cli.corpus import dedup_blocks
 from modtok_cli.corpus.build import corpus_build
 from modtok_cli.corpus.dedup import (
@@ -21,8 +22,6 @@ from modtok_cli.corpus.dedup import (
     split,
 )
 from modtok_cli.corpus.quality import train_quality
-
-from .crawl import paragraphs, records_of
 
 # Few different values, so that they repeat; the ends of the range among them.
 VALUES = st.sampled_from(

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.robustness.engine.crawl import DATA, records_of
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.corpus.build import corpus_build, load_report
 from modtok_cli.corpus.count import count_shards, jobs_of
 from modtok_cli.text.corpus import write_counts
-
-from .crawl import SAMPLE, records_of
 
 SBATCH = """#!/bin/sh
 # Runs an array job at once and here, as sbatch would later and elsewhere.
@@ -52,7 +51,7 @@ OPTIONS = {"partition": "cpu", "time": "1:00:00", "cpus_per_task": "2"}
 
 
 def test_slurm_gives_what_the_local_executor_gives(slurm: Path) -> None:
-    inputs = [SAMPLE / "fi.jsonl", SAMPLE / "en.jsonl"]
+    inputs = [DATA / "fi.jsonl", DATA / "en.jsonl"]
     corpus_build(inputs, output=slurm / "local", shard_bytes=1)
     options = {"executor": "slurm", "executor_options": OPTIONS}
     submitted = corpus_build(inputs, output=slurm / "data", shard_bytes=1, **options)
@@ -73,12 +72,12 @@ def test_without_slurm_or_ray_it_says_so(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PATH", "")
     options = {"executor": "slurm", "executor_options": OPTIONS}
     with pytest.raises(UsageError, match="there is no sbatch here"):
-        corpus_build([SAMPLE / "fi.jsonl"], output=tmp_path / "data", **options)
+        corpus_build([DATA / "fi.jsonl"], output=tmp_path / "data", **options)
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UsageError, match=r"needs the package ray; pip install 'datatrove\[ray\]'"):
-        corpus_build([SAMPLE / "fi.jsonl"], output=tmp_path / "other", executor="ray")
+        corpus_build([DATA / "fi.jsonl"], output=tmp_path / "other", executor="ray")
     with pytest.raises(UsageError, match="'dask' is not one of local, slurm, ray"):
-        corpus_build([SAMPLE / "fi.jsonl"], output=tmp_path / "none", executor="dask")
+        corpus_build([DATA / "fi.jsonl"], output=tmp_path / "none", executor="dask")
 
 
 @pytest.fixture
@@ -86,10 +85,10 @@ def data(tmp_path: Path) -> Path:
     """Finnish in eleven files, English in one."""
     place = tmp_path / "data"
     (place / "fi").mkdir(parents=True)
-    lines = (SAMPLE / "fi.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    lines = (DATA / "fi.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     for n in range(11):
         (place / "fi" / f"{n:02d}.jsonl").write_text(lines[n], encoding="utf-8")
-    shutil.copy(SAMPLE / "en.jsonl", place)
+    shutil.copy(DATA / "en.jsonl", place)
     return place
 
 

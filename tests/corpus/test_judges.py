@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.robustness.engine.crawl import LANGUAGES, paragraphs
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.corpus.fasttext_file import as_fasttext, check_model
 from modtok_cli.corpus.heuristics import faults, letter_shares
@@ -19,8 +20,6 @@ from modtok_cli.corpus.quality import (
     precision_recall,
     train_quality,
 )
-
-from .crawl import LANGUAGES, paragraphs
 
 
 @pytest.fixture(scope="module")

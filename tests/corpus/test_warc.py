@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.robustness.engine.crawl import around, compressed, http, record
 from modtok_cli.corpus.pages import Bad, Page, Passed
 from modtok_cli.corpus.warc import read_warc
-
-from .crawl import around, compressed, http, record
 
 GOOD = [record(http(b"<p>page %d</p>" % n), f"http://a/{n}") for n in range(6)]
 WAYS = pytest.mark.parametrize("how", ["plain", "gz", "zst"])

@@ -204,7 +204,7 @@ def test_merges_in_llama_cpp_itself(french_english: Path, tmp_path: Path) -> Non
 
 
 def same_in_llama_cpp(path: Path, file: Path) -> None:
-    """Its ids are the twin's, its logits ours; benchmarks/llama_check.py does more."""
+    """Its ids are the twin's, its logits ours; benchmarks/robustness/llama.py does more."""
     llama_cpp = pytest.importorskip(
         "llama_cpp", reason="llama-cpp-python, which builds llama.cpp, is not installed"
     )

@@ -1,7 +1,6 @@
 """`make gpu-check` runs where nobody watches: each part by itself, and what fails is said."""
 
 import argparse
-import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -9,12 +8,7 @@ from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "gpu_check.py"
-SPEC = importlib.util.spec_from_file_location("gpu_check", SCRIPT)
-assert SPEC is not None
-assert SPEC.loader is not None
-gpu_check = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(gpu_check)
+from benchmarks.gpu import gpu_check
 
 
 def checked(target: Path, parts: str, limit: float = 300) -> tuple[bool, list[dict[str, Any]]]:

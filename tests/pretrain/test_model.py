@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.gpu.masked_model import MaskedModel
 from modtok_cli.pretrain.data.slot_packer import Batch
 from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.pretrain.distributed.ranks import pick_device, start_ranks
 from modtok_cli.pretrain.model.model import MicroBatch, Model
 from modtok_cli.pretrain.presets import Shape
 
-from .masked import MaskedModel
 from .test_loss import Largest
 from .test_text import lane
 

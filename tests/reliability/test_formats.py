@@ -1,6 +1,6 @@
-"""Damaged files of every format: one line, or a file that can be used; never anything else.
+"""Damaged files of every format are read, or refused with one line.
 
-A few mutations of each here, a thousand by `benchmarks/fuzz.py`; then what was found.
+Twelve mutations of each format; `python -m benchmarks damaged_files` makes a thousand.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ import numpy as np
 import orjson
 import pytest
 
+from benchmarks.robustness.engine import damage, formats, samples
+from benchmarks.robustness.engine.formats import FORMATS, Format
+from benchmarks.robustness.engine.mutations import mutate, mutate_json
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
 from modtok_cli.base.records import from_json
@@ -29,10 +32,6 @@ from modtok_cli.pretrain.config import Config, Settings, resolve
 from modtok_cli.pretrain.presets import Shape
 from modtok_cli.text.counts import CorpusSize, WordCounts
 from modtok_cli.text.table_files import check_counts
-
-from . import formats, fuzz, samples
-from .formats import FORMATS, Format
-from .mutations import mutate, mutate_json
 
 # Their libraries may end the process: they are tried in children, by the benchmark.
 LIGHT = [form for form in FORMATS if form.needs == "light" and "foreign" not in form.name]
@@ -60,10 +59,10 @@ def test_damaged_files_of_every_format(
         form.read(path)  # the sound one is read
         for index in range(TRIED):
             formats.place(form, sound, place)
-            path.write_bytes(fuzz.damaged(form, data, 1, index))
+            path.write_bytes(damage.damaged(form, data, 1, index))
             if form.mend:
                 form.mend(path)
-            row = fuzz.attempt(form, path, index)
+            row = damage.attempt(form, path, index)
             assert row["end"] in ("refused", "loaded"), (form.name, index, row)
             refused += row["end"] == "refused"
     assert refused > len(LIGHT) * TRIED // 3  # the damage is real
@@ -71,8 +70,8 @@ def test_damaged_files_of_every_format(
 
 def test_mutations_are_the_same_everywhere() -> None:
     form = Format("x", "x", lambda path: None)
-    first = [fuzz.damaged(form, b"some bytes of a file" * 9, 0, n) for n in range(50)]
-    assert first == [fuzz.damaged(form, b"some bytes of a file" * 9, 0, n) for n in range(50)]
+    first = [damage.damaged(form, b"some bytes of a file" * 9, 0, n) for n in range(50)]
+    assert first == [damage.damaged(form, b"some bytes of a file" * 9, 0, n) for n in range(50)]
     assert len(set(first)) > 40
     rng = random.Random(1)
     for _ in range(200):

@@ -1,6 +1,6 @@
 """kill -9 just before changes to files; no clock decides (see `steps`).
 
-`benchmarks/faults.py` kills at 200 random moments over all commands that write.
+`benchmarks/robustness/kills.py` kills at 200 random moments over all commands that write.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from pathlib import Path
 import pytest
 from support import SAMPLE
 
+from benchmarks.robustness.engine.jobs import ELSEWHERE, JOBS
 from modtok_cli.base.files import atomic_directory, remove_directory, scratch_directory
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.tree import nodes
 from modtok_cli.construct.bpe_seq import bpe_seq
-
-from .writing import ELSEWHERE, JOBS
 
 TESTS = Path(__file__).parents[1]
 OUTPUTS = {"output", "plot", "runs", "examples"}

@@ -1,0 +1,1 @@
+"""Measurements of speed, quality and robustness: `python -m benchmarks` lists them."""

@@ -1,0 +1,1 @@
+"""What several benchmarks use: facts of the machine, timing, rows, corpora."""

@@ -1,0 +1,1 @@
+"""Compression of the tokenizers, on real parallel text."""

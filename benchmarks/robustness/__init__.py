@@ -1,0 +1,1 @@
+"""Agreement with other programs, damaged files, kills and hostile input."""

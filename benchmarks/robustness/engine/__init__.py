@@ -1,0 +1,1 @@
+"""Commands, samples, mutations and kills; the test suite uses them too."""

@@ -1,0 +1,165 @@
+"""Damage a file many times and read it; one process per batch of mutations.
+
+The parent (`run`) ends a child that hangs, and goes on behind the mutation that killed one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.common.machine import ROOT
+from benchmarks.robustness.engine import formats
+from benchmarks.robustness.engine.formats import FORMATS, Format, place
+from benchmarks.robustness.engine.samples import know_toy
+
+SECONDS = 30.0
+"""A mutation that takes longer hangs. Some hundred times of what the slowest takes."""
+ROOM = 2 << 30
+"""Address space beyond what a reader has after the sound file."""
+
+
+@dataclass
+class Outcome:
+    """What became of the mutations of one format."""
+
+    format: str
+    tried: int = 0
+    refused: int = 0
+    loaded: int = 0
+    defects: list[dict[str, object]] = field(default_factory=list)
+    slowest: float = 0.0
+    kinds: dict[str, int] = field(default_factory=dict)
+
+
+def run(form: Format, samples: Path, count: int, seed: int = 0) -> Outcome:
+    """`count` mutations of one format, in children."""
+    outcome = Outcome(form.name)
+    at = 0
+    while at < count:
+        words = [sys.executable, "-m", "benchmarks.robustness.engine.damage"]
+        words += [str(FORMATS.index(form)), str(samples), str(at), str(count), str(seed)]
+        env = os.environ | {"PYTHONPATH": str(ROOT)}
+        with tempfile.TemporaryFile() as errors:
+            child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, env=env)
+            at, last = _follow(child, outcome, at)
+            child.wait()
+            if at < count:  # it died of mutation `at`
+                errors.seek(0)
+                tail = errors.read()[-2000:].decode(errors="replace")
+                why = "hangs" if last == "hung" else f"dies (status {child.returncode})"
+                if last == "start":
+                    raise RuntimeError(f"{form.name}: the sound file is not read: {tail}")
+                outcome.defects.append({"mutation": at, "what": why, "detail": tail})
+                outcome.tried += 1
+                at += 1
+    return outcome
+
+
+def _follow(child: subprocess.Popen[bytes], outcome: Outcome, at: int) -> tuple[int, str]:
+    """Read a child's lines until it ends; (the first mutation it did not finish, how it ended)."""
+    import select
+
+    assert child.stdout is not None
+    state = "start"
+    buffer = b""
+    deadline = time.monotonic() + 300
+    while True:
+        ready, _, _ = select.select([child.stdout], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            child.kill()
+            return at, "hung" if state != "start" else state
+        piece = os.read(child.stdout.fileno(), 1 << 16)
+        if not piece:
+            return at, state
+        deadline = time.monotonic() + SECONDS
+        buffer += piece
+        *lines, buffer = buffer.split(b"\n")
+        for line in lines:
+            state = "running"
+            row = json.loads(line)
+            if row["end"] == "begun":
+                continue
+            at += 1
+            outcome.tried += 1
+            outcome.slowest = max(outcome.slowest, row["seconds"])
+            if row["end"] == "loaded":
+                outcome.loaded += 1
+            elif row["end"] == "refused":
+                outcome.refused += 1
+                outcome.kinds[row["what"]] = outcome.kinds.get(row["what"], 0) + 1
+            else:
+                outcome.defects.append({"mutation": row["mutation"], **row})
+
+
+def damaged(form: Format, data: bytes, seed: int, index: int) -> bytes:
+    """The mutation of that number; the same on every machine."""
+    return form.damage(data, random.Random(f"{seed}/{form.name}/{index}"))
+
+
+def main(number: int, samples: Path, first: int, count: int, seed: int) -> None:
+    """Child: a JSON line for each mutation on standard output."""
+    form = FORMATS[number]
+    formats.SAMPLES = samples
+    if form.needs == "run":
+        know_toy()
+    out = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # libraries that print
+    data = (samples / form.file).read_bytes()
+    with tempfile.TemporaryDirectory() as scratch:
+        os.chdir(scratch)
+        path = place(form, samples, Path(scratch))
+        path.write_bytes(data)
+        form.read(path)
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + ROOM, used + ROOM))
+        out.write(json.dumps({"end": "begun"}) + "\n")
+        for index in range(first, count):
+            if form.mend:  # it changed the files around
+                place(form, samples, Path(scratch))
+            path.write_bytes(damaged(form, data, seed, index))
+            if form.mend:
+                form.mend(path)
+            began = time.monotonic()
+            row = attempt(form, path, index)
+            row["seconds"] = round(time.monotonic() - began, 3)
+            out.write(json.dumps(row) + "\n")
+
+
+def attempt(form: Format, path: Path, index: int) -> dict[str, object]:
+    """What becomes of one damaged file: "loaded", "refused" with one line, or a "defect"."""
+    from modtok_cli.base.errors import ModtokError
+    from modtok_cli.cli.output import one_line
+
+    try:
+        form.read(path)
+    except ModtokError as error:
+        text = one_line(str(error))
+        if not error.what or len(text) > 2000:
+            return {
+                "mutation": index,
+                "end": "defect",
+                "what": f"message of {len(text)}",
+                "detail": text[:300],
+            }
+        return {"mutation": index, "end": "refused", "what": type(error).__name__}
+    except BaseException as error:
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            raise
+        detail = "".join(traceback.format_exception(error)[-4:])
+        what = f"{type(error).__name__}: {str(error)[:200]}"
+        return {"mutation": index, "end": "defect", "what": what, "detail": detail[-1500:]}
+    return {"mutation": index, "end": "loaded"}
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), Path(sys.argv[2]), *map(int, sys.argv[3:6]))

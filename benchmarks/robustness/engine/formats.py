@@ -1,0 +1,451 @@
+"""Every format that modtok reads: a file of it, how it is damaged, and what reads it.
+
+A reader does what a command would do with the file, to the point where results depend on
+it. It may raise `ModtokError`; anything else is a defect.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.robustness.engine.mutations import mutate, mutate_json
+
+Mutator = Callable[[bytes, random.Random], bytes]
+TEXT = "Ein hübscher Text, 1234 <s> καλημέρα\n\n def f(x): pass"
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format.
+
+    Attributes:
+        name: what it is called in results.
+        file: the sound file, below the directory of samples; all beside it in the same
+            directory, if `beside`, is copied along.
+        read: reads the damaged file at a path.
+        as_json: half of the damages keep it JSON.
+        mend: sets checksums right, so that the checks behind them are met.
+        needs: "light", "corpus" or "run", which samples it takes.
+    """
+
+    name: str
+    file: str
+    read: Callable[[Path], object]
+    as_json: bool = False
+    beside: bool = False
+    mend: Callable[[Path], None] | None = None
+    needs: str = "light"
+
+    def damage(self, data: bytes, rng: random.Random) -> bytes:
+        if self.as_json and rng.random() < 0.7:
+            return mutate_json(data, rng)
+        return mutate(data, rng)
+
+
+def _documents(path: Path) -> None:
+    from modtok_cli.base.errors import ModtokError
+    from modtok_cli.text.readers import read_documents, read_spans
+
+    found = []
+    for errors in ("strict", "replace", "skip"):
+        try:
+            texts = [document.text for document in read_documents(path, errors)]
+            for text in texts:
+                text.decode()
+            spans = [
+                each.data[start:stop].tobytes()
+                for each in read_spans(path, errors)
+                for start, stop in zip(each.starts, each.stops, strict=True)
+            ]
+            found.append(texts == spans)
+        except ModtokError as error:
+            found.append(True)
+            last = error
+    assert all(found), "documents and spans differ"
+    if len(found) == 3 and "last" in locals():
+        raise last
+
+
+def _counted(path: Path) -> None:
+    from modtok_cli.text.corpus import count_corpus
+
+    count_corpus([path])
+
+
+def _tokenizer(path: Path) -> None:
+    from modtok_cli.modular.open import open_tokenizer
+
+    tokenizer = open_tokenizer(str(path))
+    ids = tokenizer.encode(TEXT)
+    assert len(ids) == 0 or ids.min() >= 0, "a negative id"
+    tokenizer.encode_batch([TEXT, "", "a"])
+    tokenizer.decode(ids)
+    tokenizer.decode_bytes(ids)
+
+
+def _ours(path: Path) -> None:
+    """A tokenizer of ours: what it encodes decodes to itself, and it is written again."""
+    from modtok_cli.modular.open import open_tokenizer
+    from modtok_cli.modular.subtokenizer import Subtokenizer
+
+    tokenizer = open_tokenizer(str(path))
+    ids = tokenizer.encode(TEXT)
+    if isinstance(tokenizer, Subtokenizer):
+        assert tokenizer.decode(ids) == TEXT, "does not give the text back"
+        tokenizer.to_json()
+    else:
+        tokenizer.decode(ids)
+
+
+def _directory(path: Path) -> None:
+    from modtok_cli.modular.directory import read_references
+    from modtok_cli.modular.open import open_tokenizer
+    from modtok_cli.modular.tokenizer import ModularTokenizer
+
+    directory = path.parent
+    while not (directory / "manifest.json").exists() and directory != directory.parent:
+        directory = directory.parent
+    tokenizer = ModularTokenizer.load(directory)
+    for name in tokenizer.languages:
+        subset = tokenizer.subset([name])
+        assert subset.decode(subset.encode(TEXT)) == TEXT, "does not give the text back"
+        subset.to_json()
+    for language, data in read_references(directory).items():
+        from modtok_cli.modular.open import open_bytes
+
+        open_bytes(data, language, language).encode(TEXT)
+    open_tokenizer(f"{directory}@{tokenizer.languages[0]}").encode(TEXT)
+
+
+def _sign(path: Path) -> None:
+    """Checksums of a modular directory as an ill-wisher would set them right."""
+    from modtok_cli.modular.manifest import _checksum
+
+    directory = path.parent
+    while not (directory / "manifest.json").exists() and directory != directory.parent:
+        directory = directory.parent
+    place = directory / "manifest.json"
+    try:
+        manifest = json.loads(place.read_bytes())
+        for name, entry in manifest["files"].items():
+            if (directory / name).is_file():
+                entry["sha256"] = hashlib.sha256((directory / name).read_bytes()).hexdigest()
+        manifest["checksum"] = _checksum(manifest)
+        place.write_bytes(json.dumps(manifest).encode())
+    except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError):
+        return
+
+
+def _counts(path: Path) -> None:
+    from modtok_cli.base.progress import SILENT
+    from modtok_cli.construct.corpora import count_language
+    from modtok_cli.text.table_files import read_header
+
+    read_header(path)
+    count_language("fi", [path], "strict", SILENT)
+
+
+def _tsv(path: Path) -> None:
+    from modtok_cli.text.table_tsv import read_tsv
+
+    read_tsv(path)
+
+
+def _settings(path: Path) -> None:
+    from modtok_cli.cli.main import command_tree
+    from modtok_cli.cli.settings import load_settings
+
+    load_settings(command_tree(), path.parent)
+
+
+def _half_study(path: Path) -> None:
+    """What is taken up of it is what was there."""
+    from modtok_cli.base.progress import SILENT
+    from modtok_cli.measure.study.rows import StudyFile
+
+    study = StudyFile(path.parent / "half.jsonl", "toy", {"seed": 1}, "modtok study toy")
+    study.resume(False, SILENT)
+    for unit in ("a", "b"):
+        if study.has(unit):
+            assert study.rows_of(unit) == [{"unit": unit, "nsl": 1.25}] * 3, "other rows"
+
+
+def _ids(path: Path) -> None:
+    from modtok_cli.cli.commands.decode import decode_lines
+    from modtok_cli.modular.open import open_tokenizer
+
+    tokenizer = open_tokenizer(str(SAMPLES / "bpe"))
+    for whole in (False, True):
+        list(decode_lines(tokenizer, [str(path)], global_ids=whole))
+
+
+def _journal(path: Path) -> None:
+    from modtok_cli.construct.journal import Journal
+    from modtok_cli.learn.sequential import SequentialLearner
+
+    name = path.parent.name.removeprefix(".").removesuffix(".resume")
+    journal = Journal(path.parent.parent / name, {"k": 330})
+    saved = journal.read()
+    if saved is not None:
+        SequentialLearner(330, saved.learned.specials, start=saved.learned)
+
+
+def _report(path: Path) -> None:
+    from modtok_cli.base.progress import Silent
+    from modtok_cli.measure.report.report import report
+
+    place = path.parent.parent
+    report(place, output=place / "page.html", force=True, progress=Silent())
+
+
+def _questions(path: Path) -> None:
+    """As far as the model: what is asked, how it is put, and what would be kept of it."""
+    import orjson
+
+    from modtok_cli.base.progress import SILENT
+    from modtok_cli.evaluate import mcq
+    from modtok_cli.evaluate.results import Evaluation, data_digest, example
+
+    data, settings, evaluation = path.parents[2], mcq.Settings(), Evaluation()
+    own, foreign = mcq._tasks(settings, data)
+    assert not foreign
+    sheets = mcq._sheets(own, ["en"], data, settings, evaluation, SILENT)
+    if evaluation.skipped:
+        evaluation.require_complete()
+    for sheet in sheets:
+        assert data_digest(mcq._texts(sheet))
+        for row in (*sheet.shown, *sheet.questions):
+            assert 0 <= row.answer < len(row.choices)
+            for text in (sheet.suite.render(row.question, row.context, "en"), *row.choices):
+                text.encode()
+            kept = example(sheet.suite.task, "en", row.name, {"acc": 1.0}, choices=row.choices)
+            orjson.dumps(kept)
+        names = [row.name for row in sheet.questions]
+        assert len(set(names)) == len(names), "two of one name"
+
+
+def _to_summarize(path: Path) -> None:
+    from modtok_cli.evaluate.documents import Documents
+    from modtok_cli.evaluate.rouge import scores
+    from modtok_cli.evaluate.summarization import pieces_of
+
+    shots, tests = Documents(path.parent.parent).of("en", 2)
+    for row in (*shots, *tests):
+        for piece in pieces_of(row, whole=True):
+            piece.text.encode()
+        assert 0 <= scores(row.summary, row.document)["rougeL"] <= 1
+
+
+def _parallel(path: Path) -> None:
+    from modtok_cli.evaluate.parallel import find_parallel
+    from modtok_cli.evaluate.translation import pieces_of
+
+    shots, tests = find_parallel(path.parent.parent).pair("en", "fi", 2)
+    for row in (*shots, *tests):
+        text = "".join(piece.text for piece in pieces_of(row, whole=True))
+        assert text.count("\n") == 1, "an example of more than a line"
+
+
+def _compared(path: Path) -> None:
+    from modtok_cli.evaluate.compare import compare
+
+    for row in compare(path, path):
+        assert row["difference"] == 0
+        assert row["p"] == 1
+    compare(SAMPLES / "kept.jsonl", path)
+
+
+def _corpus_report(path: Path) -> None:
+    from modtok_cli.corpus.build import load_report
+
+    load_report(path.parent)
+
+
+def _plan(path: Path) -> None:
+    from modtok_cli.corpus.plan import load_plan
+
+    load_plan.cache_clear()
+    assert load_plan(str(path.parent)).key
+
+
+def _pages(path: Path) -> None:
+    from modtok_cli.corpus.sources import read_pages
+
+    for page in read_pages(path):
+        del page
+
+
+def _html(path: Path) -> None:
+    """As the build does: in a process of its own, whose death is the page's fault."""
+    from modtok_cli.corpus.sandbox import Failed
+
+    try:
+        _sandbox().page_text(path.read_bytes(), True, None)
+    except Failed:
+        return
+
+
+def _sandbox():
+    global _CHILD
+    if _CHILD is None:
+        from modtok_cli.corpus.sandbox import Sandbox
+
+        _CHILD = Sandbox()
+    return _CHILD
+
+
+_CHILD = None
+
+
+def _quality(path: Path) -> None:
+    from modtok_cli.corpus.quality import QualityModel
+
+    QualityModel(path).score(TEXT)
+
+
+def _language(path: Path) -> None:
+    from modtok_cli.corpus.language import LanguageModel
+
+    LanguageModel(path).identify(TEXT)
+
+
+def _run(path: Path) -> None:
+    import torch
+
+    from modtok_cli.inference.model import load
+
+    root = path
+    while not (root / "checkpoints").is_dir():
+        root = root.parent
+    model = load(root, ["en"], tokenizer=SAMPLES / "bpe")
+    model.logits(torch.tensor([[model.end_of_text, *model.encode_in("a text")]]))
+
+
+def _resume(path: Path) -> None:
+    from modtok_cli.base.progress import Silent
+    from modtok_cli.pretrain import checkpoint
+    from modtok_cli.pretrain.config import Config
+    from modtok_cli.pretrain.rundir import RunDirectory, read_metrics
+
+    root = path
+    while not (root / "checkpoints").is_dir():
+        root = root.parent
+    directory = RunDirectory(root)
+    Config.from_json(directory.read_config()["config"])
+    found = checkpoint.newest(directory.checkpoints, Silent())
+    assert found is not None
+    directory.open_metrics(int(found[1]["step"]))
+    directory.close()
+    read_metrics(root)
+
+
+def _slice(path: Path) -> None:
+    import torch
+
+    from modtok_cli.inference.model import load
+
+    model = load(path.parent)
+    model.logits(torch.tensor([[model.end_of_text, *model.encode_in("a text")]]))
+
+
+def _crc(path: Path) -> None:
+    """Set right what state.json says of the files of a checkpoint."""
+    import zlib
+
+    try:
+        state = json.loads((path.parent / "state.json").read_bytes())
+        del state["crc"]
+        for name, facts in state["files"].items():
+            data = (path.parent / name).read_bytes()
+            facts |= {"bytes": len(data), "crc": zlib.crc32(data)}
+        (path.parent / "state.json").write_bytes(json.dumps(state).encode())
+    except (ValueError, KeyError, TypeError, AttributeError, OSError):
+        return
+
+
+SAMPLES = Path()  # set by whoever makes them
+
+STEP = "runs/it/checkpoints/step-00000004"
+FORMATS = (
+    Format("text", "fi.txt", _documents),
+    Format("text, zstd", "fi.txt.zst", _documents),
+    Format("JSON lines", "en.jsonl", _documents, as_json=True),
+    Format("JSON lines, gzip", "en.jsonl.gz", _documents),
+    Format("text, counted", "fi.txt", _counted),
+    Format("word counts", "fi.counts", _counts),
+    Format("word counts as text", "fi.tsv", _tsv),
+    Format("word counts as text, zstd", "fi.tsv.zst", _tsv),
+    Format("tokenizer.json, BPE", "bpe.json", _ours, as_json=True),
+    Format("tokenizer.json, Unigram", "unigram.json", _ours, as_json=True),
+    Format("tokenizer.json, least tokens", "least.json", _ours, as_json=True),
+    Format("tokenizer.json, foreign", "foreign.json", _tokenizer, as_json=True),
+    Format("SentencePiece model, ours", "unigram.model", _tokenizer),
+    Format("SentencePiece model, foreign", "foreign.model", _tokenizer),
+    Format("tiktoken ranks", "ranks.tiktoken", _tokenizer),
+    Format("tekken", "tekken.json", _tokenizer, as_json=True),
+    Format("manifest", "bpe/manifest.json", _directory, as_json=True, beside=True),
+    Format("manifest, signed anew", "bpe/manifest.json", _directory, True, True, _sign),
+    Format("membership", "bpe/membership.safetensors", _directory, False, True, _sign),
+    Format("membership, least tokens", "least/membership.safetensors", _directory, False, True,
+           _sign),
+    Format("tokenizer.json of a directory", "bpe/tokenizer.json", _directory, True, True, _sign),
+    Format("the same, Unigram", "unigram/tokenizer.json", _directory, True, True, _sign),
+    Format("the same, least tokens", "least/tokenizer.json", _directory, True, True, _sign),
+    Format("reference", "bpe/references/fi.json", _directory, True, True, _sign),
+    Format("journal", ".half.resume/journal.json", _journal, as_json=True, beside=True),
+    Format("journal, arrays", ".half.resume/state.safetensors", _journal, beside=True),
+    Format("half a study", "half/.half.jsonl.resume", _half_study, as_json=True),
+    Format("token ids", "ids.jsonl", _ids, as_json=True),
+    Format("modtok.toml", "modtok.toml", _settings),
+    *(
+        Format(f"rows of {name}", f"shown/{folder}/{name}.jsonl", _report, as_json=True)
+        for folder, names in (
+            ("results", ("nsl", "fairness", "origin", "cost", "evaluation")),
+            ("studies", ("orders", "combos", "scaling", "budget")),
+        )
+        for name in names
+    ),
+    Format("questions", "asked/mcq/facts/en.jsonl", _questions, True, True),
+    Format("questions that are shown", "asked/mcq/facts/en.train.jsonl", _questions, True, True),
+    Format("task.yaml", "asked/mcq/facts/task.yaml", _questions, beside=True),
+    Format("task.yaml, its values", "asked/mcq/endings/task.yaml", _questions, True, True),
+    Format("documents with summaries", "asked/sum/en.jsonl", _to_summarize, True, True),
+    Format("parallel text", "asked/mt/test.tsv", _parallel, beside=True),
+    Format("kept examples", "kept.jsonl", _compared, as_json=True),
+    Format("WARC", "crawl.warc", _pages, needs="corpus"),
+    Format("WARC, gzip", "crawl.warc.gz", _pages, needs="corpus"),
+    Format("WARC, zstd", "crawl.warc.zst", _pages, needs="corpus"),
+    Format("HTML", "page.html", _html, needs="corpus"),
+    Format("quality model", "quality.bin", _quality, needs="corpus"),
+    Format("language model", "lid.176.ftz", _language, needs="corpus"),
+    Format("report of a corpus", "made/corpus.json", _corpus_report, True, True, needs="corpus"),
+    Format("plan of a build", "made/.corpus-build/plan.json", _plan, True, True, needs="corpus"),
+    Format("config.json of a run", "runs/it/config.json", _run, True, True, needs="run"),
+    Format("config.json on resume", "runs/it/config.json", _resume, True, True, needs="run"),
+    Format("metrics", "runs/it/metrics.jsonl", _resume, True, True, needs="run"),
+    Format("state of a checkpoint", f"{STEP}/state.json", _run, True, True, needs="run"),
+    Format("state on resume", f"{STEP}/state.json", _resume, True, True, needs="run"),
+    Format("shard", f"{STEP}/shard-0-of-1.safetensors", _run, False, True, needs="run"),
+    Format("shard, signed anew", f"{STEP}/shard-0-of-1.safetensors", _run, False, True, _crc,
+           "run"),
+    Format("modtok.json of a slice", "slice/modtok.json", _slice, True, True, needs="run"),
+    Format("weights of a slice", "slice/model.safetensors", _slice, False, True, needs="run"),
+    Format("tokenizer.json of a slice", "slice/tokenizer.json", _slice, True, True, needs="run"),
+)  # fmt: skip
+
+
+def place(form: Format, samples: Path, scratch: Path) -> Path:
+    """Copy what the file needs around it; where the damaged one goes."""
+    top = Path(form.file).parts[0] if form.beside else None
+    if form.file.startswith("runs/"):
+        top = "runs/it"
+    if top:
+        shutil.copytree(samples / top, scratch / top, dirs_exist_ok=True)
+    (scratch / form.file).parent.mkdir(parents=True, exist_ok=True)
+    return scratch / form.file

@@ -1,0 +1,141 @@
+"""Every command that writes: what to call, what it writes, and a workspace to call it in."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.common.machine import ROOT, SAMPLE
+from benchmarks.robustness.engine import samples
+
+RUN = ("--langs en,fi --model tiny --sampling sub:1 --batch-size 2 --micro-batch 1 --seq-length 32 "
+       "--workers 1 -t bpe")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Job:
+    """One call.
+
+    Attributes:
+        command: words after `modtok`, without the options.
+        options: the rest of the line.
+        outputs: what it writes; a directory with all in it. None where all goes to standard
+            output.
+        again: options of the call that goes on after a kill; None for the same.
+        grows: the output is a directory that grows while the command runs, by its design.
+        needs: an extra without which the command does not run.
+        heavy: takes many seconds.
+    """
+
+    command: str
+    options: str
+    outputs: tuple[str, ...]
+    again: str | None = None
+    grows: bool = False
+    needs: str = ""
+    heavy: bool = False
+
+    @property
+    def words(self) -> list[str]:
+        return [*self.command.split(), *self.options.split()]
+
+
+TEXTS = "parallel/en.txt parallel/fi.txt"
+JOBS = (
+    Job("corpus build", "crawl.warc crawl.warc.gz -o web --workers 2", ("web",), None, True,
+        "corpus"),
+    Job("corpus train-quality", "--good good.txt --bad bad.txt -o q.bin --epochs 1", ("q.bin",),
+        needs="corpus"),
+    Job("corpus count", "-o tables", ("tables/en.counts", "tables/fi.counts"), grows=True),
+    Job("corpus count", "-o tables --executor local --workers 2", ("tables",), None, True,
+        "corpus"),
+    Job("study orders", f"{TEXTS} -k 300 --orders 2 -o orders.jsonl --plot o.svg",
+        ("orders.jsonl", "o.svg")),
+    Job("study combos", f"{TEXTS} -k 300 --orders 2 --sample 3 -o combos.jsonl", ("combos.jsonl",)),
+    Job("study scaling", "-k 300 --orders 2 -o scaling.jsonl", ("scaling.jsonl",)),
+    Job("study budget", f"{TEXTS} -k 300 --budgets 280,300 -o budget.jsonl", ("budget.jsonl",)),
+    Job("study cost", f"{TEXTS} -t bpe --plot cost.svg", ("cost.svg",)),
+    Job("study sampling", "--langs en,fi --model tiny --regimes none,full --steps 3 --batch-size 2 "
+        "--seq-length 32 --samples 2 -t bpe --runs more", ("more",), None, True, "lm", True),
+    Job("bpe", "-k 400 -o mono", ("mono",)),
+    Job("bpe", "-k 400 --joint -o joint", ("joint",)),
+    Job("bpe-seq", "-k 2000 -o seq", ("seq",)),
+    Job("bpe-seq", "-k 500 --segmentation fewest-tokens -o seq", ("seq",)),
+    Job("bpe-concat", "bpe/references/en.json bpe/references/fi.json -o cat", ("cat",)),
+    Job("bpe-merge", "-k 400 -o merged", ("merged",)),
+    Job("bpe-parity", "parallel --langs en,fi -k 400 -o parity.json", ("parity.json",)),
+    Job("unigram", "-k 400 -o pieces", ("pieces",)),
+    Job("unigram-merge", "-k 400 -o united", ("united",)),
+    Job("extract", "-t bpe --langs fi -o fi.json", ("fi.json",)),
+    Job("extract", "-t unigram --langs fi -o fi.model", ("fi.model",)),
+    Job("nsl", f"{TEXTS} -t bpe --plot n.svg", ("n.svg",)),
+    Job("fairness", f"{TEXTS} -t bpe --plot f.svg", ("f.svg",)),
+    Job("origin", f"{TEXTS} -t bpe --plot g.svg", ("g.svg",)),
+    Job("report", "shown -o shown.html", ("shown.html",)),
+    Job("pretrain", f"{RUN} --steps 6 --save-every 1 --name killed", ("runs/killed",),
+        f"{RUN} --steps 6 --save-every 1 --name killed --resume", True, "lm", True),
+    Job("slice", "--run runs/tiny --langs en -t bpe -o cut", ("cut",), needs="lm", heavy=True),
+    Job("export", "--run runs/tiny --langs en -t bpe --inexact -o cut.gguf", ("cut.gguf",),
+        needs="lm", heavy=True),
+    Job("eval mcq", "--run runs/tiny -t bpe --data tasks --langs en --tasks facts --limit 4 "
+        "--examples mcq.jsonl --plot mcq.svg", ("mcq.jsonl", "mcq.svg"), needs="eval", heavy=True),
+    Job("eval mt", "--run runs/tiny -t bpe --data parallel --pairs en-fi --limit 4 "
+        "--max-tokens 8 --examples mt.jsonl --plot mt.svg", ("mt.jsonl", "mt.svg"), needs="eval",
+        heavy=True),
+    Job("eval sum", "--run runs/tiny -t bpe --data tasks --langs en,fi --limit 2 "
+        "--max-tokens 8 --examples sum.jsonl --plot sum.svg", ("sum.jsonl", "sum.svg"),
+        needs="eval", heavy=True),
+    # It writes to standard output alone: nothing may be left, and the files it reads stay.
+    Job("eval compare", "kept.jsonl kept.jsonl", (), needs="eval"),
+)  # fmt: skip
+
+# Commands that take an output and have no job here, and why.
+ELSEWHERE = {
+    "eval fetch": "it needs the network; it writes through base.files like the others",
+}
+
+
+def workspace(root: Path, *, corpus: bool = True, runs: bool = True) -> None:
+    """Everything that the jobs read; without extras only what the others need."""
+    samples.light_samples(root)
+    (root / "modtok.toml").unlink()
+    shutil.copytree(SAMPLE / "parallel", root / "parallel")
+    if corpus:
+        samples.corpus_samples(root)
+        shutil.rmtree(root / "made")
+    if runs:
+        words = ["pretrain", *RUN.split(), "--steps", "2", "--save-every", "2", "--name", "tiny"]
+        call(words, root, check=True)
+        shutil.copytree(SAMPLE / "tasks", root / "tasks")
+
+
+def environment(place: Path) -> dict[str, str]:
+    """For a call: temporary files where they can be seen, one thread, no settings of ours."""
+    (place / ".tmp").mkdir(exist_ok=True)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MODTOK_")}
+    return kept | {
+        "TMPDIR": str(place / ".tmp"),
+        "MODTOK_DEVICE": "cpu",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(ROOT),
+    }
+
+
+def call(words: list[str], place: Path, **options: object) -> subprocess.CompletedProcess[bytes]:
+    """`modtok WORDS…` in a workspace."""
+    return subprocess.run(  # type: ignore[call-overload,no-any-return]
+        [sys.executable, "-m", "modtok_cli", *words],
+        cwd=place,
+        env=environment(place),
+        capture_output=True,
+        timeout=600,
+        **{
+            "check": False,
+            **({} if "input" in options else {"stdin": subprocess.DEVNULL}),
+            **options,
+        },
+    )

@@ -1,0 +1,287 @@
+"""One small sound file of every format that we read, made by the code that writes it."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+import random
+import shutil
+from pathlib import Path
+
+import orjson
+import zstandard
+
+from benchmarks.common.machine import SAMPLE
+
+LANGUAGES = ("en", "fi")
+
+
+def light_samples(root: Path) -> None:
+    """Text, tables, tokenizers, pages, settings, results: all that takes no training."""
+    from modtok_cli.construct.bpe_merge import bpe_merge
+    from modtok_cli.construct.bpe_seq import bpe_seq
+    from modtok_cli.construct.unigram_merge import unigram_merge
+
+    _texts(root)
+    data = root / "data"
+    bpe_seq(LANGUAGES, data=data, output=root / "bpe", k=330)
+    bpe_merge(LANGUAGES, data=data, output=root / "least", k=330, references=False)
+    unigram_merge(LANGUAGES, data=data, output=root / "unigram", k=330, references=False)
+    _tables(root)
+    _plain_tokenizers(root)
+    _foreign_tokenizers(root)
+    _journal(root)
+    _results(root)
+    _asked(root)
+
+
+def corpus_samples(root: Path) -> None:
+    """Crawled pages and the files of a build; needs the extra `corpus`."""
+    from benchmarks.robustness.engine.crawl import (
+        around,
+        compressed,
+        http,
+        page,
+        paragraphs,
+        record,
+    )
+    from modtok_cli.corpus.language import bundled_model
+    from modtok_cli.corpus.quality import train_quality
+
+    shutil.copy(bundled_model(), root / "lid.176.ftz")
+    body = paragraphs("en")
+    records = [*around(), record(http(page(body[:4]))), record(http(page(paragraphs("fi")[:4])))]
+    packed = "Content-Type: text/html\r\nContent-Encoding: gzip"
+    records.append(record(http(gzip.compress(page(body[4:8]), mtime=0), packed)))
+    for how in ("plain", "gz", "zst"):
+        suffix = "" if how == "plain" else f".{how}"
+        content = b"".join(compressed(raw, how) for raw in records)
+        (root / f"crawl.warc{suffix}").write_bytes(content)
+    (root / "page.html").write_bytes(page(body[:4]))
+    rng = random.Random(3)
+    for name, words in (("good", " ".join(body).split()), ("bad", [f"x{i}" for i in range(300)])):
+        lines = (" ".join(rng.choices(words, k=20)) for _ in range(60))
+        (root / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    train_quality([root / "good.txt"], [root / "bad.txt"], output=root / "quality.bin", epochs=1)
+
+    _plan(root)
+
+
+def _plan(root: Path) -> None:
+    """What a build notes: its plan, its report."""
+    from modtok_cli.corpus.build import _settings
+    from modtok_cli.corpus.plan import begin, make_plan
+
+    made = root / "made"
+    settings = _settings(["en"], None, 0.4, 5.0, 200, None, None, None)
+    begin(make_plan([root / "crawl.warc"], settings, made))
+    row = {"language": "en", "pages": 3, "paragraphs": 9, "characters": 999}
+    report = {"format": "modtok corpus", "build": {}, "languages": [row], "dropped": [], "bad": []}
+    (made / "corpus.json").write_bytes(orjson.dumps(report))
+
+
+def run_samples(root: Path) -> None:
+    """A run of a few steps and a slice of it; needs the extra `lm`, after `light_samples`."""
+    from modtok_cli.inference.slice import slice_model
+    from modtok_cli.pretrain.config import Settings
+    from modtok_cli.pretrain.loop import pretrain
+
+    know_toy()
+    pretrain(
+        Settings(
+            model="toy-faults",
+            sampling="sub:1",
+            data=root / "data",
+            tokenizer=root / "bpe",
+            runs=root / "runs",
+            workers=0,
+            save_every=2,
+            eval_every=4,
+            name="it",
+        )
+    )
+    slice_model(root / "runs" / "it", ["en"], output=root / "slice", tokenizer=root / "bpe")
+
+
+def _asked(root: Path) -> None:
+    """What evaluation reads: questions, tasks, documents, parallel text, and what it kept."""
+    place = root / "asked"
+    for name in ("facts/en.jsonl", "facts/en.train.jsonl", "facts/task.yaml", "endings/en.jsonl"):
+        (place / "mcq" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(SAMPLE / "tasks" / "mcq" / name, place / "mcq" / name)
+    # JSON is YAML too, and damage of values keeps it so.
+    hub = {"dataset": "d", "languages": {"en": "EN"}, "test": "test", "rows": "arc", "files": "*"}
+    suite = {"task": "endings", "prompt": "{context} {question}", "shots": 0, "hub": [hub]}
+    suite |= {"normalization": "characters", "title": "Endings", "about": "how a text goes on"}
+    (place / "mcq" / "endings" / "task.yaml").write_text(json.dumps(suite))
+    shutil.copytree(SAMPLE / "tasks" / "sum", place / "sum")
+    (place / "mt").mkdir()
+    texts = [(root / "data" / f"{name}.jsonl").read_bytes().splitlines() for name in LANGUAGES]
+    lines = [[json.loads(line)["text"].split("\n")[0] for line in text[:20]] for text in texts]
+    rows = [LANGUAGES, *zip(*lines, strict=False)]
+    text = "".join("\t".join(row).replace("\r", "") + "\n" for row in rows)
+    (place / "mt" / "test.tsv").write_text(text, "utf-8")
+    _kept(root / "kept.jsonl", root / "shown" / "results" / "evaluation.jsonl")
+
+
+def _kept(path: Path, results: Path) -> None:
+    """What `modtok eval --examples` keeps of translations and of questions; and its rows."""
+    from modtok_cli.evaluate.results import ResultBuilder, example, write_examples
+
+    lines = [
+        (SAMPLE / "parallel" / f"{language}.txt").read_text("utf-8").splitlines()[:12]
+        for language in LANGUAGES
+    ]
+    rows = [
+        example(
+            "mt", "en-fi", str(number), {"in language": float(number % 3 > 0)},
+            source=source, reference=target, output=target[number:], lowercase=False,
+        )
+        for number, (source, target) in enumerate(zip(*lines, strict=True), 1)
+    ]  # fmt: skip
+    for language in LANGUAGES:
+        for number in range(6):
+            scores = {"acc_norm": float(number % 2), "acc": 0.0}
+            facts = {"question": "?", "choices": ["a", "b"], "answer": 0}
+            rows.append(example("facts", language, f"q{number}", scores, **facts))
+    write_examples(path, rows)
+    signed = {"data": "ab12", "infer": "lang:en", "checkpoint": "it@4/cd34"}
+    sheets = [
+        ResultBuilder("facts", name, 6, 2, "lang", signed, {"chance": 50.0}) for name in LANGUAGES
+    ]
+    sheets.append(ResultBuilder("mt", "en-fi", 12, 5, "lang", signed, {"tokens": 99}))
+    for sheet in sheets:
+        sheet.add_mean("BLEU" if sheet.task == "mt" else "acc_norm", [0.0, 1.0, 1.0])
+    told = [result.as_row() for sheet in sheets for result in sheet.results]
+    results.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in told))
+
+
+def know_toy() -> None:
+    """Make the size of the sample run known to this process."""
+    from modtok_cli.pretrain.presets import PRESETS, Preset, Shape
+
+    PRESETS["toy-faults"] = Preset(Shape(1, 32, 8, 48), 32, 2, 1, 4, 1, 1e-2)
+
+
+def _texts(root: Path) -> None:
+    data = root / "data"
+    data.mkdir()
+    for language in LANGUAGES:
+        shutil.copy(SAMPLE / "data" / f"{language}.jsonl", data)
+    raw = (data / "en.jsonl").read_bytes()
+    text = (SAMPLE / "parallel" / "fi.txt").read_bytes()
+    (root / "fi.txt").write_bytes(text)
+    (root / "fi.txt.zst").write_bytes(zstandard.compress(text))
+    (root / "en.jsonl").write_bytes(raw)
+    (root / "en.jsonl.gz").write_bytes(gzip.compress(raw, mtime=0))
+    (root / "ids.jsonl").write_bytes(b'{"ids": [1, 2, 300]}\n[301, 5, 17]\n7 8 9\n')
+    (root / "modtok.toml").write_text(
+        '[default]\ndata = "text"\nk = 16000\n\n[bpe-seq]\nlangs = ["en", "fi"]\npasses = 2\n'
+        '[corpus.count]\nthreads = 3\n[pretrain]\nlr = 1e-3\nsampling = "sub:1"\n',
+        encoding="utf-8",
+    )
+
+
+def _tables(root: Path) -> None:
+    from modtok_cli.text.corpus import count_corpus
+    from modtok_cli.text.table_files import save_counts, sources_of
+    from modtok_cli.text.table_tsv import write_tsv
+
+    table = count_corpus([root / "fi.txt"])
+    save_counts(table, root / "fi.counts", "fi", sources_of([root / "fi.txt"]))
+    write_tsv(table, root / "fi.tsv")
+    write_tsv(table, root / "fi.tsv.zst")
+
+
+def _plain_tokenizers(root: Path) -> None:
+    from modtok_cli.modular.tokenizer import ModularTokenizer
+
+    for name in ("bpe", "least", "unigram"):
+        whole = ModularTokenizer.load(root / name).full()
+        (root / f"{name}.json").write_bytes(whole.to_json())
+    (root / "unigram.model").write_bytes(whole.to_model())
+
+
+def _foreign_tokenizers(root: Path) -> None:
+    import sentencepiece
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+    lines = (root / "fi.txt").read_text(encoding="utf-8").splitlines()
+    bpe = Tokenizer(models.BPE(unk_token="<unk>"))
+    bpe.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
+    bpe.pre_tokenizer = pre_tokenizers.Metaspace()
+    bpe.decoder = decoders.Metaspace()
+    trainer = trainers.BpeTrainer(vocab_size=120, special_tokens=["<unk>"], show_progress=False)
+    bpe.train_from_iterator(lines, trainer)
+    (root / "foreign.json").write_text(bpe.to_str(), encoding="utf-8")
+    written = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines),
+        model_writer=written,
+        vocab_size=330,
+        hard_vocab_limit=False,
+        byte_fallback=True,
+        minloglevel=2,
+    )
+    (root / "foreign.model").write_bytes(written.getvalue())
+    tokens = [bytes([byte]) for byte in range(256)] + [b"th", b"the", b" t", b" the", b"en"]
+    ranks = [base64.b64encode(token).decode() for token in tokens]
+    lines = [f"{code} {rank}\n" for rank, code in enumerate(ranks)]
+    (root / "ranks.tiktoken").write_text("".join(lines), encoding="utf-8")
+    tekken = {
+        "config": {
+            "pattern": r"\p{L}+|\p{N}|\s+|[^\s\p{L}\p{N}]+",
+            "default_num_special_tokens": 3,
+            "default_vocab_size": len(tokens) + 3,
+        },
+        "vocab": [{"rank": rank, "token_bytes": code} for rank, code in enumerate(ranks)],
+    }
+    (root / "tekken.json").write_text(json.dumps(tekken), encoding="utf-8")
+
+
+def _journal(root: Path) -> None:
+    from modtok_cli.base.progress import SILENT
+    from modtok_cli.construct.journal import Journal
+    from modtok_cli.measure.study.rows import StudyFile
+    from modtok_cli.modular.tokenizer import ModularTokenizer
+
+    learned = ModularTokenizer.load(root / "bpe").learned()
+    Journal(root / "half", {"k": 330}).write(learned, {"lines": []}, {"en": b"{}"})
+    study = StudyFile(root / "half" / "half.jsonl", "toy", {"seed": 1}, "modtok study toy")
+    study.resume(False, SILENT)
+    for unit in ("a", "b"):
+        study.add(unit, [{"unit": unit, "nsl": 1.25}] * 3)
+
+
+def _results(root: Path) -> None:
+    """A workspace whose rows a report shows: every kind of measurement and of study."""
+    from modtok_cli.measure.fairness import fairness
+    from modtok_cli.measure.nsl import nsl
+    from modtok_cli.measure.origin import origin
+    from modtok_cli.measure.study.budget import study_budget
+    from modtok_cli.measure.study.combos import study_combos
+    from modtok_cli.measure.study.cost import study_cost
+    from modtok_cli.measure.study.orders import study_orders
+    from modtok_cli.measure.study.scaling import study_scaling
+
+    place = root / "shown"
+    (place / "results").mkdir(parents=True)
+    tokenizers: list[str] = [str(root / "bpe")]
+    texts: list[Path | str] = [SAMPLE / "parallel" / f"{language}.txt" for language in LANGUAGES]
+    measured = {
+        "nsl": nsl(tokenizers, texts),
+        "fairness": fairness(tokenizers, texts),
+        "origin": origin(tokenizers[0], texts),
+        "cost": study_cost(texts, tokenizers),
+    }
+    for name, rows in measured.items():
+        lines = [orjson.dumps(row, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n" for row in rows]
+        (place / "results" / f"{name}.jsonl").write_bytes(b"".join(lines))
+    data, studies = root / "data", place / "studies"
+    few = {"data": data, "languages": LANGUAGES}
+    study_orders(texts, k=300, orders=2, output=studies / "orders.jsonl", **few)
+    study_combos(texts, k=300, orders=1, sample=2, output=studies / "combos.jsonl", **few)
+    study_scaling(k=300, orders=1, output=studies / "scaling.jsonl", **few)
+    study_budget(texts, k=300, budgets=[280, 300], output=studies / "budget.jsonl", **few)

@@ -1,0 +1,1 @@
+"""Throughput and memory, most beside the usual library."""

@@ -1,0 +1,244 @@
+"""Corpora from crawls: MB of WARC per second and core, and time per step.
+
+    python -m benchmarks corpus pack DIRECTORY crawl/ [--each N]   HTML pages -> WARC files
+    python -m benchmarks corpus run crawl/                         build, floor, accuracy
+
+`pack` takes HTML files below DIRECTORY whose path tells their language (`…/help/fi/…`,
+`page.fi.html`, `…-doc-fr/…`), such as Debian's documentation packages unpacked by
+`dpkg-deb -x`, and writes them as gzip members with HTTP headers, the language in the URL.
+`run` builds a corpus in one process and prints JSON lines: the throughput of the whole, per
+second of processor time (of a core, that is, however busy the machine); that of the floor,
+resiliparse's text and fastText's language alone on the same records (nothing else: no
+sandbox, no heuristics, no deduplication); the share of the time each step takes; of the
+pages kept, how many are in the language their path told.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import gzip
+import json
+import re
+import resource
+import tempfile
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+from benchmarks.common.rows import emit
+from modtok_cli.text.languages import is_language, normalize
+
+if TYPE_CHECKING:
+    from modtok_cli.corpus.report import CorpusReport
+
+
+def language_of(path: str) -> str | None:
+    """The language that a documentation path tells."""
+    for part in reversed(path.split("/")):
+        for code in (part, *re.findall(r"\.([a-z]{2}(?:[-_][A-Za-z]{2})?)\.html?$", part)):
+            if re.fullmatch(r"[a-z]{2}(?:[-_][A-Za-z]{2})?", code) and is_language(code):
+                return normalize(code)
+        match = re.search(r"-([a-z]{2}(?:-[a-z]{2})?)$", part)
+        if match and is_language(match[1]):
+            return normalize(match[1])
+    return None
+
+
+def pack(source: Path, crawl: Path, each: int) -> None:
+    crawl.mkdir(parents=True, exist_ok=True)
+    by_language: dict[str, list[Path]] = defaultdict(list)
+    for path in sorted(source.rglob("*.htm*")):
+        language = language_of(str(path.relative_to(source)))
+        if language and path.is_file() and not path.is_symlink():
+            by_language[language].append(path)
+    # Languages mixed as a crawl has them: page n of every language, then page n + 1.
+    step = {name: max(1, len(paths) // each) for name, paths in by_language.items()}
+    chosen = {name: paths[:: step[name]][:each] for name, paths in by_language.items()}
+    rows = max(map(len, chosen.values()))
+    order = [
+        (name, chosen[name][n]) for n in range(rows) for name in chosen if n < len(chosen[name])
+    ]
+    size = 40 << 20
+    written, number, handle = size, 0, None
+    for name, path in order:
+        if written >= size:
+            if handle:
+                handle.close()
+            handle = open(crawl / f"debian-{number:03d}.warc.gz", "wb")  # noqa: SIM115
+            written, number = 0, number + 1
+        url = f"http://{name}.debian.example/{path.relative_to(source)}"
+        block = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + path.read_bytes()
+        head = (
+            "WARC/1.0\r\nWARC-Type: response\r\n"
+            f"WARC-Target-URI: {url}\r\nWARC-Date: 2026-01-01T00:00:00Z\r\n"
+            "WARC-Record-ID: <urn:uuid:00000000-0000-4000-8000-000000000000>\r\n"
+            "Content-Type: application/http; msgtype=response\r\n"
+            f"Content-Length: {len(block)}\r\n\r\n"
+        )
+        raw = head.encode() + block + b"\r\n\r\n"
+        handle.write(gzip.compress(raw, 6, mtime=0))
+        written += len(raw)
+    if handle:
+        handle.close()
+    emit({"pages": len(order), "languages": len(chosen), "files": number})
+
+
+def is_english(text: str) -> bool:
+    """By a rule of its own: a seventh of the words are the, of, to, and, a, in, is, you, for."""
+    words = re.findall(r"[a-z]+", text.lower())
+    common = sum(
+        word in {"the", "of", "to", "and", "a", "in", "is", "you", "for"} for word in words
+    )
+    letters = sum(map(str.isalpha, text))
+    return 7 * common > len(words) and 2 * sum(map(len, words)) > letters
+
+
+def floor(files: list[Path]) -> tuple[float, int, int]:
+    """Processor time, pages and bytes of HTML by the two libraries alone, in this process."""
+    from fastwarc.warc import ArchiveIterator, WarcRecordType
+    from resiliparse.extract.html2text import extract_plain_text
+    from resiliparse.parse.encoding import bytes_to_str, detect_encoding
+
+    from modtok_cli.corpus.language import LanguageModel
+
+    model = LanguageModel()
+    pages = size = 0
+    began = processor_time()
+    for file in files:
+        for record in ArchiveIterator(str(file), record_types=WarcRecordType.response):
+            data = record.reader.read()
+            html = bytes_to_str(data, detect_encoding(data) or "utf-8")
+            text = extract_plain_text(html, main_content=True, preserve_formatting=True)
+            model.identify(text[:2000])
+            pages += 1
+            size += len(data)
+    return processor_time() - began, pages, size
+
+
+def build(files: list[Path], output: Path) -> CorpusReport:
+    """`corpus_build` with every task in this process, so that its processor time can be told."""
+    from datatrove.executor.local import LocalPipelineExecutor
+    from datatrove.utils import stats as statistics
+    from loguru import logger
+
+    from modtok_cli.corpus.build import load_report, stages_of
+    from modtok_cli.corpus.plan import Settings, begin, make_plan
+
+    logger.disable("datatrove")
+    # Its statistics tell the time of the clock; of the processor is what is asked for here.
+    statistics.time = SimpleNamespace(perf_counter=time.process_time)
+    settings = Settings(None, None, 0.4, 5.0, 200, None, None, None)
+    plan = make_plan(files, settings, output)
+    begin(plan)
+    for stage in stages_of(plan):
+        for rank in range(stage.tasks):
+            LocalPipelineExecutor(
+                pipeline=copy.deepcopy(list(stage.blocks)),
+                tasks=stage.tasks,
+                logging_dir=str(plan.work / "logs" / stage.name),
+            )._run_for_rank(rank, 1)
+    return load_report(output)
+
+
+def processor_time() -> float:
+    """Seconds of this process and its ended children."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def run(crawl: Path) -> None:
+    from modtok_cli.corpus.report import summary
+
+    files = sorted(crawl.glob("*.warc.gz"))
+    stored = sum(file.stat().st_size for file in files)
+    with tempfile.TemporaryDirectory() as place:
+        began = processor_time()
+        report = build(files, Path(place) / "data")
+        seconds = processor_time() - began
+        right: dict[str, Counter[str]] = defaultdict(Counter)
+        texts = hits = untranslated = 0
+        for part in sorted((Path(place) / "data").glob("*/*.jsonl.zst")):
+            for line in _lines(part):
+                told = line["url"].split("//")[1].split(".")[0]
+                if told != "en" and is_english(line["text"]):
+                    untranslated += 1
+                    right[told]["(English)"] += 1
+                else:
+                    hits += line["lang"] == ("no" if told == "nb" else told)
+                    right[told][line["lang"]] += 1
+                texts += len(line["text"].encode())
+    least, pages, html = floor(files)
+    row = {"pages": pages, "warc_mb": stored / 1e6, "html_mb": html / 1e6}
+    emit(row | _speed("modtok corpus build", seconds, html, stored, pages))
+    emit(row | _speed("floor: text and language alone", least, html, stored, pages))
+    # The parser's time is that of a child: what is left when all else is taken away.
+    report.seconds["extract"] = seconds - sum(report.seconds.values()) + report.seconds["extract"]
+    for step, spent in report.seconds.items():
+        row = {"step": step, "seconds": round(spent, 2), "share": round(spent / seconds, 3)}
+        emit(row)
+    for dropped in summary(report):
+        emit({"dropped": dropped})
+    kept = sum(row["pages"] for row in report.languages)
+    before = sum(row["pages_before"] for row in report.languages)
+    characters = [
+        sum(row[key] for row in report.languages) for key in ("characters", "characters_before")
+    ]
+    emit(
+        {
+            "pages_kept": kept / pages,
+            "pages_before_deduplication": before / pages,
+            "characters_kept_by_deduplication": characters[0] / characters[1],
+            "text_mb": texts / 1e6,
+        }
+    )
+    # Manuals are translated in part: a page below "fi" may be in English, and often is. Whether
+    # it is, its words tell; of the rest the path is right.
+    told = sum(sum(counted.values()) for counted in right.values())
+    emit(
+        {
+            "pages": told,
+            "english_by_words_elsewhere": untranslated,
+            "right_of_the_rest": round(hits / (told - untranslated), 5),
+        }
+    )
+    for name, counted in sorted(right.items()):
+        others = {other: n for other, n in counted.most_common(5) if other != name}
+        row = {"told": name, "kept": sum(counted.values()), "right": counted[name], "as": others}
+        emit(row)
+
+
+def _speed(what: str, seconds: float, html: int, stored: int, pages: int) -> dict[str, object]:
+    return {
+        "what": what,
+        "processor_seconds": round(seconds, 2),
+        "html_mb_s": round(html / seconds / 1e6, 2),
+        "warc_mb_s": round(stored / seconds / 1e6, 2),
+        "pages_s": round(pages / seconds, 1),
+    }
+
+
+def _lines(path: Path):
+    import zstandard
+
+    with open(path, "rb") as handle:
+        data = zstandard.ZstdDecompressor().stream_reader(handle).read()
+    return [json.loads(line) for line in data.splitlines()]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("what", choices=["pack", "run"])
+    parser.add_argument("paths", nargs="+", type=Path)
+    parser.add_argument("--each", type=int, default=300, help="pages of each language to pack")
+    args = parser.parse_args()
+    if args.what == "pack":
+        pack(args.paths[0], args.paths[1], args.each)
+    else:
+        run(args.paths[0])
+
+
+if __name__ == "__main__":
+    main()
