@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import torch
 import torch.nn.functional as F
 
+from modtok_cli.architectures.shape import Shape
 from modtok_cli.pretrain.model import megatron
 from modtok_cli.pretrain.model.model import CLIP, MicroBatch
 from modtok_cli.pretrain.model.optimizer import TorchAdamW
-from modtok_cli.pretrain.presets import Shape
 from modtok_cli.pretrain.rows.table import AdamW, RowTable
 
 
@@ -48,13 +48,13 @@ class MaskedModel:
         )
 
     def _table(self, seed: int, device: torch.device) -> torch.nn.Parameter:
-        table = RowTable(self.size, self.shape.width, device=device)
+        table = RowTable(self.size, self.shape.hidden_size, device=device)
         table.initialize(seed)
         return torch.nn.Parameter(table.weight)
 
     def loss(self, micro: MicroBatch) -> torch.Tensor:
         x = F.embedding(micro.inputs.t(), self.input.to(self.dtype))
-        hidden = self.backbone(x).transpose(0, 1).reshape(-1, self.shape.width)
+        hidden = self.backbone(x).transpose(0, 1).reshape(-1, self.shape.hidden_size)
         mask = torch.full((self.size,), -torch.inf, device=hidden.device)
         mask[micro.vocabulary] = 0
         logits = (hidden @ self.output.to(self.dtype).t()).float() + mask

@@ -29,9 +29,11 @@ import torch
 from benchmarks.common.machine import describe
 from benchmarks.common.rows import emit
 from benchmarks.gpu.training_step import backbone_of, micro_of
+from modtok_cli.architectures.families.llama import llama
+from modtok_cli.architectures.shape import Shape
 from modtok_cli.pretrain.distributed.ranks import pick_device, start_ranks, stop_ranks
 from modtok_cli.pretrain.model.model import Model
-from modtok_cli.pretrain.presets import PRESETS, Shape
+from modtok_cli.pretrain.presets import PRESETS
 from modtok_cli.pretrain.rows.copies import copies_for
 from modtok_cli.pretrain.rows.host_memory import HostMemory, Mates
 from modtok_cli.pretrain.rows.host_tables import Offload
@@ -255,7 +257,7 @@ def round_trip(options: argparse.Namespace) -> None:
 def shape_of(model: str, options: argparse.Namespace) -> Shape:
     width = WIDTHS[model]
     layers = options.layers or PRESETS[model].shape.layers
-    return Shape(layers, width, 128, width * 11 // 4)
+    return llama(layers, width, 128, width * 11 // 4)
 
 
 def step(options: argparse.Namespace) -> None:
@@ -292,7 +294,7 @@ def step(options: argparse.Namespace) -> None:
                     what="step",
                     variant=name,
                     model=model,
-                    width=shape.width,
+                    width=shape.hidden_size,
                     layers=shape.layers,
                     K=k,
                     rows_of_T=size,
@@ -312,7 +314,7 @@ def languages(options: argparse.Namespace) -> None:
     """Step time against the number of languages of T; rows never active are never touched."""
     device, ranks = pick_device(), start_ranks()
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-    shape = Shape(options.layers, options.width, 64, options.width * 11 // 4)
+    shape = llama(options.layers, options.width, 64, options.width * 11 // 4)
     each = int(16_000 * options.scale)
     models: dict[int, Model] = {}
     for count in (21, 100, 250):

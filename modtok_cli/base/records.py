@@ -22,7 +22,8 @@ def from_json(kind: type[Record], data: object, where: str, prefix: str = "") ->
     """The `kind`, a dataclass, that `data` holds field by field.
 
     Fields are of int, float, str, bool, tuples and dicts of these, or further dataclasses;
-    `X | None` as well. Numbers are finite, and whole ones fit 64 bits.
+    `X | None` as well. A field whose class has `read_json` is read by that. Numbers are
+    finite, and whole ones fit 64 bits.
 
     Raises:
         ModtokError: `data` is no object, or lacks a field, has one too many or of another
@@ -31,12 +32,13 @@ def from_json(kind: type[Record], data: object, where: str, prefix: str = "") ->
     if not isinstance(data, Mapping):
         raise _amiss(where, prefix.rstrip("."), "is not an object")
     hints = get_type_hints(kind)
-    names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    fields = [field for field in dataclasses.fields(kind) if field.init]  # type: ignore[arg-type]
+    names = [field.name for field in fields]
     for name in data:
         if name not in names:
             raise _amiss(where, f"{prefix}{name}", "is not known")
     values = {}
-    for field in dataclasses.fields(kind):  # type: ignore[arg-type]
+    for field in fields:
         if field.name in data:
             path = f"{prefix}{field.name}"
             values[field.name] = _value(hints[field.name], data[field.name], where, path)
@@ -53,6 +55,10 @@ def _value(kind: Any, value: Any, where: str, path: str) -> Any:
         (kind,) = (part for part in parts if part is not NoneType)
         return _value(kind, value, where, path)
     if dataclasses.is_dataclass(kind):
+        # A class that chooses among its subclasses reads itself.
+        read = getattr(kind, "read_json", None)
+        if read is not None:
+            return read(value, where, f"{path}.")
         return from_json(kind, value, where, f"{path}.")  # type: ignore[arg-type]
     if origin in (tuple, list):
         if not isinstance(value, list | tuple):

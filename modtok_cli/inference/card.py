@@ -42,7 +42,7 @@ def _body(
         "|---|---|",
         f"| languages | {languages} |",
         f"| vocabulary | {vocabulary} |",
-        f"| layers, width, context | {shape.layers}, {shape.width}, {facts.context} |",
+        f"| layers, width, context | {shape.layers}, {shape.hidden_size}, {facts.context} |",
         f"| numbers | {facts.dtype} |",
         f"| signature | {facts.signature} |",
         f"| from tokenizer, step | {facts.tokenizer}, {facts.step:,} |",

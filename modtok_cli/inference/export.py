@@ -15,28 +15,15 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import atomic_file
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.gguf_tokenizer import GgufTokenizer, candidates
-from modtok_cli.inference.llama import NORM_EPSILON
 from modtok_cli.inference.sources import RunSource, Side, SliceSource, Source, open_source
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
 _PROBE_WORDS = 16  # to a line
 DTYPES = ("float32", "float16", "bfloat16")
-
-_NAMES = {
-    "input_layernorm": "attn_norm",
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "post_attention_layernorm": "ffn_norm",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-}
 
 
 @dataclass(frozen=True)
@@ -144,20 +131,20 @@ def _write(
     assert isinstance(source, RunSource | SliceSource)
     shape = source.run.shape if isinstance(source, RunSource) else source.facts.shape
     tokenizer = vocabularies.tokenizer_in
-    writer = gguf.GGUFWriter(path, "llama")
+    writer = gguf.GGUFWriter(path, shape.gguf_name)
     writer.add_name(f"modtok {','.join(tokenizer.languages)}")
     writer.add_languages(list(tokenizer.languages))
     writer.add_context_length(source.context)
-    writer.add_embedding_length(shape.width)
+    writer.add_embedding_length(shape.hidden_size)
     writer.add_block_count(shape.layers)
     writer.add_feed_forward_length(shape.ffn)
     writer.add_head_count(shape.heads)
-    writer.add_head_count_kv(shape.groups)
+    writer.add_head_count_kv(shape.kv_heads)
     writer.add_key_length(shape.head_width)
     writer.add_value_length(shape.head_width)
     writer.add_rope_dimension_count(shape.head_width)
     writer.add_rope_freq_base(float(shape.rope_theta))
-    writer.add_layer_norm_rms_eps(NORM_EPSILON)
+    writer.add_layer_norm_rms_eps(shape.norm_epsilon)
     writer.add_vocab_size(tokenizer.size + len(theirs.twins))
     writer.add_file_type({"float32": 0, "float16": 1, "bfloat16": 32}[dtype])
     theirs.write(writer)
@@ -200,27 +187,8 @@ def _tensors(
         yield "output.weight", head
     backbone = source.backbone(torch.float32, torch.device("cpu"))
     for name, tensor in backbone.state_dict().items():
-        if name == "norm.weight":
-            yield "output_norm.weight", tensor
-        elif name.startswith("layers."):
-            _, layer, rest = name.split(".", 2)
-            short = _NAMES[rest.removesuffix(".weight")]
-            if short == "attn_q":
-                tensor = _interleaved(tensor, shape.heads)
-            elif short == "attn_k":
-                tensor = _interleaved(tensor, shape.groups)
-            yield f"blk.{layer}.{short}.weight", tensor
-        elif name != "embed_tokens.weight":
-            raise ModtokError(f"parameter '{name}' has no place in GGUF")
-
-
-def _interleaved(tensor: torch.Tensor, heads: int) -> torch.Tensor:
-    """Rows of each head reordered from halves to pairs, as llama.cpp's rotary wants them.
-
-    A head of rows 0 1 2 3 (0 turns with 2, 1 with 3) becomes 0 2 1 3.
-    """
-    split = tensor.reshape(heads, 2, -1, tensor.shape[1])
-    return split.transpose(1, 2).reshape(tensor.shape)
+        if name != "embed_tokens.weight":
+            yield shape.gguf_tensor(name, tensor)
 
 
 def _add_tensor(gguf: Any, writer: Any, name: str, tensor: torch.Tensor, dtype: str) -> None:

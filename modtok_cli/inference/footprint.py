@@ -8,11 +8,12 @@ from typing import Any
 
 import orjson
 
+from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.memory import choose_models, memory
 from modtok_cli.inference.tokenizer_of import find_tokenizer
-from modtok_cli.pretrain.presets import Shape, preset
+from modtok_cli.pretrain.config import stored_shape
 
 
 def footprint(
@@ -58,7 +59,7 @@ def settings_of_run(run: Path, *, named: bool) -> tuple[dict[str, Shape], bool, 
     try:
         config = orjson.loads((run / "config.json").read_bytes())
         name, languages = config["config"]["model"], config["tokenizer"]["languages"]
-        tied = bool(config["config"]["tied"])
+        shape = stored_shape(config["config"], str(run / "config.json"))
         config["tokenizer"]["signature"]
     except OSError as error:
         remedy = "name one that modtok pretrain made"
@@ -69,7 +70,7 @@ def settings_of_run(run: Path, *, named: bool) -> tuple[dict[str, Shape], bool, 
             where=str(run / "config.json"),
             remedy="put it back as it was, or name another run",
         ) from error
-    shapes = {str(name): preset(str(name)).shape}
+    shapes, tied = {str(name): shape}, shape.tied
     if named:
         return shapes, tied, []
     directory = find_tokenizer(run, config["tokenizer"], remedy="name tokenizers with -t")

@@ -18,15 +18,15 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.inference.llama import llama_config
+from modtok_cli.inference.backbone import backbone_config, empty_backbone
 from modtok_cli.measure.candidates import Candidate, in_order, open_each, open_named
 from modtok_cli.measure.references import find_references
 from modtok_cli.measure.texts import load_texts
 from modtok_cli.modular.protocol import Tokenizer
-from modtok_cli.pretrain.presets import Shape
 
 CONTEXT = 4096
 _DECODE_PROMPT = 64
@@ -49,21 +49,18 @@ class RandomModel:
     """A Llama of random weights with a table of `rows`; its first V rows serve as the head."""
 
     def __init__(self, shape: Shape, rows: int, dtype: torch.dtype, device: torch.device) -> None:
-        from transformers import LlamaModel
-
-        need = (shape.parameters + 2 * rows * shape.width) * (torch.finfo(dtype).bits // 8)
+        need = (shape.parameters + 2 * rows * shape.hidden_size) * (torch.finfo(dtype).bits // 8)
         if device.type == "cpu":
             check_memory(need, "the model", "name a smaller --scale, or use a larger machine")
-        config = llama_config(shape, vocabulary=1, context=CONTEXT, end=0, tied=False, dtype=dtype)
-        config.pad_token_id = None
-        with torch.device("meta"):
-            backbone = LlamaModel(config)
+        config = backbone_config(shape, vocabulary=1, context=CONTEXT, end=0, dtype=dtype)
+        backbone = empty_backbone(shape, config)
+        rotary = backbone.rotary_emb
         self.backbone: Any = backbone.to_empty(device=device).to(dtype).eval()
         self.backbone.requires_grad_(False)
         for parameter in self.backbone.parameters():
             parameter.uniform_(-0.02, 0.02)
-        self.backbone.rotary_emb = type(backbone.rotary_emb)(config).to(device)
-        self.table = torch.empty(rows, shape.width, dtype=dtype, device=device).uniform_(
+        self.backbone.rotary_emb = type(rotary)(config).to(device)
+        self.table = torch.empty(rows, shape.hidden_size, dtype=dtype, device=device).uniform_(
             -0.02, 0.02
         )
         self.device = device

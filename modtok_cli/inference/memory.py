@@ -6,22 +6,14 @@ Plain arithmetic over shapes: no weights are read and no torch is imported.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from modtok_cli.architectures.shape import Shape
+from modtok_cli.architectures.sizes import PAPER, sizes
 from modtok_cli.base.errors import UsageError
-from modtok_cli.pretrain.presets import PRESETS, Shape
 
-PAPER_SCALES = ("0.5b", "1b", "2.5b", "7b", "12b", "30b")
 PAPER_VOCABULARIES = {"256k": 256_000, "24k": 24_000}
-
-
-def kv_bytes_per_token(shape: Shape, number_bytes: int = 2) -> int:
-    """Keys and values of one token over all layers.
-
-    >>> kv_bytes_per_token(PRESETS["0.5b"].shape)  # 2 · 6 heads · 128 · 19 layers · 2 bytes
-    58368
-    """
-    return 2 * shape.groups * shape.head_width * shape.layers * number_bytes
 
 
 def memory(
@@ -51,22 +43,22 @@ def memory(
     Raises:
         UsageError: no tokenizer.
     """
-    sizes = dict(PAPER_VOCABULARIES if vocabularies is None else vocabularies)
-    if not sizes:
+    counts = dict(PAPER_VOCABULARIES if vocabularies is None else vocabularies)
+    if not counts:
         raise UsageError("no tokenizer given", remedy="name one with -t")
     if models is None:
-        models = {name: PRESETS[name].shape for name in PAPER_SCALES}
-    first = next(iter(sizes))
+        models = sizes(PAPER)
+    first = next(iter(counts))
     rows: list[dict[str, Any]] = []
     for scale, shape in models.items():
-        tables = 1 if tied else 2
-        whole = shape.parameters + tables * shape.width * sizes[first]
-        cache = kv_bytes_per_token(shape, number_bytes)
-        for name, size in sizes.items():
-            own = tables * shape.width * size
+        shape = replace(shape, tied=tied)
+        whole = shape.parameters + shape.table_parameters(counts[first])
+        cache = shape.kv_bytes_per_token(number_bytes)
+        for name, size in counts.items():
+            own = shape.table_parameters(size)
             row = {
                 "model": scale,
-                "width": shape.width,
+                "width": shape.hidden_size,
                 "layers": shape.layers,
                 "tokenizer": name,
                 "vocabulary": size,
@@ -104,6 +96,4 @@ def choose_models(names: Sequence[str] | None) -> dict[str, Shape]:
     Raises:
         UsageError: a name that is none.
     """
-    from modtok_cli.pretrain.presets import preset
-
-    return {name: preset(name).shape for name in names or PAPER_SCALES}
+    return sizes(names or PAPER)

@@ -19,20 +19,17 @@ import orjson
 import torch
 from safetensors import SafetensorError, safe_open
 
+from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.tokenizer_of import find_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.pretrain import checkpoint
-from modtok_cli.pretrain.config import DTYPES
-from modtok_cli.pretrain.presets import PRESETS, Shape, preset
+from modtok_cli.pretrain.config import DTYPES, stored_shape
 from modtok_cli.pretrain.rundir import CHECKPOINTS, CONFIG
 
 _STEP = re.compile(r"step-\d{8,}")
 _BACKBONE = "backbone.weight/"
-# Of SwiGLU's [gate; up] every shard holds its slice of both; all else is cut in one piece.
-_ROW_PARALLEL = ("linear_proj.weight", "linear_fc2.weight")
-_COLUMN_PARALLEL = {"linear_qkv.weight": 1, "linear_fc1.weight": 2}
 
 
 @dataclass(frozen=True)
@@ -44,6 +41,7 @@ class TrainedRun:
         checkpoint: the directory of the checkpoint.
         step: steps trained.
         settings: "config" of the run's config.json.
+        shape: the model without its tables.
         tokenizer_path: the modular directory, its signature that of the run.
     """
 
@@ -51,6 +49,7 @@ class TrainedRun:
     checkpoint: Path
     step: int
     settings: Mapping[str, Any]
+    shape: Shape
     tokenizer_path: Path
     state: Mapping[str, Any]
 
@@ -60,11 +59,6 @@ class TrainedRun:
         return ModularTokenizer.load(self.tokenizer_path)
 
     @property
-    def shape(self) -> Shape:
-        """The backbone's sizes."""
-        return preset(str(self.settings["model"])).shape
-
-    @property
     def context(self) -> int:
         """Tokens of a training sequence: the longest text the model has seen."""
         return int(self.settings["seq_length"])
@@ -72,7 +66,7 @@ class TrainedRun:
     @property
     def tied(self) -> bool:
         """Whether input and output rows are the same."""
-        return bool(self.settings["tied"])
+        return self.shape.tied
 
     @property
     def dtype(self) -> torch.dtype:
@@ -98,7 +92,7 @@ class TrainedRun:
         name = "table.weight" if self.tied else f"{table}.weight"
         wanted = torch.from_numpy(np.asarray(ids, dtype=np.int64))
         count = len(self._shards)
-        result = torch.empty(len(wanted), self.shape.width)
+        result = torch.empty(len(wanted), self.shape.hidden_size)
         try:
             for shard, file in enumerate(self._shards):
                 here = wanted % count == shard
@@ -117,7 +111,8 @@ class TrainedRun:
             names = [name for name in self._shards[0].keys() if name.startswith(_BACKBONE)]  # noqa: SIM118
             return {
                 name.removeprefix(_BACKBONE): _joined(
-                    name, [file.get_tensor(name) for file in self._shards]
+                    [file.get_tensor(name) for file in self._shards],
+                    self.shape.megatron_partition(name),
                 )
                 for name in names
             }
@@ -125,16 +120,12 @@ class TrainedRun:
             raise ModtokError(f"is damaged ({error})", where=str(self.checkpoint)) from error
 
 
-def _joined(name: str, shards: list[torch.Tensor]) -> torch.Tensor:
-    if len(shards) == 1:
+def _joined(shards: list[torch.Tensor], partition: tuple[int, int] | None) -> torch.Tensor:
+    if len(shards) == 1 or partition is None:
         return shards[0]
-    if name.endswith(_ROW_PARALLEL):
-        return torch.cat(shards, 1)
-    for ending, parts in _COLUMN_PARALLEL.items():
-        if name.endswith(ending):
-            cut = [shard.chunk(parts) for shard in shards]
-            return torch.cat([piece[part] for part in range(parts) for piece in cut])
-    return shards[0]
+    dimension, parts = partition
+    pieces = [shard.chunk(parts, dimension) for shard in shards]
+    return torch.cat([piece[part] for part in range(parts) for piece in pieces], dimension)
 
 
 def is_run(path: Path) -> bool:
@@ -178,28 +169,28 @@ def open_run(
                 remedy="leave --step out, or name the run",
             )
         step = own
-    config = _config(root / CONFIG)
+    config, shape = _config(root / CONFIG)
     directory, state = _checkpoint(root / CHECKPOINTS, step, progress)
     return TrainedRun(
         path=root.resolve() if root.is_symlink() else root,
         checkpoint=directory,
         step=int(state["step"]),
         settings=config["config"],
+        shape=shape,
         tokenizer_path=find_tokenizer(root, config["tokenizer"], tokenizer),
         state=state,
     )
 
 
-def _config(file: Path) -> dict[str, Any]:
+def _config(file: Path) -> tuple[dict[str, Any], Shape]:
     try:
         config: dict[str, Any] = orjson.loads(file.read_bytes())
         told = config["config"]
-        if told["model"] not in PRESETS:
-            raise ValueError(f"no model is called '{told['model']}'")
+        shape = stored_shape(told, str(file))
         if type(told["seq_length"]) is not int or not 1 <= told["seq_length"] < 1 << 31:
             raise ValueError(f"field 'seq_length' is {told['seq_length']!r}")
-        if told["dtype"] not in DTYPES or not isinstance(told["tied"], bool):
-            raise ValueError("field 'dtype' or 'tied' is none that a run can have")
+        if told["dtype"] not in DTYPES:
+            raise ValueError(f"field 'dtype' is {told['dtype']!r}")
         config["tokenizer"]["signature"]
     except OSError as error:
         raise ModtokError(f"cannot read: {error.strerror}", where=str(file)) from error
@@ -209,7 +200,7 @@ def _config(file: Path) -> dict[str, Any]:
             where=str(file),
             remedy="put it back as it was, or name another run",
         ) from error
-    return config
+    return config, shape
 
 
 def _checkpoint(

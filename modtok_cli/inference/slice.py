@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,8 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.inference.backbone import backbone_config
 from modtok_cli.inference.card import model_card
-from modtok_cli.inference.llama import llama_config, llama_weights
 from modtok_cli.inference.run import TrainedRun, is_run, open_run
 from modtok_cli.inference.slicefile import (
     NAME,
@@ -186,16 +186,15 @@ def _write(
     tensors = {"model.embed_tokens.weight": embedding.to(dtype)}
     if not tied:
         tensors["lm_head.weight"] = head.to(dtype)
-    for name, tensor in llama_weights(trained.backbone(), trained.shape).items():
+    for name, tensor in trained.shape.to_hf(trained.backbone()).items():
         tensors[f"model.{name}"] = tensor.to(dtype).contiguous()
     end = source.end_of_text()
     facts = _facts(trained, vocabularies, output, end, dtype, tied)
-    config = llama_config(
-        trained.shape,
+    config = backbone_config(
+        facts.shape,
         vocabulary=len(vocabularies.ids),
         context=trained.context,
         end=end,
-        tied=tied,
         dtype=dtype,
     )
     files = _files(config, vocabularies, facts, end)
@@ -212,7 +211,7 @@ def _sizes(
     trained: TrainedRun, vocabularies: Vocabularies, dtype: torch.dtype
 ) -> dict[str, tuple[int, int]]:
     """Part → (bytes here, bytes of the whole model)."""
-    width, each = trained.shape.width, torch.finfo(dtype).bits // 8
+    width, each = trained.shape.hidden_size, torch.finfo(dtype).bits // 8
     total, backbone = trained.tokenizer.size, trained.shape.parameters
     parts = {
         "backbone": (backbone * each, backbone * each),
@@ -244,8 +243,7 @@ def _facts(
         end_of_text=end,
         context=trained.context,
         dtype=str(dtype).removeprefix("torch."),
-        tied=tied,
-        shape=trained.shape,
+        shape=replace(trained.shape, tied=tied),
         tokenizer=trained.tokenizer.signature,
         signature=both,
         run=os.path.relpath(trained.path.resolve(), output.resolve()),

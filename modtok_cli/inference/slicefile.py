@@ -6,7 +6,7 @@ can do without it. Where they differ it holds the id map, which no stock format 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.records import from_json
-from modtok_cli.pretrain.presets import Shape
 
 NAME = "modtok.json"
 WEIGHTS = "model.safetensors"
@@ -46,7 +46,6 @@ class SliceFacts:
     end_of_text: int
     context: int
     dtype: str
-    tied: bool
     shape: Shape
     tokenizer: str
     signature: str
@@ -56,12 +55,17 @@ class SliceFacts:
     row_of_in: Ints | None = None
     row_of_out: Ints | None = None
 
+    @property
+    def tied(self) -> bool:
+        """Whether input and output rows are one table."""
+        return self.shape.tied
+
     def to_json(self) -> bytes:
         """The file."""
         document: dict[str, Any] = {
             "format": FORMAT,
             **{name: value for name, value in self.__dict__.items() if value is not None},
-            "shape": asdict(self.shape),
+            "shape": self.shape.as_json(),
         }
         # Ids by their differences: two to five digits fewer each.
         document["ids"] = np.diff(self.ids, prepend=0)
@@ -117,7 +121,6 @@ class _Said:
     end_of_text: int
     context: int
     dtype: str
-    tied: bool
     shape: Shape
     tokenizer: str
     signature: str
@@ -142,23 +145,13 @@ def _integers(value: object) -> Ints | None:
 
 
 def _first_amiss(facts: SliceFacts) -> str | None:
-    """The first field out of its range, None if all can be worked with.
-
-    Shapes are held to what a model may be, since memory and time are taken by them before
-    the weights are seen.
-    """
-    shape = facts.shape
+    """The first field out of its range, None if all can be worked with."""
     checks = {
         "inputs": bool(facts.inputs),
         "outputs": bool(facts.outputs),
         "context": 1 <= facts.context < 1 << 31,
         "dtype": facts.dtype in DTYPES,
         "step": facts.step >= 0,
-        "shape.layers": 1 <= shape.layers <= 1024,
-        "shape.width": 1 <= shape.width <= 1 << 17,
-        "shape.head_width": 1 <= shape.head_width <= shape.width,
-        "shape.ffn": 1 <= shape.ffn <= 1 << 20,
-        "shape.rope_theta": 1 <= shape.rope_theta < 1 << 53,
         "ids": bool(len(facts.ids)) and bool((np.diff(facts.ids, prepend=-1) > 0).all()),
         "end_of_text": 0 <= facts.end_of_text < len(facts.ids),
         "row_of_in": (facts.row_of_in is None) == (facts.row_of_out is None),
@@ -167,6 +160,4 @@ def _first_amiss(facts: SliceFacts) -> str | None:
         rows = getattr(facts, name)
         inside = rows is None or bool(((rows >= 0) & (rows < len(facts.ids))).all())
         checks[name] = checks.get(name, True) and inside
-    if shape.head_width >= 1:
-        checks["shape.head_width"] &= shape.width % (2 * shape.head_width) == 0
     return next((name for name, sound in checks.items() if not sound), None)

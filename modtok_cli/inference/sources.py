@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.inference.llama import build_llama, llama_config, llama_weights
+from modtok_cli.inference.backbone import build_backbone
 from modtok_cli.inference.run import TrainedRun, is_run, open_run
 from modtok_cli.inference.slicefile import NAME, TOKENIZER_OUT, WEIGHTS, SliceFacts, read_facts
 from modtok_cli.inference.vocabularies import Vocabularies
@@ -154,17 +154,10 @@ class RunSource:
         """From Megatron's parameters."""
         weights = {
             name: tensor.to(device=device, dtype=dtype)
-            for name, tensor in llama_weights(self.run.backbone(), self.run.shape).items()
+            for name, tensor in self.run.shape.to_hf(self.run.backbone()).items()
         }
-        config = llama_config(
-            self.run.shape,
-            vocabulary=1,
-            context=self.context,
-            end=0,
-            tied=self.run.tied,
-            dtype=dtype,
-        )
-        return build_llama(config, weights, str(self.run.checkpoint)).to(device)
+        where = str(self.run.checkpoint)
+        return build_backbone(self.run.shape, weights, where, context=self.context).to(device)
 
 
 class SliceSource:
@@ -257,10 +250,10 @@ class SliceSource:
             raise ModtokError(
                 f"cannot be read ({error})", where=where, remedy="slice anew"
             ) from error
-        if table.shape != (rows, self.facts.shape.width) or not table.is_floating_point():
+        if table.shape != (rows, self.facts.shape.hidden_size) or not table.is_floating_point():
             raise ModtokError(
                 f"'{name}' is {table.dtype} {tuple(table.shape)}, "
-                f"expected {(rows, self.facts.shape.width)}",
+                f"expected {(rows, self.facts.shape.hidden_size)}",
                 where=where,
                 remedy="slice anew",
             )
@@ -274,15 +267,8 @@ class SliceSource:
             for name in names
             if name != "model.embed_tokens.weight"
         }
-        config = llama_config(
-            self.facts.shape,
-            vocabulary=1,
-            context=self.context,
-            end=0,
-            tied=self.facts.tied,
-            dtype=dtype,
-        )
-        return build_llama(config, weights, str(self.path / WEIGHTS)).to(device)
+        where = str(self.path / WEIGHTS)
+        return build_backbone(self.facts.shape, weights, where, context=self.context).to(device)
 
 
 class SliceVocabularies(Vocabularies):

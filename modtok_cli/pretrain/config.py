@@ -9,16 +9,20 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.records import from_json
 from modtok_cli.pretrain.data.sampling import Regime, parse_mix
-from modtok_cli.pretrain.presets import PRESETS, Preset, preset
+from modtok_cli.pretrain.presets import PRESETS, preset
 
 DTYPES = ("bfloat16", "float32")
 """Numbers that a run computes with."""
 
 SEEDS = 1 << 62
 """Seeds are below this: those of the tables are made from them, and fit 64 bits."""
+
+NAME = r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}"
+"""Pattern of the names of runs and presets."""
 
 MIX_RESTS = ("data", "uniform")
 UPDATES = ("sparse", "dense")
@@ -73,7 +77,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class Config:
-    """A run's settings with nothing left open. All of it decides the run's numbers."""
+    """A run's settings with nothing left open. All of it decides the run's numbers.
+
+    `shape` is the model; `model` names the preset that it came from.
+    """
 
     sampling: str
     p: float
@@ -81,6 +88,7 @@ class Config:
     mix_rest: str
     langs: tuple[str, ...] | None
     model: str
+    shape: Shape
     steps: int
     batch_size: int
     micro_batch: int
@@ -90,7 +98,6 @@ class Config:
     warmup: int
     seed: int
     update: str
-    tied: bool
     dtype: str
     eval_every: int
     save_every: int
@@ -105,9 +112,9 @@ class Config:
         return Regime.parse(self.sampling)
 
     @property
-    def preset(self) -> Preset:
-        """The model."""
-        return preset(self.model)
+    def tied(self) -> bool:
+        """Whether input and output embeddings are one table."""
+        return self.shape.tied
 
     @property
     def slots(self) -> int:
@@ -144,6 +151,7 @@ class Config:
             ModtokError: a field is missing, not one we know, or not what a run can have.
         """
         remedy = "put it back as it was, or start another run with --name"
+        check_holds_shape(data, where)
         try:
             config = from_json(Config, data, where, "config.")
         except ModtokError as error:
@@ -155,6 +163,35 @@ class Config:
         return config
 
 
+def check_holds_shape(data: object, where: str) -> None:
+    """Refuse "config" of a run that does not hold the shape of its model.
+
+    Raises:
+        ModtokError: it was written before shapes were stored.
+    """
+    if isinstance(data, Mapping) and "model" in data and "shape" not in data:
+        raise ModtokError(
+            "field 'config.shape' is missing: the run is from an older version of modtok",
+            where=where,
+            remedy="train the model again with this version",
+        )
+
+
+def stored_shape(data: Mapping[str, Any], where: str) -> Shape:
+    """The model's shape in "config" of a run.
+
+    Raises:
+        ModtokError: it is missing or damaged.
+        KeyError, TypeError: `data` is not "config" of a run.
+    """
+    check_holds_shape(data, where)
+    try:
+        return Shape.read_json(data["shape"], where, "config.shape.")
+    except ModtokError as error:
+        remedy = "put it back as it was, or choose another run"
+        raise ModtokError(error.what, where=where, remedy=remedy) from error
+
+
 def _first_amiss(config: Config) -> str | None:
     """The first field of a file that no `resolve` would give; None if there is none."""
     counts = ("steps", "micro_batch", "batch_size", "eval_every", "save_every")
@@ -163,7 +200,7 @@ def _first_amiss(config: Config) -> str | None:
         is not None,
         "p": 0 <= config.p <= 1,
         "mix_rest": config.mix_rest in MIX_RESTS,
-        "model": config.model in PRESETS,
+        "model": re.fullmatch(NAME, config.model) is not None,
         **{name: getattr(config, name) >= 1 for name in counts},
         "seq_length": config.seq_length >= SHORTEST,
         "lr": config.lr > 0,
@@ -189,7 +226,7 @@ def resolve(settings: Settings, *, gpu: bool) -> Config:
     steps = settings.steps or chosen.steps
     batch = settings.batch_size or chosen.batch
     micro = settings.micro_batch or min(chosen.micro_batch, batch)
-    rate = chosen.rate if settings.lr is None else settings.lr
+    rate = chosen.lr if settings.lr is None else settings.lr
     warmup = chosen.warmup if settings.warmup is None else settings.warmup
     if settings.warmup is None:
         warmup = min(warmup, max(1, steps // 10))
@@ -224,6 +261,7 @@ def resolve(settings: Settings, *, gpu: bool) -> Config:
         mix_rest=settings.mix_rest,
         langs=settings.langs,
         model=name,
+        shape=replace(chosen.shape, tied=settings.tied),
         steps=steps,
         batch_size=batch,
         micro_batch=micro,
@@ -233,7 +271,6 @@ def resolve(settings: Settings, *, gpu: bool) -> Config:
         warmup=warmup,
         seed=settings.seed,
         update=settings.update,
-        tied=settings.tied,
         dtype=settings.dtype or ("bfloat16" if gpu else "float32"),
         eval_every=settings.eval_every or min(1000, every),
         save_every=settings.save_every or min(1000, every),
@@ -279,7 +316,7 @@ def run_name(settings: Settings, config: Config) -> str:
         UsageError: a name that would lead elsewhere.
     """
     name = settings.name or f"{config.sampling.replace(':', '-')}-{config.model}"
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}", name) or name == "latest":
+    if not re.fullmatch(NAME, name) or name == "latest":
         raise UsageError(
             f"'{name}' cannot name a run",
             where="--name",
@@ -294,12 +331,12 @@ def check_ranks(config: Config, world: int, tp: int) -> None:
     Raises:
         UsageError: they do not.
     """
-    shape = config.preset.shape
+    shape = config.shape
     if world % tp:
         raise UsageError(f"{world} processes do not divide by {tp}", where="--tp")
-    if shape.groups % tp or shape.ffn % tp:
+    if shape.kv_heads % tp or shape.ffn % tp:
         raise UsageError(
-            f"{config.model} has {shape.groups} key-value heads, which {tp} shards cannot share",
+            f"{config.model} has {shape.kv_heads} key-value heads, which {tp} shards cannot share",
             where="--tp",
             remedy="choose a divisor of it",
         )
@@ -329,6 +366,8 @@ def resumed(then: Config, settings: Settings, where: str) -> Config:
         told["sampling"] = str(Regime.parse(settings.sampling))
     if "mix" in told:
         told["mix"] = parse_mix(settings.mix)
+    if settings.tied:
+        told["tied"] = True
     differing = [
         name for name, value in told.items() if name not in _FREE and value != getattr(then, name)
     ]
@@ -351,4 +390,5 @@ __all__ = [
     "resolve",
     "resumed",
     "run_name",
+    "stored_shape",
 ]

@@ -23,7 +23,7 @@ from modtok_cli.pretrain.data.slot_packer import Batch
 from modtok_cli.pretrain.data.stream import BatchStream, StreamPlan
 from modtok_cli.pretrain.distributed.ranks import gather_json, raise_together
 from modtok_cli.pretrain.heldout import BYTES, held_out_bits
-from modtok_cli.pretrain.metrics import LanguageSums, mean_bits, peak_flops, step_flops, timing
+from modtok_cli.pretrain.metrics import LanguageSums, mean_bits, peak_flops, timing
 from modtok_cli.pretrain.model.model import Model
 from modtok_cli.pretrain.prepare import Run, prepare
 from modtok_cli.pretrain.rows.host_tables import Offload
@@ -65,11 +65,10 @@ def build_model(
             warn=run.progress.warn,
         )
     return Model(
-        config.preset.shape,
+        config.shape,
         run.subsets.size,
         run.ranks,
         seed=config.seed,
-        tied=config.tied,
         dtype=getattr(torch, config.dtype),
         recompute=recompute,
         distributed=distributed,
@@ -152,7 +151,7 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> dict[str,
         sums.add(batch, nll)
     loss, languages = sums.over_replicas(ranks)
     seconds = time.perf_counter() - started
-    flops = step_flops(config.preset.shape, config.seq_length, now.sizes) * ranks.replicas
+    flops = config.shape.step_flops(config.seq_length, now.sizes) * ranks.replicas
     spent = {name: round(after - host[name], 4) for name, after in model.host_seconds.items()}
     return {
         "step": step,
@@ -330,7 +329,7 @@ def _describe(run: Run, model: Model) -> str:
     where = f"{ranks.world} × {torch.cuda.get_device_name()}" if ranks.device.type == "cuda" else ""
     where = where or (f"{ranks.world} processes on CPU" if ranks.world > 1 else "one CPU process")
     return (
-        f"{config.model}: {config.preset.shape.parameters:,} parameters in the backbone, "
+        f"{config.model}: {config.shape.parameters:,} parameters in the backbone, "
         f"{tables:,} in the tables of {run.subsets.size:,} rows; {config.steps:,} steps of "
         f"{config.step_tokens:,} tokens, {config.sampling}, on {where}; {run.directory.path}"
     )

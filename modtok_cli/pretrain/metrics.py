@@ -17,7 +17,6 @@ import torch
 from modtok_cli.pretrain.data.slot_packer import Batch
 from modtok_cli.pretrain.distributed.ranks import Ranks
 from modtok_cli.pretrain.model.optimizer import same_on_all
-from modtok_cli.pretrain.presets import Shape
 
 # Dense bfloat16 FLOP/s by the makers' data sheets.
 PEAKS = {"H200": 989e12, "H100": 989e12, "H800": 989e12, "A100": 312e12, "B200": 2250e12}
@@ -67,21 +66,6 @@ class LanguageSums:
                     "bytes": int(size),
                 }
         return loss, found
-
-
-def step_flops(shape: Shape, length: int, sizes: Sequence[tuple[int, int]]) -> float:
-    """Floating-point operations a step takes, forward and backward.
-
-    `sizes` has (tokens, |V_S|) of each microbatch: 6 a backbone weight and token, 6 · d ·
-    |V_S| a token for the logits, and causal attention's 6 · S · d a layer and token.
-    """
-    attention = 6 * shape.layers * length * shape.heads * shape.head_width
-    return float(
-        sum(
-            tokens * (6 * shape.parameters + 6 * shape.width * rows + attention)
-            for tokens, rows in sizes
-        )
-    )
 
 
 @cache

@@ -55,10 +55,8 @@ class Plan:
         config = self.config
         whole = {
             "model": config.model,
-            "backbone_parameters": config.preset.shape.parameters,
-            "table_parameters": self.vocabulary
-            * config.preset.shape.width
-            * (1 if config.tied else 2),
+            "backbone_parameters": config.shape.parameters,
+            "table_parameters": config.shape.table_parameters(self.vocabulary),
             "vocabulary": self.vocabulary,
             "active_rows": round(self.active),
             "step_tokens": config.step_tokens,
@@ -91,15 +89,13 @@ def plan(settings: Settings, *, ranks: int, device: str | None = None) -> Plan:
     mixture = _mixture(settings, config, subsets)
     config.regime.check(mixture.languages)
     active, union = row_counts(config, mixture, subsets, ranks // settings.tp)
-    shape, shards = config.preset.shape, settings.tp
+    shape, shards = config.shape, settings.tp
     replicas = ranks // shards
     half = 2 if config.dtype == "bfloat16" else 4
     backbone = shape.parameters // shards
-    tables = 1 if config.tied else 2
-    rows = -(-subsets.size // shards) * shape.width * tables
+    rows = shape.table_parameters(-(-subsets.size // shards))
     tokens = config.micro_batch * config.seq_length
-    gathered = int(union / shards) * shape.width * tables
-    kept = 2 * half if settings.recompute else half * 17
+    gathered = shape.table_parameters(int(union / shards))
     # Moments, and masters where weights are half as wide; the optimizer may deal them out.
     held = (8 + (4 if half == 2 else 0)) / (replicas if settings.distributed_optimizer else 1)
     memory: dict[str, tuple[int, int]] = {
@@ -107,7 +103,10 @@ def plan(settings: Settings, *, ranks: int, device: str | None = None) -> Plan:
         "tables": (rows, rows * 12),
         # Rows and their gradients, also in float32; of offloaded rows those of the next step.
         "active rows": (gathered, gathered * (half * (3 if config.offload else 2) + 8)),
-        "activations": (0, shape.layers * tokens * shape.width * kept // shards),
+        "activations": (
+            0,
+            shape.activation_bytes(tokens, half, recompute=settings.recompute, shards=shards),
+        ),
         "logits": (0, int(min(2048, tokens) * active / shards) * (4 + half)),
     }
     host, words = {}, ""
@@ -115,8 +114,7 @@ def plan(settings: Settings, *, ranks: int, device: str | None = None) -> Plan:
         del memory["tables"]
         need = node_need(config, subsets.size, union, shards, ranks, ranks)
         host, words = _on_host(config, subsets, union, shards, ranks), need.words
-    flops = config.slots * tokens * 6.0 * (shape.parameters + shape.width * active)
-    flops += config.slots * tokens * 6.0 * shape.layers * config.seq_length * shape.width
+    flops = shape.step_flops(config.seq_length, [(tokens, active)] * config.slots)
     name, peak = (device or "H100", _H100) if gpu else _cpu(config)
     return Plan(
         config,
@@ -142,8 +140,8 @@ def node_need(
 
     return host_need(
         size,
-        config.preset.shape.width,
-        1 if config.tied else 2,
+        config.shape.hidden_size,
+        config.shape.tables,
         moments=getattr(torch, config.offload_moments),
         union=union,
         dtype=getattr(torch, config.dtype),

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from support import SAMPLE
 
+from modtok_cli.architectures.families.llama import llama
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.pretrain.config import Settings
-from modtok_cli.pretrain.presets import PRESETS, Preset, Shape
+from modtok_cli.pretrain.presets import PRESETS, Preset
 
 from .small_run import small_run
 
-BY_HEART = Preset(Shape(1, 128, 32, 256), 64, 8, 8, 200, 10, 5e-3)
+BY_HEART = Preset(llama(1, 128, 32, 256), 64, 8, 8, 200, 10, 5e-3)
 
 
 @pytest.fixture(autouse=True)

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from support import SAMPLE
 
+from modtok_cli.architectures.families.llama import llama
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.pretrain.config import Settings
-from modtok_cli.pretrain.presets import PRESETS, Preset, Shape
+from modtok_cli.pretrain.presets import PRESETS, Preset
 
 LANGUAGES = ("el", "en", "fi", "fr")
 # The context holds some shots of the sample text, and not all.
-NAME, TOY = "toy-writing", Preset(Shape(2, 64, 8, 96), 192, 4, 2, 12, 2, 1e-2)
+NAME, TOY = "toy-writing", Preset(llama(2, 64, 8, 96), 192, 4, 2, 12, 2, 1e-2)
 
 
 def small_run(factory: pytest.TempPathFactory) -> Path:

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from modtok_cli.architectures.families.llama import llama
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.pretrain.config import Settings
-from modtok_cli.pretrain.presets import PRESETS, Preset, Shape
+from modtok_cli.pretrain.presets import PRESETS, Preset
 
 SAMPLE = Path(__file__).parents[2] / "examples" / "sample" / "data"
 LANGUAGES = ("el", "en", "fi", "fr")
 # Not the defaults: more layers, heads and groups than one, so that a wrong order shows.
-TOY = Preset(Shape(2, 64, 8, 96), 48, 4, 2, 8, 2, 1e-2)
+TOY = Preset(llama(2, 64, 8, 96), 48, 4, 2, 8, 2, 1e-2)
 
 
 @pytest.fixture(scope="session", autouse=True)

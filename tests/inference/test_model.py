@@ -13,8 +13,6 @@ from modtok_cli.pretrain import checkpoint
 from modtok_cli.pretrain.distributed.ranks import start_ranks
 from modtok_cli.pretrain.model.model import MicroBatch, Model
 
-from .conftest import TOY
-
 TEXT = "Il était une fois un roi. The king was old, said l'homme; 12 ans."
 
 
@@ -37,7 +35,7 @@ def test_nll_is_that_of_the_training_engine(name: str, request: pytest.FixtureRe
     """Float32, other kernels for norm and attention: within 2e-5 nats a token."""
     path = request.getfixturevalue(name)
     model = load(path, ["fr", "en"])
-    engine = Model(TOY.shape, model.source.run.tokenizer.size, start_ranks(1), tied="tied" in name)
+    engine = Model(model.source.run.shape, model.source.run.tokenizer.size, start_ranks(1))
     found = checkpoint.newest(path / "checkpoints", models.SILENT)
     assert found is not None
     checkpoint.load(*found, engine)

@@ -150,9 +150,9 @@ def test_cost_is_the_formula(tmp_path: Path) -> None:
     (measured,) = nsl([str(references / "en.json")], [TEXTS[2]], references=references)
     assert [row["scale"] for row in rows] == list(cost.SCALES)
     assert all(row["step"] == 1.0 and row["cost"] == measured["nsl"] for row in rows)
-    assert cost.backbone(1536, 19) == pytest.approx(0.504e9, rel=0.01)
+    assert cost.SCALES["0.5B"].parameters == pytest.approx(0.504e9, rel=0.01)
     # 387,000 columns against 24,000 at 0.5B: (0.504 + 0.594) / (0.504 + 0.037)
-    assert cost.step_cost(387_000, 24_000, 1536, 19) == pytest.approx(2.03, abs=0.01)
+    assert cost.step_cost(387_000, 24_000, cost.SCALES["0.5B"]) == pytest.approx(2.03, abs=0.01)
     assert cost_summary(rows)[0]["max"] == measured["nsl"]
 
 

@@ -3,12 +3,12 @@
 import pytest
 import torch
 
+from modtok_cli.architectures.families.llama import llama
 from modtok_cli.pretrain.distributed.ranks import start_ranks
 from modtok_cli.pretrain.model.attention import CausalAttention, document_mask
 from modtok_cli.pretrain.model.model import MicroBatch, Model
-from modtok_cli.pretrain.presets import Shape
 
-SHAPE = Shape(2, 32, 8, 88)
+SHAPE = llama(2, 32, 8, 88)
 END = 0
 
 

@@ -1,18 +1,19 @@
 """A grown vocabulary: first weights of its rows, and training of the new rows only."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from modtok_cli.architectures.families.llama import llama
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.modular.spelling import Spelling, spell
 from modtok_cli.pretrain.data.sampling import Regime
 from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.pretrain.distributed.ranks import start_ranks
 from modtok_cli.pretrain.model.model import Model
-from modtok_cli.pretrain.presets import Shape
 from modtok_cli.pretrain.rows.growth import grow_rows
 from modtok_cli.pretrain.rows.table import RowTable
 
@@ -20,7 +21,7 @@ from .conftest import SAMPLE
 from .test_model import micro_of, micros
 from .test_text import lane
 
-SHAPE = Shape(2, 32, 8, 88)
+SHAPE = llama(2, 32, 8, 88)
 
 
 def slow_rows(old: torch.Tensor, spelling: Spelling, first: torch.Tensor) -> torch.Tensor:
@@ -79,7 +80,7 @@ def grown(tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_old_languages_are_unchanged_bit_for_bit(grown: Path, stores, tied: bool) -> None:
     old = SubtokenizerCache.load(grown / "old")
     new = SubtokenizerCache.load(grown / "new")
-    small = Model(SHAPE, old.size, start_ranks(), tied=tied)
+    small = Model(replace(SHAPE, tied=tied), old.size, start_ranks())
     some = {name: stores[name] for name in ("el", "en", "fi")}
     for batch in micros(old, some, 3):
         small.step(batch, 1e-2)
@@ -88,7 +89,7 @@ def test_old_languages_are_unchanged_bit_for_bit(grown: Path, stores, tied: bool
     columns = [tokenizer.languages.index(name) for name in old.tokenizer.languages]
     only_new = torch.from_numpy(~tokenizer.token_membership[:, columns].any(axis=1))
     assert int(only_new.sum()) == new.size - old.size > 100
-    large = Model(SHAPE, new.size, start_ranks(), tied=tied, seed=9, only_rows=only_new)
+    large = Model(replace(SHAPE, tied=tied), new.size, start_ranks(), seed=9, only_rows=only_new)
     spelling = spell(tokenizer.vocabulary, old.of(None))
     with torch.no_grad():
         for name, table in large.tables.items():

@@ -14,7 +14,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.pretrain.config import Settings, check_ranks, resolve, run_name
 from modtok_cli.pretrain.distributed import launch as launching
 from modtok_cli.pretrain.distributed.ranks import start_ranks
-from modtok_cli.pretrain.metrics import LanguageSums, step_flops, timing
+from modtok_cli.pretrain.metrics import LanguageSums, timing
 from modtok_cli.pretrain.presets import PRESETS, preset
 from modtok_cli.pretrain.rundir import RunDirectory, read_metrics
 from modtok_cli.pretrain.tensorboard import flatten
@@ -89,8 +89,8 @@ def test_presets_have_the_parameters_they_are_named_after(name: str, millions: i
     shape = preset(name).shape
     assert round(shape.parameters / 1e6) == millions
     assert shape.head_width == 128
-    assert shape.heads == 2 * shape.groups == shape.width // 128
-    assert shape.ffn * 4 == shape.width * 11
+    assert shape.heads == 2 * shape.kv_heads == shape.hidden_size // 128
+    assert shape.ffn * 4 == shape.hidden_size * 11
 
 
 def test_a_shape_counts_what_the_backbone_has() -> None:
@@ -143,7 +143,7 @@ def test_bits_per_byte_by_hand() -> None:
 def test_flops_by_hand() -> None:
     shape = PRESETS["tiny"].shape
     expected = 10 * (6 * 738_432 + 6 * 128 * 500 + 6 * 4 * 256 * 128)
-    assert step_flops(shape, 256, [(10, 500)]) == expected
+    assert shape.step_flops(256, [(10, 500)]) == expected
     found = timing(seconds=2.0, waited=0.5, tokens=100, flops=1e9, peak=1e9, world=2)
     assert found == {
         "step_seconds": 2.0,

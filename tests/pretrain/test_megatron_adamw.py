@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.progress import SILENT
 from modtok_cli.pretrain import checkpoint
 from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
@@ -16,7 +17,6 @@ from modtok_cli.pretrain.loop import pretrain
 from modtok_cli.pretrain.model import megatron_adamw
 from modtok_cli.pretrain.model.model import Model
 from modtok_cli.pretrain.model.optimizer import TorchAdamW, backbone_optimizer
-from modtok_cli.pretrain.presets import Shape
 from modtok_cli.pretrain.rows.table import AdamW
 
 from .as_cuda import megatron_optimizer, torch_optimizer
@@ -149,7 +149,7 @@ def test_a_run_is_resumed_bit_for_bit(settings) -> None:  # noqa: F811
 
 
 def test_a_gpu_gets_megatrons(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = Model(Shape(1, 32, 8, 88), 40, start_ranks())
+    model = Model(llama(1, 32, 8, 88), 40, start_ranks())
     gpu = replace(model.ranks, device=torch.device("cuda"))
     made = []
     monkeypatch.setattr(

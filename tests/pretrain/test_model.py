@@ -1,20 +1,22 @@
 """Sliced training against the masked full softmax, on Megatron's blocks."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from benchmarks.gpu.masked_model import MaskedModel
+from modtok_cli.architectures.families.llama import llama
 from modtok_cli.pretrain.data.slot_packer import Batch
 from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.pretrain.distributed.ranks import pick_device, start_ranks
 from modtok_cli.pretrain.model.model import MicroBatch, Model
-from modtok_cli.pretrain.presets import Shape
 
 from .test_loss import Largest
 from .test_text import lane
 
-SHAPE = Shape(2, 32, 8, 88)
+SHAPE = llama(2, 32, 8, 88)
 
 
 def micro_of(batch: Batch, subsets: SubtokenizerCache) -> MicroBatch:
@@ -33,7 +35,7 @@ def test_sliced_with_dense_updates_is_the_masked_softmax(
 ) -> None:
     subsets = every_subsets
     ranks = start_ranks()
-    sliced = Model(SHAPE, subsets.size, ranks, tied=tied, chunk=16)
+    sliced = Model(replace(SHAPE, tied=tied), subsets.size, ranks, chunk=16)
     masked = MaskedModel(SHAPE, subsets.size, tied=tied, device=ranks.device)
     for step, batch in enumerate(micros(subsets, stores, 50), 1):
         rate = 1e-3 * min(1, step / 10)

@@ -1,14 +1,15 @@
 """Rows in host memory: equal to resident rows, and to the delayed scheme done plainly."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
+from modtok_cli.architectures.families.llama import llama
 from modtok_cli.pretrain.distributed.ranks import start_ranks
 from modtok_cli.pretrain.model.model import Model
-from modtok_cli.pretrain.presets import Shape
 from modtok_cli.pretrain.rows.copies import Copies
 from modtok_cli.pretrain.rows.host_tables import Offload
 from modtok_cli.pretrain.rows.microbatch import MicroBatch
@@ -20,7 +21,7 @@ from .late import LateModel
 from .sleeper import sleeper
 from .test_model import micros
 
-SHAPE = Shape(1, 32, 8, 88)
+SHAPE = llama(1, 32, 8, 88)
 PARTS = ("weight", "moment1", "moment2", "steps")
 
 
@@ -54,8 +55,9 @@ def made() -> Any:
     """Makes models and ends their threads."""
     models: list[Model] = []
 
-    def make(kind: type[Model], size: int, **options: Any) -> Model:
-        models.append(kind(SHAPE, size, start_ranks(), seed=5, chunk=16, **options))
+    def make(kind: type[Model], size: int, tied: bool = False, **options: Any) -> Model:
+        shape = replace(SHAPE, tied=tied)
+        models.append(kind(shape, size, start_ranks(), seed=5, chunk=16, **options))
         return models[-1]
 
     yield make

@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -53,7 +54,7 @@ def left(tokenizer: Path, subsets: SubtokenizerCache, stores, tmp_path_factory) 
 
 
 def loaded(directory: Path, subsets: SubtokenizerCache, tied: bool = False) -> Model:
-    model = Model(SHAPE, subsets.size, start_ranks(), seed=8, tied=tied)
+    model = Model(replace(SHAPE, tied=tied), subsets.size, start_ranks(), seed=8)
     found = checkpoint.newest(directory, SILENT)
     assert found is not None
     checkpoint.load(*found, model)

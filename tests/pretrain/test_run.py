@@ -14,18 +14,19 @@ from typing import Any
 import orjson
 import pytest
 
+from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.pretrain import checkpoint, loop
 from modtok_cli.pretrain.config import Settings
 from modtok_cli.pretrain.loop import pretrain
 from modtok_cli.pretrain.model.model import Model
-from modtok_cli.pretrain.presets import PRESETS, Preset, Shape
+from modtok_cli.pretrain.presets import PRESETS, Preset
 from modtok_cli.pretrain.rundir import read_metrics
 
 from .conftest import LANGUAGES, SAMPLE
 
-TOY = Preset(Shape(1, 32, 8, 88), 32, 4, 2, 6, 2, 3e-3)
+TOY = Preset(llama(1, 32, 8, 88), 32, 4, 2, 6, 2, 3e-3)
 
 
 @pytest.fixture(autouse=True)
@@ -271,9 +272,10 @@ from pathlib import Path
 
 import torch
 
+from modtok_cli.architectures.families.llama import llama
 from modtok_cli.pretrain import loop, presets
 from modtok_cli.pretrain.config import Settings
-presets.PRESETS["toy"] = presets.Preset(presets.Shape(1, 32, 8, 88), 32, 4, 2, 6, 2, 3e-3)
+presets.PRESETS["toy"] = presets.Preset(llama(1, 32, 8, 88), 32, 4, 2, 6, 2, 3e-3)
 torch.use_deterministic_algorithms("MODTOK_GPU_CHECK" in os.environ, warn_only=True)
 if __name__ == "__main__":
     data, tokenizer, runs = map(Path, sys.argv[1:4])

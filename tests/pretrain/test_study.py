@@ -7,18 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.pretrain.config import Settings
 from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.pretrain.distributed.ranks import start_ranks
 from modtok_cli.pretrain.model.model import Model
-from modtok_cli.pretrain.presets import PRESETS, Preset, Shape
+from modtok_cli.pretrain.presets import PRESETS, Preset
 from modtok_cli.pretrain.sample_text import continue_texts
 from modtok_cli.pretrain.study import study_sampling
 
 from .conftest import SAMPLE
 
-TOY = Preset(Shape(1, 32, 8, 88), 32, 4, 2, 3, 1, 3e-3)
+TOY = Preset(llama(1, 32, 8, 88), 32, 4, 2, 3, 1, 3e-3)
 
 
 def test_every_regime_under_every_inference_set(
@@ -74,7 +75,7 @@ def test_what_cannot_be_finished_is_not_begun(
 def test_drawn_text_stays_in_the_vocabulary_and_follows_the_seed(
     subsets: SubtokenizerCache,
 ) -> None:
-    model = Model(Shape(1, 32, 8, 88), subsets.size, start_ranks())
+    model = Model(llama(1, 32, 8, 88), subsets.size, start_ranks())
     finnish = subsets.of(("fi",))
     prompts = [np.arange(5, dtype=np.int32), np.arange(7, 12, dtype=np.int32)]
     texts = continue_texts(model, finnish, prompts, 6, avoid=[0, 1], seed=1)

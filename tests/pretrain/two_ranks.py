@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import sys
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
 import torch
 import torch.distributed as dist
 
+from modtok_cli.architectures.families.llama import llama
 from modtok_cli.pretrain import checkpoint
 from modtok_cli.pretrain.data.sampling import Mixture, Regime
 from modtok_cli.pretrain.data.slot_packer import SlotPacker
@@ -20,12 +22,11 @@ from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.pretrain.data.text_store import TextStore
 from modtok_cli.pretrain.distributed.ranks import Ranks, start_ranks
 from modtok_cli.pretrain.model.model import MicroBatch, Model
-from modtok_cli.pretrain.presets import Shape
 
 from . import two_ranks_offload
 from .as_cuda import megatron_optimizer
 
-SHAPE = Shape(2, 32, 8, 88)
+SHAPE = llama(2, 32, 8, 88)
 STEPS = 12
 # name → (shards, slots a step, tied, dense, whose optimizer updates the backbone)
 WAYS = {
@@ -50,7 +51,9 @@ def train(
     """Train one way; the mean loss of each step over all slots."""
     _, slots, tied, dense, kind = WAYS[name]
     distributed = kind == "distributed" and ranks.replicas > 1
-    model = Model(SHAPE, subsets.size, ranks, seed=4, tied=tied, chunk=16, distributed=distributed)
+    model = Model(
+        replace(SHAPE, tied=tied), subsets.size, ranks, seed=4, chunk=16, distributed=distributed
+    )
     mixture = Mixture.of({language: store.text_bytes for language, store in stores.items()})
     mine = range(ranks.replica, slots, ranks.replicas)
     lanes = [

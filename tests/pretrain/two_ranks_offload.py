@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
+from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.progress import SILENT
 from modtok_cli.pretrain import checkpoint
 from modtok_cli.pretrain.data.sampling import Mixture, Regime
@@ -15,14 +17,13 @@ from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.pretrain.data.text_store import TextStore
 from modtok_cli.pretrain.distributed.ranks import Ranks, gather_json, start_ranks
 from modtok_cli.pretrain.model.model import Model
-from modtok_cli.pretrain.presets import Shape
 from modtok_cli.pretrain.rows.host_tables import Offload
 from modtok_cli.pretrain.rows.microbatch import MicroBatch
 
 from .late import LateModel
 from .sleeper import sleeper
 
-SHAPE = Shape(1, 32, 8, 88)
+SHAPE = llama(1, 32, 8, 88)
 STEPS, BREAK = 8, 5
 # name → (shards, slots a step, tied)
 WAYS = {"tp": (2, 2, False), "dp": (1, 4, False), "dp-tied": (1, 2, True)}
@@ -94,7 +95,9 @@ def _compare(
     steps = micros(ranks, slots, subsets, stores)
 
     def make(kind: type[Model], offload: Offload | None = None) -> Model:
-        return kind(SHAPE, subsets.size, ranks, seed=4, tied=tied, chunk=16, offload=offload)
+        return kind(
+            replace(SHAPE, tied=tied), subsets.size, ranks, seed=4, chunk=16, offload=offload
+        )
 
     holds: dict[str, bool] = {}
     resident, late = make(Model), make(LateModel)

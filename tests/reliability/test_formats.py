@@ -18,6 +18,7 @@ import pytest
 from benchmarks.robustness.engine import damage, formats, samples
 from benchmarks.robustness.engine.formats import FORMATS, Format
 from benchmarks.robustness.engine.mutations import mutate, mutate_json
+from modtok_cli.architectures.families.llama import Llama, llama
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
 from modtok_cli.base.records import from_json
@@ -29,7 +30,6 @@ from modtok_cli.modular.foreign import LibraryTokenizer, open_ranks, open_tekken
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.pretrain import checkpoint
 from modtok_cli.pretrain.config import Config, Settings, resolve
-from modtok_cli.pretrain.presets import Shape
 from modtok_cli.text.counts import CorpusSize, WordCounts
 from modtok_cli.text.table_files import check_counts
 
@@ -82,8 +82,9 @@ def test_mutations_are_the_same_everywhere() -> None:
 
 
 def test_values_of_records() -> None:
-    shape = {"layers": 2, "width": 64, "head_width": 8, "ffn": 96}
-    assert from_json(Shape, shape, "here") == Shape(2, 64, 8, 96)
+    sizes = ("layers", "hidden_size", "ffn", "heads", "kv_heads", "head_width")
+    shape = dict(zip(sizes, (2, 64, 96, 8, 4, 8), strict=True))
+    assert from_json(Llama, shape, "here") == llama(2, 64, 8, 96)
     for change, message in (
         ({"layers": "2"}, "field 'shape.layers' is not a whole number"),
         ({"layers": True}, "field 'shape.layers' is not a whole number"),
@@ -91,9 +92,9 @@ def test_values_of_records() -> None:
         ({"more": 1}, "field 'shape.more' is not known"),
     ):
         with pytest.raises(ModtokError, match=f"here: {message}"):
-            from_json(Shape, shape | change, "here", "shape.")
+            from_json(Llama, shape | change, "here", "shape.")
     with pytest.raises(ModtokError, match="field 'ffn' is missing"):
-        from_json(Shape, dict.fromkeys(("layers", "width", "head_width"), 8), "here")
+        from_json(Llama, {name: 8 for name in sizes if name != "ffn"}, "here")
     config = resolve(Settings(mix="en=0.5", langs=("en", "fi")), gpu=False)
     again = orjson.loads(orjson.dumps(config.as_json()))
     assert Config.from_json(again) == config
@@ -201,9 +202,9 @@ def test_wrong_values_in_rows_cost_their_section_only(sound: Path, tmp_path: Pat
 def facts(**change: object) -> bytes:
     document = {
         "format": 1, "inputs": ["en"], "outputs": ["en"], "end_of_text": 0, "context": 32,
-        "dtype": "float32", "tied": False, "tokenizer": "ab", "signature": "cd", "run": "../r",
+        "dtype": "float32", "tokenizer": "ab", "signature": "cd", "run": "../r",
         "step": 4, "ids": [0, 1, 1],
-        "shape": {"layers": 1, "width": 32, "head_width": 8, "ffn": 48, "rope_theta": 100_000},
+        "shape": llama(1, 32, 8, 48).as_json(),
     } | change  # fmt: skip
     return json.dumps(document).encode()
 
@@ -217,14 +218,19 @@ def test_facts_of_a_slice_are_held_to_their_ranges(tmp_path: Path) -> None:
         ({"dtype": "load"}, "dtype"),  # it is looked up in torch
         ({"ids": [0, 1, -1]}, "ids"),
         ({"end_of_text": 3}, "end_of_text"),
-        ({"shape": shape | {"layers": 10**9}}, "shape.layers"),
-        ({"shape": shape | {"head_width": 7}}, "shape.head_width"),
         ({"row_of_in": [0, 9], "row_of_out": [0]}, "row_of_in"),
     ):
         file.write_bytes(facts(**change))
         with pytest.raises(ModtokError, match=f"field '{field}' is not as modtok slice"):
             read_facts(tmp_path)
-    for change in ({"ids": [10**30]}, {"ids": ["a"]}, {"inputs": "en"}, {"shape": []}):
+    for change in (
+        {"ids": [10**30]},
+        {"ids": ["a"]},
+        {"inputs": "en"},
+        {"shape": []},
+        {"shape": shape | {"layers": 10**9}},
+        {"shape": shape | {"head_width": 7}},
+    ):
         file.write_bytes(facts(**change))
         with pytest.raises(ModtokError, match="is not as modtok slice writes it"):
             read_facts(tmp_path)

@@ -160,9 +160,10 @@ def _kept(path: Path, results: Path) -> None:
 
 def know_toy() -> None:
     """Make the size of the sample run known to this process."""
-    from modtok_cli.pretrain.presets import PRESETS, Preset, Shape
+    from modtok_cli.architectures.families.llama import llama
+    from modtok_cli.pretrain.presets import PRESETS, Preset
 
-    PRESETS["toy-faults"] = Preset(Shape(1, 32, 8, 48), 32, 2, 1, 4, 1, 1e-2)
+    PRESETS["toy-faults"] = Preset(llama(1, 32, 8, 48), 32, 2, 1, 4, 1, 1e-2)
 
 
 def _texts(root: Path) -> None:

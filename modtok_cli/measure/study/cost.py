@@ -2,7 +2,7 @@
 
 A tokenizer decides two things of the cost of a text: how many tokens it takes, and how many
 columns the output layer has for each. In multiplications a token costs N + d·|V|, with N the
-parameters of the backbone and d its width, so that against a reference
+weights of the backbone's matrices and d its hidden size, so that against a reference
 
     cost = tokens / tokens_ref · (N + d·|V|) / (N + d·|V_ref|).
 
@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from modtok_cli.architectures.shape import Shape
+from modtok_cli.architectures.sizes import PAPER, SIZES
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.signature import signature
@@ -22,30 +24,14 @@ from modtok_cli.measure.nsl import nsl
 from modtok_cli.measure.references import find_references
 from modtok_cli.measure.study.rows import Row
 
-# Width and layers of the paper's models (its table of memory by scale).
-SCALES = {
-    "0.5B": (1536, 19),
-    "1B": (2048, 21),
-    "2.5B": (3072, 24),
-    "7B": (4096, 40),
-    "12B": (5120, 40),
-    "30B": (7168, 52),
-}
+# The paper's models (its table of memory by scale).
+SCALES = {name.upper(): SIZES[name] for name in PAPER}
 
 
-def backbone(width: int, layers: int) -> float:
-    """Parameters of the layers: 3 d² of attention (grouped queries) and 8.25 d² of SwiGLU each.
-
-    >>> round(backbone(1536, 19) / 1e9, 3)
-    0.504
-    """
-    return 11.25 * width * width * layers
-
-
-def step_cost(size: int, reference_size: int, width: int, layers: int) -> float:
-    """Multiplications per token with `size` columns, relative to `reference_size`."""
-    fixed = backbone(width, layers)
-    return (fixed + width * size) / (fixed + width * reference_size)
+def step_cost(size: int, reference_size: int, shape: Shape) -> float:
+    """Multiplications per token with `size` output rows, relative to `reference_size`."""
+    backbone, width = shape.layers * shape.layer_products, shape.hidden_size
+    return (backbone + width * size) / (backbone + width * reference_size)
 
 
 def study_cost(
@@ -80,8 +66,8 @@ def study_cost(
         if row["nsl"] is None:
             continue
         reference_size = against[row["language"]].tokenizer.size
-        for scale, (width, layers) in SCALES.items():
-            step = step_cost(row["size"], reference_size, width, layers)
+        for scale, shape in SCALES.items():
+            step = step_cost(row["size"], reference_size, shape)
             rows.append(
                 {
                     "tokenizer": row["tokenizer"],

@@ -23,11 +23,11 @@ from importlib import import_module
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 
+from modtok_cli.architectures.rope import rope_frequencies
+from modtok_cli.architectures.shape import Shape
 from modtok_cli.pretrain.distributed.megatron_core import core, cpu_as_current_device
 from modtok_cli.pretrain.model.attention import CausalAttention
-from modtok_cli.pretrain.presets import Shape
 
 # Names under Transformer Engine → names without it.
 _FUSED_NORMS = {
@@ -69,18 +69,8 @@ def layer_spec(device: torch.device, masked: bool = False) -> Any:
 
 def _config(shape: Shape, shards: int, dtype: torch.dtype) -> Any:
     return core().transformer.transformer_config.TransformerConfig(
-        num_layers=shape.layers,
-        hidden_size=shape.width,
-        num_attention_heads=shape.heads,
-        num_query_groups=shape.groups,
-        kv_channels=shape.head_width,
-        ffn_hidden_size=shape.ffn,
+        **shape.megatron_config(),
         tensor_model_parallel_size=shards,
-        normalization="RMSNorm",
-        layernorm_epsilon=1e-5,
-        gated_linear_unit=True,
-        activation_func=F.silu,
-        add_bias_linear=False,
         hidden_dropout=0.0,
         attention_dropout=0.0,
         init_method_std=0.02,
@@ -134,6 +124,9 @@ def build_backbone(
                 rotary_base=shape.rope_theta,
                 use_cpu_initialization=True,
             )
+            if shape.rope_scaling is not None:
+                found = rope_frequencies(shape.head_width, shape.rope_theta, shape.rope_scaling)
+                self.rotary.inv_freq = torch.from_numpy(found).float()
 
         def forward(self, x_SBd: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
             angles = self.rotary(x_SBd.shape[0])

@@ -10,12 +10,12 @@ from dataclasses import asdict
 
 import torch
 
+from modtok_cli.architectures.shape import Shape
 from modtok_cli.pretrain.distributed.ranks import Ranks, union_of_rows
 from modtok_cli.pretrain.model import megatron
 from modtok_cli.pretrain.model.attention import document_mask
 from modtok_cli.pretrain.model.loss import sliced_cross_entropy
 from modtok_cli.pretrain.model.optimizer import backbone_optimizer, clip, gradient_norm
-from modtok_cli.pretrain.presets import Shape
 from modtok_cli.pretrain.rows.host_tables import Offload, TableMaker
 from modtok_cli.pretrain.rows.microbatch import GatheredRows, MicroBatch, wanted_rows
 from modtok_cli.pretrain.rows.table import AdamW, RowTable
@@ -44,7 +44,6 @@ class Model:
         ranks: Ranks,
         *,
         seed: int = 0,
-        tied: bool = False,
         dtype: torch.dtype = torch.float32,
         recompute: bool = False,
         adamw: AdamW | None = None,
@@ -56,11 +55,11 @@ class Model:
     ) -> None:
         self.end_of_text = end_of_text
         self.only_rows = None if only_rows is None else only_rows.to(ranks.device)
-        self.shape, self.ranks, self.dtype, self.tied = shape, ranks, dtype, tied
+        self.shape, self.ranks, self.dtype, self.tied = shape, ranks, dtype, shape.tied
         self._adamw, self._chunk = adamw or AdamW(), chunk
         maker = TableMaker(ranks, offload) if offload else None
         self.input = self._table(vocabulary, 2 * seed + 1, maker)
-        self.output = self.input if tied else self._table(vocabulary, 2 * seed + 2, maker)
+        self.output = self.input if shape.tied else self._table(vocabulary, 2 * seed + 2, maker)
         self.offloaded = maker.rows(self.tables, dtype, self._adamw) if maker else None
         self.backbone = megatron.build_backbone(
             shape,
@@ -81,7 +80,7 @@ class Model:
             self.backbone.freeze()
 
     def _table(self, size: int, seed: int, maker: TableMaker | None) -> RowTable:
-        ranks, width = self.ranks, self.shape.width
+        ranks, width = self.ranks, self.shape.hidden_size
         if maker is not None:
             return maker.table(size, width, seed)
         table = RowTable(size, width, shard=ranks.shard, shards=ranks.shards, device=ranks.device)
@@ -128,7 +127,8 @@ class Model:
                 places.clamp(max=len(active.ids) - 1), active.rows
             ) * here.unsqueeze(-1).to(self.dtype)
         else:
-            found = torch.zeros(*ids.shape, self.shape.width, dtype=self.dtype, device=ids.device)
+            size = (*ids.shape, self.shape.hidden_size)
+            found = torch.zeros(size, dtype=self.dtype, device=ids.device)
         return self.backbone(megatron.sum_over_shards(found), mask)
 
     def loss(
@@ -136,7 +136,7 @@ class Model:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Weighted loss of a microbatch, and nll of each token (B · S,) in nats."""
         x_SBd = self.hidden(micro.inputs, active[0])
-        hidden = x_SBd.transpose(0, 1).reshape(-1, self.shape.width)
+        hidden = x_SBd.transpose(0, 1).reshape(-1, self.shape.hidden_size)
         own = self.output.mine(micro.vocabulary)
         rows = active[1].rows
         if len(own) != len(active[1].ids):

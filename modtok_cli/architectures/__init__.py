@@ -1,0 +1,1 @@
+"""One object per model family: shape, weight names in other programs, FLOPs and memory."""

@@ -1,0 +1,1 @@
+"""One module per architecture; the registry finds them by name, so a new one is one file here."""

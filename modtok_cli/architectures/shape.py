@@ -1,0 +1,226 @@
+"""The shape of a decoder, and what its model family must provide.
+
+A `Shape` is a frozen dataclass with all sizes and switches of a backbone. Its class is the
+adapter of a model family (`families/`): Megatron configuration, names and configuration in
+transformers, names in GGUF. Arithmetic (parameters, FLOPs, memory) is here, for all families.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from modtok_cli.architectures.rope import RopeScaling
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.records import from_json
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+NORMS = ("rms", "layer")
+
+
+@dataclass(frozen=True)
+class Shape(ABC):
+    """Sizes and switches of a decoder, without its vocabulary.
+
+    Attributes:
+        architecture: name of the model family, see `registry`.
+        ffn: hidden size of the gated feed-forward layer.
+        heads, kv_heads, head_width: query heads, key-value heads, and the size of each.
+        norm: "rms" or "layer".
+        qk_norm: whether queries and keys are normalized per head.
+        qkv_bias: whether the query, key and value projections have biases.
+        tied: whether input and output embeddings are one table.
+    """
+
+    layers: int
+    hidden_size: int
+    ffn: int
+    heads: int
+    kv_heads: int
+    head_width: int
+    rope_theta: float = 100_000.0
+    rope_scaling: RopeScaling | None = None
+    norm: str = "rms"
+    norm_epsilon: float = 1e-5
+    qk_norm: bool = False
+    qkv_bias: bool = False
+    tied: bool = False
+    architecture: str = field(init=False, default="")
+
+    # Names of the classes in transformers.
+    hf_config: ClassVar[str]
+    hf_model: ClassVar[str]
+    hf_causal_model: ClassVar[str]
+    # Name of the architecture in GGUF.
+    gguf_name: ClassVar[str]
+
+    # --- reading and checking ---
+
+    @staticmethod
+    def read_json(data: object, where: str, prefix: str = "shape.") -> Shape:
+        """The shape that `as_json` wrote.
+
+        Raises:
+            ModtokError: a field is missing, unknown, of another type or out of range; names
+                `where` and the field.
+        """
+        from modtok_cli.architectures.registry import architecture, architectures
+
+        name = data.get("architecture") if isinstance(data, Mapping) else None
+        if not isinstance(data, Mapping) or name not in architectures():
+            known = ", ".join(architectures())
+            raise ModtokError(
+                f"field '{prefix}architecture' is {name!r}, expected one of {known}", where=where
+            )
+        rest = {key: value for key, value in data.items() if key != "architecture"}
+        shape = from_json(architecture(name), rest, where, prefix)
+        invalid = shape.invalid_field()
+        if invalid:
+            raise ModtokError(f"field '{prefix}{invalid}' is out of range", where=where)
+        return shape
+
+    def as_json(self) -> dict[str, Any]:
+        """All fields, `architecture` included."""
+        return asdict(self)
+
+    def invalid_field(self) -> str | None:
+        """Name of the first field that no model can have, None if all are valid.
+
+        Sizes are bounded: memory and time are spent by them before weights are seen.
+        """
+        checks = {
+            "layers": 1 <= self.layers <= 1024,
+            "hidden_size": 1 <= self.hidden_size <= 1 << 17,
+            "ffn": 1 <= self.ffn <= 1 << 20,
+            "heads": 1 <= self.heads <= 1 << 12,
+            "kv_heads": 1 <= self.kv_heads <= self.heads and self.heads % self.kv_heads == 0,
+            "head_width": 2 <= self.head_width <= 1 << 12 and self.head_width % 2 == 0,
+            "rope_theta": 1 <= self.rope_theta < 1 << 53,
+            "norm": self.norm in NORMS,
+            "norm_epsilon": 0 <= self.norm_epsilon < 1,
+        }
+        found = next((name for name, valid in checks.items() if not valid), None)
+        if found is None and self.rope_scaling is not None:
+            inner = self.rope_scaling.invalid_field()
+            found = None if inner is None else f"rope_scaling.{inner}"
+        return found
+
+    # --- arithmetic ---
+
+    @property
+    def layer_products(self) -> int:
+        """Weights of one layer that are multiplied with every token: its matrices."""
+        attention = self.hidden_size * self.head_width * 2 * (self.heads + self.kv_heads)
+        return attention + 3 * self.hidden_size * self.ffn
+
+    @property
+    def layer_parameters(self) -> int:
+        """Parameters of one layer: matrices, norms and biases."""
+        norm = self.hidden_size * (2 if self.norm == "layer" else 1)
+        biases = (self.heads + 2 * self.kv_heads) * self.head_width if self.qkv_bias else 0
+        return self.layer_products + 2 * norm + biases + 2 * self.head_width * self.qk_norm
+
+    @property
+    def parameters(self) -> int:
+        """Parameters of the backbone: all layers and the final norm, no embeddings."""
+        final = self.hidden_size * (2 if self.norm == "layer" else 1)
+        return self.layers * self.layer_parameters + final
+
+    @property
+    def tables(self) -> int:
+        """Number of embedding tables: 1 if tied, else 2."""
+        return 1 if self.tied else 2
+
+    def table_parameters(self, vocabulary: int) -> int:
+        """Parameters of the embedding tables for a vocabulary of that size."""
+        return self.tables * vocabulary * self.hidden_size
+
+    def kv_bytes_per_token(self, number_bytes: int = 2) -> int:
+        """Bytes of the keys and values of one token in all layers."""
+        return 2 * self.kv_heads * self.head_width * self.layers * number_bytes
+
+    def step_flops(self, length: int, sizes: Sequence[tuple[int, float]]) -> float:
+        """Floating-point operations of a training step, forward and backward.
+
+        `sizes` holds (tokens, output rows) of each microbatch, `length` is the sequence's:
+        6 per backbone parameter and token, 6 · d per output row and token, and 6 · S · d per
+        layer and token for causal attention.
+        """
+        attention = 6 * self.layers * length * self.heads * self.head_width
+        return float(
+            sum(
+                tokens * (6 * self.parameters + 6 * self.hidden_size * rows + attention)
+                for tokens, rows in sizes
+            )
+        )
+
+    def activation_bytes(
+        self, tokens: int, number_bytes: int, *, recompute: bool = False, shards: int = 1
+    ) -> int:
+        """Bytes that a forward pass keeps for the backward pass on one device.
+
+        Tensor parallelism divides what is inside a layer. With `recompute` only the inputs of
+        layers are kept, which every shard holds whole.
+        """
+        numbers = self.layers * tokens * self.hidden_size
+        if recompute:
+            return numbers * 2 * number_bytes
+        return numbers * 17 * number_bytes // shards
+
+    # --- Megatron ---
+
+    @abstractmethod
+    def megatron_config(self) -> dict[str, Any]:
+        """Arguments of Megatron's `TransformerConfig` that the shape determines."""
+
+    @abstractmethod
+    def megatron_partition(self, name: str) -> tuple[int, int] | None:
+        """How tensor parallelism splits a parameter: (dimension, interleaved parts), None if whole.
+
+        With two parts ([gate; up] of SwiGLU) a shard holds its slice of each.
+        """
+
+    @abstractmethod
+    def to_hf(self, backbone: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Megatron's parameters under the names of the transformers backbone.
+
+        Raises:
+            ModtokError: the family has no such parameter.
+        """
+
+    @abstractmethod
+    def from_hf(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The inverse of `to_hf`.
+
+        Raises:
+            ModtokError: a parameter is missing, unknown or of another size.
+        """
+
+    # --- transformers ---
+
+    @abstractmethod
+    def hf_arguments(self) -> dict[str, Any]:
+        """Arguments of the transformers configuration that the shape determines."""
+
+    @classmethod
+    @abstractmethod
+    def of_hf(cls, config: Mapping[str, Any]) -> Shape:
+        """The shape of a transformers `config.json`.
+
+        Raises:
+            ModtokError: a model that this family does not cover, or a missing field.
+        """
+
+    # --- GGUF ---
+
+    @abstractmethod
+    def gguf_tensor(self, name: str, tensor: Tensor) -> tuple[str, Tensor]:
+        """Name and layout in GGUF of a backbone parameter, given under its transformers name.
+
+        Raises:
+            ModtokError: GGUF has no place for it.
+        """

@@ -1,0 +1,78 @@
+"""Shapes: JSON, validation and arithmetic."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from modtok_cli.architectures.families.llama import Llama, llama
+from modtok_cli.architectures.registry import architecture, architectures
+from modtok_cli.architectures.rope import RopeScaling
+from modtok_cli.architectures.shape import Shape
+from modtok_cli.architectures.sizes import PAPER, SIZES, sizes
+from modtok_cli.base.errors import ModtokError, UsageError
+
+SHAPE = llama(2, 64, 8, 96)
+
+
+def test_json_round_trip() -> None:
+    scaled = replace(SHAPE, rope_scaling=RopeScaling("llama3", 8.0), tied=True)
+    for shape in (SHAPE, scaled):
+        assert Shape.read_json(shape.as_json(), "here") == shape
+    assert SHAPE.as_json()["architecture"] == "llama"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"architecture": "os"}, "field 'shape.architecture' is 'os', expected one of "),
+        ({"architecture": "../llama"}, "field 'shape.architecture' is '../llama'"),
+        ({"architecture": ["llama"]}, "field 'shape.architecture'"),
+        ({"layers": 0}, "field 'shape.layers' is out of range"),
+        ({"layers": 1 << 20}, "field 'shape.layers' is out of range"),
+        ({"kv_heads": 3}, "field 'shape.kv_heads' is out of range"),
+        ({"head_width": 7}, "field 'shape.head_width' is out of range"),
+        ({"norm": "batch"}, "field 'shape.norm' is out of range"),
+        ({"qkv_bias": True}, "field 'shape.qkv_bias' is out of range"),
+        ({"rope_scaling": {"kind": "x", "factor": 2.0}}, "'shape.rope_scaling.kind' is out"),
+        ({"rope_scaling": {"kind": "linear"}}, "field 'shape.rope_scaling.factor' is missing"),
+        ({"tied": 1}, "field 'shape.tied' is not true or false"),
+        ({"stranger": 1}, "field 'shape.stranger' is not known"),
+    ],
+)
+def test_invalid_shapes_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ModtokError, match=f"^here: .*{message}"):
+        Shape.read_json(SHAPE.as_json() | change, "here")
+
+
+def test_a_shape_that_is_no_object_is_refused() -> None:
+    for data in (None, [], "llama", {}):
+        with pytest.raises(ModtokError, match=r"field 'shape\.architecture' is None"):
+            Shape.read_json(data, "here")
+
+
+def test_registry() -> None:
+    assert "llama" in architectures()
+    assert architecture("llama") is Llama
+    with pytest.raises(UsageError, match="architecture 'gpt9' is not supported"):
+        architecture("gpt9")
+    with pytest.raises(UsageError, match="model size '9b' does not exist"):
+        sizes(["9b"])
+
+
+def test_arithmetic_by_hand() -> None:
+    # 2 layers of 64 · 8 · 2 · (8 + 4) + 3 · 64 · 96 weights and two norms; the final norm.
+    assert SHAPE.layer_products == 12_288 + 18_432
+    assert SHAPE.parameters == 2 * (12_288 + 18_432 + 128) + 64
+    assert SHAPE.table_parameters(1000) == 128_000
+    assert replace(SHAPE, tied=True).table_parameters(1000) == 64_000
+    assert SIZES["0.5b"].kv_bytes_per_token() == 58_368  # 2 · 6 heads · 128 · 19 layers · 2 bytes
+    assert [SIZES[name].kv_bytes_per_token() // 1000 for name in PAPER] == [
+        58, 86, 147, 327, 409, 745,
+    ]  # fmt: skip
+
+
+def test_recomputation_inputs_are_whole_on_every_shard() -> None:
+    kept = SHAPE.activation_bytes(100, 2, recompute=True)
+    assert kept == SHAPE.activation_bytes(100, 2, recompute=True, shards=4)
+    assert SHAPE.activation_bytes(100, 2) == 4 * SHAPE.activation_bytes(100, 2, shards=4)
