@@ -1,3 +1,73 @@
-"""modtok: modular multilingual tokenizers and the language models trained on them."""
+"""modtok: modular multilingual tokenizers and the language models trained on them.
+
+`import modtok_cli as modtok` exports every public name and imports nothing besides this file: a
+name loads its module when it is first used. See docs/python.md.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from modtok_cli.api.arguments import ModtokWarning as ModtokWarning
+    from modtok_cli.api.evaluations import compare as compare
+    from modtok_cli.api.evaluations import evaluate_mcq as evaluate_mcq
+    from modtok_cli.api.evaluations import evaluate_mt as evaluate_mt
+    from modtok_cli.api.evaluations import evaluate_sum as evaluate_sum
+    from modtok_cli.api.evaluations import write_examples as write_examples
+    from modtok_cli.api.measures import fairness as fairness
+    from modtok_cli.api.measures import nsl as nsl
+    from modtok_cli.api.measures import origin as origin
+    from modtok_cli.api.measures import report as report
+    from modtok_cli.api.models import export as export
+    from modtok_cli.api.models import generate as generate
+    from modtok_cli.api.models import load_generator as load_generator
+    from modtok_cli.api.models import slice as slice
+    from modtok_cli.api.models import train as train
+    from modtok_cli.api.settings import TrainingSettings as TrainingSettings
+    from modtok_cli.api.tokenizers import bpe as bpe
+    from modtok_cli.api.tokenizers import bpe_merge as bpe_merge
+    from modtok_cli.api.tokenizers import bpe_seq as bpe_seq
+    from modtok_cli.api.tokenizers import extract as extract
+    from modtok_cli.api.tokenizers import extract_frequent as extract_frequent
+    from modtok_cli.api.tokenizers import load as load
+    from modtok_cli.api.tokenizers import open_tokenizer as open_tokenizer
+    from modtok_cli.api.tokenizers import unigram as unigram
+    from modtok_cli.api.tokenizers import unigram_merge as unigram_merge
+    from modtok_cli.base.errors import ModtokError as ModtokError
+    from modtok_cli.base.errors import UsageError as UsageError
+    from modtok_cli.modular.protocol import Tokenizer as Tokenizer
+    from modtok_cli.modular.subtokenizer import Subtokenizer as Subtokenizer
+    from modtok_cli.modular.tokenizer import ModularTokenizer as ModularTokenizer
 
 __version__ = "0.1.0"
+
+# What the imports above say to type checkers and editors, at run time; a test compares both.
+_NAMES = {
+    "api.arguments": "ModtokWarning",
+    "api.evaluations": "compare evaluate_mcq evaluate_mt evaluate_sum write_examples",
+    "api.measures": "fairness nsl origin report",
+    "api.models": "export generate load_generator slice train",
+    "api.settings": "TrainingSettings",
+    "api.tokenizers": "bpe bpe_merge bpe_seq extract extract_frequent load open_tokenizer unigram "
+    "unigram_merge",
+    "base.errors": "ModtokError UsageError",
+    "modular.protocol": "Tokenizer",
+    "modular.subtokenizer": "Subtokenizer",
+    "modular.tokenizer": "ModularTokenizer",
+}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+__all__ = sorted(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeGuard
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Progress
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.protocol import Tokenizer
+
+Spec = str | Tokenizer
+"""A tokenizer to measure: what `modular.open.open_tokenizer` takes, or an opened one."""
 
 EACH = "each"
 """`DIR@each` is, for a text in language l, the subtokenizer of l."""
@@ -28,18 +32,22 @@ class Candidate:
         return self.only in (None, language)
 
 
-def is_each(spec: str) -> bool:
+def is_each(spec: Spec) -> TypeGuard[str]:
     """Whether a tokenizer argument means the subtokenizer of each text's language."""
-    return spec.endswith("@" + EACH)
+    return isinstance(spec, str) and spec.endswith("@" + EACH)
 
 
-def open_named(specs: Iterable[str]) -> list[Candidate]:
+def open_named(specs: Iterable[Spec]) -> list[Candidate]:
     """The tokenizers that serve every text, in the order given; `DIR@each` is passed over."""
-    opened = (open_tokenizer(spec) for spec in specs if not is_each(spec))
+    opened = (
+        open_tokenizer(spec) if isinstance(spec, str) else spec
+        for spec in specs
+        if not is_each(spec)
+    )
     return [Candidate(tokenizer, tokenizer.name) for tokenizer in opened]
 
 
-def schemes_of(candidates: Sequence[Candidate], specs: Iterable[str]) -> list[str]:
+def schemes_of(candidates: Sequence[Candidate], specs: Iterable[Spec]) -> list[str]:
     """The pre-tokenizers by which words must be counted for these tokenizers.
 
     What `DIR@each` asks for its manifest tells, before it is known which languages come.
@@ -55,7 +63,7 @@ def schemes_of(candidates: Sequence[Candidate], specs: Iterable[str]) -> list[st
 
 
 def open_each(
-    specs: Iterable[str], languages: Sequence[str], progress: Progress
+    specs: Iterable[Spec], languages: Sequence[str], progress: Progress
 ) -> list[Candidate]:
     """Of every `DIR@each`, the subtokenizer of each language; says for which there is none."""
     from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -73,7 +81,7 @@ def open_each(
 
 def with_each(
     named: Sequence[Candidate],
-    specs: Sequence[str],
+    specs: Sequence[Spec],
     languages: Sequence[str],
     progress: Progress,
 ) -> list[Candidate]:
@@ -86,13 +94,17 @@ def with_each(
     if not found:
         raise ModtokError(
             "no tokenizer for any text",
-            where=", ".join(specs),
+            where=", ".join(map(_label, specs)),
             remedy=f"none has {', '.join(languages)}; name another with -t",
         )
     return in_order(found, specs)
 
 
-def in_order(candidates: Sequence[Candidate], specs: Sequence[str]) -> list[Candidate]:
+def in_order(candidates: Sequence[Candidate], specs: Sequence[Spec]) -> list[Candidate]:
     """Candidates as their specs were named on the command line."""
-    place = {spec: i for i, spec in reversed(list(enumerate(specs)))}
+    place = {_label(spec): i for i, spec in reversed(list(enumerate(specs)))}
     return sorted(candidates, key=lambda candidate: place.get(candidate.label, len(place)))
+
+
+def _label(spec: Spec) -> str:
+    return spec if isinstance(spec, str) else spec.name

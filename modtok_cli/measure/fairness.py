@@ -21,6 +21,7 @@ from modtok_cli.base.signature import digest, signature
 from modtok_cli.measure.aligned import check_aligned
 from modtok_cli.measure.candidates import (
     Candidate,
+    Spec,
     open_named,
     schemes_of,
     with_each,
@@ -35,7 +36,7 @@ DEFAULT_PIVOT = "en"
 
 
 def fairness(
-    tokenizers: Sequence[str],
+    tokenizers: Sequence[Spec],
     texts: Sequence[Path | str],
     *,
     pivot: str | None = None,
@@ -47,7 +48,7 @@ def fairness(
     """Measure tokenizers on the same lines in several languages.
 
     Args:
-        tokenizers: as `modular.open.open_tokenizer` takes them, or `DIR@each`.
+        tokenizers: opened, or as `modular.open.open_tokenizer` takes them, or `DIR@each`.
         texts: line-aligned, each in one language.
         pivot: the language that premiums are relative to; by default English, else the
             first there is.

@@ -18,6 +18,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.signature import signature
 from modtok_cli.measure.candidates import (
     Candidate,
+    Spec,
     open_named,
     schemes_of,
     with_each,
@@ -48,7 +49,7 @@ def word_total(counts: WordCounts) -> int:
 
 
 def nsl(
-    tokenizers: Sequence[str],
+    tokenizers: Sequence[Spec],
     texts: Sequence[Path | str],
     *,
     references: Path | None = None,
@@ -59,8 +60,8 @@ def nsl(
     """Measure tokenizers on texts, per language.
 
     Args:
-        tokenizers: as `modular.open.open_tokenizer` takes them, or `DIR@each`: for a text
-            in language l, the subtokenizer of l.
+        tokenizers: opened, or as `modular.open.open_tokenizer` takes them, or `DIR@each`: for a
+            text in language l, the subtokenizer of l.
         texts: files, directories or `-`.
         references: directory of `<lang>.json`; by default the tokenizer's own, then the
             workspace's.

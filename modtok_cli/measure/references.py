@@ -12,6 +12,7 @@ import numpy.typing as npt
 import orjson
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.measure.candidates import Spec
 from modtok_cli.modular.open import open_tokenizer, split_spec
 from modtok_cli.modular.serialize import PROVENANCE
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -101,7 +102,7 @@ def _read(language: str, path: Path) -> Reference:
     return Reference(language, path, tokenizer, array)
 
 
-def find_references(directory: Path | None, tokenizers: Sequence[str]) -> References:
+def find_references(directory: Path | None, tokenizers: Sequence[Spec]) -> References:
     """The references to measure against.
 
     `directory` if given; else `references/` of the first tokenizer argument that is a
@@ -110,13 +111,15 @@ def find_references(directory: Path | None, tokenizers: Sequence[str]) -> Refere
     if directory is not None:
         return References(directory)
     for spec in tokenizers:
+        if not isinstance(spec, str):
+            continue
         inside = Path(split_spec(spec)[0]) / "references"
         if spec != "-" and inside.is_dir():
             return References(inside)
     return References(Path("tokenizer") / "references")
 
 
-def references_or_none(directory: Path | None, tokenizers: Sequence[str]) -> References | None:
+def references_or_none(directory: Path | None, tokenizers: Sequence[Spec]) -> References | None:
     """The references to measure against; None where none were named and none are there."""
     try:
         return find_references(directory, tokenizers)

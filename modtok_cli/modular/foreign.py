@@ -33,6 +33,9 @@ class _Foreign:
         self.name = name
         self.signature = digest(data, *(text.encode() for text in settings))
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(name={self.name!r})"
+
     def token_lengths(self, counts: WordCounts) -> npt.NDArray[np.int64]:
         """Not known: it cuts words in its own way.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy.typing as npt
 import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import write_bytes
 from modtok_cli.base.signature import digest
 from modtok_cli.modular.search import open_search
 from modtok_cli.modular.serialize import tokenizer_json
@@ -79,6 +81,12 @@ class Subtokenizer:
             self.local_of_global = np.where(
                 token_mask, np.cumsum(token_mask, dtype=np.int32) - np.int32(1), np.int32(-1)
             )
+
+    def __repr__(self) -> str:
+        return (
+            f"Subtokenizer(name={self.name!r}, segmentation={self.segmentation!r}, "
+            f"size={self.size}, languages={list(self.languages)})"
+        )
 
     @property
     def size(self) -> int:
@@ -236,6 +244,18 @@ class Subtokenizer:
             name=self.name,
             search=open_search(self.vocabulary, self.scores, self.segmentation, str(self.scheme)),
         )
+
+    def save(self, path: str | Path) -> None:
+        """Write a plain `tokenizer.json`, or a SentencePiece model if `path` ends in `.model`.
+
+        The file appears whole or not at all and replaces an existing one.
+
+        Raises:
+            UsageError: SentencePiece cannot express the tokenizer.
+            ModtokError: the file cannot be written.
+        """
+        path = Path(path)
+        write_bytes(path, self.to_model() if path.suffix == ".model" else self.to_json())
 
     def to_json(self, said: Mapping[str, Any] | None = None) -> bytes:
         """A plain `tokenizer.json` that the `tokenizers` library and transformers load.

@@ -19,13 +19,14 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import UsageError
 from modtok_cli.base.signature import digest
 from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS, file_scores, likelihoods
 from modtok_cli.learn.merges import LearnedMerges
 from modtok_cli.modular.search import open_search
 from modtok_cli.modular.subtokenizer import Subtokenizer, score_bytes
 from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.text.languages import language_list, normalize
 from modtok_cli.text.pretokens import UNIGRAM
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Corpus:
     bytes: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ModularTokenizer:
     """T with its membership; immutable.
 
@@ -241,10 +242,11 @@ class ModularTokenizer:
             *(token_counts.astype("<i8").tobytes() for token_counts in self.token_counts or ()),
         )
 
-    def subset(self, languages: Iterable[str], name: str | None = None) -> Subtokenizer:
+    def subset(self, languages: str | Iterable[str], name: str | None = None) -> Subtokenizer:
         """The tokenizer of a set of languages: V_S = ∪ V_i, M_S = ∪ M_i, in T's order.
 
-        Milliseconds, whatever the size of T. Languages come in any order and spelling that
+        Takes milliseconds, whatever the size of T. Languages are a string such as "fi" or
+        "fr,en", or an iterable of codes, in any order and spelling that
         `text.languages.normalize` knows.
 
         Raises:
@@ -274,7 +276,7 @@ class ModularTokenizer:
         """T as a tokenizer: the subset of all languages."""
         return self.subset(self.languages, name)
 
-    def resolve(self, languages: Iterable[str]) -> set[str]:
+    def resolve(self, languages: str | Iterable[str]) -> set[str]:
         """Languages as this tokenizer calls them.
 
         Raises:
@@ -282,18 +284,24 @@ class ModularTokenizer:
         """
         return resolve(self.languages, languages)
 
-    def save(self, directory: Path, references: References | None = None) -> None:
+    def save(self, directory: str | Path, references: References | None = None) -> None:
         """Write the modular directory, whole or not at all; see `directory.save`."""
         from modtok_cli.modular.directory import save
 
-        save(self, directory, references or {})
+        save(self, Path(directory), references or {})
 
     @staticmethod
-    def load(directory: Path) -> ModularTokenizer:
+    def load(directory: str | Path) -> ModularTokenizer:
         """Read and validate a modular directory; see `directory.load`."""
         from modtok_cli.modular.directory import load
 
-        return load(directory)
+        return load(Path(directory))
+
+    def __repr__(self) -> str:
+        return (
+            f"ModularTokenizer(algorithm={self.algorithm!r}, segmentation={self.segmentation!r}, "
+            f"size={self.size}, k={self.k}, languages={list(self.languages)})"
+        )
 
 
 def _union(membership: Mask, columns: Sequence[int]) -> Mask:
@@ -309,23 +317,18 @@ def pack(membership: Mask) -> npt.NDArray[np.uint8]:
     return np.ascontiguousarray(np.packbits(membership, axis=1, bitorder="little"))
 
 
-def resolve(known: Sequence[str], wanted: Iterable[str]) -> set[str]:
+def resolve(known: Sequence[str], wanted: str | Iterable[str]) -> set[str]:
     """The languages of `known` that `wanted` names, as such or by another code of theirs.
 
     Raises:
         UsageError: one is not there (names those there are), or `wanted` is empty.
     """
     found: set[str] = set()
-    for language in wanted:
+    for language in language_list(wanted):
         if language in known:
             found.add(language)
             continue
-        from modtok_cli.text.languages import normalize
-
-        try:
-            code = normalize(language)
-        except ModtokError:
-            code = language
+        code = normalize(language)
         if code not in known:
             near = difflib.get_close_matches(code, known, n=1)
             hint = f"did you mean '{near[0]}'? " if near else ""

@@ -6,7 +6,7 @@ A language is named by its ISO 639-1 code where it has one, else by its ISO 639-
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path, PurePath
 
@@ -77,6 +77,17 @@ def normalize(code: str) -> str:
         return code
     base = match[1].lower()
     return _table().get(base, base)
+
+
+def language_list(languages: str | Iterable[str]) -> list[str]:
+    """Language codes as a list: a string holds one code, or several between commas or spaces.
+
+    >>> language_list("fi"), language_list("fr, en"), language_list(("fr", "en"))
+    (['fi'], ['fr', 'en'], ['fr', 'en'])
+    """
+    if isinstance(languages, str):
+        return languages.replace(",", " ").split()
+    return list(languages)
 
 
 def is_language(code: str) -> bool:

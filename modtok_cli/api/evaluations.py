@@ -1,0 +1,218 @@
+"""Public functions that evaluate trained models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from modtok_cli.api.arguments import (
+    FilePath,
+    Languages,
+    optional_languages,
+    optional_path,
+    progress_or_default,
+)
+from modtok_cli.base.progress import Progress
+
+if TYPE_CHECKING:
+    from modtok_cli.evaluate.results import Evaluation
+
+
+def evaluate_mcq(
+    model: FilePath,
+    languages: Languages | None = None,
+    *,
+    data: FilePath | None = "tasks",
+    tasks: Sequence[str] | None = None,
+    infer: str | None = None,
+    shots: int | None = None,
+    batch_size: int = 32,
+    limit: int | None = None,
+    include: FilePath | None = None,
+    tokenizer: FilePath | None = None,
+    step: int | None = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Score a model on multiple-choice questions in cloze form.
+
+    Args:
+        model: A run, a checkpoint or a slice.
+        languages: Languages to evaluate; all of the model by default.
+        data: Directory with the questions; None reads them from the hub.
+        tasks: Names of suites; all that have data by default.
+        infer: Inference vocabulary: "lang", "full", "full-lang", or languages such as "en,fr".
+        shots: Examples before each question; as each suite specifies by default.
+        batch_size: Choices per forward pass.
+        limit: Maximum number of questions per task and language.
+        include: Directory with tasks of lm-eval.
+        tokenizer: The run's modular directory, if it moved.
+        step: Step of the checkpoint; the last by default.
+        progress: Receives progress; warnings become `ModtokWarning` by default.
+
+    Returns:
+        `results` (accuracy with its 95% interval per task and language, and a signature),
+        `examples` (one row per question), and `skipped` (what could not be evaluated, and why).
+
+    Example::
+
+        evaluation = modtok.evaluate_mcq("runs/latest", "fi", data="tasks")
+        for result in evaluation.results:
+            print(result.task, result.language, result.value)
+
+    Raises:
+        UsageError: a task, language or mode that does not fit the model.
+        ModtokError: no questions at all, or a damaged row.
+    """
+    from modtok_cli.evaluate.mcq import Settings, evaluate_mcq
+
+    return evaluate_mcq(
+        Path(model),
+        optional_languages(languages),
+        data=optional_path(data),
+        include=optional_path(include),
+        settings=Settings(
+            infer=infer,
+            tasks=None if tasks is None else tuple(tasks),
+            shots=shots,
+            batch=batch_size,
+            limit=limit,
+        ),
+        tokenizer=optional_path(tokenizer),
+        step=step,
+        progress=progress_or_default(progress),
+    )
+
+
+def evaluate_mt(
+    model: FilePath,
+    pairs: str | None = None,
+    *,
+    data: FilePath = "tasks",
+    infer: str | None = None,
+    shots: int = 5,
+    max_tokens: int = 128,
+    lowercase: bool = False,
+    batch_size: int = 8,
+    limit: int | None = None,
+    tokenizer: FilePath | None = None,
+    step: int | None = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Translate few-shot and score by BLEU and chrF++.
+
+    Args:
+        model: A run, a checkpoint or a slice.
+        pairs: "en-fr,en-fi", or "all"; English into each other language by default.
+        data: Parallel text: FLORES, TSV, or line-aligned files.
+        infer: As in `evaluate_mcq`, or "src", "tgt", "src+tgt", "src|tgt".
+        shots: Example translations in each prompt.
+        max_tokens: Maximum number of tokens per translation.
+        lowercase: Ignore case in the scores.
+        batch_size: Prompts per forward pass.
+        limit, tokenizer, step, progress: As in `evaluate_mcq`.
+
+    Returns:
+        As `evaluate_mcq`, with BLEU, chrF++ and the share of outputs in the target language.
+
+    Example::
+
+        modtok.evaluate_mt("runs/latest", "en-fr", infer="src|tgt").results
+
+    Raises:
+        UsageError: a pair or a mode that does not fit the model.
+        ModtokError: no parallel text, or it is damaged.
+    """
+    from modtok_cli.evaluate.translation import Settings, evaluate_mt
+
+    return evaluate_mt(
+        Path(model),
+        pairs,
+        data=Path(data),
+        settings=Settings(
+            infer=infer,
+            shots=shots,
+            most=max_tokens,
+            batch=batch_size,
+            limit=limit,
+            lowercase=lowercase,
+        ),
+        tokenizer=optional_path(tokenizer),
+        step=step,
+        progress=progress_or_default(progress),
+    )
+
+
+def evaluate_sum(
+    model: FilePath,
+    languages: Languages | None = None,
+    *,
+    data: FilePath = "tasks",
+    infer: str | None = None,
+    shots: int = 5,
+    max_tokens: int = 128,
+    batch_size: int = 8,
+    limit: int | None = None,
+    tokenizer: FilePath | None = None,
+    step: int | None = None,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Summarize few-shot and score by ROUGE in every script.
+
+    Args:
+        data: Directory with `<lang>.jsonl` and, for the shots, `<lang>.train.jsonl`.
+        model, languages, infer, limit, tokenizer, step, progress: As in `evaluate_mcq`.
+        shots, max_tokens, batch_size: As in `evaluate_mt`.
+
+    Returns:
+        As `evaluate_mcq`, with rouge1, rouge2, rougeL and the share of outputs in the language.
+
+    Example::
+
+        modtok.evaluate_sum("runs/latest", "fr", data="tasks").results
+
+    Raises:
+        UsageError: a language or a mode that does not fit the model.
+        ModtokError: no documents, or a damaged row.
+    """
+    from modtok_cli.evaluate.summarization import Settings, evaluate_sum
+
+    return evaluate_sum(
+        Path(model),
+        optional_languages(languages),
+        data=Path(data),
+        settings=Settings(infer=infer, shots=shots, most=max_tokens, batch=batch_size, limit=limit),
+        tokenizer=optional_path(tokenizer),
+        step=step,
+        progress=progress_or_default(progress),
+    )
+
+
+def compare(first: FilePath, second: FilePath) -> list[dict[str, Any]]:
+    """Test the difference of two systems on the same examples by paired bootstrap.
+
+    Args:
+        first, second: Files of examples, see `write_examples`.
+
+    Returns:
+        One row per task, language and metric: `a`, `b`, `difference`, its 95% interval and `p`.
+
+    Example::
+
+        modtok.write_examples("a.jsonl", modtok.evaluate_mcq("runs/a").examples)
+        modtok.write_examples("b.jsonl", modtok.evaluate_mcq("runs/b").examples)
+        modtok.compare("a.jsonl", "b.jsonl")
+
+    Raises:
+        ModtokError: the files hold different examples.
+    """
+    from modtok_cli.evaluate.compare import compare
+
+    return compare(Path(first), Path(second))
+
+
+def write_examples(path: FilePath, examples: Sequence[dict[str, Any]]) -> None:
+    """Write the examples of an evaluation to the file `path` as JSON lines, for `compare`."""
+    from modtok_cli.evaluate.results import write_examples
+
+    write_examples(Path(path), examples)

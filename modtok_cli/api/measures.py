@@ -1,0 +1,196 @@
+"""Public functions that measure tokenizers on text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from modtok_cli.api.arguments import (
+    FilePath,
+    optional_path,
+    progress_or_default,
+    text_paths,
+)
+from modtok_cli.base.progress import Progress
+
+if TYPE_CHECKING:
+    from modtok_cli.api.tokenizers import Errors
+    from modtok_cli.modular.protocol import Tokenizer
+    from modtok_cli.modular.tokenizer import ModularTokenizer
+
+    AnyTokenizer = FilePath | Tokenizer | ModularTokenizer
+
+Rows = list[dict[str, Any]]
+
+
+def nsl(
+    tokenizers: AnyTokenizer | Sequence[AnyTokenizer],
+    texts: FilePath | Sequence[FilePath],
+    *,
+    references: FilePath | None = None,
+    language: str | None = None,
+    errors: Errors = "strict",
+    progress: Progress | None = None,
+) -> Rows:
+    """Measure sequence lengths relative to monolingual tokenizers (NSL).
+
+    Args:
+        tokenizers: Tokenizers, files or directories (see `open_tokenizer`). `DIR@each` uses the
+            subtokenizer of each text's language.
+        texts: Files or directories; the language comes from the file name by default.
+        references: Directory with a `<lang>.json` per language. By default `references/` of the
+            first tokenizer directory, else of `tokenizer/`.
+        language: Language of all texts.
+        errors: What to do with invalid UTF-8.
+        progress: Receives progress; warnings become `ModtokWarning` by default.
+
+    Returns:
+        One row per text, language and tokenizer, with `nsl`, `tokens`, `tokens_per_character`,
+        `tokens_per_byte`, `tokens_per_word` and a signature.
+
+    Example:
+        >>> rows = modtok.nsl(["tokenizer@each", "bpe-joint"], "parallel")
+        >>> rows[0]["language"], round(rows[0]["nsl"], 3)
+        ('el', 1.004)
+
+    Raises:
+        ModtokError: a file is missing or damaged, or no language has a reference.
+    """
+    from modtok_cli.measure.nsl import nsl
+
+    return nsl(
+        _tokenizers(tokenizers),
+        text_paths(texts),
+        references=optional_path(references),
+        language=language,
+        errors=errors,
+        progress=progress_or_default(progress),
+    )
+
+
+def fairness(
+    tokenizers: AnyTokenizer | Sequence[AnyTokenizer],
+    texts: FilePath | Sequence[FilePath],
+    *,
+    pivot: str | None = None,
+    references: FilePath | None = None,
+    language: str | None = None,
+    errors: Errors = "strict",
+    progress: Progress | None = None,
+) -> Rows:
+    """Compare the cost of the same content across languages on line-aligned texts.
+
+    Args:
+        tokenizers, references, language, errors, progress: As in `nsl`.
+        texts: One line-aligned file per language, or a directory of them.
+        pivot: Language that premiums are relative to; English by default.
+
+    Returns:
+        One row of kind "language" per tokenizer and language, then one of kind "tokenizer" per
+        tokenizer with mean, min, max and Gini coefficient over languages.
+
+    Example:
+        >>> rows = modtok.fairness("tokenizer", "parallel")
+        >>> [row["tokens_gini"] for row in rows if row["kind"] == "tokenizer"]
+        [0.081]
+
+    Raises:
+        ModtokError: texts are not line-aligned, or a file is missing, empty or damaged.
+        UsageError: two texts in one language, or no text in the pivot language.
+    """
+    from modtok_cli.measure.fairness import fairness
+
+    return fairness(
+        _tokenizers(tokenizers),
+        text_paths(texts),
+        pivot=pivot,
+        references=optional_path(references),
+        language=language,
+        errors=errors,
+        progress=progress_or_default(progress),
+    )
+
+
+def origin(
+    tokenizer: FilePath,
+    texts: FilePath | Sequence[FilePath],
+    *,
+    language: str | None = None,
+    errors: Errors = "strict",
+    progress: Progress | None = None,
+) -> Rows:
+    """Measure which languages the tokens of a text come from.
+
+    Args:
+        tokenizer: A modular directory, or `DIR@fr,en` for a subset of it.
+        texts, language, errors, progress: As in `nsl`.
+
+    Returns:
+        One row per text and language: `tokens`, `outside` (share of tokens that the language's
+        own subtokenizer lacks), `exclusive` and `member` (language to share).
+
+    Example:
+        >>> modtok.origin("tokenizer", "parallel/fi.txt")[0]["outside"]
+        0.031
+
+    Raises:
+        UsageError: not a modular directory.
+        ModtokError: a text is missing, empty or damaged.
+    """
+    from modtok_cli.measure.origin import origin
+
+    return origin(
+        str(tokenizer),
+        text_paths(texts),
+        language=language,
+        errors=errors,
+        progress=progress_or_default(progress),
+    )
+
+
+def report(
+    workspace: FilePath = ".",
+    output: FilePath = "report.html",
+    *,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Rows:
+    """Write one HTML page with all tokenizers, runs and result files of a workspace.
+
+    Args:
+        workspace: Directory to look in.
+        output: File to write.
+        force: Replace an existing page.
+        progress: As in `nsl`.
+
+    Returns:
+        One row per section.
+
+    Example:
+        >>> modtok.report(".", "report.html", force=True)
+
+    Raises:
+        UsageError: `output` exists.
+        ModtokError: the workspace holds nothing to show, or a file is damaged.
+    """
+    from modtok_cli.measure.report.report import report
+
+    return report(
+        Path(workspace), Path(output), force=force, progress=progress_or_default(progress)
+    )
+
+
+def _tokenizers(given: AnyTokenizer | Sequence[AnyTokenizer]) -> list[str | Tokenizer]:
+    """Paths as strings; a modular tokenizer as the tokenizer of all its languages."""
+    from modtok_cli.modular.tokenizer import ModularTokenizer
+
+    def one(tokenizer: AnyTokenizer) -> str | Tokenizer:
+        if isinstance(tokenizer, ModularTokenizer):
+            return tokenizer.full()
+        return str(tokenizer) if isinstance(tokenizer, str | os.PathLike) else tokenizer
+
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return [one(tokenizer) for tokenizer in given]
+    return [one(given)]

@@ -1,0 +1,284 @@
+"""Public functions that train models, slice them and generate text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from modtok_cli.api.arguments import (
+    FilePath,
+    Languages,
+    optional_languages,
+    optional_path,
+    progress_or_default,
+)
+from modtok_cli.base.progress import Progress
+from modtok_cli.text.languages import language_list
+
+if TYPE_CHECKING:
+    from modtok_cli.inference.export import ExportReport
+    from modtok_cli.inference.generate import Generator
+    from modtok_cli.inference.slice import SliceReport
+    from modtok_cli.pretrain.config import Settings
+    from modtok_cli.pretrain.loop import RunReport
+
+
+def train(
+    settings: Settings | None = None,
+    *,
+    resume: bool = False,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> RunReport:
+    """Pretrain a decoder on sampled subtokenizers, as `modtok pretrain` does.
+
+    A process that torchrun or srun started is one rank of the run; otherwise this process is
+    the only rank.
+
+    Args:
+        settings: See `TrainingSettings`; the tiny model for 300 steps by default.
+        resume: Resume `runs/latest`, or the run that the settings name.
+        force: Replace an existing run of the same name.
+        progress: Receives progress; warnings become `ModtokWarning` by default.
+
+    Returns:
+        `output` (the run's directory), `step`, and held-out figures per language.
+
+    Example::
+
+        settings = modtok.TrainingSettings(sampling="sub:2", steps=200, name="first")
+        report = modtok.train(settings)
+        print(report.output, report.lines[0]["bits_per_byte"])
+
+    Raises:
+        ModtokError, UsageError: the settings, the tokenizer or the text are not usable, the disk
+            is full, or the loss is not finite. The last checkpoint stays.
+    """
+    from modtok_cli.pretrain.config import Settings
+    from modtok_cli.pretrain.loop import finish, pretrain
+
+    try:
+        return pretrain(
+            _with_types(settings or Settings()),
+            resume=resume,
+            force=force,
+            progress=progress_or_default(progress),
+        )
+    finally:
+        finish()
+
+
+def slice(
+    run: FilePath,
+    languages: Languages | None = None,
+    *,
+    output: FilePath,
+    inputs: Languages | None = None,
+    outputs: Languages | None = None,
+    append: Languages | None = None,
+    origin: FilePath | None = None,
+    tokenizer: FilePath | None = None,
+    step: int | None = None,
+    dtype: str | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> SliceReport:
+    """Write the model of some languages as a directory that transformers opens.
+
+    Args:
+        run: A run or a checkpoint; with `append`, a slice.
+        languages: Languages to keep, both to read and to predict.
+        output: Directory to write.
+        inputs, outputs: Languages to read and to predict, where they differ; "full" is all.
+        append: Languages to add to an existing slice.
+        origin: The run that the slice came from, if it moved.
+        tokenizer: The run's modular directory, if it moved.
+        step: Step of the checkpoint; the last by default.
+        dtype: "float32", "bfloat16" or "float16"; that of training by default.
+        force: Replace an existing slice.
+        progress: Receives progress.
+
+    Example::
+
+        modtok.slice("runs/latest", "fr,en", output="fr-en")
+        AutoModelForCausalLM.from_pretrained("fr-en")
+
+    Raises:
+        UsageError: an unknown language, not a run, or an existing output.
+        ModtokError: run or slice are damaged, or the slice's run has changed.
+    """
+    from modtok_cli.inference.slice import slice_model
+
+    return slice_model(
+        Path(run),
+        optional_languages(languages),
+        output=Path(output),
+        inputs=optional_languages(inputs),
+        outputs=optional_languages(outputs),
+        add=optional_languages(append),
+        run=optional_path(origin),
+        tokenizer=optional_path(tokenizer),
+        step=step,
+        dtype=dtype,
+        force=force,
+        progress=progress_or_default(progress),
+    )
+
+
+def export(
+    model: FilePath,
+    output: FilePath,
+    *,
+    languages: Languages | None = None,
+    probe: Iterable[str] | None = None,
+    inexact: bool = False,
+    dtype: str = "float16",
+    tokenizer: FilePath | None = None,
+    step: int | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> ExportReport:
+    """Write a slice, or some languages of a run, as a GGUF file for llama.cpp.
+
+    Args:
+        model: A slice, a run or a checkpoint.
+        output: File to write.
+        languages: Languages to keep, of a run.
+        probe: Texts that llama.cpp must encode to the same ids; words of the vocabulary by
+            default.
+        inexact: Write the file even if ids of the probe differ.
+        dtype: "float32", "float16" or "bfloat16".
+        tokenizer, step, force, progress: As in `slice`.
+
+    Example::
+
+        modtok.export("fr-en", "fr-en.gguf")
+
+    Raises:
+        UsageError: a tokenizer that llama.cpp cannot run, differing ids, or an existing output.
+    """
+    from modtok_cli.inference.export import export
+
+    return export(
+        Path(model),
+        Path(output),
+        languages=optional_languages(languages),
+        probe=None if probe is None else list(probe),
+        inexact=inexact,
+        dtype=dtype,
+        tokenizer=optional_path(tokenizer),
+        step=step,
+        force=force,
+        progress=progress_or_default(progress),
+    )
+
+
+def load_generator(
+    model: FilePath,
+    languages: Languages | None = None,
+    *,
+    inputs: Languages | None = None,
+    outputs: Languages | None = None,
+    tokenizer: FilePath | None = None,
+    step: int | None = None,
+    references: FilePath | None = None,
+    progress: Progress | None = None,
+) -> Generator:
+    """Load a model that continues prompts; see `generate` for a single call.
+
+    Args:
+        model: A run, a checkpoint or a slice.
+        languages: Subtokenizer to read and predict with; "auto" chooses it by the prompt, None
+            is the whole vocabulary.
+        inputs, outputs: Languages to read and to predict, where they differ; "full" is all.
+        tokenizer: The run's modular directory, if it moved.
+        step: Step of the checkpoint; the last by default.
+        references: Directory with the references that "auto" uses.
+        progress: Receives progress.
+
+    Raises:
+        UsageError: an unknown language, or neither a run nor a slice.
+        ModtokError: it is damaged.
+    """
+    from modtok_cli.inference.generate import Generator
+
+    return Generator(
+        Path(model),
+        optional_languages(languages if languages is not None else inputs),
+        optional_languages(outputs),
+        tokenizer=optional_path(tokenizer),
+        step=step,
+        references=optional_path(references),
+        progress=progress_or_default(progress),
+    )
+
+
+def generate(
+    model: FilePath | Generator,
+    prompts: str | Sequence[str],
+    languages: Languages | None = None,
+    *,
+    max_tokens: int = 128,
+    temperature: float = 0.0,
+    top_p: float = 1.0,
+    min_p: float = 0.0,
+    stop: Sequence[str] = (),
+    seed: int = 0,
+) -> list[dict[str, Any]]:
+    """Continue prompts with a trained model.
+
+    Args:
+        model: A run, a checkpoint, a slice, or what `load_generator` returned.
+        prompts: One prompt or several.
+        languages: As in `load_generator`; for a loaded generator, languages of these prompts.
+        max_tokens: Maximum number of new tokens per prompt.
+        temperature: 0 is greedy decoding.
+        top_p: Sample from the smallest set of tokens with this probability.
+        min_p: Sample from tokens with at least this share of the best token's probability.
+        stop: Strings that end the text.
+        seed: Seed of sampling.
+
+    Returns:
+        One row per prompt, in order, with `text`, `tokens`, `prompt_tokens`, `langs` and `reason`.
+
+    Example::
+
+        rows = modtok.generate("runs/latest", ["Il était une fois"], "fr", max_tokens=20)
+        print(rows[0]["text"])
+
+    Raises:
+        UsageError: an unknown language, a prompt longer than the context, or invalid settings.
+    """
+    from modtok_cli.inference.generate import Generator, Prompt
+    from modtok_cli.inference.sampling import Options
+
+    texts = [prompts] if isinstance(prompts, str) else list(prompts)
+    wanted = optional_languages(languages)
+    if isinstance(model, Generator):
+        generator, langs = model, None if wanted is None else tuple(wanted)
+    else:
+        generator, langs = load_generator(model, wanted), None
+    options = Options(
+        most=max_tokens,
+        temperature=temperature,
+        top_p=top_p,
+        min_p=min_p,
+        stop=tuple(stop),
+        seed=seed,
+    )
+    return generator.answer([Prompt(text, langs) for text in texts], options)
+
+
+def _with_types(settings: Settings) -> Settings:
+    """The settings with strings for paths and languages in their own types."""
+    paths: dict[str, Any] = {
+        name: Path(value)
+        for name in ("data", "tokenizer", "runs", "offload_file")
+        if (value := getattr(settings, name)) is not None
+    }
+    langs = settings.langs
+    return replace(
+        settings, **paths, langs=None if langs is None else tuple(sorted(language_list(langs)))
+    )

@@ -1,0 +1,414 @@
+"""Public functions that learn, open and extract tokenizers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from modtok_cli.api.arguments import (
+    FilePath,
+    Languages,
+    optional_languages,
+    optional_path,
+    progress_or_default,
+    text_paths,
+)
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.progress import Progress
+
+if TYPE_CHECKING:
+    from modtok_cli.construct.report import BuildReport
+    from modtok_cli.modular.protocol import Tokenizer
+    from modtok_cli.modular.subtokenizer import Subtokenizer
+    from modtok_cli.modular.tokenizer import ModularTokenizer
+
+Errors = Literal["strict", "replace", "skip"]
+
+
+def load(directory: FilePath) -> ModularTokenizer:
+    """Load and validate a modular tokenizer.
+
+    Args:
+        directory: A directory that one of the learners wrote.
+
+    Example:
+        >>> tokenizer = modtok.load("tokenizer")
+        >>> tokenizer.languages
+        ('el', 'en', 'fi')
+
+    Raises:
+        ModtokError: the directory is damaged; the message names the file and the field.
+        UsageError: it is not a tokenizer directory.
+    """
+    from modtok_cli.modular.tokenizer import ModularTokenizer
+
+    return ModularTokenizer.load(Path(directory))
+
+
+def open_tokenizer(spec: FilePath) -> Tokenizer:
+    """Open any tokenizer that modtok reads.
+
+    Args:
+        spec: A modular directory, `DIR@fr,en` (a subset of it), a `tokenizer.json`, a
+            SentencePiece `.model`, or a tiktoken rank file.
+
+    Example:
+        >>> modtok.open_tokenizer("tokenizer@fi").encode("Hyvää päivää").tolist()
+        [41, 320, 1209]
+
+    Raises:
+        UsageError: the file does not exist, or the directory lacks the language.
+        ModtokError: it is damaged, or of an unknown kind.
+    """
+    from modtok_cli.modular.open import open_tokenizer
+
+    return open_tokenizer(str(spec))
+
+
+def bpe(
+    languages: Languages | None = None,
+    *,
+    data: FilePath = "data",
+    output: FilePath | None = None,
+    k: int = 24000,
+    joint: bool = False,
+    specials: Sequence[str] = (),
+    errors: Errors = "strict",
+    threads: int | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> BuildReport:
+    """Learn plain BPE tokenizers, one per language or one for all of them.
+
+    Args:
+        languages: Languages of `data` to use; all by default.
+        data: Directory with one text file or directory per language.
+        output: `bpe/` with a `<lang>.json` per language by default, `bpe-joint/` if `joint`.
+        k: Vocabulary size, special tokens and the 256 bytes included.
+        joint: Learn one vocabulary over the text of all languages.
+        specials: Special tokens; end of text and padding by default.
+        errors: What to do with invalid UTF-8.
+        threads: Threads of this process; one per core by default.
+        force: Replace an existing output.
+        progress: Receives progress; warnings become `ModtokWarning` by default.
+
+    Example:
+        >>> modtok.bpe("fi,fr", k=24000, output="bpe")
+
+    Raises:
+        ModtokError, UsageError: the text, the settings or the output are not usable.
+    """
+    from modtok_cli.construct.bpe import bpe
+
+    return bpe(
+        optional_languages(languages),
+        data=Path(data),
+        output=optional_path(output),
+        k=k,
+        joint=joint,
+        specials=specials,
+        errors=errors,
+        threads=threads,
+        force=force,
+        progress=progress_or_default(progress),
+    )
+
+
+def bpe_seq(
+    languages: Languages | None = None,
+    *,
+    data: FilePath = "data",
+    output: FilePath = "tokenizer",
+    k: int | None = None,
+    order: Literal["alphabetical", "given", "size"] | None = None,
+    passes: int | None = None,
+    unit_counts: Literal["all", "word"] | None = None,
+    segmentation: Literal["merges", "fewest-tokens"] | None = None,
+    append: Languages | None = None,
+    references: bool = True,
+    specials: Sequence[str] = (),
+    errors: Errors = "strict",
+    threads: int | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> BuildReport:
+    """Learn a modular tokenizer by sequential BPE (Algorithm 2 of the paper).
+
+    Args:
+        languages: Languages of `data` to use; all by default.
+        data: Directory with one text file or directory per language.
+        output: Directory to write.
+        k: Tokens per language, special tokens and the 256 bytes included; 24,000 by default.
+        order: Order in which languages are learned; alphabetical by default.
+        passes: 2 segments each language again with its adopted merges only.
+        unit_counts: "all" counts every occurrence of a token, "word" only whole words.
+        segmentation: How words are segmented; "merges" by default.
+        append: Languages to add to the tokenizer in `output`; existing ids stay unchanged.
+        references: Learn a monolingual tokenizer per language too, for `nsl`.
+        specials, errors, threads, force, progress: As in `bpe`.
+
+    Example:
+        >>> report = modtok.bpe_seq("en,fi,fr", data="data", output="tokenizer", k=24000)
+        >>> modtok.load(report.output).subset("fi").size
+        24000
+
+    Raises:
+        ModtokError, UsageError: the text, the settings or the output are not usable.
+    """
+    from modtok_cli.construct.bpe_seq import bpe_seq
+
+    return bpe_seq(
+        optional_languages(languages),
+        data=Path(data),
+        output=Path(output),
+        k=k,
+        order=order,
+        passes=passes,
+        unit_counts=unit_counts,
+        segment=segmentation,
+        append=optional_languages(append),
+        references=references,
+        specials=specials,
+        errors=errors,
+        threads=threads,
+        force=force,
+        progress=progress_or_default(progress),
+    )
+
+
+def bpe_merge(
+    languages: Languages | None = None,
+    *,
+    data: FilePath = "data",
+    output: FilePath = "tokenizer",
+    k: int | None = None,
+    overtrain: float | None = None,
+    whole_characters: bool | None = None,
+    append: Languages | None = None,
+    remove: Languages | None = None,
+    references: bool = True,
+    specials: Sequence[str] = (),
+    errors: Errors = "strict",
+    threads: int | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> BuildReport:
+    """Learn languages separately, unite their vocabularies, segment into the fewest tokens.
+
+    Args:
+        languages: Languages of `data` to use; all by default.
+        data: Directory with one text file or directory per language.
+        output: Directory to write.
+        k: Tokens per language, special tokens and the 256 bytes included; 24,000 by default.
+        overtrain: Candidate tokens per language, as a multiple of `k`; 1.25 by default.
+        whole_characters: Use only tokens of whole characters, as SentencePiece requires.
+        append: Languages to add to the tokenizer in `output`.
+        remove: Languages to remove from the tokenizer in `output`.
+        references: Keep a monolingual tokenizer per language too, for `nsl`.
+        specials, errors, threads, force, progress: As in `bpe`.
+
+    Example:
+        >>> modtok.bpe_merge("en,fi", output="tokenizer")
+        >>> modtok.bpe_merge(append="sv", output="tokenizer")
+
+    Raises:
+        ModtokError, UsageError: the text, the settings or the output are not usable.
+    """
+    from modtok_cli.construct.bpe_merge import bpe_merge
+
+    return bpe_merge(
+        optional_languages(languages),
+        data=Path(data),
+        output=Path(output),
+        k=k,
+        overtrain=overtrain,
+        whole_characters=whole_characters,
+        append=optional_languages(append),
+        remove=optional_languages(remove),
+        references=references,
+        specials=specials,
+        errors=errors,
+        threads=threads,
+        force=force,
+        progress=progress_or_default(progress),
+    )
+
+
+def unigram(
+    languages: Languages | None = None,
+    *,
+    data: FilePath = "data",
+    output: FilePath | None = None,
+    k: int = 24000,
+    joint: bool = False,
+    specials: Sequence[str] = (),
+    errors: Errors = "strict",
+    threads: int | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> BuildReport:
+    """Learn Unigram tokenizers with the SentencePiece trainer.
+
+    The arguments are those of `bpe`; the default outputs are `unigram/`, with a `<lang>.json`
+    and a `<lang>.model` per language, and `unigram-joint/`.
+
+    Example:
+        >>> modtok.unigram("fi,fr", k=24000, output="unigram")
+
+    Raises:
+        ModtokError, UsageError: the text, the settings or the output are not usable.
+    """
+    from modtok_cli.construct.unigram import unigram
+
+    return unigram(
+        optional_languages(languages),
+        data=Path(data),
+        output=optional_path(output),
+        k=k,
+        joint=joint,
+        specials=specials,
+        errors=errors,
+        threads=threads,
+        force=force,
+        progress=progress_or_default(progress),
+    )
+
+
+def unigram_merge(
+    languages: Languages | None = None,
+    *,
+    data: FilePath = "data",
+    output: FilePath = "tokenizer",
+    k: int = 24000,
+    models: FilePath | None = None,
+    init: Literal["uniform", "mean"] = "uniform",
+    weights: Mapping[str, float] | Literal["equal"] | None = None,
+    tolerance: float = 1e-6,
+    iterations: int = 100,
+    references: bool = True,
+    specials: Sequence[str] = (),
+    errors: Errors = "strict",
+    threads: int | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> BuildReport:
+    """Merge monolingual Unigram models into a modular tokenizer (Algorithm 1 of the paper).
+
+    Args:
+        languages: Languages of `data` to use; all by default.
+        data: Directory with one text file or directory per language.
+        output: Directory to write.
+        k: Tokens per language, special tokens and the 256 bytes included.
+        models: Directory with a `<lang>.json` or `<lang>.model` per language. By default the
+            models of `unigram/` that fit, and newly learned ones for the rest.
+        init: Start of EM: uniform probabilities, or the mean of the models.
+        weights: Factor for the text of each language, or "equal".
+        tolerance: EM stops when the relative change of the log-likelihood is below this.
+        iterations: Maximum number of EM iterations.
+        references: Keep the monolingual models, for `nsl`.
+        specials, errors, threads, force, progress: As in `bpe`.
+
+    Example:
+        >>> modtok.unigram_merge("en,fi", weights={"fi": 2.0}, output="tokenizer")
+
+    Raises:
+        ModtokError, UsageError: the text, the models, the settings or the output are not usable.
+    """
+    from modtok_cli.construct.unigram_merge import unigram_merge
+
+    if isinstance(weights, Mapping):
+        weights_text = ",".join(f"{name}={value}" for name, value in weights.items())
+    else:
+        weights_text = weights or ""
+    return unigram_merge(
+        optional_languages(languages),
+        data=Path(data),
+        output=Path(output),
+        k=k,
+        models=optional_path(models),
+        init=init,
+        weights=weights_text or None,
+        tolerance=tolerance,
+        iterations=iterations,
+        references=references,
+        specials=specials,
+        errors=errors,
+        threads=threads,
+        force=force,
+        progress=progress_or_default(progress),
+    )
+
+
+def extract(
+    tokenizer: FilePath | ModularTokenizer,
+    languages: Languages,
+    output: FilePath | None = None,
+) -> Subtokenizer:
+    """Extract the tokenizer of some languages from a modular one.
+
+    Args:
+        tokenizer: A modular tokenizer or its directory.
+        languages: "fi", "fr,en" or a list of codes.
+        output: File to write: a `tokenizer.json`, or a SentencePiece model if the name ends in
+            `.model`. An existing file is replaced.
+
+    Example:
+        >>> modtok.extract("tokenizer", "fr,en", "fr-en.json").size
+        41210
+
+    Raises:
+        UsageError: an unknown language, or a format that cannot hold the tokenizer.
+        ModtokError: the directory is damaged.
+    """
+    from modtok_cli.modular.tokenizer import ModularTokenizer
+
+    modular = tokenizer if isinstance(tokenizer, ModularTokenizer) else load(tokenizer)
+    subset = modular.subset(languages)
+    if output is not None:
+        subset.save(Path(output))
+    return subset
+
+
+def extract_frequent(
+    tokenizer: FilePath,
+    texts: FilePath | Sequence[FilePath],
+    k: int,
+    output: FilePath,
+    *,
+    errors: Errors = "strict",
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Tokenizer:
+    """Write a Unigram tokenizer that keeps the `k` tokens most frequent in some texts.
+
+    Args:
+        tokenizer: Any Unigram tokenizer, see `open_tokenizer`.
+        texts: Files or directories to count tokens in.
+        k: Vocabulary size; special tokens and bytes always stay.
+        output: File to write, `.json` or `.model`.
+        errors, force, progress: As in `bpe`.
+
+    Example:
+        >>> modtok.extract_frequent("other.model", "data/fr.jsonl.zst", 24000, "fr.model")
+
+    Raises:
+        UsageError: `k` is out of range, `output` exists, or the format cannot hold it.
+        ModtokError: not a Unigram tokenizer, or unreadable texts.
+    """
+    from modtok_cli.base.files import write_bytes
+    from modtok_cli.modular.frequent import extract_frequent
+
+    output = Path(output)
+    if output.exists() and not force:
+        raise UsageError("already exists", where=str(output), remedy="pass force=True")
+    data = extract_frequent(
+        str(tokenizer),
+        k,
+        text_paths(texts),
+        as_model=output.suffix == ".model",
+        errors=errors,
+        progress=progress_or_default(progress),
+    )
+    write_bytes(output, data)
+    return open_tokenizer(output)

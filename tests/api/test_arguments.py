@@ -1,0 +1,97 @@
+"""Strings for paths and languages, tokenizer objects for directories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import modtok_cli as modtok
+
+SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("api") / "tokenizer"
+    modtok.bpe_seq("fi,fr", data=str(SAMPLE / "data"), output=str(output), k=600)
+    return output
+
+
+@pytest.mark.parametrize(
+    ("languages", "expected"),
+    [
+        ("fi", ("fi",)),
+        ("fr,fi", ("fi", "fr")),
+        ("fra_Latn, fi", ("fi", "fr")),
+        (["fr"], ("fr",)),
+        (("fi", "fr"), ("fi", "fr")),
+    ],
+)
+def test_subset_takes_strings_and_lists(
+    directory: Path, languages: str | list[str], expected: tuple[str, ...]
+) -> None:
+    assert modtok.load(str(directory)).subset(languages).languages == expected
+
+
+def test_empty_string_is_refused(directory: Path) -> None:
+    with pytest.raises(modtok.UsageError, match="no language given"):
+        modtok.load(directory).subset("")
+
+
+def test_saved_subset_equals_extracted_file(directory: Path, tmp_path: Path) -> None:
+    tokenizer = modtok.load(directory)
+    tokenizer.subset("fi").save(str(tmp_path / "one.json"))
+    modtok.extract(directory, "fi", tmp_path / "two.json")
+    modtok.extract(tokenizer, ["fi"], tmp_path / "three.json")
+    contents = {path.read_bytes() for path in tmp_path.iterdir()}
+    assert contents == {tokenizer.subset("fi").to_json()}
+
+
+def test_save_keeps_the_old_file_when_the_format_is_refused(
+    directory: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "fi.model"
+    path.write_bytes(b"old")
+    with pytest.raises(modtok.UsageError):
+        modtok.load(directory).subset("fi").save(path)
+    assert path.read_bytes() == b"old"
+
+
+def test_saved_modular_tokenizer_loads(directory: Path, tmp_path: Path) -> None:
+    tokenizer = modtok.load(directory)
+    tokenizer.save(str(tmp_path / "copy"))
+    assert modtok.load(tmp_path / "copy").signature == tokenizer.signature
+
+
+def test_repr_names_what_it_is(directory: Path) -> None:
+    tokenizer = modtok.load(directory)
+    assert repr(tokenizer) == (
+        "ModularTokenizer(algorithm='bpe-seq', segmentation='merges', "
+        f"size={tokenizer.size}, k=600, languages=['fi', 'fr'])"
+    )
+    assert repr(tokenizer.subset("fr")) == (
+        "Subtokenizer(name='fr', segmentation='merges', size=600, languages=['fr'])"
+    )
+
+
+def test_objects_measure_like_their_paths(directory: Path) -> None:
+    text, references = str(SAMPLE / "parallel" / "fi.txt"), str(directory / "references")
+    tokenizer = modtok.load(directory)
+    objects = modtok.nsl([tokenizer.subset("fi"), tokenizer], text, references=references)
+    paths = modtok.nsl([f"{directory}@fi", directory], [text], references=references)
+    assert len(objects) == len(paths) == 2
+    for ours, theirs in zip(objects, paths, strict=True):
+        assert ours | {"tokenizer": ""} == theirs | {"tokenizer": ""}
+
+
+def test_unigram_weights_may_be_a_mapping(tmp_path: Path) -> None:
+    kept = []
+    for name, weights in (("one", {"fi": 2.0}), ("two", {"fi": 1.0}), ("three", None)):
+        output = tmp_path / name
+        modtok.unigram_merge(
+            "fi,fr", data=SAMPLE / "data", output=output, k=500, weights=weights, iterations=2
+        )
+        kept.append(modtok.load(output).signature)
+    assert kept[0] != kept[1]
+    assert kept[1] == kept[2]

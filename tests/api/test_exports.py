@@ -1,0 +1,81 @@
+"""`import modtok_cli as modtok`: every name loads lazily, is typed and documented."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+import typing
+from pathlib import Path
+
+import pytest
+
+import modtok_cli as modtok
+
+SOURCE = Path(modtok.__file__)
+FUNCTIONS = [name for name in modtok.__all__ if name.islower()]
+LIGHT = {"modtok_cli", "importlib", "typing"}
+
+
+def typed_imports() -> dict[str, str]:
+    """Name to module of the imports that type checkers see."""
+    block = next(node for node in ast.parse(SOURCE.read_text()).body if isinstance(node, ast.If))
+    return {
+        alias.asname or alias.name: str(node.module)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+def test_runtime_names_equal_typed_imports() -> None:
+    lazy = {name: f"modtok_cli.{module}" for name, module in modtok._MODULES.items()}
+    assert lazy == typed_imports()
+
+
+def test_import_loads_no_other_module() -> None:
+    code = "import sys; old = set(sys.modules); import modtok_cli; print(*set(sys.modules) - old)"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        cwd=SOURCE.parents[1],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = done.stdout.split()
+    assert [name for name in loaded if name.startswith("modtok_cli.")] == []
+    assert {"numpy", "numba", "torch", "tokenizers", "orjson"}.isdisjoint(loaded)
+
+
+@pytest.mark.parametrize("name", modtok.__all__)
+def test_every_name_resolves(name: str) -> None:
+    assert getattr(modtok, name) is getattr(modtok, name)
+    assert name in dir(modtok)
+    assert inspect.getdoc(getattr(modtok, name))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_are_typed_and_document_every_argument(name: str) -> None:
+    function = getattr(modtok, name)
+    document = inspect.getdoc(function) or ""
+    parameters = inspect.signature(function).parameters
+    assert all(p.annotation is not inspect.Parameter.empty for p in parameters.values())
+    assert inspect.signature(function).return_annotation is not inspect.Signature.empty
+    inherited = "arguments are those of" in document
+    missing = [p for p in parameters if p not in document]
+    assert not missing or inherited
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = modtok.nothing
+
+
+def test_no_name_is_a_package_too() -> None:
+    packages = {path.name for path in SOURCE.parent.iterdir() if path.is_dir()}
+    assert packages.isdisjoint(modtok.__all__)  # importing the package would replace the name
+
+
+def test_type_hints_of_light_modules_resolve() -> None:
+    assert typing.get_type_hints(modtok.ModtokError.__init__)
