@@ -166,7 +166,7 @@ def bpe_seq(
         order=order,
         passes=passes,
         unit_counts=unit_counts,
-        segment=segmentation,
+        segmentation=segmentation,
         append=optional_languages(append),
         references=references,
         specials=specials,
