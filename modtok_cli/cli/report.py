@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from modtok_cli.cli.output import Column, emit_rows
 
 if TYPE_CHECKING:
-    from modtok_cli.construct.report import BuildReport
+    from modtok_cli.construct.request import BuildReport
 
 _CAPTION = ("output", "signature")  # the same in every row: below the table, not in it
 _FORMS = {"seconds": "seconds", "bytes": "bytes", "nsl": "ratio"}

@@ -1,4 +1,4 @@
-"""What holds where a tokenizer that is there gets more languages, or loses some."""
+"""Checks for adding languages to an existing tokenizer, or removing them."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from pathlib import Path
 from modtok_cli.base.errors import UsageError
 
 
-def refuse_disagreement(output: Path, options: Mapping[str, tuple[object, object]]) -> None:
-    """Refuse settings other than those of the tokenizer at `output`, which stay in force.
+def refuse_disagreement(directory: Path, options: Mapping[str, tuple[object, object]]) -> None:
+    """Refuse settings that differ from those of the tokenizer in `directory`.
 
-    `options`: name → what was told (None: nothing) and what the tokenizer has.
+    `options`: option → value given (None: not given) and value of the tokenizer.
 
     Raises:
-        UsageError: they differ; names the first that does, and both values.
+        UsageError: names the first option that differs, and both values.
     """
-    for name, (told, there) in options.items():
-        if told is not None and told != there:
-            if isinstance(there, bool):
-                made = "with it" if there else "without it"
+    for name, (given, existing) in options.items():
+        if given is not None and given != existing:
+            if isinstance(existing, bool):
+                built = "with it" if existing else "without it"
             else:
-                made = f"with {_shown(there)}, not with {_shown(told)}"
+                built = f"with {_shown(existing)}, not with {_shown(given)}"
             raise UsageError(
-                f"{output} was made {made}",
+                f"{directory} was built {built}",
                 where=name,
-                remedy=f"leave {name} out, or learn another tokenizer",
+                remedy=f"omit {name}, or build another tokenizer",
             )
 
 

@@ -1,29 +1,119 @@
-"""`modtok bpe`: ordinary BPE tokenizers, one per language or one for all."""
+"""`modtok bpe`: plain BPE tokenizers, one per language or one for all."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.base.signature import digest
-from modtok_cli.construct.cancellable import CancellableProgress
-from modtok_cli.construct.corpora import corpus_of, count_in_background
-from modtok_cli.construct.existing_output import check_files
+from modtok_cli.construct.cancellable import results_of
+from modtok_cli.construct.existing_output import check_absent, check_files
+from modtok_cli.construct.learner import Learner
+from modtok_cli.construct.pipeline import construct
+from modtok_cli.construct.plain_files import PlainFiles
 from modtok_cli.construct.references import reference_json
-from modtok_cli.construct.report import DEFAULT_SPECIALS, BuildReport, warn_of_small
-from modtok_cli.construct.specials import check_specials
+from modtok_cli.construct.request import BuildReport, Request
+from modtok_cli.construct.work import Work
 from modtok_cli.learn.bpe import learn_bpe
-from modtok_cli.learn.state import check_budget
+from modtok_cli.learn.merges import LearnedMerges
+from modtok_cli.modular.directory import check_place
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.counts import WordCounts, merge_counts
-from modtok_cli.text.workspace import language_files
+from modtok_cli.text.counts import merge_counts
+
+
+@dataclass(frozen=True)
+class NoSettings:
+    """A construction without settings of its own."""
+
+
+class SeparateBpe(Learner[NoSettings]):
+    """A plain `tokenizer.json` per language."""
+
+    algorithm = "bpe"
+    settings_type = NoSettings
+
+    def check_output(self, request: Request, languages: Sequence[str]) -> None:
+        """Plain files do not record their settings."""
+        check_files(request, (".json",))
+
+    def learn(self, work: Work) -> None:
+        """All languages in the thread pool, after all are counted."""
+        work.start_counting()
+        learning: dict[str, Future[bytes]] = {
+            language: work.submit(self._learn_language, language, work)
+            for language in work.languages
+        }
+        self._made = results_of(learning)
+
+    def _learn_language(self, language: str, work: Work) -> bytes:
+        counts = work.take_counts(language)
+        return reference_json(language, counts, self.k, self.specials, progress=work.progress)
+
+    def result(self, work: Work) -> PlainFiles:
+        """The files `<lang>.json`."""
+        return PlainFiles(
+            {f"{language}.json": data for language, data in self._made.items()},
+            {
+                language: len(orjson.loads(data)["model"]["vocab"])
+                for language, data in self._made.items()
+            },
+        )
+
+    def rows(self, output: PlainFiles) -> list[dict[str, Any]]:
+        """Number of tokens."""
+        return output.rows()
+
+
+@dataclass(frozen=True)
+class JointSettings:
+    """Settings of one vocabulary over all languages."""
+
+    joint: bool = True
+
+
+class JointBpe(Learner[JointSettings]):
+    """One vocabulary over the text of all languages."""
+
+    algorithm = "bpe"
+    settings_type = JointSettings
+    _learned: LearnedMerges
+
+    def check_output(self, request: Request, languages: Sequence[str]) -> None:
+        """An existing output is an error, as for separate tokenizers."""
+        check_absent(request)
+        check_place(request.output)
+
+    def learn(self, work: Work) -> None:
+        """Merge the word counts of all languages, and learn from them."""
+        work.start_counting()
+        tables = results_of(work.all_counts())
+        languages = sorted(tables)
+        self._learned = learn_bpe(
+            merge_counts([tables[language] for language in languages]),
+            self.k,
+            self.specials,
+            languages=languages,
+            progress=work.progress,
+        )
+
+    def result(self, work: Work) -> ModularTokenizer:
+        """A tokenizer directory in which every token belongs to every language."""
+        return ModularTokenizer.from_learned(
+            self._learned,
+            algorithm=self.algorithm,
+            k=self.k,
+            settings=self.recorded(),
+            corpora=work.corpora,
+        )
+
+    def rows(self, output: ModularTokenizer) -> list[dict[str, Any]]:
+        """One row."""
+        return [{"language": ",".join(output.languages), "tokens": output.size}]
 
 
 def bpe(
@@ -31,7 +121,7 @@ def bpe(
     *,
     data: Path = Path("data"),
     output: Path | None = None,
-    k: int = 24000,
+    k: int | None = None,
     joint: bool = False,
     specials: Sequence[str] = (),
     errors: str = "strict",
@@ -39,7 +129,7 @@ def bpe(
     force: bool = False,
     progress: Progress = SILENT,
 ) -> BuildReport:
-    """Learn plain BPE tokenizers of `k` tokens.
+    """Learn plain BPE tokenizers of `k` tokens (default 24000).
 
     Without `joint`, `output` (default `bpe/`) holds a `<lang>.json` per language. With it,
     `output` (default `bpe-joint/`) is a tokenizer directory with one vocabulary over the
@@ -49,67 +139,15 @@ def bpe(
     Raises:
         ModtokError, UsageError: the text, the settings or the output are not usable.
     """
-    specials = tuple(specials) or DEFAULT_SPECIALS
-    check_budget(k, specials)
-    check_specials(specials)
-    files = language_files(data, languages)
-    output = output or Path("bpe-joint" if joint else "bpe")
-    check_files(output, joint, (".json",), force)
-    stoppable = CancellableProgress(progress)
-    pool = ThreadPoolExecutor(threads or os.cpu_count() or 1)
-    try:
-        counted = count_in_background(pool, files, list(files), errors, stoppable)
-        if joint:
-            tables = {language: future.result() for language, future in counted.items()}
-            report = _joint(tables, output, k, specials, stoppable)
-        else:
-
-            def learn(language: str) -> bytes:
-                return reference_json(
-                    language, counted[language].result(), k, specials, progress=stoppable
-                )
-
-            # The pool runs first what came first, so every count is under way before.
-            made = {language: pool.submit(learn, language) for language in files}
-            results = {language: future.result() for language, future in made.items()}
-            report = _separate(results, output)
-    except BaseException:
-        stoppable.stop()
-        pool.shutdown(wait=True, cancel_futures=True)
-        raise
-    pool.shutdown()
-    warn_of_small(report.lines, k, progress)
-    return report
-
-
-def _joint(
-    tables: dict[str, WordCounts],
-    output: Path,
-    k: int,
-    specials: Sequence[str],
-    progress: CancellableProgress,
-) -> BuildReport:
-    languages = sorted(tables)
-    everything = merge_counts([tables[language] for language in languages])
-    learned = learn_bpe(everything, k, specials, languages=languages, progress=progress)
-    tokenizer = ModularTokenizer.from_learned(
-        learned,
-        algorithm="bpe",
+    request = Request(
+        output=output or Path("bpe-joint" if joint else "bpe"),
+        languages=languages,
+        data=data,
         k=k,
-        settings={"joint": True},
-        corpora={language: corpus_of(tables[language]) for language in languages},
+        specials=specials,
+        errors=errors,
+        threads=threads,
+        force=force,
+        progress=progress,
     )
-    tokenizer.save(output)
-    lines: list[dict[str, Any]] = [{"language": ",".join(languages), "tokens": tokenizer.size}]
-    return BuildReport(output, tokenizer.signature, lines)
-
-
-def _separate(results: dict[str, bytes], output: Path) -> BuildReport:
-    with atomic_directory(output) as beside:
-        for language, data in results.items():
-            (beside / f"{language}.json").write_bytes(data)
-    lines = [
-        {"language": language, "tokens": len(orjson.loads(data)["model"]["vocab"])}
-        for language, data in results.items()
-    ]
-    return BuildReport(output, digest(*results.values()), lines)
+    return construct(JointBpe if joint else SeparateBpe, request)

@@ -14,7 +14,7 @@ from typing import Any
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.construct.report import DEFAULT_SPECIALS, BuildReport
+from modtok_cli.construct.request import DEFAULT_SPECIALS, BuildReport
 from modtok_cli.construct.specials import check_specials
 from modtok_cli.learn.state import check_budget
 from modtok_cli.modular.open import open_bytes

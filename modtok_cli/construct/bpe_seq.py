@@ -1,12 +1,11 @@
-"""`modtok bpe-seq`: text of several languages in, a modular directory out."""
+"""`modtok bpe-seq`: a modular tokenizer by sequential BPE."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,30 +14,196 @@ import numpy.typing as npt
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.construct.append_checks import refuse_disagreement
-from modtok_cli.construct.cancellable import CancellableProgress, HiddenProgress
-from modtok_cli.construct.corpora import corpus_of, count_in_background, file_stamps
-from modtok_cli.construct.existing_output import finished
-from modtok_cli.construct.journal import INTERVAL_SECONDS, Journal, Saved, clear_finished
+from modtok_cli.construct.cancellable import HiddenProgress
+from modtok_cli.construct.existing_output import check_modular
+from modtok_cli.construct.journal import Kept
+from modtok_cli.construct.learner import Learner
+from modtok_cli.construct.merges_state import merges_from_arrays, merges_to_arrays
+from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.references import reference_json, reference_of
-from modtok_cli.construct.report import DEFAULT_K, DEFAULT_SPECIALS, BuildReport, warn_of_small
-from modtok_cli.construct.specials import check_specials
+from modtok_cli.construct.request import BuildReport, Request
+from modtok_cli.construct.work import Work
 from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
 from modtok_cli.learn.prune import count_tokens
 from modtok_cli.learn.sequential import SequentialLearner
-from modtok_cli.learn.state import GlobalMerges, check_budget
-from modtok_cli.modular.directory import read_references
-from modtok_cli.modular.tokenizer import Corpus, ModularTokenizer
+from modtok_cli.learn.state import GlobalMerges
+from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.languages import normalize
-from modtok_cli.text.workspace import language_files
 
 Ints = npt.NDArray[np.int64]
 
 SEGMENTATIONS = ("merges", FEWEST_TOKENS)
 ORDERS = ("alphabetical", "given", "size")
-DEFAULTS = {"order": "alphabetical", "passes": 1, "unit_counts": "all"}
+
+
+@dataclass(frozen=True)
+class SequentialSettings:
+    """Settings of sequential BPE; see `bpe_seq`."""
+
+    order: str = "alphabetical"
+    passes: int = 1
+    unit_counts: str = "all"
+    segmentation: str = field(default="merges", metadata={"unrecorded": True})
+
+    def __post_init__(self) -> None:
+        for name, value, choices in (
+            ("--segmentation", self.segmentation, SEGMENTATIONS),
+            ("--order", self.order, ORDERS),
+        ):
+            if value not in choices:
+                raise UsageError(f"'{value}' is not one of {', '.join(choices)}", where=name)
+
+
+class SequentialBpe(Learner[SequentialSettings]):
+    """Languages one after the other, each with the tokens and merges of those before it."""
+
+    algorithm = "bpe-seq"
+    settings_type = SequentialSettings
+
+    def __init__(self, k: int, specials: Sequence[str], settings: SequentialSettings) -> None:
+        super().__init__(k, specials, settings)
+        self._rows: list[dict[str, Any]] = []
+        self._token_counts: list[Ints | Future[Ints]] = []
+        self._is_extension = False
+
+    @classmethod
+    def settings_of(cls, base: ModularTokenizer) -> dict[str, Any]:
+        """Also the segmentation, which the manifest records elsewhere."""
+        defaults = asdict(SequentialSettings())
+        return {**defaults, **base.settings, "segmentation": base.segmentation}
+
+    @property
+    def segmentation(self) -> str:
+        """Of the tokenizer; the merges are learned in either case."""
+        return self.settings.segmentation
+
+    def check(self) -> None:
+        """Also what `SequentialLearner` checks."""
+        super().check()
+        self._begin(None)
+
+    def _begin(self, learned: Any) -> None:
+        self._learner = SequentialLearner(
+            self.k,
+            self.specials,
+            unit_counts=self.settings.unit_counts,
+            passes=self.settings.passes,
+            start=learned,
+        )
+
+    def order(self, languages: Sequence[str], requested: Sequence[str] | None) -> list[str]:
+        """Alphabetical, or as requested; the order by size is known after counting."""
+        if self._is_extension or self.settings.order == "given":
+            # `languages` are short codes, `requested` may be others.
+            return list(dict.fromkeys(map(normalize, requested or sorted(languages))))
+        return sorted(languages)
+
+    def check_output(self, request: Request, languages: Sequence[str]) -> BuildReport | None:
+        """The order of the languages matters, and by size it is not known yet."""
+        return check_modular(request, self, languages, ordered=self.settings.order != "size")
+
+    def start(self, base: ModularTokenizer) -> None:
+        """Keep all ids and merges of `base`."""
+        self._is_extension = True
+        self._begin(base.learned())
+        self._token_counts = list(base.token_counts or ())
+
+    def state(self) -> Kept:
+        """All merges, rows and token counts so far."""
+        learned = self._learner.result()
+        notes = {
+            "languages": learned.languages,
+            "rows": self._rows,
+            "token_counts": [row.tolist() for row in self._finished_token_counts()],
+        }
+        return Kept(merges_to_arrays(learned), notes)
+
+    def restore(self, kept: Kept) -> list[str]:
+        """Continue after the last language of the journal."""
+        notes = kept.notes
+        learned = merges_from_arrays(kept.arrays, notes["languages"], self.specials)
+        rows = [dict(row) for row in notes["rows"]]
+        token_counts = [np.array(row, dtype=np.int64) for row in notes["token_counts"]]
+        done = [str(row["language"]) for row in rows]
+        self._begin(learned)
+        self._rows, self._token_counts = rows, list(token_counts)
+        return done
+
+    def learn(self, work: Work) -> None:
+        """One language after the other; counting and references run in the background."""
+        work.start_counting()
+        languages = work.languages
+        if self.settings.order == "size" and not self._is_extension:
+            languages.sort(key=lambda name: (-work.counts(name).size.bytes, name))
+        with work.progress.task("languages", total=len(languages), unit="languages") as task:
+            for language in languages:
+                self._add(language, work.take_counts(language), work)
+                task.advance(1)
+                if language != languages[-1]:
+                    work.keep()
+
+    def _add(self, language: str, counts: WordCounts, work: Work) -> None:
+        is_first = not self._learner.languages
+        if not is_first:
+            work.reference(
+                language,
+                reference_json,
+                language,
+                counts,
+                self.k,
+                self.specials,
+                progress=HiddenProgress(work.progress),
+            )
+        began = time.perf_counter()
+        report = self._learner.add(language, counts, progress=work.progress)
+        if is_first:
+            # The first language is learned without others: T is its own reference.
+            work.reference(language, reference_of, language, counts, self.k, self._learner.merges)
+        if self.segmentation == FEWEST_TOKENS:
+            member = np.flatnonzero(self._learner.token_membership[:, -1])
+            self._token_counts.append(
+                work.submit(_token_counts, counts, self._learner.merges, member)
+            )
+        self._rows.append(
+            {
+                "language": language,
+                "tokens": report.tokens,
+                "adopted": report.adopted,
+                "new_tokens": report.new_tokens,
+                "total": report.total,
+                "seconds": round(time.perf_counter() - began, 3),
+            }
+        )
+
+    def _finished_token_counts(self) -> list[Ints]:
+        """Token counts of each language; waits for those in progress."""
+        found = [row.result() if isinstance(row, Future) else row for row in self._token_counts]
+        self._token_counts = list(found)
+        return found
+
+    def result(self, work: Work) -> ModularTokenizer:
+        """T after the last language."""
+        is_fewest = self.segmentation == FEWEST_TOKENS
+        return ModularTokenizer.from_learned(
+            self._learner.result(),
+            algorithm=self.algorithm,
+            k=self.k,
+            settings=self.recorded(),
+            corpora=work.corpora,
+            token_counts=self._finished_token_counts() if is_fewest else None,
+        )
+
+    def rows(self, output: ModularTokenizer) -> list[dict[str, Any]]:
+        """Tokens, adopted and new tokens, size of T after the language, seconds."""
+        return self._rows
+
+
+def _token_counts(counts: WordCounts, merges: GlobalMerges, member: Ints) -> Ints:
+    """How often a segmentation into fewest tokens uses each of the tokens `member` (n,); (n,)."""
+    tokens = Vocabulary(merges.specials, merges.token_data, merges.token_offsets).take(member)
+    return count_tokens(counts, tokens.tokens(), len(merges.specials))
 
 
 def bpe_seq(
@@ -58,249 +223,53 @@ def bpe_seq(
     threads: int | None = None,
     force: bool = False,
     progress: Progress = SILENT,
-    journal_seconds: float = INTERVAL_SECONDS,
+    journal_seconds: float | None = None,
 ) -> BuildReport:
     """Learn a modular tokenizer by sequential BPE (Algorithm 2 of the paper).
 
     Args:
-        languages: which of those in `data`; None for all.
-        output: the modular directory to write.
+        languages: languages of `data` to learn; None for all.
+        data: directory with the text of each language.
+        output: modular directory to write.
         k: tokens per language, special tokens and the 256 bytes included; default 24000.
         order: "alphabetical" (default), "given" (as in `languages`), "size" (most bytes first).
         passes: 2 to segment again with the adopted merges only; see `SequentialLearner`.
         unit_counts: "all" (the paper; default) or "word" (the authors' release).
         segmentation: "merges" (BPE; default), or "fewest-tokens": the same vocabulary, words
             segmented into the fewest tokens.
-        append: languages to add, in this order, to the tokenizer in `output`; its own
-            settings hold, and others are refused. Every older id and merge stays as it is.
-        references: learn each language's monolingual tokenizer too.
+        append: languages to add, in this order, to the tokenizer in `output`; its settings
+            apply, and others are refused. All of its ids and merges stay the same.
+        references: learn the monolingual tokenizer of each language too.
         specials: special tokens, first in every vocabulary; by default end of text and padding.
-        errors: what to do with invalid UTF-8: "strict", "replace", "skip".
-        threads: how many to count and learn references on; default one a core.
-        force: replace an output that is there.
-        journal_seconds: how often to keep the state of a long build beside the output.
+        errors: handling of invalid UTF-8: "strict", "replace", "skip".
+        threads: threads for counting and references; default one per core.
+        force: replace an existing output.
+        journal_seconds: least time between two writes of the journal.
 
     Returns:
-        A row per language: tokens, how many adopted, new ones, size of T after it.
+        A row per language: tokens, adopted tokens, new tokens, size of T after it.
 
     Raises:
         ModtokError, UsageError: the text, the settings or the output are not usable.
     """
-    base: ModularTokenizer | None = None
-    started: dict[str, Any] = dict(DEFAULTS)
-    told = {"order": order, "passes": passes, "unit_counts": unit_counts}
-    if append:
-        base = ModularTokenizer.load(output)
-        started = _settings_of(base)
-        refuse_disagreement(
-            output,
-            {
-                "-k": (k, base.k),
-                "--segmentation": (segmentation, base.segmentation),
-                "--special": (tuple(specials) or None, base.vocabulary.specials),
-                **{f"--{n.replace('_', '-')}": (told[n], started[n]) for n in told},
-            },
-        )
-        k, specials, segmentation = base.k, base.vocabulary.specials, base.segmentation
-        if languages:
-            raise UsageError("--langs and --append exclude each other", remedy="give one of them")
-        files = language_files(data, append)
-        there = sorted(set(files) & set(base.languages))
-        if there:
-            clear_finished(output)
-            raise UsageError(f"{output} has {', '.join(there)} already", where="--append")
-    else:
-        k, segmentation = DEFAULT_K if k is None else k, segmentation or "merges"
-        specials = tuple(specials) or DEFAULT_SPECIALS
-        started |= {name: value for name, value in told.items() if value is not None}
-        check_budget(k, specials)
-        check_specials(specials)
-        if segmentation not in SEGMENTATIONS:
-            raise UsageError(
-                f"'{segmentation}' is not one of {', '.join(SEGMENTATIONS)}",
-                where="--segmentation",
-            )
-        if started["order"] not in ORDERS:
-            raise UsageError(f"'{order}' is not one of {', '.join(ORDERS)}", where="--order")
-        files = language_files(data, languages)
-    order, passes, unit_counts = (started[name] for name in DEFAULTS)
-    names = sorted(files)
-    if append or order == "given":
-        # `files` has each language under its short code, whatever it was called by.
-        names = list(dict.fromkeys(map(normalize, append or languages or names)))
-    if not append:
-        ordered = order != "size"  # which only the text tells
-        done = finished(
-            output, "bpe-seq", segmentation, names, k, started, specials, force, progress, ordered
-        )
-        if done is not None:
-            return done
-
-    journal = Journal(
-        output,
-        {
-            "k": k,
-            "settings": started,
-            "segmentation": segmentation,
-            "specials": specials,
-            "languages": names,
-            "append": base.signature if base else None,
-            "references": references,
-            "errors": errors,
-            "files": file_stamps(files),
-        },
-        journal_seconds,
-        force,
+    request = Request(
+        output=output,
+        languages=languages,
+        data=data,
+        k=k,
+        specials=specials,
+        append=append,
+        references=references,
+        errors=errors,
+        threads=threads,
+        force=force,
+        progress=progress,
+        journal_seconds=journal_seconds,
     )
-    saved = journal.read()
-    stoppable = CancellableProgress(progress)
-    pool = ThreadPoolExecutor(threads or os.cpu_count() or 1)
-    try:
-        build = _Build(
-            k, specials, passes, unit_counts, segmentation, base, saved, references, stoppable, pool
-        )
-        if saved is not None:
-            progress.note(f"going on after {', '.join(saved.learned.languages)}")
-        todo = [name for name in names if name not in build.corpora]
-        counted = count_in_background(pool, files, todo, errors, stoppable)
-        if order == "size" and not append:
-            todo.sort(key=lambda name: (-counted[name].result().size.bytes, name))
-        with stoppable.task("languages", total=len(todo), unit="languages") as task:
-            for name in todo:
-                build.add(name, counted.pop(name).result())
-                task.advance(1)
-                if journal.due() and name != todo[-1]:
-                    journal.write(build.learner.result(), build.notes(), build.references())
-        tokenizer = ModularTokenizer.from_learned(
-            build.learner.result(),
-            algorithm="bpe-seq",
-            k=k,
-            settings=started,
-            corpora=build.corpora,
-            token_counts=build.token_counts() if segmentation == FEWEST_TOKENS else None,
-        )
-        kept = read_references(output) if append else {}
-        # T's files are made while the last references are still being learned.
-        tokenizer.save(output, lambda: {**kept, **build.references()})
-    except BaseException:
-        stoppable.stop()
-        pool.shutdown(wait=True, cancel_futures=True)
-        raise
-    pool.shutdown()
-    journal.remove()
-    warn_of_small(build.lines, k, progress)
-    return BuildReport(output, tokenizer.signature, build.lines)
-
-
-class _Build:
-    """The running state: the learner, the references under way, and a row per language."""
-
-    def __init__(
-        self,
-        k: int,
-        specials: Sequence[str],
-        passes: int,
-        unit_counts: str,
-        segmentation: str,
-        base: ModularTokenizer | None,
-        saved: Saved | None,
-        references: bool,
-        progress: CancellableProgress,
-        pool: ThreadPoolExecutor,
-    ) -> None:
-        start = saved.learned if saved else base.learned() if base else None
-        self.learner = SequentialLearner(
-            k, specials, passes=passes, unit_counts=unit_counts, start=start
-        )
-        self.corpora: dict[str, Corpus] = dict(base.corpora) if base else {}
-        self.lines: list[dict[str, Any]] = []
-        self._references: dict[str, bytes] = {}
-        self._making: dict[str, Future[bytes]] = {}
-        self._with_references = references
-        self._fewest = segmentation == FEWEST_TOKENS
-        self._token_counts: list[Ints | Future[Ints]] = (
-            list(base.token_counts or ()) if base else []
-        )
-        self._progress = progress
-        self._pool = pool
-        if saved is not None:
-            self.lines = saved.notes["lines"]
-            for language, corpus in saved.notes["corpora"].items():
-                self.corpora[language] = Corpus(**corpus)
-            self._references = dict(saved.references)
-            self._token_counts = [
-                np.array(token_counts, dtype=np.int64)
-                for token_counts in saved.notes["token_counts"]
-            ]
-
-    def add(self, language: str, counts: WordCounts) -> None:
-        """Learn one language; its reference starts in another thread."""
-        first = not self.learner.languages
-        if self._with_references and not first:
-            self._making[language] = self._pool.submit(
-                reference_json,
-                language,
-                counts,
-                self.learner.k,
-                self.learner.merges.specials,
-                progress=HiddenProgress(self._progress),
-            )
-        began = time.perf_counter()
-        report = self.learner.add(language, counts, progress=self._progress)
-        if self._with_references and first:
-            # The first language is learned alone: its reference is what T is by then.
-            self._making[language] = self._pool.submit(
-                reference_of, language, counts, self.learner.k, self.learner.merges
-            )
-        if self._fewest:
-            member = np.flatnonzero(self.learner.token_membership[:, -1])
-            self._token_counts.append(
-                self._pool.submit(_token_counts, counts, self.learner.merges, member)
-            )
-        self.corpora[language] = corpus_of(counts)
-        self.lines.append(
-            {
-                "language": language,
-                "tokens": report.tokens,
-                "adopted": report.adopted,
-                "new_tokens": report.new_tokens,
-                "total": report.total,
-                "seconds": round(time.perf_counter() - began, 3),
-            }
-        )
-
-    def notes(self) -> dict[str, Any]:
-        """What the journal keeps beside the learned arrays."""
-        corpora = {language: asdict(corpus) for language, corpus in self.corpora.items()}
-        token_counts = [row.tolist() for row in self.token_counts()]
-        return {"lines": self.lines, "corpora": corpora, "token_counts": token_counts}
-
-    def token_counts(self) -> list[Ints]:
-        """Token counts of each language; waits for those in progress."""
-        self._token_counts = [
-            row.result() if isinstance(row, Future) else row for row in self._token_counts
-        ]
-        return [row for row in self._token_counts if not isinstance(row, Future)]
-
-    def references(self) -> dict[str, bytes]:
-        """References of all languages so far, waiting for those under way."""
-        for language, future in list(self._making.items()):
-            self._references[language] = future.result()
-            del self._making[language]
-        return dict(self._references)
-
-
-def _token_counts(counts: WordCounts, merges: GlobalMerges, member: Ints) -> Ints:
-    """How often a segmentation into fewest tokens uses each of the tokens `member` (n,); (n,)."""
-    tokens = Vocabulary(merges.specials, merges.token_data, merges.token_offsets).take(member)
-    return count_tokens(counts, tokens.tokens(), len(merges.specials))
-
-
-def _settings_of(base: ModularTokenizer) -> dict[str, Any]:
-    if base.algorithm != "bpe-seq":
-        raise UsageError(
-            f"a tokenizer made by {base.algorithm} cannot be extended by bpe-seq",
-            where="--append",
-            remedy="choose a directory that bpe-seq wrote",
-        )
-    return {**DEFAULTS, **base.settings}
+    settings = {
+        "order": order,
+        "passes": passes,
+        "unit_counts": unit_counts,
+        "segmentation": segmentation,
+    }
+    return construct(SequentialBpe, request, settings)

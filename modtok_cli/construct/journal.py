@@ -1,16 +1,15 @@
-"""Half-done builds survive a kill: what is learned is kept beside the output as it grows.
+"""The journal of a build: what was learned so far, so that a killed build resumes.
 
-A journal is a directory `.NAME.resume` beside the output, removed when the output is in
-its place. `Kept` is what any build keeps in one; `Journal` keeps merges, and
-`unigram_journal` pieces. Merges are written after a language when a kill would lose at
-least a minute of work, so that a build of seconds writes nothing.
+A journal is a directory `.NAME.resume` beside the output; it is removed when the output is
+complete. It is written when a kill would lose more than the learner's `journal_seconds` of
+work, so that a build of seconds writes nothing.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ import orjson
 from modtok_cli import __version__
 from modtok_cli.base.files import atomic_directory, clear
 from modtok_cli.base.signature import digest
-from modtok_cli.learn.merges import LearnedMerges
 from modtok_cli.text.languages import is_language
 
 INTERVAL_SECONDS = 60.0
@@ -31,48 +29,39 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class Kept:
-    """What a journal holds: arrays, notes as JSON knows them, a file per language."""
+    """Content of a journal: arrays, notes that JSON can represent, a file per language."""
 
     arrays: Arrays
     notes: dict[str, Any]
-    references: Mapping[str, bytes]
+    references: Mapping[str, bytes] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Saved:
-    """What a journal of merges held: the tokenizer so far, and what the builder noted of it."""
-
-    learned: LearnedMerges
-    notes: dict[str, Any]
-    references: Mapping[str, bytes]
-
-
-def place_of(output: Path) -> Path:
-    """Where the journal of an output lies."""
+def journal_path(output: Path) -> Path:
+    """Directory of the journal of an output."""
     return output.parent / f".{output.name}.resume"
 
 
 def clear_finished(output: Path) -> None:
-    """Clear the journal of a build that was killed when its output stood already.
+    """Remove the journal of a build that was killed after its output was complete.
 
-    A forced build's stays: it is about to replace the output, and may go on.
+    The journal of a forced build stays: that build replaces the output and may resume.
     """
     try:
-        head = orjson.loads((place_of(output) / "journal.json").read_bytes())
+        head = orjson.loads((journal_path(output) / "journal.json").read_bytes())
         forced = head["force"] is True
     except (OSError, ValueError, LookupError, TypeError):
         forced = False
     if not forced:
-        clear(place_of(output))
+        clear(journal_path(output))
 
 
 class JournalDir:
-    """Where the state of one build is kept; `key` says which build it is.
+    """The journal of one build, which `key` identifies.
 
-    `key` holds what decides the outcome (settings, and size and time of the input files):
-    a journal with another key, or of another version of modtok, is of another build and is
-    not used. With `force` one that was begun without it is not used either: whoever forces
-    means to begin anew. A forced build that was killed goes on all the same.
+    `key` holds what decides the outcome (settings, and size and time of the input files): a
+    journal with another key, or of another version of modtok, belongs to another build and is
+    not used. With `force`, a journal that was written without it is not used either, because
+    `force` means to start over; a forced build that was killed still resumes.
     """
 
     def __init__(
@@ -82,15 +71,15 @@ class JournalDir:
         interval: float = INTERVAL_SECONDS,
         force: bool = False,
     ) -> None:
-        self.directory = place_of(output)
+        self.directory = journal_path(output)
         self._key = orjson.loads(orjson.dumps({"modtok": __version__, **key}))
         self._interval = interval
         self._force = force
         self._last = time.monotonic()
         self._unsaved = 0.0
 
-    def read_kept(self) -> Kept | None:
-        """What there is to go on from; None if nothing, damaged, or of another build."""
+    def read(self) -> Kept | None:
+        """The content to resume from; None if missing, damaged, or of another build."""
         from safetensors.numpy import load
 
         try:
@@ -104,7 +93,7 @@ class JournalDir:
                 language: (self.directory / f"{language}.json").read_bytes()
                 for language in head["references"]
             }
-            # Half a language learned from flipped bits would not be noticed in the outcome.
+            # A flipped bit in a half-learned language would not show in the result.
             if head["sha256"] != _digest(head, state, references):
                 return None
             return Kept(load(state), dict(head["notes"]), references)
@@ -116,16 +105,16 @@ class JournalDir:
             return None
 
     def due(self, work: float = 0.0) -> bool:
-        """Whether so much would be lost by a kill that it is worth a writing.
+        """Whether a kill would lose enough work to write the journal now.
 
-        `work`: seconds that went into what was just done. Where several things are done at
-        a time they add up to more than has passed since the last writing.
+        `work`: seconds that the last piece of work took. Pieces that run in parallel add up
+        to more than the time since the last write.
         """
         self._unsaved += work
         return max(self._unsaved, time.monotonic() - self._last) >= self._interval
 
-    def write_kept(self, kept: Kept) -> None:
-        """Keep the state, in place of the one before."""
+    def write(self, kept: Kept) -> None:
+        """Replace the content."""
         from safetensors.numpy import save
 
         state = save({name: np.ascontiguousarray(found) for name, found in kept.arrays.items()})
@@ -145,85 +134,12 @@ class JournalDir:
         self._unsaved = 0.0
 
     def remove(self) -> None:
-        """Forget the build."""
+        """Remove the journal."""
         clear(self.directory)
 
 
-class Journal(JournalDir):
-    """Keeps the state of a build of merges."""
-
-    def read(self) -> Saved | None:
-        """The state to go on from; None if there is none, or if it is of another build."""
-        kept = self.read_kept()
-        if kept is None:
-            return None
-        arrays = kept.arrays
-        try:
-            languages, specials = kept.notes["languages"], kept.notes["specials"]
-            learned = LearnedMerges(
-                tuple(languages),
-                tuple(specials),
-                arrays["token_data"],
-                arrays["token_offsets"],
-                arrays["merges"],
-                arrays["token_membership"].astype(np.bool_),
-                arrays["merge_membership"].astype(np.bool_),
-            )
-            notes = dict(kept.notes["notes"])
-            proper = all(map(is_language, languages)) and _proper(learned)
-        except (ValueError, LookupError, TypeError, AttributeError):
-            return None
-        return Saved(learned, notes, kept.references) if proper else None
-
-    def write(
-        self, learned: LearnedMerges, notes: Mapping[str, Any], references: Mapping[str, bytes]
-    ) -> None:
-        """Keep the state, in place of the one before."""
-        arrays: dict[str, npt.NDArray[Any]] = {
-            "token_data": learned.token_data,
-            "token_offsets": learned.token_offsets,
-            "merges": learned.merges,
-            "token_membership": learned.token_membership.astype(np.uint8),
-            "merge_membership": learned.merge_membership.astype(np.uint8),
-        }
-        about = {
-            "languages": learned.languages,
-            "specials": learned.specials,
-            "notes": dict(notes),
-        }
-        self.write_kept(Kept(arrays, about, references))
-
-
 def _digest(head: Mapping[str, Any], state: bytes, references: Mapping[str, bytes]) -> str:
-    """SHA-256 over all that a journal holds."""
+    """SHA-256 of the whole content."""
     body = {name: value for name, value in head.items() if name != "sha256"}
     parts = [orjson.dumps(body, option=orjson.OPT_SORT_KEYS), state]
     return digest(*parts, *(references[name] for name in sorted(references)), length=64)
-
-
-def _proper(learned: LearnedMerges) -> bool:
-    """Are shapes and types those of `LearnedMerges`, and all ids inside the vocabulary?
-
-    The kernels that go on from it trust it.
-    """
-    offsets, merges, languages = learned.token_offsets, learned.merges, len(learned.languages)
-    kinds = (
-        (learned.token_data, np.uint8, 1),
-        (offsets, np.int64, 1),
-        (merges, np.int32, 2),
-        (learned.token_membership, np.bool_, 2),
-        (learned.merge_membership, np.bool_, 2),
-    )
-    if any(array.dtype != kind or array.ndim != rank for array, kind, rank in kinds):
-        return False
-    size = len(offsets) - 1
-    return (
-        size >= len(learned.specials) + 256
-        and offsets[0] == 0
-        and offsets[-1] == len(learned.token_data)
-        and bool((offsets[1:] >= offsets[:-1]).all())
-        and merges.shape[1] == 3
-        and bool(((merges >= 0) & (merges < size)).all())
-        and learned.token_membership.shape == (size, languages)
-        and learned.merge_membership.shape == (len(merges), languages)
-    )

@@ -1,42 +1,158 @@
-"""`modtok unigram`: ordinary Unigram tokenizers, one per language or one for all."""
+"""`modtok unigram`: plain Unigram tokenizers, one per language or one for all."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.base.signature import digest
-from modtok_cli.construct.cancellable import CancellableProgress, results_of
-from modtok_cli.construct.corpora import corpus_of, count_in_background
-from modtok_cli.construct.existing_output import check_files
-from modtok_cli.construct.report import DEFAULT_SPECIALS, BuildReport, warn_of_small
-from modtok_cli.construct.unigram_journal import UnigramJournal
+from modtok_cli.construct.bpe import JointSettings, NoSettings
+from modtok_cli.construct.cancellable import results_of
+from modtok_cli.construct.existing_output import check_absent, check_files
+from modtok_cli.construct.journal import Kept
+from modtok_cli.construct.learner import Learner, SettingsT
+from modtok_cli.construct.pipeline import construct
+from modtok_cli.construct.plain_files import PlainFiles
+from modtok_cli.construct.request import BuildReport, Request
 from modtok_cli.construct.unigram_models import model_json, tokenizer_of
+from modtok_cli.construct.unigram_state import UnigramState
+from modtok_cli.construct.work import Work
 from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces
 from modtok_cli.learn.unigram import check_unigram_budget, learn_unigram
+from modtok_cli.modular.directory import check_place
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.counts import WordCounts, merge_counts
+from modtok_cli.text.counts import merge_counts
 from modtok_cli.text.pretokens import UNIGRAM
-from modtok_cli.text.workspace import language_files
+
+EM_SECONDS = 10.0
+"""How much EM a kill may lose; its state is some megabytes."""
 
 
-def unigram_specials(given: Sequence[str]) -> tuple[str, ...]:
-    """Special tokens of a Unigram vocabulary: the unknown piece, then those asked for."""
-    return (UNKNOWN, *(tuple(given) or DEFAULT_SPECIALS))
+class UnigramLearner(Learner[SettingsT]):
+    """What all Unigram constructions share: budget, workers, journal, monolingual models."""
+
+    pretokenizer = UNIGRAM
+    segmentation = UNIGRAM
+    first_specials = (UNKNOWN,)
+    journal_seconds = EM_SECONDS
+
+    def __init__(self, k: int, specials: Sequence[str], settings: SettingsT) -> None:
+        super().__init__(k, specials, settings)
+        self._state = UnigramState(self.specials)
+
+    def check(self) -> None:
+        """Check the budget and the special tokens."""
+        check_unigram_budget(self.k, self.specials)
+
+    def journal_key(self, everything: dict[str, Any]) -> dict[str, Any]:
+        """Models are identified by their text, so other languages and files do not matter."""
+        return {name: everything[name] for name in ("algorithm", "k", "specials")}
+
+    def workers(self, threads: int) -> int:
+        """Number of languages to learn at a time; the trainer has threads of its own."""
+        return max(min(threads, 2), threads // 4)
+
+    def state(self) -> Kept:
+        """Models and EM."""
+        return self._state.to_kept()
+
+    def restore(self, kept: Kept) -> list[str]:
+        """Take models and EM; their text is counted again and compared."""
+        self._state.restore(kept)
+        return []
+
+    def start_models(
+        self, languages: Sequence[str], work: Work
+    ) -> dict[str, Future[LearnedPieces]]:
+        """Start learning the model of each language in the thread pool.
+
+        Models of the journal are not learned again; learned ones are added to it.
+        """
+        return {language: work.submit(self._model, language, work) for language in languages}
+
+    def _model(self, language: str, work: Work) -> LearnedPieces:
+        counts = work.counts(language)
+        model = self._state.model(language, counts)
+        if model is not None:
+            work.progress.note(f"{language}: learned before the interruption")
+            return model
+        model = learn_unigram(language, counts, self.k, self.specials, progress=work.progress)
+        self._state.add(language, counts, model)
+        work.keep(now=True)
+        return model
 
 
-def workers(threads: int | None) -> int:
-    """How many languages to learn at a time; the trainer has threads of its own."""
-    cores = threads or os.cpu_count() or 1
-    return max(min(cores, 2), cores // 4)
+class SeparateUnigram(UnigramLearner[NoSettings]):
+    """A `tokenizer.json` and a SentencePiece model per language."""
+
+    algorithm = "unigram"
+    settings_type = NoSettings
+
+    def check_output(self, request: Request, languages: Sequence[str]) -> None:
+        """Plain files do not record their settings."""
+        check_files(request, (".json", ".model"))
+
+    def learn(self, work: Work) -> None:
+        """All languages in the thread pool."""
+        work.start_counting()
+        self._models: Mapping[str, LearnedPieces] = results_of(
+            self.start_models(work.languages, work)
+        )
+
+    def result(self, work: Work) -> PlainFiles:
+        """The files `<lang>.json` and `<lang>.model`."""
+        files: dict[str, bytes] = {}
+        for language, model in self._models.items():
+            files[f"{language}.json"] = model_json(language, model, work.counts(language), self.k)
+            files[f"{language}.model"] = tokenizer_of(model, language).to_model()
+        return PlainFiles(files, {name: model.size for name, model in self._models.items()})
+
+    def rows(self, output: PlainFiles) -> list[dict[str, Any]]:
+        """Number of tokens."""
+        return output.rows()
+
+
+class JointUnigram(UnigramLearner[JointSettings]):
+    """One vocabulary over the text of all languages."""
+
+    algorithm = "unigram"
+    settings_type = JointSettings
+
+    def check_output(self, request: Request, languages: Sequence[str]) -> None:
+        """An existing output is an error, as for separate tokenizers."""
+        check_absent(request)
+        check_place(request.output)
+
+    def learn(self, work: Work) -> None:
+        """Merge the word counts of all languages, and learn from them."""
+        work.start_counting()
+        tables = results_of(work.all_counts())
+        languages = tuple(sorted(tables))
+        everything = merge_counts([tables[language] for language in languages])
+        model = learn_unigram(
+            ",".join(languages), everything, self.k, self.specials, progress=work.progress
+        )
+        every = np.ones((model.size, len(languages)), dtype=np.bool_)
+        self._learned = replace(model, languages=languages, token_membership=every)
+
+    def result(self, work: Work) -> ModularTokenizer:
+        """A tokenizer directory in which every token belongs to every language."""
+        return ModularTokenizer.from_pieces(
+            self._learned,
+            algorithm=self.algorithm,
+            k=self.k,
+            settings=self.recorded(),
+            corpora=work.corpora,
+        )
+
+    def rows(self, output: ModularTokenizer) -> list[dict[str, Any]]:
+        """One row."""
+        return [{"language": ",".join(output.languages), "tokens": output.size}]
 
 
 def unigram(
@@ -44,7 +160,7 @@ def unigram(
     *,
     data: Path = Path("data"),
     output: Path | None = None,
-    k: int = 24000,
+    k: int | None = None,
     joint: bool = False,
     specials: Sequence[str] = (),
     errors: str = "strict",
@@ -52,9 +168,9 @@ def unigram(
     force: bool = False,
     progress: Progress = SILENT,
 ) -> BuildReport:
-    """Learn Unigram tokenizers of `k` tokens by the SentencePiece trainer.
+    """Learn Unigram tokenizers of `k` tokens (default 24000) by the SentencePiece trainer.
 
-    What is learned of several languages is kept beside the output until all are.
+    Learned models are kept in a journal beside the output until all are learned.
 
     Without `joint`, `output` (default `unigram/`) holds a `<lang>.json` and a `<lang>.model`
     per language. With it, `output` (default `unigram-joint/`) is a tokenizer directory with
@@ -63,92 +179,15 @@ def unigram(
     Raises:
         ModtokError, UsageError: the text, the settings or the output are not usable.
     """
-    specials = unigram_specials(specials)
-    check_unigram_budget(k, specials)
-    files = language_files(data, languages)
-    output = output or Path("unigram-joint" if joint else "unigram")
-    check_files(output, joint, (".json", ".model"), force)
-    journal = UnigramJournal(output, "unigram", k, specials, force=force)
-    stoppable = CancellableProgress(progress)
-    pool = ThreadPoolExecutor(workers(threads))
-    try:
-        counted = count_in_background(pool, files, list(files), errors, stoppable, UNIGRAM)
-        if joint:
-            report = _joint(results_of(counted), output, k, specials, stoppable)
-        else:
-            made = learn_in_background(pool, counted, k, specials, journal, stoppable)
-            report = _separate(made, counted, output, k)
-    except BaseException:
-        stoppable.stop()
-        pool.shutdown(wait=True, cancel_futures=True)
-        raise
-    pool.shutdown()
-    journal.remove()
-    warn_of_small(report.lines, k, progress)
-    return report
-
-
-def learn_in_background(
-    pool: ThreadPoolExecutor,
-    counted: Mapping[str, Future[WordCounts]],
-    k: int,
-    specials: Sequence[str],
-    journal: UnigramJournal,
-    progress: Progress,
-) -> dict[str, Future[LearnedPieces]]:
-    """Start learning every language's model; the pool's threads take them in turn.
-
-    What the journal has is not learned again, and what is learned it gets.
-    """
-
-    def learn(language: str) -> LearnedPieces:
-        counts = counted[language].result()
-        model = journal.model(language, counts)
-        if model is not None:
-            progress.note(f"{language}: learned before the interruption")
-            return model
-        model = learn_unigram(language, counts, k, specials, progress=progress)
-        journal.add(language, counts, model)
-        return model
-
-    return {language: pool.submit(learn, language) for language in counted}
-
-
-def _joint(
-    tables: Mapping[str, WordCounts],
-    output: Path,
-    k: int,
-    specials: Sequence[str],
-    progress: Progress,
-) -> BuildReport:
-    languages = tuple(sorted(tables))
-    everything = merge_counts([tables[language] for language in languages])
-    model = learn_unigram(",".join(languages), everything, k, specials, progress=progress)
-    every = np.ones((model.size, len(languages)), dtype=np.bool_)
-    tokenizer = ModularTokenizer.from_pieces(
-        replace(model, languages=languages, token_membership=every),
-        algorithm="unigram",
+    request = Request(
+        output=output or Path("unigram-joint" if joint else "unigram"),
+        languages=languages,
+        data=data,
         k=k,
-        settings={"joint": True},
-        corpora={language: corpus_of(tables[language]) for language in languages},
+        specials=specials,
+        errors=errors,
+        threads=threads,
+        force=force,
+        progress=progress,
     )
-    tokenizer.save(output)
-    lines: list[dict[str, Any]] = [{"language": ",".join(languages), "tokens": tokenizer.size}]
-    return BuildReport(output, tokenizer.signature, lines)
-
-
-def _separate(
-    made: Mapping[str, Future[LearnedPieces]],
-    counted: Mapping[str, Future[WordCounts]],
-    output: Path,
-    k: int,
-) -> BuildReport:
-    models = results_of(made)
-    with atomic_directory(output) as beside:
-        contents = []
-        for language, model in models.items():
-            contents.append(model_json(language, model, counted[language].result(), k))
-            (beside / f"{language}.json").write_bytes(contents[-1])
-            (beside / f"{language}.model").write_bytes(tokenizer_of(model, language).to_model())
-    lines = [{"language": language, "tokens": model.size} for language, model in models.items()]
-    return BuildReport(output, digest(*contents), lines)
+    return construct(JointUnigram if joint else SeparateUnigram, request)

@@ -1,9 +1,9 @@
-"""`modtok unigram-merge`: monolingual Unigram models, united and estimated anew by EM."""
+"""`modtok unigram-merge`: monolingual Unigram models, united and re-estimated by EM."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +11,18 @@ import numpy as np
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.construct.cancellable import CancellableProgress, results_of
-from modtok_cli.construct.corpora import corpus_of, count_in_background
-from modtok_cli.construct.existing_output import finished
-from modtok_cli.construct.report import BuildReport, warn_of_small
-from modtok_cli.construct.unigram import learn_in_background, unigram_specials, workers
-from modtok_cli.construct.unigram_journal import EM_SECONDS, UnigramJournal, em_mark
+from modtok_cli.construct.cancellable import results_of
+from modtok_cli.construct.pipeline import construct
+from modtok_cli.construct.request import BuildReport, Request
+from modtok_cli.construct.unigram import UnigramLearner
 from modtok_cli.construct.unigram_models import (
     find_model,
     model_json,
     parse_weights,
     read_language_model,
 )
+from modtok_cli.construct.unigram_state import em_mark
+from modtok_cli.construct.work import Work
 from modtok_cli.learn.em import (
     FLOOR_COUNT,
     ITERATIONS,
@@ -37,138 +37,144 @@ from modtok_cli.learn.em import (
     uniform_start,
 )
 from modtok_cli.learn.pieces import LearnedPieces, unite
-from modtok_cli.learn.unigram import check_unigram_budget
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import WordCounts, merge_counts
-from modtok_cli.text.pretokens import UNIGRAM
-from modtok_cli.text.workspace import language_files
 
 INITS = ("uniform", "mean")
 MODELS = Path("unigram")
 
-ALGORITHM = "unigram-merge"
+
+@dataclass(frozen=True)
+class UnigramMergeSettings:
+    """Settings of merged Unigram; see `unigram_merge`."""
+
+    init: str = "uniform"
+    weights: str | None = None
+    tolerance: float = TOLERANCE
+    iterations: int = ITERATIONS
+    models: Path | None = field(default=None, metadata={"unrecorded": True})
+
+    def __post_init__(self) -> None:
+        if self.init not in INITS:
+            raise UsageError(f"'{self.init}' is not one of {', '.join(INITS)}", where="--init")
+        if self.iterations < 0 or not self.tolerance >= 0:
+            raise UsageError("--iterations and --tolerance must be 0 or more")
+        if self.iterations == 0 and self.init == "uniform":
+            raise UsageError(
+                "without EM, a uniform start gives all pieces the same score",
+                where="--iterations",
+                remedy="add --init mean to keep the mean of the models",
+            )
 
 
-def unigram_merge(
-    languages: Sequence[str] | None = None,
-    *,
-    data: Path = Path("data"),
-    output: Path = Path("tokenizer"),
-    k: int = 24000,
-    models: Path | None = None,
-    init: str = "uniform",
-    weights: str | None = None,
-    tolerance: float = TOLERANCE,
-    iterations: int = ITERATIONS,
-    references: bool = True,
-    specials: Sequence[str] = (),
-    errors: str = "strict",
-    threads: int | None = None,
-    force: bool = False,
-    progress: Progress = SILENT,
-    journal_seconds: float = EM_SECONDS,
-) -> BuildReport:
-    """Make a modular tokenizer of monolingual Unigram models (Algorithm 1 of the paper).
+class UnitedUnigram(UnigramLearner[UnigramMergeSettings]):
+    """Monolingual models in the thread pool, then EM over the text of all languages."""
 
-    The vocabulary is the union of the languages' pieces; their probabilities are estimated
-    anew over all the text together.
+    algorithm = "unigram-merge"
+    settings_type = UnigramMergeSettings
 
-    Args:
-        languages: which of those in `data`; None for all.
-        k: tokens per language, special tokens and the 256 bytes included.
-        models: directory of `<lang>.json` or `<lang>.model`, one for every language. None:
-            take those of `unigram/` that were learned from this very text with these
-            settings, and learn the others.
-        init: "uniform" (the paper) or "mean" of the monolingual probabilities.
-        weights: factors for the languages' counts, "fr=2,en=0.5", or "equal".
-        tolerance, iterations: EM ends when the log-likelihood changes by less than
-            `tolerance` of itself, or after so many iterations. 0 iterations, with
-            `init` "mean": no EM, the mean of the models stays.
-        references: keep the monolingual models, for `nsl` to measure against.
-        force: replace an output that is there.
-        journal_seconds: how often to keep the state of EM beside the output. Models are kept
-            there as they are learned.
+    def check_output(self, request: Request, languages: Sequence[str]) -> BuildReport | None:
+        """Also check the weights, now that the languages are known."""
+        parse_weights(self.settings.weights, languages)
+        return super().check_output(request, languages)
 
-    Returns:
-        A row per language: tokens, pieces of its own, pieces at the floor.
-
-    Raises:
-        ModtokError, UsageError: the text, the models, the settings or the output are not usable.
-    """
-    specials = unigram_specials(specials)
-    check_unigram_budget(k, specials)
-    if init not in INITS:
-        raise UsageError(f"'{init}' is not one of {', '.join(INITS)}", where="--init")
-    if iterations < 0 or not tolerance >= 0:
-        raise UsageError("iterations and tolerance are 0 or more")
-    if iterations == 0 and init == "uniform":
-        raise UsageError(
-            "without EM, a uniform start leaves all scores alike",
-            where="--iterations",
-            remedy="add --init mean to keep the mean of the models",
-        )
-    files = language_files(data, languages)
-    factors = parse_weights(weights, list(files))
-    settings = {"init": init, "weights": weights, "tolerance": tolerance, "iterations": iterations}
-    done = finished(output, ALGORITHM, UNIGRAM, list(files), k, settings, specials, force, progress)
-    if done is not None:
-        return done
-    journal = UnigramJournal(output, ALGORITHM, k, specials, interval=journal_seconds, force=force)
-    stoppable = CancellableProgress(progress)
-    pool = ThreadPoolExecutor(workers(threads))
-    try:
-        given = _given(models, list(files), specials)
-        counted = count_in_background(pool, files, list(files), errors, stoppable, UNIGRAM)
-        found = _models(pool, counted, given, models is not None, k, specials, journal, stoppable)
-        tables = results_of(counted)
+    def learn(self, work: Work) -> None:
+        """Read or learn every model, unite them, estimate the probabilities."""
+        settings = self.settings
+        paths = _model_paths(settings.models, work.languages)
+        work.start_counting()
+        self._models = self._all_models(paths, work)
+        tables = results_of(work.all_counts())
+        factors = parse_weights(settings.weights, work.languages)
         if not factors:
             mean = sum(table.size.bytes for table in tables.values()) / len(tables)
             factors = {name: mean / table.size.bytes for name, table in tables.items()}
-        united = unite(found)
-        estimate = None
-        if iterations:
-            mark = em_mark(united, tables, factors, settings)
-            begun = journal.halfway(mark)
-            if begun is not None:
-                progress.note(f"EM goes on after iteration {begun.steps[-1].iteration}")
-            estimate = estimate_scores(
-                united,
-                tables,
-                factors,
-                init=init,
-                tolerance=tolerance,
-                iterations=iterations,
-                threads=threads,
-                progress=stoppable,
-                begun=begun,
-                keep=lambda state: journal.keep(mark, state),
+        self._united = unite(self._models)
+        self._estimate = self._em(tables, factors, work) if settings.iterations else None
+        for language, table in tables.items():
+            work.reference(language, model_json, language, self._models[language], table, self.k)
+
+    def _all_models(self, paths: Mapping[str, Path], work: Work) -> dict[str, LearnedPieces]:
+        """Every language's model: read if a usable one exists, else learned.
+
+        Models of the directory that the user named are used as they are; those of `unigram/`
+        only if they were learned from this text with this k and these special tokens.
+        """
+        read: dict[str, LearnedPieces] = {}
+        for language, path in paths.items():
+            if self.settings.models is not None:
+                read[language], _ = read_language_model(path, language, self.specials)
+            elif path.suffix == ".json":
+                model, ours = read_language_model(path, language, self.specials)
+                provenance = ours.provenance if ours is not None else {}
+                fingerprint = work.counts(language).fingerprint()
+                if provenance.get("k") == self.k and provenance.get("corpus") == fingerprint:
+                    read[language] = model
+                    work.progress.note(f"{language}: using the model {path}")
+        missing = [language for language in work.languages if language not in read]
+        learned = results_of(self.start_models(missing, work))
+        return {language: read.get(language) or learned[language] for language in work.languages}
+
+    def _em(
+        self, tables: Mapping[str, WordCounts], factors: Mapping[str, float], work: Work
+    ) -> Estimate:
+        mark = em_mark(self._united, tables, factors, self.recorded())
+        start = self._state.em(mark)
+        if start is not None:
+            work.progress.note(f"EM resumes after iteration {start.steps[-1].iteration}")
+
+        def keep(state: Halfway) -> None:
+            self._state.set_em(mark, state)
+            work.keep()
+
+        estimate = estimate_scores(
+            self._united,
+            tables,
+            factors,
+            init=self.settings.init,
+            tolerance=self.settings.tolerance,
+            iterations=self.settings.iterations,
+            threads=work.request.threads,
+            progress=work.progress,
+            begun=start,
+            keep=keep,
+        )
+        if not estimate.converged:
+            work.progress.warn(
+                f"EM did not converge within {self.settings.iterations} iterations: the relative "
+                f"change of the log-likelihood is still {estimate.steps[-1].change or 0:.1e}"
             )
-        tokenizer = ModularTokenizer.from_pieces(
-            rescored(united, estimate) if estimate else united,
-            algorithm=ALGORITHM,
-            k=k,
-            settings={**settings, "em": _outcome(estimate)},
-            corpora={language: corpus_of(table) for language, table in tables.items()},
+        return estimate
+
+    def result(self, work: Work) -> ModularTokenizer:
+        """The united pieces with the estimated scores."""
+        estimate = self._estimate
+        return ModularTokenizer.from_pieces(
+            rescored(self._united, estimate) if estimate else self._united,
+            algorithm=self.algorithm,
+            k=self.k,
+            settings={**self.recorded(), "em": _outcome(estimate)},
+            corpora=work.corpora,
         )
-        kept = {
-            language: model_json(language, found[language], tables[language], k)
-            for language in (tables if references else ())
-        }
-        tokenizer.save(output, kept)
-    except BaseException:
-        stoppable.stop()
-        pool.shutdown(wait=True, cancel_futures=True)
-        raise
-    pool.shutdown()
-    journal.remove()
-    lines = _lines(tokenizer, estimate)
-    warn_of_small(lines, k, progress)
-    if estimate is not None and not estimate.converged:
-        progress.warn(
-            f"EM did not converge within {iterations} iterations: the log-likelihood still "
-            f"changes by {estimate.steps[-1].change or 0:.1e} of itself"
-        )
-    return BuildReport(output, tokenizer.signature, lines)
+
+    def rows(self, output: ModularTokenizer) -> list[dict[str, Any]]:
+        """Tokens, tokens of no other language, tokens at the floor, size of T."""
+        members = output.token_membership
+        first = len(output.vocabulary.specials) + 256
+        floor = np.zeros(output.size, dtype=np.bool_)
+        if self._estimate is not None:
+            floor[first:] = self._estimate.expected[first:] < FLOOR_COUNT
+        alone = members.sum(axis=1) == 1
+        return [
+            {
+                "language": language,
+                "tokens": int(members[:, column].sum()),
+                "own": int((members[:, column] & alone).sum()),
+                "at_the_floor": int((members[:, column] & floor).sum()),
+                "total": output.size,
+            }
+            for column, language in enumerate(output.languages)
+        ]
 
 
 def estimate_scores(
@@ -214,22 +220,20 @@ def estimate_scores(
         )
 
 
-def _given(
-    directory: Path | None, languages: Sequence[str], specials: Sequence[str]
-) -> dict[str, Path]:
-    """Language → model file: of all languages if a directory is named, else what there is.
+def _model_paths(directory: Path | None, languages: Sequence[str]) -> dict[str, Path]:
+    """Language → model file: of all languages if a directory is named, else those that exist.
 
     Raises:
-        UsageError: the named directory is none, or lacks a language.
+        UsageError: the named directory does not exist, or lacks a language.
     """
     place = directory or MODELS
     found = {language: find_model(place, language) for language in languages}
     if directory is not None:
         if not directory.is_dir():
             raise UsageError(
-                "no such directory",
+                "is not a directory",
                 where=str(directory),
-                remedy="name one that modtok unigram wrote, or leave --models out",
+                remedy="give a directory that modtok unigram wrote, or omit --models",
             )
         missing = [language for language, path in found.items() if path is None]
         if missing:
@@ -239,35 +243,6 @@ def _given(
                 remedy=f"learn it: modtok unigram --langs {','.join(missing)}",
             )
     return {language: path for language, path in found.items() if path is not None}
-
-
-def _models(
-    pool: ThreadPoolExecutor,
-    counted: Mapping[str, Future[WordCounts]],
-    given: Mapping[str, Path],
-    trusted: bool,
-    k: int,
-    specials: Sequence[str],
-    journal: UnigramJournal,
-    progress: Progress,
-) -> dict[str, LearnedPieces]:
-    """Every language's model: read where there is one that fits, else learned."""
-    read: dict[str, LearnedPieces] = {}
-    for language, path in given.items():
-        if trusted:
-            read[language], _ = read_language_model(path, language, specials)
-        elif path.suffix == ".json":
-            model, ours = read_language_model(path, language, specials)
-            said = ours.provenance if ours is not None else {}
-            if (
-                said.get("k") == k
-                and said.get("corpus") == counted[language].result().fingerprint()
-            ):
-                read[language] = model
-                progress.note(f"{language}: model taken from {path}")
-    todo = {language: future for language, future in counted.items() if language not in read}
-    made = results_of(learn_in_background(pool, todo, k, specials, journal, progress))
-    return {language: read.get(language) or made[language] for language in counted}
 
 
 def _outcome(estimate: Estimate | None) -> dict[str, Any] | None:
@@ -282,21 +257,75 @@ def _outcome(estimate: Estimate | None) -> dict[str, Any] | None:
     }
 
 
-def _lines(tokenizer: ModularTokenizer, estimate: Estimate | None) -> list[dict[str, Any]]:
-    """A row per language, and one for T."""
-    members = tokenizer.token_membership
-    first = len(tokenizer.vocabulary.specials) + 256
-    floor = np.zeros(tokenizer.size, dtype=np.bool_)
-    if estimate is not None:
-        floor[first:] = estimate.expected[first:] < FLOOR_COUNT
-    alone = members.sum(axis=1) == 1
-    return [
-        {
-            "language": language,
-            "tokens": int(members[:, column].sum()),
-            "own": int((members[:, column] & alone).sum()),
-            "at_the_floor": int((members[:, column] & floor).sum()),
-            "total": tokenizer.size,
-        }
-        for column, language in enumerate(tokenizer.languages)
-    ]
+def unigram_merge(
+    languages: Sequence[str] | None = None,
+    *,
+    data: Path = Path("data"),
+    output: Path = Path("tokenizer"),
+    k: int | None = None,
+    models: Path | None = None,
+    init: str = "uniform",
+    weights: str | None = None,
+    tolerance: float = TOLERANCE,
+    iterations: int = ITERATIONS,
+    references: bool = True,
+    specials: Sequence[str] = (),
+    errors: str = "strict",
+    threads: int | None = None,
+    force: bool = False,
+    progress: Progress = SILENT,
+    journal_seconds: float | None = None,
+) -> BuildReport:
+    """Build a modular tokenizer from monolingual Unigram models (Algorithm 1 of the paper).
+
+    The vocabulary is the union of the languages' pieces; their probabilities are estimated
+    again over the text of all languages.
+
+    Args:
+        languages: languages of `data` to learn; None for all.
+        data: directory with the text of each language.
+        output: modular directory to write.
+        k: tokens per language, special tokens and the 256 bytes included; default 24000.
+        models: directory with `<lang>.json` or `<lang>.model` for every language. None: use
+            those of `unigram/` that were learned from this text with these settings, and
+            learn the others.
+        init: "uniform" (the paper) or "mean" of the monolingual probabilities.
+        weights: factors for the languages' counts, "fr=2,en=0.5", or "equal".
+        tolerance, iterations: EM ends when the relative change of the log-likelihood is less
+            than `tolerance`, or after so many iterations. 0 iterations with `init` "mean":
+            no EM, the mean of the models stays.
+        references: keep the monolingual models, for `nsl` to measure against.
+        specials: special tokens, after `<unk>`; by default end of text and padding.
+        errors: handling of invalid UTF-8: "strict", "replace", "skip".
+        threads: threads to use; default one per core.
+        force: replace an existing output.
+        journal_seconds: least time between two writes of the state of EM. Models are written
+            when they are learned.
+
+    Returns:
+        A row per language: tokens, tokens of no other language, tokens at the floor.
+
+    Raises:
+        ModtokError, UsageError: the text, the models, the settings or the output are not usable.
+    """
+    request = Request(
+        output=output,
+        languages=languages,
+        data=data,
+        k=k,
+        specials=specials,
+        references=references,
+        errors=errors,
+        threads=threads,
+        force=force,
+        progress=progress,
+        journal_seconds=journal_seconds,
+    )
+    settings = {
+        "init": init,
+        "weights": weights,
+        "tolerance": tolerance,
+        "iterations": iterations,
+        "models": models,
+    }
+    return construct(UnitedUnigram, request, settings)

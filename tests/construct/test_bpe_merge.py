@@ -15,8 +15,7 @@ from support import SAMPLE
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
-from modtok_cli.construct import bpe_merge as module
-from modtok_cli.construct.bpe_merge import bpe_merge
+from modtok_cli.construct.bpe_merge import UnitedBpe, bpe_merge
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.construct.references import reference_json, reference_of
 from modtok_cli.learn.bpe import learn_plain
@@ -123,9 +122,9 @@ def test_changing_refuses_other_settings(data: Path, made: Path) -> None:
     before = contents(made)
     for change in ({"append": ["el"]}, {"remove": ["fi"]}):
         for told, said in (
-            ({"k": 601}, "-k: .* was made with 600, not with 601; leave -k out"),
+            ({"k": 601}, "-k: .* was built with 600, not with 601; omit -k"),
             ({"overtrain": 1.5}, "--overtrain: .* with 1.25, not with 1.5"),
-            ({"whole_characters": True}, "--whole-characters: .* was made without it"),
+            ({"whole_characters": True}, "--whole-characters: .* was built without it"),
             ({"specials": ["<s>"]}, "--special: .*, not with <s>"),
         ):
             with pytest.raises(UsageError, match=said):
@@ -145,9 +144,12 @@ def test_changing_takes_the_settings_that_are_there(data: Path, made: Path, tmp_
 def test_what_cannot_be_changed(data: Path, made: Path, tmp_path: Path) -> None:
     bpe_seq(["en"], data=data, output=tmp_path / "seq", k=300)
     for wrong, said in (
-        ({"output": tmp_path / "seq", "append": ["fi"]}, "made by bpe-seq cannot be changed"),
-        ({"output": made, "append": ["fi"]}, "has fi already"),
-        ({"output": made, "remove": LANGUAGES}, "no language would be left"),
+        (
+            {"output": tmp_path / "seq", "append": ["fi"]},
+            "was built by bpe-seq and cannot be changed",
+        ),
+        ({"output": made, "append": ["fi"]}, "already has fi"),
+        ({"output": made, "remove": LANGUAGES}, "no language would remain"),
         ({"output": made, "remove": ["sw"]}, "has no language 'sw'"),
         ({"output": made, "remove": ["fi"], "append": ["el"]}, "exclude each other"),
         ({"output": tmp_path / "new", "overtrain": 0.5}, "--overtrain"),
@@ -158,14 +160,14 @@ def test_what_cannot_be_changed(data: Path, made: Path, tmp_path: Path) -> None:
         with pytest.raises(ModtokError, match=said):
             bpe_merge(data=data, **wrong)  # type: ignore[arg-type]
     assert not (tmp_path / "new").exists()
-    with pytest.raises(UsageError, match="cannot be extended by bpe-seq"):
+    with pytest.raises(UsageError, match="cannot be changed by bpe-seq"):
         bpe_seq(data=data, output=made, append=["el"])
 
 
 def test_finished_says_so(data: Path, made: Path) -> None:
     progress = Silent()
     report = bpe_merge(LANGUAGES, data=data, output=made, k=600, progress=progress)
-    assert "finished already" in progress.warnings[0]
+    assert "already finished" in progress.warnings[0]
     assert [row["tokens"] for row in report.rows()] == [600] * 3
 
 
@@ -180,16 +182,16 @@ def test_small_corpus_warns_and_writes(tmp_path: Path) -> None:
 def test_resumes_from_its_journal(
     data: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    learn, learned = module._learn, []
+    learn, learned = UnitedBpe.learn_language, []
 
-    def failing(language, *rest):  # type: ignore[no-untyped-def]
+    def failing(self, language, work):  # type: ignore[no-untyped-def]
         if language == "fr" and "fr" not in learned:
             learned.append("fr")
             raise ModtokError("the machine went away")
         learned.append(language)
-        return learn(language, *rest)
+        return learn(self, language, work)
 
-    monkeypatch.setattr(module, "_learn", failing)
+    monkeypatch.setattr(UnitedBpe, "learn_language", failing)
     for _ in range(2):
         try:
             bpe_merge(
@@ -211,13 +213,13 @@ def test_kill_9_loses_no_language_of_those_learned_at_a_time(
     killed = subprocess.run(words, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert [path.name for path in tmp_path.iterdir()] == [".tok.resume"]
-    learn, learned = module._learn, []
+    learn, learned = UnitedBpe.learn_language, []
 
-    def telling(language, *rest):  # type: ignore[no-untyped-def]
+    def recording(self, language, work):  # type: ignore[no-untyped-def]
         learned.append(language)
-        return learn(language, *rest)
+        return learn(self, language, work)
 
-    monkeypatch.setattr(module, "_learn", telling)
+    monkeypatch.setattr(UnitedBpe, "learn_language", recording)
     bpe_merge(LANGUAGES, data=data, output=tmp_path / "tok", k=600)
     assert learned == ["fr"]
     assert contents(tmp_path / "tok") == contents(made)
@@ -229,10 +231,10 @@ DEADLY = """
 import os, signal, sys
 from dataclasses import replace
 from pathlib import Path
-from modtok_cli.construct import bpe_merge as module
-from modtok_cli.construct.journal import Journal
+from modtok_cli.construct.bpe_merge import UnitedBpe, bpe_merge
+from modtok_cli.construct.journal import JournalDir
 
-learn, write, left = module._learn, Journal.write, [2]
+learn, write, left = UnitedBpe.learn_language, JournalDir.write, [2]
 
 def slow(*rest):
     return replace(learn(*rest), seconds=100.0)
@@ -242,9 +244,9 @@ def deadly(self, *rest):
     left[0] -= 1
     left[0] or os.kill(os.getpid(), signal.SIGKILL)
 
-module._learn, Journal.write = slow, deadly
+UnitedBpe.learn_language, JournalDir.write = slow, deadly
 data, output = map(Path, sys.argv[1:])
-module.bpe_merge(["en", "fi", "fr"], data=data, output=output, k=600, threads=1)
+bpe_merge(["en", "fi", "fr"], data=data, output=output, k=600, threads=1)
 """
 
 

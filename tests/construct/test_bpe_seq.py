@@ -18,6 +18,7 @@ from support import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.construct.journal import JournalDir, Kept
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import write_counts
 
@@ -151,7 +152,7 @@ def test_append_refuses_other_settings(data: Path, tmp_path: Path) -> None:
     bpe_seq(["en"], data=data, output=place, k=300)
     before = contents(place)
     for told, said in (
-        ({"k": 301}, r"-k: .*tok was made with 300, not with 301; leave -k out"),
+        ({"k": 301}, r"-k: .*tok was built with 300, not with 301; omit -k"),
         ({"order": "size"}, "--order: .* with alphabetical, not with size"),
         ({"passes": 2}, "--passes: .* with 1, not with 2"),
         ({"unit_counts": "word"}, "--unit-counts: .* with all, not with word"),
@@ -192,13 +193,13 @@ def test_another_given_order_is_another_tokenizer(data: Path, tmp_path: Path) ->
     progress = Silent()
     bpe_seq(["eng", "fr"], data=data, output=tmp_path / "tok", k=300, order="given",
             progress=progress)  # fmt: skip
-    assert "finished already" in progress.warnings[0]
+    assert "already finished" in progress.warnings[0]
 
 
 def test_what_was_appended_is_not_what_learning_in_order_gives(data: Path, tmp_path: Path) -> None:
     bpe_seq(["fi", "sw"], data=data, output=tmp_path / "tok", k=300)
     bpe_seq(append=["en"], data=data, output=tmp_path / "tok")
-    with pytest.raises(UsageError, match=r"other settings \(fi, sw, en"):
+    with pytest.raises(UsageError, match=r"other settings \(bpe-seq; fi, sw, en"):
         bpe_seq(["en", "fi", "sw"], data=data, output=tmp_path / "tok", k=300)
 
 
@@ -207,7 +208,7 @@ def test_finished_says_so_and_force_makes_it_again(data: Path, tmp_path: Path) -
     bpe_seq(["en"], data=data, output=place, k=300)
     stamp = (place / "manifest.json").stat().st_mtime_ns
     report = bpe_seq(["en"], data=data, output=place, k=300, progress=progress)
-    assert "finished already" in progress.warnings[0]
+    assert "already finished" in progress.warnings[0]
     assert (place / "manifest.json").stat().st_mtime_ns == stamp
     assert report.rows()[0]["tokens"] == 300
     with pytest.raises(UsageError, match="other settings"):
@@ -269,33 +270,27 @@ def test_resumes_from_its_journal(
 
 
 def test_a_journal_of_other_text_is_not_used(data: Path, tmp_path: Path) -> None:
-    from modtok_cli.construct.journal import Journal
-
-    bpe_seq(["en"], data=data, output=tmp_path / "one", k=300)
-    learned = ModularTokenizer.load(tmp_path / "one").learned()
-    journal = Journal(tmp_path / "tok", {"k": 1}, 0)
-    journal.write(learned, {}, {})
-    assert Journal(tmp_path / "tok", {"k": 1}).read() is not None
-    assert Journal(tmp_path / "tok", {"k": 2}).read() is None
+    journal = JournalDir(tmp_path / "tok", {"k": 1}, 0)
+    journal.write(Kept({"a": np.arange(3)}, {}))
+    assert JournalDir(tmp_path / "tok", {"k": 1}).read() is not None
+    assert JournalDir(tmp_path / "tok", {"k": 2}).read() is None
     (journal.directory / "state.safetensors").write_bytes(b"torn")
-    assert Journal(tmp_path / "tok", {"k": 1}).read() is None
+    assert JournalDir(tmp_path / "tok", {"k": 1}).read() is None
 
 
 def test_a_journal_is_due_after_so_much_work_and_force_begins_anew(tmp_path: Path) -> None:
-    from modtok_cli.construct.journal import JournalDir, Kept
-
     output = tmp_path / "tok"
     place = JournalDir(output, {"k": 1}, 1e9)
     assert not place.due(6e8)
     assert place.due(6e8)  # of two at a time, neither of which is long
-    place.write_kept(Kept({"a": np.arange(3)}, {}, {}))
+    place.write(Kept({"a": np.arange(3)}, {}, {}))
     assert not place.due(6e8)
-    assert place.read_kept() is not None
+    assert place.read() is not None
     forced = JournalDir(output, {"k": 1}, 1e9, force=True)
-    assert forced.read_kept() is None
-    forced.write_kept(Kept({"a": np.arange(3)}, {}, {}))
-    assert forced.read_kept() is not None  # the same call again goes on
-    assert place.read_kept() is not None
+    assert forced.read() is None
+    forced.write(Kept({"a": np.arange(3)}, {}, {}))
+    assert forced.read() is not None  # the same call again goes on
+    assert place.read() is not None
 
 
 @pytest.mark.parametrize("half", [False, True])
@@ -303,15 +298,12 @@ def test_a_journal_that_outlived_its_build_is_cleared(
     data: Path, tmp_path: Path, half: bool
 ) -> None:
     """Killed after the output was in place, or while the journal was written or removed."""
-    from modtok_cli.construct.journal import Journal
-
     place = tmp_path / "tok"
     bpe_seq(["en", "fi"], data=data, output=place, k=300)
-    learned = ModularTokenizer.load(place).learned()
 
     def leave(force: bool) -> None:
-        journal = Journal(place, {"k": 300}, force=force)
-        journal.write(learned, {}, {})
+        journal = JournalDir(place, {"k": 300}, force=force)
+        journal.write(Kept({"a": np.arange(3)}, {}))
         shutil.copytree(journal.directory, tmp_path / "..tok.resume.partial-999999999")
         if half:
             (journal.directory / "journal.json").unlink()
@@ -320,7 +312,7 @@ def test_a_journal_that_outlived_its_build_is_cleared(
     bpe_seq(["en", "fi"], data=data, output=place, k=300)
     assert [path.name for path in tmp_path.glob(".*")] == []
     leave(force=False)
-    with pytest.raises(UsageError, match="has fi already"):
+    with pytest.raises(UsageError, match="already has fi"):
         bpe_seq(data=data, output=place, append=["fi"])
     assert [path.name for path in tmp_path.glob(".*")] == []
     leave(force=True)  # of a build that is to replace what is there: it may go on

@@ -15,9 +15,11 @@ from support import SAMPLE
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct import unigram as module
+from modtok_cli.construct.journal import JournalDir
+from modtok_cli.construct.plain_files import PlainFiles
 from modtok_cli.construct.unigram import unigram
-from modtok_cli.construct.unigram_journal import UnigramJournal, em_mark
 from modtok_cli.construct.unigram_merge import unigram_merge
+from modtok_cli.construct.unigram_state import UnigramState, em_mark
 from modtok_cli.learn.em import Halfway, Step
 from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces, make_pieces
 from modtok_cli.text.counts import WordCounts
@@ -32,25 +34,35 @@ import os, signal, sys
 from pathlib import Path
 from modtok_cli.construct import unigram as module
 from modtok_cli.construct.unigram import unigram
-from modtok_cli.construct.unigram_journal import UnigramJournal
 from modtok_cli.construct.unigram_merge import unigram_merge
+from modtok_cli.construct.unigram_state import UnigramState
+from modtok_cli.construct.work import Work
 
 command, point, number, output = sys.argv[1:]
 left = [int(number)]
 
-def deadly(method):
+armed = []
+
+def arming(method):
     def run(self, *rest):
         method(self, *rest)
+        armed.append(point)
+    return run
+
+def deadly(self, *rest, **more):
+    keep(self, *rest, **more)
+    if armed:
+        armed.clear()
         left[0] -= 1
         left[0] or os.kill(os.getpid(), signal.SIGKILL)
-    return run
 
 def telling(language, *rest, **more):
     print(language, flush=True)
     return learn(language, *rest, **more)
 
 learn, module.learn_unigram = module.learn_unigram, telling
-setattr(UnigramJournal, point, deadly(getattr(UnigramJournal, point)))
+keep, Work.keep = Work.keep, deadly
+setattr(UnigramState, point, arming(getattr(UnigramState, point)))
 run, more = (unigram, {}) if command == "unigram" else (unigram_merge, {"journal_seconds": 0})
 run(LANGUAGES, data=Path(DATA), output=Path(output), k=K, threads=1, **more)
 """
@@ -106,12 +118,12 @@ def test_kill_9_while_models_are_learned_and_then_within_em(
     output = tmp_path / "tok"
     assert killed("unigram-merge", "add", 2, output) == ["fi", "ne"]
     assert [path.name for path in tmp_path.iterdir()] == [".tok.resume"]
-    assert killed("unigram-merge", "keep", 2, output) == ["sw"]
+    assert killed("unigram-merge", "set_em", 2, output) == ["sw"]
     assert [path.name for path in tmp_path.iterdir()] == [".tok.resume"]
     said = Noting()
     unigram_merge(LANGUAGES, data=DATA, output=output, k=K, progress=said)
     assert learned == []
-    assert "EM goes on after iteration 2" in said.notes
+    assert "EM resumes after iteration 2" in said.notes
     assert [note for note in said.notes if note.startswith("EM ")][1].startswith("EM 3: ")
     assert [path.name for path in tmp_path.iterdir()] == ["tok"]
     unigram_merge(LANGUAGES, data=DATA, output=tmp_path / "whole", k=K)
@@ -137,11 +149,9 @@ def test_what_a_kill_left_beside_the_journal_goes_with_it(
     monkeypatch.setattr(module, "learn_unigram", toy)
     settings = {"data": DATA, "output": tmp_path / "out", "specials": ["<s>"], "k": K}
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_separate", lambda made, *rest: [f.result() for f in made.values()])
-        patch.setattr(module, "warn_of_small", lambda *rest: None)
-        patch.setattr(UnigramJournal, "remove", lambda self: None)
-        with suppress(AttributeError):  # there is no report
-            unigram(LANGUAGES, **settings)  # type: ignore[arg-type]
+        patch.setattr(PlainFiles, "save", lambda *rest: None)
+        patch.setattr(JournalDir, "remove", lambda self: None)
+        unigram(LANGUAGES, **settings)  # type: ignore[arg-type]
     assert [path.name for path in tmp_path.iterdir()] == [".out.resume"]
     left = tmp_path / "..out.resume.partial-999999999"
     left.mkdir()
@@ -149,7 +159,7 @@ def test_what_a_kill_left_beside_the_journal_goes_with_it(
     unigram(LANGUAGES, **settings)  # type: ignore[arg-type]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     left.mkdir()
-    with pytest.raises(ModtokError, match="is there already"):
+    with pytest.raises(ModtokError, match="already exists"):
         unigram(LANGUAGES, **settings)  # type: ignore[arg-type]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
@@ -202,25 +212,22 @@ OTHER = WordCounts.from_pairs([(b"a", 3), (b" fi", 1)], "unigram")
 STATE = Halfway(np.linspace(0.1, 3, 260), (Step(1, -10.5, None, 0, 0.25),))
 
 
-@pytest.fixture
-def kept(tmp_path: Path) -> UnigramJournal:
-    journal = UnigramJournal(tmp_path / "tok", "unigram", 300, SPECIALS, interval=0)
-    journal.add("fi", COUNTS, toy("fi"))
-    journal.keep("mark", STATE)
-    return journal
+def toy_state() -> UnigramState:
+    state = UnigramState(SPECIALS)
+    state.add("fi", COUNTS, toy("fi"))
+    state.set_em("mark", STATE)
+    return state
 
 
-def again(
-    journal: UnigramJournal,
-    algorithm: str = "unigram",
-    k: int = 300,
-    specials: tuple[str, ...] = SPECIALS,
-) -> UnigramJournal:
-    return UnigramJournal(journal.directory.parent / "tok", algorithm, k, specials)
+def again(state: UnigramState, specials: tuple[str, ...] = SPECIALS) -> UnigramState:
+    """What is read from what is written."""
+    read = UnigramState(specials)
+    read.restore(state.to_kept())
+    return read
 
 
-def test_what_was_kept_is_what_is_read(kept: UnigramJournal) -> None:
-    read = again(kept)
+def test_state_roundtrip() -> None:
+    read = again(toy_state())
     model, made = read.model("fi", COUNTS), toy("fi")
     assert model is not None
     assert (model.languages, model.specials) == (made.languages, made.specials)
@@ -228,44 +235,21 @@ def test_what_was_kept_is_what_is_read(kept: UnigramJournal) -> None:
         one, other = getattr(model, name), getattr(made, name)
         assert one.dtype == other.dtype
         assert np.array_equal(one, other)
-    state = read.halfway("mark")
-    assert state is not None
-    assert state.steps == STATE.steps
-    assert np.array_equal(state.expected, STATE.expected)
+    em = read.em("mark")
+    assert em is not None
+    assert em.steps == STATE.steps
+    assert np.array_equal(em.expected, STATE.expected)
 
 
-def test_other_settings_and_other_text_are_not_taken(kept: UnigramJournal) -> None:
-    read = again(kept)
+def test_models_of_other_text_are_not_used() -> None:
+    read = again(toy_state())
     assert read.model("fi", OTHER) is None
     assert read.model("sw", COUNTS) is None
-    assert read.halfway("of other pieces") is None
-    for other in (
-        again(kept, "unigram-merge"),
-        again(kept, k=301),
-        again(kept, specials=(UNKNOWN,)),
-    ):
-        assert other.model("fi", COUNTS) is None
-        assert other.halfway("mark") is None
+    assert read.em("of other pieces") is None
 
 
-def test_a_damaged_journal_is_not_believed(kept: UnigramJournal) -> None:
-    for name in ("journal.json", "state.safetensors"):
-        path = kept.directory / name
-        sound = path.read_bytes()
-        for place in range(0, len(sound), max(1, len(sound) // 40)):
-            path.write_bytes(
-                sound[:place] + bytes([sound[place] ^ 1]) + sound[place + 1 :]
-            )  # fmt: skip
-            assert again(kept).model("fi", COUNTS) is None, (name, place)
-            assert again(kept).halfway("mark") is None, (name, place)
-        path.write_bytes(sound[: len(sound) // 2])
-        assert again(kept).model("fi", COUNTS) is None
-        path.write_bytes(sound)
-        assert again(kept).model("fi", COUNTS) is not None
-
-
-def test_a_journal_of_other_shapes_is_not_believed(kept: UnigramJournal) -> None:
-    """One with a right checksum, whatever wrote it: the kernels would trust it."""
+def test_arrays_of_other_shapes_are_refused() -> None:
+    """A journal with a valid checksum, whatever wrote it: the kernels would trust it."""
     good = toy("fi")
     for name, wrong in (
         ("scores", good.scores.astype(np.float32)),
@@ -276,10 +260,10 @@ def test_a_journal_of_other_shapes_is_not_believed(kept: UnigramJournal) -> None
     ):
         bad = toy("fi")
         object.__setattr__(bad, name, wrong)
-        kept.add("fi", COUNTS, bad)
-        assert again(kept).model("fi", COUNTS) is None, name
-    kept.add("fi", COUNTS, good)
-    assert again(kept).model("fi", COUNTS) is not None
+        state = toy_state()
+        state.add("fi", COUNTS, bad)
+        with pytest.raises(ValueError, match="not a model"):
+            again(state)
     for expected, steps in (
         (np.zeros(260), STATE.steps),
         (np.ones((2, 2)), STATE.steps),
@@ -287,18 +271,25 @@ def test_a_journal_of_other_shapes_is_not_believed(kept: UnigramJournal) -> None
         (np.ones(260), ()),
         (np.ones(260), (Step("1", -10.5, None, 0, 0.25),)),  # type: ignore[arg-type]
     ):
-        kept.keep("mark", Halfway(expected, steps))
-        assert again(kept).halfway("mark") is None
+        state = toy_state()
+        state.set_em("mark", Halfway(expected, steps))
+        with pytest.raises((ValueError, ModtokError)):
+            again(state)
 
 
-def test_em_is_kept_at_intervals_and_a_model_at_once(tmp_path: Path) -> None:
-    journal = UnigramJournal(tmp_path / "tok", "unigram", 300, SPECIALS, interval=1e9)
-    journal.keep("mark", STATE)
-    assert list(tmp_path.iterdir()) == []
-    journal.add("fi", COUNTS, toy("fi"))
-    assert again(journal).model("fi", COUNTS) is not None
-    journal.remove()
-    assert list(tmp_path.iterdir()) == []
+def test_a_damaged_journal_is_not_used(tmp_path: Path) -> None:
+    journal = JournalDir(tmp_path / "tok", {"k": 300}, 0)
+    journal.write(toy_state().to_kept())
+    for name in ("journal.json", "state.safetensors"):
+        path = journal.directory / name
+        sound = path.read_bytes()
+        for place in range(0, len(sound), max(1, len(sound) // 40)):
+            path.write_bytes(sound[:place] + bytes([sound[place] ^ 1]) + sound[place + 1 :])
+            assert journal.read() is None, (name, place)
+        path.write_bytes(sound[: len(sound) // 2])
+        assert journal.read() is None
+        path.write_bytes(sound)
+        assert journal.read() is not None
 
 
 def test_the_mark_of_em_is_of_all_that_decides_it() -> None:

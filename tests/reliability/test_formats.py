@@ -22,7 +22,8 @@ from modtok_cli.architectures.families.llama import Llama, llama
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
 from modtok_cli.base.records import from_json
-from modtok_cli.construct.journal import Journal
+from modtok_cli.construct.journal import JournalDir, Kept
+from modtok_cli.construct.merges_state import merges_to_arrays
 from modtok_cli.inference.slicefile import SliceFacts, read_facts
 from modtok_cli.measure.report.report import report
 from modtok_cli.measure.study.rows import StudyFile
@@ -150,9 +151,9 @@ def test_offsets_that_run_over_are_noticed() -> None:
 def test_a_flipped_bit_in_a_journal_is_noticed(sound: Path, tmp_path: Path) -> None:
     from modtok_cli.modular.tokenizer import ModularTokenizer
 
-    journal = Journal(tmp_path / "tok", {"k": 1})
+    journal = JournalDir(tmp_path / "tok", {"k": 1})
     learned = ModularTokenizer.load(sound / "bpe").learned()
-    journal.write(learned, {"lines": [1]}, {"en": b"{}"})
+    journal.write(Kept(merges_to_arrays(learned), {"rows": [1]}, {"en": b"{}"}))
     assert journal.read() is not None
     for name in ("journal.json", "state.safetensors", "en.json"):
         file = journal.directory / name

@@ -186,14 +186,16 @@ def _ids(path: Path) -> None:
 
 
 def _journal(path: Path) -> None:
-    from modtok_cli.construct.journal import Journal
+    from modtok_cli.construct.journal import JournalDir
+    from modtok_cli.construct.merges_state import merges_from_arrays
     from modtok_cli.learn.sequential import SequentialLearner
 
     name = path.parent.name.removeprefix(".").removesuffix(".resume")
-    journal = Journal(path.parent.parent / name, {"k": 330})
-    saved = journal.read()
-    if saved is not None:
-        SequentialLearner(330, saved.learned.specials, start=saved.learned)
+    kept = JournalDir(path.parent.parent / name, {"k": 330}).read()
+    if kept is not None:
+        notes = kept.notes
+        learned = merges_from_arrays(kept.arrays, notes["languages"], notes["specials"])
+        SequentialLearner(330, learned.specials, start=learned)
 
 
 def _report(path: Path) -> None:

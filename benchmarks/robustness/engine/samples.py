@@ -244,12 +244,15 @@ def _foreign_tokenizers(root: Path) -> None:
 
 def _journal(root: Path) -> None:
     from modtok_cli.base.progress import SILENT
-    from modtok_cli.construct.journal import Journal
+    from modtok_cli.construct.journal import JournalDir, Kept
+    from modtok_cli.construct.merges_state import merges_to_arrays
     from modtok_cli.measure.study.rows import StudyFile
     from modtok_cli.modular.tokenizer import ModularTokenizer
 
     learned = ModularTokenizer.load(root / "bpe").learned()
-    Journal(root / "half", {"k": 330}).write(learned, {"lines": []}, {"en": b"{}"})
+    notes = {"languages": learned.languages, "specials": learned.specials}
+    kept = Kept(merges_to_arrays(learned), notes, {"en": b"{}"})
+    JournalDir(root / "half", {"k": 330}).write(kept)
     study = StudyFile(root / "half" / "half.jsonl", "toy", {"seed": 1}, "modtok study toy")
     study.resume(False, SILENT)
     for unit in ("a", "b"):

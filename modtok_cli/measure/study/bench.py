@@ -14,7 +14,7 @@ from modtok_cli.base.files import write_bytes
 from modtok_cli.base.progress import Progress
 from modtok_cli.construct.corpora import to_learn_from
 from modtok_cli.construct.references import reference_json
-from modtok_cli.construct.report import DEFAULT_SPECIALS
+from modtok_cli.construct.request import DEFAULT_SPECIALS
 from modtok_cli.measure.texts import check_texts, load_texts
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.construct.report import DEFAULT_SPECIALS
+from modtok_cli.construct.request import DEFAULT_SPECIALS
 from modtok_cli.learn.sequential import SequentialLearner
 from modtok_cli.measure.study.bench import language_orders, load_counts
 from modtok_cli.measure.study.rows import Row, StudyFile

@@ -1,0 +1,162 @@
+"""The interface of a construction: a learner with its settings.
+
+A learner says how languages are learned. Counting, threads, journal, references, existing
+outputs and appending are the same for all of them: `pipeline.construct`. A new construction
+is one file with a frozen dataclass of settings, a `Learner` and a function that calls
+`construct`, and one file with its command.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.construct.existing_output import check_modular
+from modtok_cli.construct.journal import INTERVAL_SECONDS, Kept
+from modtok_cli.construct.request import BuildReport, Request
+from modtok_cli.construct.specials import check_specials
+from modtok_cli.learn.state import check_budget
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.text.pretokens import BPE
+
+if TYPE_CHECKING:
+    from modtok_cli.construct.work import References, Work
+
+SettingsT = TypeVar("SettingsT")
+
+
+class Output(Protocol):
+    """What a learner makes: a modular tokenizer, or plain files."""
+
+    @property
+    def signature(self) -> str:
+        """Hash of the content."""
+
+    def save(self, directory: Path, references: References) -> None:
+        """Write all of it, or nothing."""
+
+
+class Learner(ABC, Generic[SettingsT]):
+    """One run of a construction. Subclasses implement `learn`, `result` and `rows`.
+
+    Attributes:
+        algorithm: name in the manifest.
+        pretokenizer: name of the pre-tokenizer.
+        settings_type: frozen dataclass of settings with defaults. A field is recorded in the
+            manifest unless its metadata say `unrecorded`; `--field-name` is its option.
+        first_specials: special tokens that come before those of the user.
+        journal_seconds: least time between two writes of the journal.
+    """
+
+    algorithm: ClassVar[str]
+    pretokenizer: ClassVar[str] = BPE
+    settings_type: ClassVar[type[Any]]
+    first_specials: ClassVar[tuple[str, ...]] = ()
+    journal_seconds: ClassVar[float] = INTERVAL_SECONDS
+
+    def __init__(self, k: int, specials: Sequence[str], settings: SettingsT) -> None:
+        self.k = k
+        self.specials = tuple(specials)
+        self.settings = settings
+
+    @classmethod
+    def settings_of(cls, base: ModularTokenizer) -> dict[str, Any]:
+        """The settings that an existing tokenizer was learned with."""
+        return dict(base.settings)
+
+    def recorded(self) -> dict[str, Any]:
+        """Settings as the manifest records them."""
+        return {
+            field.name: getattr(self.settings, field.name)
+            for field in fields(self.settings)  # type: ignore[arg-type]
+            if not field.metadata.get("unrecorded")
+        }
+
+    @property
+    def segmentation(self) -> str:
+        """Segmentation of the tokenizer that is made."""
+        return "merges"
+
+    def check(self) -> None:
+        """Check budget and special tokens.
+
+        Raises:
+            UsageError: the budget is too small, or a special token could be learned.
+        """
+        check_budget(self.k, self.specials)
+        check_specials(self.specials)
+
+    def order(self, languages: Sequence[str], requested: Sequence[str] | None) -> list[str]:
+        """Order in which to learn `languages`; `requested`: as the user listed them."""
+        return list(languages)
+
+    def check_output(self, request: Request, languages: Sequence[str]) -> BuildReport | None:
+        """The report of an output that exists with the same settings; None to build it.
+
+        Raises:
+            UsageError: the output exists and differs, and `force` was not given.
+        """
+        return check_modular(request, self, languages, ordered=False)
+
+    def journal_key(self, everything: dict[str, Any]) -> dict[str, Any]:
+        """Of all that describes this build, what a journal must agree with to be used."""
+        return everything
+
+    def workers(self, threads: int) -> int:
+        """Number of threads of the pool."""
+        return threads
+
+    def start(self, base: ModularTokenizer) -> None:
+        """Continue from an existing tokenizer."""
+        raise UsageError(f"{self.algorithm} cannot extend a tokenizer", where="--append")
+
+    def state(self) -> Kept | None:
+        """What the journal must keep to resume from here; None: nothing."""
+        return None
+
+    def restore(self, kept: Kept) -> list[str]:
+        """Continue from the state of an interrupted build; gives the languages that are done.
+
+        Raises:
+            ValueError, LookupError, TypeError, AttributeError, ModtokError: it is not one.
+        """
+        return []
+
+    @abstractmethod
+    def learn(self, work: Work) -> None:
+        """Learn all of `work.languages`."""
+
+    @abstractmethod
+    def result(self, work: Work) -> Output:
+        """What was learned."""
+
+    @abstractmethod
+    def rows(self, output: Any) -> list[dict[str, Any]]:
+        """A row of figures per language."""
+
+    def without(self, base: ModularTokenizer, removed: Sequence[str]) -> ModularTokenizer:
+        """`base` without some of its languages."""
+        raise UsageError(f"{self.algorithm} cannot remove languages", where="--remove")
+
+
+def resolved(
+    settings_type: type[SettingsT], given: Mapping[str, Any], base: Mapping[str, Any] | None = None
+) -> SettingsT:
+    """Settings from the values that were given (None: not given), the rest from `base`."""
+    names = [field.name for field in fields(settings_type)]  # type: ignore[arg-type]
+    values = {name: base[name] for name in names if base is not None and name in base}
+    values |= {name: value for name, value in given.items() if value is not None}
+    return settings_type(**values)
+
+
+def option(name: str) -> str:
+    """The option of a setting.
+
+    >>> option("unit_counts")
+    '--unit-counts'
+    """
+    return f"--{name.replace('_', '-')}"

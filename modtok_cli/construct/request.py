@@ -1,0 +1,75 @@
+"""What every construction is given, and what it reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from modtok_cli.base.progress import SILENT, Progress
+
+# The end-of-text token separates documents in pretraining; padding fills batches.
+DEFAULT_SPECIALS = ("<|endoftext|>", "<|pad|>")
+DEFAULT_K = 24000
+
+
+@dataclass(frozen=True)
+class Request:
+    """Text, output and resources of a construction; the same for every learner.
+
+    Attributes:
+        output: directory to write.
+        languages: languages of `data` to learn; None for all.
+        data: directory with the text of each language.
+        k: tokens per language, special tokens and the 256 bytes included; None: `DEFAULT_K`,
+            or the k of the tokenizer that is extended.
+        specials: special tokens, first in every vocabulary; empty: `DEFAULT_SPECIALS`, or
+            those of the tokenizer that is extended.
+        append: languages to add to the tokenizer in `output`.
+        remove: languages to remove from it.
+        references: keep a monolingual tokenizer per language to measure against.
+        errors: handling of invalid UTF-8: "strict", "replace", "skip".
+        threads: threads to use; None: one per core.
+        force: replace an existing output.
+        journal_seconds: least time between two writes of the journal; None: the learner's.
+    """
+
+    output: Path
+    languages: Sequence[str] | None = None
+    data: Path = Path("data")
+    k: int | None = None
+    specials: Sequence[str] = ()
+    append: Sequence[str] | None = None
+    remove: Sequence[str] | None = None
+    references: bool = False
+    errors: str = "strict"
+    threads: int | None = None
+    force: bool = False
+    progress: Progress = SILENT
+    journal_seconds: float | None = None
+
+
+@dataclass
+class BuildReport:
+    """Where the output is stored, and a row of figures per language or tokenizer."""
+
+    output: Path
+    signature: str
+    lines: list[dict[str, Any]] = field(default_factory=list)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows, each with the path and the signature of the output."""
+        return [
+            {**line, "output": str(self.output), "signature": self.signature} for line in self.lines
+        ]
+
+
+def warn_of_small(lines: Sequence[Mapping[str, Any]], k: int, progress: Progress) -> None:
+    """Warn about every language that has fewer than `k` tokens."""
+    for line in lines:
+        if line["tokens"] < k:
+            progress.warn(
+                f"{line['language']}: the text gives {line['tokens']:,} tokens, not {k:,}; "
+                "the tokenizer was written with these"
+            )

@@ -1,0 +1,161 @@
+"""A construction in progress: word counts, threads, references and the journal."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.construct.cancellable import CancellableProgress
+from modtok_cli.construct.corpora import corpus_of, count_language
+from modtok_cli.construct.journal import JournalDir
+from modtok_cli.construct.learner import Learner
+from modtok_cli.construct.request import Request
+from modtok_cli.modular.tokenizer import Corpus, ModularTokenizer
+from modtok_cli.text.counts import WordCounts
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+References = Mapping[str, bytes] | Callable[[], Mapping[str, bytes]]
+
+
+class Work:
+    """The part of a build that is the same for every learner; a context manager.
+
+    Leaving it waits for all threads; with an exception it cancels them.
+
+    Attributes:
+        request: what the user requested.
+        languages: languages to learn, in order, without those that the journal has.
+        corpora: language → description of its text, of every language of the output.
+        progress: where to report; its tasks raise when the build is cancelled.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        learner: Learner[Any],
+        files: Mapping[str, Sequence[Path]],
+        languages: Sequence[str],
+        journal: JournalDir,
+        base: ModularTokenizer | None = None,
+    ) -> None:
+        self.request = request
+        self.languages = list(languages)
+        self.corpora: dict[str, Corpus] = dict(base.corpora) if base else {}
+        self.progress = CancellableProgress(request.progress)
+        self.journal = journal
+        self._learner = learner
+        self._files = files
+        self._counted: dict[str, Future[WordCounts]] = {}
+        self._references: dict[str, bytes] = {}
+        self._pending: dict[str, Future[bytes]] = {}
+        self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(learner.workers(request.threads or os.cpu_count() or 1))
+
+    def __enter__(self) -> Work:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            self.progress.stop()
+        self._pool.shutdown(wait=True, cancel_futures=error is not None)
+
+    def submit(
+        self, function: Callable[P, Result], *args: P.args, **kwargs: P.kwargs
+    ) -> Future[Result]:
+        """Run a function in the thread pool; started in the order of the calls."""
+        return self._pool.submit(function, *args, **kwargs)
+
+    def start_counting(self) -> None:
+        """Count the words of all languages in the background, in their order."""
+        for language in self.languages:
+            self._counted[language] = self._pool.submit(self.count, language)
+
+    def count(self, language: str) -> WordCounts:
+        """Count the words of a language, in the calling thread."""
+        counts = count_language(
+            language,
+            self._files[language],
+            self.request.errors,
+            self.progress,
+            self._learner.pretokenizer,
+        )
+        self.corpora[language] = corpus_of(counts)
+        return counts
+
+    def counts(self, language: str) -> WordCounts:
+        """Word counts of a language, once `start_counting` has them."""
+        return self._counted[language].result()
+
+    def take_counts(self, language: str) -> WordCounts:
+        """As `counts`, and forget them here, so that their memory can be freed."""
+        return self._counted.pop(language).result()
+
+    def all_counts(self) -> dict[str, Future[WordCounts]]:
+        """Word counts of all languages, in progress."""
+        return dict(self._counted)
+
+    def reference(
+        self, language: str, make: Callable[P, bytes], *args: P.args, **kwargs: P.kwargs
+    ) -> None:
+        """Make the reference of a language in the background, if references were requested."""
+        if self.request.references:
+            self._pending[language] = self._pool.submit(make, *args, **kwargs)
+
+    def add_reference(self, language: str, data: bytes) -> None:
+        """Keep a reference that is ready; callable from any thread."""
+        self._references[language] = data
+
+    def references(self) -> dict[str, bytes]:
+        """References of all languages so far; waits for those in progress."""
+        for language, future in list(self._pending.items()):
+            self._references[language] = future.result()
+            del self._pending[language]
+        return dict(self._references)
+
+    def keep(self, seconds: float = 0.0, *, now: bool = False) -> None:
+        """Write the learner's state to the journal if `now` or if enough would be lost.
+
+        `seconds`: time that the last piece of work took, of possibly several in parallel.
+        """
+        with self._lock:
+            if not (self.journal.due(seconds) or now):
+                return
+            state = self._learner.state()
+            if state is None:
+                return
+            references = self.references()
+            notes = {
+                "corpora": {name: asdict(corpus) for name, corpus in dict(self.corpora).items()},
+                "learner": state.notes,
+            }
+            self.journal.write(replace(state, notes=notes, references=references))
+
+    def resume(self) -> None:
+        """Continue from the journal of an interrupted build, if it has one."""
+        kept = self.journal.read()
+        if kept is None:
+            return
+        try:
+            corpora = {name: Corpus(**found) for name, found in kept.notes["corpora"].items()}
+            done = self._learner.restore(replace(kept, notes=kept.notes["learner"]))
+            self.corpora |= {name: corpora[name] for name in done}
+        except (ModtokError, ValueError, LookupError, TypeError, AttributeError):
+            return
+        references = kept.references
+        self._references = {name: references[name] for name in done if name in references}
+        self.languages = [name for name in self.languages if name not in done]
+        if done:
+            self.request.progress.note(f"resuming after {', '.join(done)}")
