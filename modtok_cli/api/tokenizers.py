@@ -18,7 +18,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Progress
 
 if TYPE_CHECKING:
-    from modtok_cli.construct.report import BuildReport
+    from modtok_cli.construct.request import BuildReport
     from modtok_cli.modular.protocol import Tokenizer
     from modtok_cli.modular.subtokenizer import Subtokenizer
     from modtok_cli.modular.tokenizer import ModularTokenizer
