@@ -14,6 +14,7 @@ from modtok_cli.base.files import remove_directory
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.pretrain import checkpoint
+from modtok_cli.pretrain.checkpoint import Checkpointer
 from modtok_cli.pretrain.config import Config, Settings, check_ranks, resolve, resumed, run_name
 from modtok_cli.pretrain.data.sampling import Mixture
 from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
@@ -46,6 +47,7 @@ class Run:
     mixture: Mixture
     progress: Progress
     tokenizer: Path
+    checkpointer: Checkpointer
     board: TensorBoard | None = None
 
     @property
@@ -102,7 +104,15 @@ def prepare(settings: Settings, *, resume: bool, force: bool, progress: Progress
     if config.offload:
         _check_host(config, mixture, subsets, ranks, settings.offload_file)
     run = Run(
-        config, directory, ranks, subsets, stores, mixture, progress, settings.tokenizer.resolve()
+        config,
+        directory,
+        ranks,
+        subsets,
+        stores,
+        mixture,
+        progress,
+        settings.tokenizer.resolve(),
+        Checkpointer(directory.checkpoints, ranks),
     )
     error = None
     if ranks.first:
