@@ -2,7 +2,7 @@
 
 A word is cut into the fewest tokens of the vocabulary; of several ways with as many tokens
 the likeliest wins, by how often each token is used in the text. Both fit into one score per
-token, `likelihood - EACH`, so that any Unigram search does it: see docs/least.md for the proof
+token, `likelihood - EACH`, so that any Unigram search does it: see docs/fewest-tokens.md for the proof
 that no rounding can turn it round.
 """
 

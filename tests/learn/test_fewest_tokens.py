@@ -46,7 +46,7 @@ def search(words: list[bytes], tokens: list[bytes], scores: np.ndarray, each: in
 
 
 def test_the_constants_of_the_proof() -> None:
-    # docs/least.md: likelihoods of a word never outweigh a token, and all sums are exact.
+    # docs/fewest-tokens.md: likelihoods of a word never outweigh a token, and all sums are exact.
     assert LONGEST_WORD * (LEVELS - 1) < EACH
     assert LONGEST_WORD * EACH < -SPECIAL_SCORE
     assert -SPECIAL_SCORE + LONGEST_WORD * EACH < 2**53
