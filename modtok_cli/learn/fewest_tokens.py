@@ -1,9 +1,9 @@
 """Least tokens: the numbers that make a sum of scores mean "fewest tokens, then likeliest".
 
-A word is cut into the fewest tokens of the vocabulary; of several ways with as many tokens
-the likeliest wins, by how often each token is used in the text. Both fit into one score per
-token, `likelihood - EACH`, so that any Unigram search does it: see docs/fewest-tokens.md for the proof
-that no rounding can turn it round.
+A word is segmented into the fewest tokens of the vocabulary; of several segmentations with as many
+tokens the most likely wins, by the counts of tokens in the text. Both fit into one score per token,
+`likelihood - EACH`, so any Unigram search finds it. See docs/fewest-tokens.md for a proof
+that rounding cannot change the result.
 """
 
 from __future__ import annotations
