@@ -19,8 +19,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from support import SAMPLE
 
+from helpers.sample import SAMPLE
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run
 from modtok_cli.cli.tree import nodes

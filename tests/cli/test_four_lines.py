@@ -17,7 +17,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from support import SAMPLE
+
+from helpers.sample import SAMPLE
 
 LINES = (
     "modtok bpe-seq --langs en,fi,fr -k 24000",

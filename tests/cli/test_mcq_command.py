@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from evaluate.small_run import small_run
-from support import SAMPLE
 
+from helpers.sample import SAMPLE
+from helpers.small_run import small_run
 from modtok_cli.cli import output
 from modtok_cli.cli.commands.eval_mcq import pivot
 from modtok_cli.cli.main import command_tree

@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from helpers.toy_program import toy
 from modtok_cli.cli.output import format_value, one_line
 from modtok_cli.cli.progress import done_of, format_amount
 
 from .test_run import TOY
-from .toy import toy
 
 Terminal = Callable[..., tuple[str, str]]
 

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import hear_ctrl_c
 
-from .toy import toy
+from helpers.processes import hear_ctrl_c
+from helpers.toy_program import toy
 
-TOY = [sys.executable, str(Path(__file__).parent / "toy.py")]
+TOY = [sys.executable, "-m", "helpers.toy_program"]
 
 
 @pytest.mark.parametrize(

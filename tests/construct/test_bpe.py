@@ -6,8 +6,8 @@ from pathlib import Path
 
 import orjson
 import pytest
-from support import SAMPLE
 
+from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
 from modtok_cli.construct.bpe import bpe
 from modtok_cli.construct.unigram import unigram

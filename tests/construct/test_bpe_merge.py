@@ -11,8 +11,8 @@ from pathlib import Path
 import orjson
 import pytest
 import sentencepiece
-from support import SAMPLE
 
+from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_merge import UnitedBpe, bpe_merge

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
-from support import SAMPLE
 
+from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_seq import bpe_seq

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import SAMPLE, hear_ctrl_c
 
+from helpers.processes import hear_ctrl_c
+from helpers.sample import SAMPLE
 from modtok_cli.base import memory
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import SAMPLE
 
+from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct import unigram as module

@@ -7,8 +7,8 @@ import random
 import pytest
 import sentencepiece
 import tokenizers
-from support import SHARED, needs_shared
 
+from helpers.sample import SHARED, needs_shared
 from modtok_cli.construct.unigram_merge import unigram_merge
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer

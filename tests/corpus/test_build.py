@@ -11,7 +11,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from support import hear_ctrl_c
 
 from benchmarks.common.processes import alive_in_session
 from benchmarks.robustness.engine.crawl import (
@@ -24,6 +23,8 @@ from benchmarks.robustness.engine.crawl import (
     record,
     records_of,
 )
+from helpers.killed_stages import deadly, script
+from helpers.processes import hear_ctrl_c
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.corpus import build
@@ -31,8 +32,6 @@ from modtok_cli.corpus.build import corpus_build, load_report
 from modtok_cli.corpus.plan import STAGES, load_plan, work_of
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.workspace import language_files
-
-from .dying import deadly, script
 
 BLOB = "".join(random.Random(1).choices("abcdefABCDEF0123456789", k=300))
 TABLE = "| 12.30 | 45.10 | ---- | 7/8/2026 | *** | 99 % |"

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import SAMPLE
 
+from helpers.sample import SAMPLE
+from helpers.small_run import small_run
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.pretrain.config import Settings
 from modtok_cli.pretrain.presets import PRESETS, Preset
-
-from .small_run import small_run
 
 BY_HEART = Preset(llama(1, 128, 32, 256), 64, 8, 8, 200, 10, 5e-3)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from helpers.questions import QUESTIONS, lay_out
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT
 from modtok_cli.cli.commands.eval_mcq import all_local
@@ -29,8 +30,6 @@ from modtok_cli.evaluate.summarization import Settings as Summarize
 from modtok_cli.evaluate.summarization import evaluate_sum
 from modtok_cli.evaluate.translation import Settings as Translate
 from modtok_cli.evaluate.translation import evaluate_mt, parse_pairs
-
-from .asking import QUESTIONS, lay_out
 
 BOM = b"\xef\xbb\xbf"
 ROW = {"question": "Two?", "choices": ["1", "2"], "answer": "2"}

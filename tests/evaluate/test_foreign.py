@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import SAMPLE
 
+from helpers.questions import by_hand
+from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.evaluate import hub
 from modtok_cli.evaluate.lm import ModtokLM, options_of
 from modtok_cli.evaluate.mcq import Settings, evaluate_mcq
 from modtok_cli.evaluate.suites import suites
 from modtok_cli.inference.model import load
-
-from .asking import by_hand
 
 DOCS = [
     {"text": "Notre bibliothèque a commencé par une caisse.", "word": "caisse"},

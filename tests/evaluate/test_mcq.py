@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 from lm_eval.api.instance import Instance
-from support import SAMPLE
 
+from helpers.questions import QUESTIONS, SHOWN, by_hand, lay_out, own_task
+from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.evaluate import hub
@@ -23,8 +24,6 @@ from modtok_cli.evaluate.questions import as_question, read_questions
 from modtok_cli.evaluate.results import Evaluation
 from modtok_cli.evaluate.suites import FOLDER, read_suite, suites
 from modtok_cli.inference.model import SlicedModel, load
-
-from .asking import QUESTIONS, SHOWN, by_hand, lay_out, own_task
 
 TASKS = SAMPLE / "tasks"
 MODES = {

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.small_run import small_run
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.evaluate.documents import Documents, Summarized, read_documents
 from modtok_cli.evaluate.generation import LanguageIdentifier, Models, encode, room
@@ -23,8 +24,6 @@ from modtok_cli.evaluate.summarization import (
     summarize,
 )
 from modtok_cli.inference.sources import open_source
-
-from .small_run import small_run
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import sacrebleu
 import torch
-from support import SAMPLE
 
+from helpers.sample import SAMPLE
+from helpers.small_run import small_run
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.evaluate import generation, translation
@@ -22,8 +23,6 @@ from modtok_cli.evaluate.translation_scores import corpus_metrics
 from modtok_cli.inference.model import SlicedModel, load
 from modtok_cli.inference.slice import slice_model
 from modtok_cli.inference.sources import open_source
-
-from .small_run import small_run
 
 TASKS = SAMPLE / "tasks"
 SMALL = Settings(shots=2, most=12, limit=6)

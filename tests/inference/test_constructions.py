@@ -13,9 +13,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import SHARED, needs_shared
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from helpers.sample import SHARED, needs_shared
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT
 from modtok_cli.construct.bpe_merge import bpe_merge

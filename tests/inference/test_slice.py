@@ -6,9 +6,9 @@ import numpy as np
 import orjson
 import pytest
 import torch
-from support import SHARED, needs_shared
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from helpers.sample import SHARED, needs_shared
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.inference.decode import generate
 from modtok_cli.inference.model import load

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,11 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.handmade_tokenizers import Merge, global_merges
 from modtok_cli.base.errors import UsageError
 from modtok_cli.learn.concatenation import MergePool, concatenate
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "measure"))
-from handmade import Merge, global_merges
 
 
 def slow(parts: list[list[Merge]]) -> tuple[list[bytes], list[Merge]]:
@@ -74,8 +71,7 @@ def test_a_pool_serves_every_order() -> None:
 
 def test_the_papers_point_a_token_that_cannot_be_formed(tmp_path: Path) -> None:
     """With ab first, "abc" is [ab, c] though abc is in the vocabulary; the other way it is one."""
-    from handmade import write_plain
-
+    from helpers.handmade_tokenizers import write_plain
     from modtok_cli.construct.bpe_concat import bpe_concat
     from modtok_cli.modular.open import open_bytes
 
@@ -89,8 +85,7 @@ def test_the_papers_point_a_token_that_cannot_be_formed(tmp_path: Path) -> None:
 
 
 def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
-    from handmade import write_plain, write_ranks
-
+    from helpers.handmade_tokenizers import write_plain, write_ranks
     from modtok_cli.construct.bpe_concat import bpe_concat
 
     with pytest.raises(UsageError, match="nothing to concatenate"):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slow_unigram import expectation_by_enumeration, forward_backward
 
+from helpers.slow_unigram import expectation_by_enumeration, forward_backward
 from modtok_cli.learn.em import (
     Expectation,
     Halfway,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slow_fewest_tokens import least, losses
 
+from helpers.slow_fewest_tokens import least, losses
 from modtok_cli.base.errors import UsageError
 from modtok_cli.learn.bpe import learn_bpe
 from modtok_cli.learn.fewest_tokens import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import orjson
 import pytest
-from support import SHARED, needs_shared
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
+from helpers.sample import SHARED, needs_shared
 from modtok_cli.learn.bpe import learn_bpe
 from modtok_cli.modular.vocabulary import spell
 from modtok_cli.text.corpus import count_corpus

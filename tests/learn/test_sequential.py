@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slow_sequential import Slow
 
+from helpers.slow_sequential import Slow
 from modtok_cli.base.errors import UsageError
 from modtok_cli.learn.bpe import learn_bpe
 from modtok_cli.learn.sequential import SequentialLearner

@@ -3,8 +3,8 @@
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slow_unigram import best
 
+from helpers.slow_unigram import best
 from modtok_cli.learn.trie import trie_of
 from modtok_cli.learn.viterbi_kernel import viterbi_words
 

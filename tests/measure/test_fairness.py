@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from handmade import write_plain, write_ranks, write_text
 from hypothesis import given
 from hypothesis import strategies as st
-from support import SAMPLE
 
+from helpers.handmade_tokenizers import write_plain, write_ranks, write_text
+from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_seq import bpe_seq

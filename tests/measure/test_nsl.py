@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support import SAMPLE
 from tokenizers import Tokenizer
 
+from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
 from modtok_cli.cli.options import subset_spec

@@ -12,8 +12,8 @@ from typing import Any
 
 import orjson
 import pytest
-from support import SAMPLE
 
+from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Silent
 from modtok_cli.construct.bpe_concat import bpe_concat

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.toy_tokenizers import toy
 from modtok_cli.learn.merges import byte_order
 from modtok_cli.learn.pieces import LearnedPieces
 from modtok_cli.modular.containment import containment
@@ -16,7 +17,6 @@ from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
 
 from .test_least import random_parts, united
-from .toys import toy
 
 PARENT = toy()
 OLD = ("en", "fi")

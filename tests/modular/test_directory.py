@@ -16,6 +16,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 from tokenizers import Tokenizer
 
+from helpers.toy_tokenizers import toy
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.modular import manifest as manifests
 from modtok_cli.modular.directory import (
@@ -26,8 +27,6 @@ from modtok_cli.modular.directory import (
 )
 from modtok_cli.modular.extract import extract
 from modtok_cli.modular.tokenizer import ModularTokenizer
-
-from .toys import toy
 
 REFERENCES = {"fi": toy(8).full().to_json(), "en": toy(9).full().to_json()}
 # Nine languages: the packed bits of a row need a second byte.

@@ -7,13 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.toy_tokenizers import (
+    ALPHABET,
+    LANGUAGES,
+    NASTY,
+    slow_encode,
+    slow_word,
+    slow_words,
+    toy,
+)
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.learn.word_kernel import SHORT, build_pair_table, encode_words
 from modtok_cli.modular import encoder as encoder_module
 from modtok_cli.modular.word_cache import LONGEST_CACHED
 from modtok_cli.text.counts import WordCounts
-
-from .toys import ALPHABET, LANGUAGES, NASTY, slow_encode, slow_word, slow_words, toy
 
 TOYS = [toy(seed) for seed in range(4)]
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from helpers.toy_tokenizers import LANGUAGES, slow_word, toy
 from modtok_cli.base.errors import UsageError
 from modtok_cli.modular.inspect import (
     Difference,
@@ -16,8 +17,6 @@ from modtok_cli.modular.inspect import (
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
-
-from .toys import LANGUAGES, slow_word, toy
 
 
 def built(

@@ -15,10 +15,11 @@ import sentencepiece
 import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from learn.slow_fewest_tokens import least
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
+from helpers.slow_fewest_tokens import least
+from helpers.toy_tokenizers import ALPHABET, NASTY, slow_words, toy
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.learn.fewest_tokens import EACH, likelihoods
 from modtok_cli.learn.prune import LanguageTokens
@@ -29,8 +30,6 @@ from modtok_cli.modular.inspect import check, check_single, diff
 from modtok_cli.modular.open import open_bytes, open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
-
-from .toys import ALPHABET, NASTY, slow_words, toy
 
 SPECIALS = ("<|x|>", "<|y|>")
 FIRST = len(SPECIALS) + 256

@@ -7,10 +7,10 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from support import SHARED, needs_shared
 from tokenizers import Regex, Tokenizer
 from tokenizers.pre_tokenizers import Split
 
+from helpers.sample import SHARED, needs_shared
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.learn.fewest_tokens import EACH
 from modtok_cli.modular.subtokenizer import Subtokenizer

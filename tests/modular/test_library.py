@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import SHARED, needs_shared
 from tokenizers import Tokenizer
 
+from helpers.sample import SHARED, needs_shared
+from helpers.toy_tokenizers import ALPHABET, LANGUAGES, NASTY, slow_encode, toy
 from modtok_cli.learn.sequential import SequentialLearner
 from modtok_cli.modular.inspect import check
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counter import count_documents
-
-from .toys import ALPHABET, LANGUAGES, NASTY, slow_encode, toy
 
 
 def library(subset: Subtokenizer) -> Tokenizer:

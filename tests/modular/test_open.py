@@ -13,6 +13,7 @@ import sentencepiece
 import tiktoken
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from helpers.toy_tokenizers import NASTY, slow_words, toy
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.learn.merges import byte_order
 from modtok_cli.modular.foreign import RANK_PATTERNS, LibraryTokenizer
@@ -20,8 +21,6 @@ from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokens import PATTERNS
-
-from .toys import NASTY, slow_words, toy
 
 LINES = ["the cat sat on the mat", "le chat est là, le chat dort", "kissa istui matolla 12"] * 5
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import SAMPLE
 
+from helpers.sample import SAMPLE
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.construct.unigram_merge import unigram_merge

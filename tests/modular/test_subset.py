@@ -6,11 +6,10 @@ import random
 import numpy as np
 import pytest
 
+from helpers.toy_tokenizers import LANGUAGES, toy
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.validate import validate
-
-from .toys import LANGUAGES, toy
 
 
 @pytest.fixture(scope="module")

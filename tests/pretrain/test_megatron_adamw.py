@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from helpers.as_cuda import megatron_optimizer, torch_optimizer
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.progress import SILENT
 from modtok_cli.pretrain import checkpoint
@@ -19,7 +20,6 @@ from modtok_cli.pretrain.model.model import Model
 from modtok_cli.pretrain.model.optimizer import TorchAdamW, backbone_optimizer
 from modtok_cli.pretrain.rows.table import AdamW
 
-from .as_cuda import megatron_optimizer, torch_optimizer
 from .test_model import SHAPE, micros
 from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
 

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 import torch
 
+from helpers.delayed_updates import LateModel
+from helpers.random_delays import sleeper
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.pretrain.distributed.ranks import start_ranks
 from modtok_cli.pretrain.model.model import Model
@@ -17,8 +19,6 @@ from modtok_cli.pretrain.rows.offload import OffloadedRows
 from modtok_cli.pretrain.rows.table import AdamW, RowTable
 from modtok_cli.pretrain.rows.thread_team import ThreadTeam
 
-from .late import LateModel
-from .sleeper import sleeper
 from .test_model import micros
 
 SHAPE = llama(1, 32, 8, 88)

@@ -11,14 +11,13 @@ import orjson
 import pytest
 import torch
 
+from helpers import two_ranks_offload
+from helpers.two_ranks import SHAPE, WAYS, train
 from modtok_cli.base.progress import SILENT
 from modtok_cli.pretrain import checkpoint
 from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.pretrain.distributed.ranks import start_ranks
 from modtok_cli.pretrain.model.model import Model
-
-from . import two_ranks_offload
-from .two_ranks import SHAPE, WAYS, train
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +32,7 @@ def left(tokenizer: Path, subsets: SubtokenizerCache, stores, tmp_path_factory) 
         port = listener.getsockname()[1]
     ranks = [
         subprocess.Popen(
-            [sys.executable, "-m", "pretrain.two_ranks", tokenizer, texts, out],
+            [sys.executable, "-m", "helpers.two_ranks", tokenizer, texts, out],
             cwd=Path(__file__).parents[1],
             env={
                 **os.environ,

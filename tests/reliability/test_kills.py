@@ -1,6 +1,6 @@
-"""kill -9 just before changes to files; no clock decides (see `steps`).
+"""kill -9 just before changes to files; no clock decides (see `helpers.kill_steps`).
 
-`benchmarks/robustness/kills.py` kills at 200 random moments over all commands that write.
+`python -m benchmarks kills` kills at random moments of all commands that write.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import SAMPLE
 
 from benchmarks.robustness.engine.jobs import ELSEWHERE, JOBS
+from helpers.sample import SAMPLE
 from modtok_cli.base.files import atomic_directory, remove_directory, scratch_directory
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.tree import nodes
 from modtok_cli.construct.bpe_seq import bpe_seq
 
-TESTS = Path(__file__).parents[1]
 OUTPUTS = {"output", "plot", "runs", "examples"}
 
 
@@ -57,9 +56,8 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_killed_at_a_change(base: Path, stride: int, words: str) -> None:
     """The older tokenizer, or the new one, and the same call then does its work."""
-    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent)])}
-    command = [sys.executable, "-m", "reliability.steps", str(base), str(stride), *words.split()]
-    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+    command = [sys.executable, "-m", "helpers.kill_steps", str(base), str(stride), *words.split()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     *rows, last = map(json.loads, done.stdout.splitlines())
     assert done.returncode == 0, done.stderr
     assert last["status"] == 0
@@ -135,8 +133,7 @@ def test_the_trainer_ends_with_its_parent(tmp_path: Path) -> None:
         "    die_with_parent(); os.write(1, b'ready'); time.sleep(600)\n"
         "os.waitpid(child, 0)\n"
     )
-    env = os.environ | {"PYTHONPATH": str(TESTS.parent)}
-    parent = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, env=env)
+    parent = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE)
     assert parent.stdout is not None
     assert parent.stdout.read(5) == b"ready"
     parent.send_signal(signal.SIGKILL)

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zstandard
-from support import SAMPLE
 
+from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.modular.directory import read_references

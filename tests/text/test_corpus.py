@@ -14,8 +14,8 @@ from pathlib import Path
 import orjson
 import pytest
 import zstandard
-from support import SHARED, needs_shared
 
+from helpers.sample import SHARED, needs_shared
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.text.corpus import count_corpus, count_languages, write_counts

@@ -1,6 +1,6 @@
 """A small program on the same frame, whose commands end in every way a command can.
 
-`python tests/cli/toy.py COMMAND` runs it as a process.
+`python -m helpers.toy_program COMMAND` runs it as a process.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import torch
 
+from helpers.delayed_updates import LateModel
+from helpers.random_delays import sleeper
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.progress import SILENT
 from modtok_cli.pretrain import checkpoint
@@ -19,9 +21,6 @@ from modtok_cli.pretrain.distributed.ranks import Ranks, gather_json, start_rank
 from modtok_cli.pretrain.model.model import Model
 from modtok_cli.pretrain.rows.host_tables import Offload
 from modtok_cli.pretrain.rows.microbatch import MicroBatch
-
-from .late import LateModel
-from .sleeper import sleeper
 
 SHAPE = llama(1, 32, 8, 88)
 STEPS, BREAK = 8, 5

@@ -1,6 +1,6 @@
 """kill -9 just before every single change that a command makes to files, one after the other.
 
-    python -m reliability.steps WORKSPACE STRIDE WORDS…
+    python -m helpers.kill_steps WORKSPACE STRIDE WORDS…
 
 Not by the clock: an audit hook counts what is opened for writing, renamed, removed and made
 in the workspace, and at the n-th such event the process kills itself. Processes are forked

@@ -1,6 +1,6 @@
-"""What two processes do in `test_parallel`: train in four ways, leave checkpoints.
+"""Two ranks of `test_parallel`: train in several ways, write checkpoints.
 
-`python two_ranks.py TOKENIZER TEXTS OUT`, with RANK, WORLD_SIZE and the master's address set.
+`python -m helpers.two_ranks TOKENIZER TEXTS OUT`, with RANK, WORLD_SIZE and MASTER_ADDR set.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import orjson
 import torch
 import torch.distributed as dist
 
+from helpers import two_ranks_offload
+from helpers.as_cuda import megatron_optimizer
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.pretrain import checkpoint
 from modtok_cli.pretrain.data.sampling import Mixture, Regime
@@ -22,9 +24,6 @@ from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.pretrain.data.text_store import TextStore
 from modtok_cli.pretrain.distributed.ranks import Ranks, start_ranks
 from modtok_cli.pretrain.model.model import MicroBatch, Model
-
-from . import two_ranks_offload
-from .as_cuda import megatron_optimizer
 
 SHAPE = llama(2, 32, 8, 88)
 STEPS = 12

@@ -7,7 +7,6 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from modtok_cli.corpus.executors import Stage
@@ -51,9 +50,9 @@ def deadly(
 def script(stage: str, sign: int, call: str) -> str:
     """A program that makes `call` and is sent `sign` from within `stage`, by one of its tasks."""
     return (
-        f"import os, sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})\n"
+        "import os\n"
         "from pathlib import Path\n"
-        "from corpus.dying import deadly\n"
+        "from helpers.killed_stages import deadly\n"
         "from modtok_cli.corpus import build\n"
         f"build.stages_of = deadly(build.stages_of, {stage!r}, os.getpid(), {int(sign)})\n"
         f"{call}\n"

@@ -1,0 +1,1 @@
+"""What several tests use: sample text, small tokenizers, slow twins of kernels, processes."""
