@@ -1,19 +1,52 @@
 """The merge loop of BPE and of sequential BPE (Algorithm 2 of the paper), compiled.
 
-Plain BPE is the case in which the global tokenizer holds nothing but bytes: there is then
-never a token to adopt, and every step merges the most frequent pair.
+Plain BPE is the case in which the global tokenizer holds only bytes: there is never a token
+to adopt, and every step merges the most frequent pair.
 """
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from modtok_cli.learn.ancestry_kernel import ancestry, append_merge, merges_to_derive
-from modtok_cli.learn.heap_kernel import drop_top, grown, heapify, sift_down
+from modtok_cli.learn.heap_kernel import Heap, drop_top, grown, heapify, sift_down
 from modtok_cli.learn.join_kernel import count_pairs, join_pair, link_words
-from modtok_cli.learn.pair_kernel import COUNT, KEY, QUEUED, find
+from modtok_cli.learn.pair_kernel import COUNT, KEY, QUEUED, PairIndex, find
 from modtok_cli.learn.string_kernel import find_string, index_strings
+
+
+class Words(NamedTuple):
+    """The unique words of a language.
+
+    symbols: (N,) int32, the words as token ids, concatenated; offsets: (W + 1,) int64, the
+    start of each word in `symbols`; counts: (W,) int64, how often each word occurs.
+    """
+
+    symbols: Any
+    offsets: Any
+    counts: Any
+
+
+class Growing(NamedTuple):
+    """T with spare capacity, and the membership of the language that is learned.
+
+    token_data: (capacity,) uint8; token_offsets: (capacity + 1,) int64; tokens: number of
+    tokens, of which the first `specials` are never the result of a merge; merges:
+    (capacity, 3) int32 (left, right, result) and merge_total, their number; member,
+    merge_member: (capacity,) uint8, whether the language has the token or merge.
+    """
+
+    token_data: Any
+    token_offsets: Any
+    tokens: Any
+    specials: Any
+    merges: Any
+    merge_total: Any
+    member: Any
+    merge_member: Any
 
 
 @njit(cache=True, nogil=True)
@@ -33,8 +66,8 @@ def _occurrences(symbols, word_offsets, word_counts, room, whole_words_only):  #
 def _best_pair(table, bits, heap_counts, heap_keys, queued):  # type: ignore[no-untyped-def]
     """Bring the most frequent pair to the top of the heap: (its count, heap size).
 
-    A count on the heap may be out of date, but never too low: `QUEUED` says which entry of
-    a pair is the living one, and the others are dropped as they come up.
+    A count on the heap may be outdated, but never too low: `QUEUED` marks the current entry
+    of a pair, and all others are dropped when they reach the top.
     """
     while queued > 0:
         row = find(table, bits, heap_keys[0])
@@ -56,7 +89,7 @@ def _best_pair(table, bits, heap_counts, heap_keys, queued):  # type: ignore[no-
 
 @njit(cache=True, nogil=True)
 def _shelve(table, bits, heap_counts, heap_keys, queued):  # type: ignore[no-untyped-def]
-    """Take the pair at the top off the heap until it becomes more frequent; the heap size."""
+    """Remove the pair at the top until it becomes more frequent; the heap size."""
     table[find(table, bits, heap_keys[0]), QUEUED] = heap_counts[0]
     return drop_top(heap_counts, heap_keys, queued)
 
@@ -79,7 +112,7 @@ def _best_unit(frequency, member, unit_counts, unit_keys, units):  # type: ignor
 
 @njit(cache=True, nogil=True)
 def _write_joined(token_data, token_offsets, tokens, left, right):  # type: ignore[no-untyped-def]
-    """Put the bytes of left + right behind the token bytes: (token_data, where they end)."""
+    """Append the bytes of left + right to the token bytes: (token_data, their end)."""
     end = token_offsets[tokens]
     stop = end
     for part in (left, right):
@@ -95,7 +128,7 @@ def _write_joined(token_data, token_offsets, tokens, left, right):  # type: igno
 
 @njit(cache=True, nogil=True)
 def _extended(array, size, fill):  # type: ignore[no-untyped-def]
-    """`array` itself if it has room at `size`, else a larger one with `fill` behind."""
+    """`array` itself if it has capacity at `size`, else a larger copy padded with `fill`."""
     if size < len(array):
         return array
     more = grown(array, size)
@@ -105,44 +138,25 @@ def _extended(array, size, fill):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def learn_language(  # type: ignore[no-untyped-def]
-    symbols,
-    word_offsets,
-    word_counts,
-    token_data,
-    token_offsets,
-    tokens,
-    specials,
-    merges,
-    merge_total,
-    member,
-    merge_member,
-    budget,
-    whole_words_only,
-    signal,
+    words, vocabulary, budget, whole_words_only, signal
 ):
     """Run the loop of Algorithm 2 for one language.
 
     Args:
-        symbols: (N,) int32, the language's unique words as token ids, one after another.
-        word_offsets: (W + 1,) int64, where each word begins in `symbols`.
-        word_counts: (W,) int64, how often each word occurs.
-        token_data, token_offsets, tokens: T's token bytes, their (capacity + 1,) int64
-            offsets and the number of tokens; `specials` of them come first and are never
-            the result of a merge.
-        merges, merge_total: (capacity, 3) int32 (left, right, result) and their number.
-        member: (capacity,) uint8, which tokens are in V_i already (bytes, specials; on a
-            later pass what was adopted).
-        merge_member: (capacity,) uint8, likewise for merges.
+        words: a `Words`; its symbols are consumed.
+        vocabulary: a `Growing`; the tokens and merges that the language already has are
+            bytes and special tokens, and on a later pass those it adopted.
         budget: |V_i| to reach.
         whole_words_only: count a token only where it is a whole word (the authors' release).
         signal: (2,) int64; [0] is set to |V_i| as it grows, a non-zero [1] stops the loop.
 
     Returns:
-        (token_data, token_offsets, tokens, merges, merge_total, member, merge_member,
-        adopted, frequency): T with what was appended, membership of this language, how many
-        tokens were adopted from T, and how often each token occurs in the final
-        segmentation.
+        (vocabulary, adopted, frequency): T with the new tokens and merges, the number of
+        tokens adopted from T, and how often each token occurs in the final segmentation.
     """
+    symbols, word_offsets, word_counts = words
+    token_data, token_offsets, tokens, specials = vocabulary[:4]
+    merges, merge_total, member, merge_member = vocabulary[4:]
     nodes = link_words(symbols, word_offsets)
     frequency = _occurrences(symbols, word_offsets, word_counts, len(member), False)
     table, bits, used, places, placed = count_pairs(nodes, word_counts)
@@ -158,8 +172,8 @@ def learn_language(  # type: ignore[no-untyped-def]
             queued += 1
     heapify(heap_counts, heap_keys, queued)
 
-    # Tokens of T that occur and are not in V_i yet. Counted as whole words they never
-    # change: a merge makes no word of an older token.
+    # Tokens of T that occur and are not in V_i yet. Their counts as whole words never change:
+    # a merge never turns a word into an older token.
     worth = frequency
     if whole_words_only:
         worth = _occurrences(symbols, word_offsets, word_counts, len(member), True)
@@ -180,8 +194,8 @@ def learn_language(  # type: ignore[no-untyped-def]
         token_data, token_offsets, specials, tokens, max(0, budget - members) + 512
     )
 
-    # The first merge that gives a token is the one T itself uses when it encodes the
-    # token's own string, so it is the one to adopt with it.
+    # The first merge that gives a token is the one with which T encodes the token's own
+    # string, so it is the one to adopt with it.
     derivation = np.full(len(member), -1, dtype=np.int32)
     later_merge = np.full(len(merge_member), -1, dtype=np.int32)
     for rank in range(merge_total - 1, -1, -1):
@@ -194,7 +208,7 @@ def learn_language(  # type: ignore[no-untyped-def]
         pair_count, queued = _best_pair(table, bits, heap_counts, heap_keys, queued)
         unit_count, units = _best_unit(worth, member, unit_counts, unit_keys, units)
         if pair_count <= 0 and unit_count <= 0:
-            break  # the corpus has nothing more to give
+            break  # no pair and no token is left
         adopting = unit_count >= pair_count
         left = heap_keys[0] >> 32
         right = heap_keys[0] & 0xFFFFFFFF
@@ -202,8 +216,8 @@ def learn_language(  # type: ignore[no-untyped-def]
             family = ancestry(unit_keys[0], -1, merges, derivation, member)
         else:
             family = ancestry(left, right, merges, derivation, member)
-            # Only with whole-word counts can a merge lack its parts. When they leave no
-            # room for its result, they are taken and T gets no token that no language has.
+            # Only with whole-word counts can the parts of a merge be missing. If they fill
+            # the budget, only they are adopted: T gets no token that no language has.
             adopting = len(family) > 0 and members + len(family) >= budget
         for token in family:
             if members >= budget:
@@ -217,7 +231,7 @@ def learn_language(  # type: ignore[no-untyped-def]
             signal[0] = members
             continue
 
-        # Append to T what T lacks of the merge, and adopt it.
+        # Append the token and the merge to T unless they exist, and adopt them.
         token_data, end = _write_joined(token_data, token_offsets, tokens, left, right)
         slot = find_string(token_data, token_offsets, slots, slot_bits, token_offsets[tokens], end)
         result = np.int64(slots[slot])
@@ -227,8 +241,8 @@ def learn_language(  # type: ignore[no-untyped-def]
             while merge >= 0 and (merges[merge, 0] != left or merges[merge, 1] != right):
                 merge = np.int64(later_merge[merge])
             if merge >= 0:
-                # On a second pass: a merge that T has, but the language did not adopt. It
-                # stands at its old rank, so its parts must be derived before that.
+                # On a second pass: a merge of T that the language did not adopt. It keeps its
+                # rank, so its parts must be derived by merges of lower rank.
                 needed = merges_to_derive(merge, merges, derivation, later_merge, merge_member)
                 lacking = 0
                 for other in needed:
@@ -269,31 +283,20 @@ def learn_language(  # type: ignore[no-untyped-def]
             members += 1
         signal[0] = members
         queued = drop_top(heap_counts, heap_keys, queued)
-        table, bits, used, places, placed, heap_counts, heap_keys, queued = join_pair(
+        pairs, heap = join_pair(
             left,
             right,
             result,
             nodes,
             word_counts,
             frequency,
-            table,
-            bits,
-            used,
-            places,
-            placed,
-            heap_counts,
-            heap_keys,
-            queued,
+            PairIndex(table, bits, used, places, placed),
+            Heap(heap_counts, heap_keys, queued),
         )
+        table, bits, used, places, placed = pairs
+        heap_counts, heap_keys, queued = heap
 
-    return (
-        token_data,
-        token_offsets,
-        tokens,
-        merges,
-        merge_total,
-        member,
-        merge_member,
-        adopted,
-        frequency,
+    grown_vocabulary = Growing(
+        token_data, token_offsets, tokens, specials, merges, merge_total, member, merge_member
     )
+    return grown_vocabulary, adopted, frequency

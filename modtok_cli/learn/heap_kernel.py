@@ -6,8 +6,18 @@ counts the smaller ids (a pair's key is `left << 32 | right`, a token's is its i
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
+
+
+class Heap(NamedTuple):
+    """Counts and keys, (capacity,) int64 each, and the number of entries."""
+
+    counts: Any
+    keys: Any
+    size: Any
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -66,14 +76,14 @@ def drop_top(counts, keys, size):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def heapify(counts, keys, size):  # type: ignore[no-untyped-def]
-    """Order `size` entries that lie in any order."""
+    """Establish the heap order among `size` entries."""
     for place in range(size // 2 - 1, -1, -1):
         sift_down(counts, keys, size, place)
 
 
 @njit(cache=True, nogil=True)
 def grown(array, size):  # type: ignore[no-untyped-def]
-    """A copy of `array` with twice the room."""
+    """A copy of `array` with twice the capacity."""
     bigger = np.empty(2 * len(array) + 16, dtype=array.dtype)
     bigger[:size] = array[:size]
     return bigger

@@ -1,17 +1,18 @@
-"""Words as linked symbols, the pairs in them, and the step that joins one pair everywhere."""
+"""Words as linked symbols, their pairs, and the step that joins one pair everywhere."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-from modtok_cli.learn.heap_kernel import grown, push
+from modtok_cli.learn.heap_kernel import Heap, grown, push
 from modtok_cli.learn.hugepages import ask_for_large_pages
 from modtok_cli.learn.pair_kernel import (
     COUNT,
     KEY,
     LAST,
     QUEUED,
+    PairIndex,
     add_place,
     find,
     home,
@@ -21,20 +22,20 @@ from modtok_cli.learn.pair_kernel import (
 from modtok_cli.text.bits import prefetch
 
 # A node is a symbol of a word, the next and the previous node (-1 at a word's ends), and the
-# word. A merge looks at four neighbours; in one array of 16 bytes each they share a line.
+# word. A merge reads four neighbours; at 16 bytes per node they share a cache line.
 SYMBOL = 0
 AFTER = 1
 BEFORE = 2
 WORD = 3
 
-# A merge visits places all over memory, but knows them beforehand: those of the coming
-# steps are asked for this many steps ahead (0.50 s in place of 0.60 on Finnish, 24k tokens).
+# A merge visits random positions in memory that are known in advance: they are prefetched
+# this many steps ahead (0.50 s instead of 0.60 s on Finnish, 24k tokens).
 _AHEAD = 6
 
 
 @njit(cache=True, nogil=True)
 def link_words(symbols, word_offsets):  # type: ignore[no-untyped-def]
-    """Nodes (N, 4) int32 of the words that lie in `symbols` one after another."""
+    """Nodes (N, 4) int32 of the words that are concatenated in `symbols`."""
     nodes = np.empty((len(symbols), 4), dtype=np.int32)
     ask_for_large_pages(nodes)
     for word in range(len(word_offsets) - 1):
@@ -58,10 +59,9 @@ def _key(nodes, place, other):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def count_pairs(nodes, word_counts):  # type: ignore[no-untyped-def]
-    """Every adjacent pair with its count and its places.
+    """Every adjacent pair with its count and its positions: a `PairIndex`.
 
-    Returns (table, bits, used rows, places, placed): see `pair_kernel`. The lists are laid
-    out one after another, so that walking one reads memory in a row.
+    The lists are stored one after another, so that walking a list reads sequential memory.
     """
     bits = 12
     table = new_table(bits)
@@ -77,7 +77,7 @@ def count_pairs(nodes, word_counts):  # type: ignore[no-untyped-def]
             table[row, KEY] = key
             used += 1
         table[row, COUNT] += word_counts[nodes[place, WORD]]
-        table[row, QUEUED] += 1  # for the time being, how many places the list will hold
+        table[row, QUEUED] += 1  # for now, the length of its list
         if used * 2 > len(table):
             table, bits, used = rehash(table, bits)
     places = np.empty((total + total // 2 + 16, 2), dtype=np.int32)
@@ -98,12 +98,12 @@ def count_pairs(nodes, word_counts):  # type: ignore[no-untyped-def]
         places[entry, 1] = entry - 1 if table[row, QUEUED] else -1
         table[row, QUEUED] = 1
         table[row, LAST] = entry
-    return table, bits, used, places, placed
+    return PairIndex(table, bits, used, places, placed)
 
 
 @njit(cache=True, nogil=True)
 def queue_touched(table, touched, touches, heap_counts, heap_keys, queued):  # type: ignore[no-untyped-def]
-    """Put the touched pairs whose count has grown on the heap: (counts, keys, size)."""
+    """Push the touched pairs whose count has grown on the heap: (counts, keys, size)."""
     for step in range(touches):
         row = touched[step]
         if table[row, COUNT] > table[row, QUEUED]:
@@ -117,7 +117,7 @@ def queue_touched(table, touched, touches, heap_counts, heap_keys, queued):  # t
 
 @njit(cache=True, nogil=True)
 def _prefetch_rows(flat_table, bits, nodes, place, left, right, result):  # type: ignore[no-untyped-def]
-    """Ask for the four rows that joining the pair at `place` will change."""
+    """Prefetch the four rows that joining the pair at `place` will change."""
     if nodes[place, SYMBOL] != left or nodes[place, AFTER] < 0:
         return
     leader = nodes[place, BEFORE]
@@ -134,7 +134,7 @@ def _prefetch_rows(flat_table, bits, nodes, place, left, right, result):  # type
 
 @njit(cache=True, nogil=True)
 def _walk(table, row, places):  # type: ignore[no-untyped-def]
-    """The places on the list of `row`, latest first, which is emptied; its count becomes 0."""
+    """The positions of `row`, latest first; empties its list and sets its count to 0."""
     walk = np.empty(16, dtype=np.int32)
     found = 0
     entry = table[row, LAST]
@@ -152,27 +152,16 @@ def _walk(table, row, places):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def join_pair(  # type: ignore[no-untyped-def]
-    left,
-    right,
-    result,
-    nodes,
-    word_counts,
-    frequency,
-    table,
-    bits,
-    used,
-    places,
-    placed,
-    heap_counts,
-    heap_keys,
-    queued,
+    left, right, result, nodes, word_counts, frequency, pairs, heap
 ):
     """Replace every (left, right) by `result`; runs of one symbol go from left to right.
 
-    Counts of pairs and of symbols (`frequency`) follow, and pairs that became more frequent
-    are put on the heap. Returns what may have moved:
-    (table, bits, used, places, placed, heap_counts, heap_keys, queued).
+    Counts of pairs and of symbols (`frequency`) are updated, and pairs that became more
+    frequent are pushed on the heap. Returns the new `PairIndex` and `Heap`, whose arrays may
+    have been replaced by larger ones.
     """
+    table, bits, used, places, placed = pairs
+    heap_counts, heap_keys, queued = heap
     key = (left << 32) | right
     walk = _walk(table, find(table, bits, key), places)
     found = len(walk)
@@ -243,7 +232,7 @@ def join_pair(  # type: ignore[no-untyped-def]
                     touched[touches] = row
                     touches += 1
             if used * 10 > len(table) * 6:
-                # Rows move: hand what was touched to the heap before they do.
+                # Rows move: push the touched pairs before they do.
                 heap_counts, heap_keys, queued = queue_touched(
                     table, touched, touches, heap_counts, heap_keys, queued
                 )
@@ -262,4 +251,4 @@ def join_pair(  # type: ignore[no-untyped-def]
     heap_counts, heap_keys, queued = queue_touched(
         table, touched, touches, heap_counts, heap_keys, queued
     )
-    return table, bits, used, places, placed, heap_counts, heap_keys, queued
+    return PairIndex(table, bits, used, places, placed), Heap(heap_counts, heap_keys, queued)

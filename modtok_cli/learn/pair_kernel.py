@@ -3,11 +3,11 @@
 Words are one flat array of symbols with links to the next and the previous symbol (-1 at a
 word's ends). Position p stands for the pair of its symbol and the next one.
 
-Counts are exact at every moment. Places are kept in a list per pair to which positions are
-only added: whoever walks the list skips a position that has changed since. A position never
-comes back to a pair that it left, since symbols only grow, so nothing is met twice. (Lists
-from which positions are taken out, doubly linked, took 1.1 times as long: a merge's time
-is that of its cache misses, and each removal touches two more places.)
+Counts are always exact. Positions are kept in a list per pair that is only appended to; the
+reader of a list skips positions whose symbols have changed. A position never returns to a
+pair that it left, because symbols only grow, so no position is visited twice. (Doubly linked
+lists with removal took 1.1 times as long: the time of a merge is that of its cache misses,
+and each removal touches two more entries.)
 
 Row (int64 × 4): key (`left << 32 | right`, -1 when empty), count, last entry of its list
 (-1: none), largest count that the heap has for it.
@@ -15,6 +15,8 @@ List entry (int32 × 2): position, entry before it (-1: none).
 """
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -25,6 +27,17 @@ KEY = 0
 COUNT = 1
 LAST = 2
 QUEUED = 3
+
+
+class PairIndex(NamedTuple):
+    """The table of 2**bits rows, its number of used rows, the list entries and their number."""
+
+    table: Any
+    bits: Any
+    used: Any
+    places: Any
+    placed: Any
+
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
@@ -44,13 +57,13 @@ def new_table(bits):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, inline="always")
 def home(key, bits):  # type: ignore[no-untyped-def]
-    """Row where the search for `key` begins."""
+    """First row to probe for `key`."""
     return np.int64((np.uint64(key) * _SPREAD) >> np.uint64(64 - bits))
 
 
 @njit(cache=True, nogil=True)
 def find(table, bits, key):  # type: ignore[no-untyped-def]
-    """Row of `key`, or the empty row where it belongs."""
+    """Row of `key`, or the empty row to insert it at."""
     mask = (1 << bits) - 1
     row = home(key, bits)
     while True:
@@ -62,7 +75,7 @@ def find(table, bits, key):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, inline="always")
 def add_place(table, row, places, total, position, weight):  # type: ignore[no-untyped-def]
-    """Note that the pair of `row` occurs at `position`; `places` must have room at `total`."""
+    """Add `position` to the pair of `row`; `places` must have capacity at index `total`."""
     places[total, 0] = position
     places[total, 1] = table[row, LAST]
     table[row, LAST] = total
@@ -71,9 +84,9 @@ def add_place(table, row, places, total, position, weight):  # type: ignore[no-u
 
 @njit(cache=True, nogil=True)
 def rehash(table, bits):  # type: ignore[no-untyped-def]
-    """Move the living rows to a table with room for as many again.
+    """Move the rows with a count to a table with capacity for twice as many.
 
-    Pairs that no longer occur are left out; the heap's entries for them then find no row.
+    Pairs that no longer occur are dropped; heap entries for them then find no row.
     Returns (table, bits, used rows).
     """
     living = 0

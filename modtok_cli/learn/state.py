@@ -110,7 +110,7 @@ class Grown:
         return int(self.member.sum())
 
 
-def _room(array: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:
+def _padded(array: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:
     bigger = np.zeros((length, *array.shape[1:]), dtype=array.dtype)
     bigger[: len(array)] = array
     return bigger
@@ -142,7 +142,7 @@ def grow(
 
     The calling thread reports progress and stays open to Ctrl-C, which stops the loop.
     """
-    from modtok_cli.learn.bpe_kernel import learn_language
+    from modtok_cli.learn.bpe_kernel import Growing, Words, learn_language
 
     if len(symbols) > _MOST_SYMBOLS:
         raise UsageError(
@@ -157,6 +157,16 @@ def grow(
         merge_member = np.zeros(len(merges.merges), dtype=np.bool_)
     extra = max(0, k - int(member.sum())) + 16
     tokens = merges.tokens
+    vocabulary = Growing(
+        _padded(merges.token_data, len(merges.token_data) + 16 * extra),
+        _padded(merges.token_offsets, tokens + 1 + extra),
+        tokens,
+        len(merges.specials),
+        _padded(merges.merges, len(merges.merges) + extra),
+        len(merges.merges),
+        _padded(member.view(np.uint8), tokens + extra),
+        _padded(merge_member.view(np.uint8), len(merges.merges) + extra),
+    )
     signal = np.zeros(2, dtype=np.int64)
     outcome: list[Any] = []
     failure: list[BaseException] = []
@@ -165,17 +175,8 @@ def grow(
         try:
             outcome.append(
                 learn_language(
-                    symbols,
-                    word_offsets,
-                    counts.counts,
-                    _room(merges.token_data, len(merges.token_data) + 16 * extra),
-                    _room(merges.token_offsets, tokens + 1 + extra),
-                    tokens,
-                    len(merges.specials),
-                    _room(merges.merges, len(merges.merges) + extra),
-                    len(merges.merges),
-                    _room(member.view(np.uint8), tokens + extra),
-                    _room(merge_member.view(np.uint8), len(merges.merges) + extra),
+                    Words(symbols, word_offsets, counts.counts),
+                    vocabulary,
                     k,
                     whole_words_only,
                     signal,
@@ -200,17 +201,17 @@ def grow(
             raise
     if failure:
         raise failure[0]
-    data, offsets, total, triples, merge_total, marks, merge_marks, adopted, frequency = outcome[0]
-    grown = GlobalMerges(
-        merges.specials,
-        data[: offsets[total]].copy(),
-        offsets[: total + 1].copy(),
-        triples[:merge_total].copy(),
-    )
+    found, adopted, frequency = outcome[0]
+    total = found.tokens
     return Grown(
-        grown,
-        marks[:total].astype(np.bool_),
-        merge_marks[:merge_total].astype(np.bool_),
+        GlobalMerges(
+            merges.specials,
+            found.token_data[: found.token_offsets[total]].copy(),
+            found.token_offsets[: total + 1].copy(),
+            found.merges[: found.merge_total].copy(),
+        ),
+        found.member[:total].astype(np.bool_),
+        found.merge_member[: found.merge_total].astype(np.bool_),
         int(adopted),
         frequency[:total].copy(),
     )
