@@ -17,6 +17,8 @@ from pathlib import Path
 import modtok_cli
 
 PACKAGE = Path(modtok_cli.__file__).parent
+# Functions of a pre-tokenizer, compiled on first use; see `text.pretokenizer`.
+_SPLITTING = ("word_end", "split_block")
 _HEAD = 64  # bytes of an index in which numba's version stands
 
 
@@ -41,11 +43,14 @@ def kernels(package: Path = PACKAGE) -> list[Kernel]:
     found = []
     for file in sorted(package.rglob("*.py")):
         text = file.read_text(encoding="utf-8")
-        if "njit" not in text:
+        splits = file.parent.name == "pretokenizers"
+        if "njit" not in text and not splits:
             continue
         for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.FunctionDef) and any(map(_keeps, node.decorator_list)):
-                line = min(decorator.lineno for decorator in node.decorator_list)
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            if any(map(_keeps, node.decorator_list)) or (splits and node.name in _SPLITTING):
+                line = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
                 found.append(Kernel(file.relative_to(package).parts[0], file, node.name, line))
     return found
 

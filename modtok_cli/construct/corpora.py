@@ -14,7 +14,7 @@ from modtok_cli.base.progress import Progress
 from modtok_cli.modular.tokenizer import Corpus
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokens import BPE
+from modtok_cli.text.pretokenizer import BPE
 
 
 def corpus_of(counts: WordCounts) -> Corpus:

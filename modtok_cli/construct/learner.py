@@ -21,7 +21,7 @@ from modtok_cli.construct.request import BuildReport, Request
 from modtok_cli.construct.specials import check_specials
 from modtok_cli.learn.state import check_budget
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.pretokens import BPE
+from modtok_cli.text.pretokenizer import BPE
 
 if TYPE_CHECKING:
     from modtok_cli.construct.work import References, Work

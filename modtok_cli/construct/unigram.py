@@ -27,7 +27,7 @@ from modtok_cli.learn.unigram import check_unigram_budget, learn_unigram
 from modtok_cli.modular.directory import check_place
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import merge_counts
-from modtok_cli.text.pretokens import UNIGRAM
+from modtok_cli.text.pretokenizer import UNIGRAM
 
 EM_SECONDS = 10.0
 """How much EM a kill may lose; its state is some megabytes."""

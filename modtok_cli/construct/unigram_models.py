@@ -23,7 +23,7 @@ from modtok_cli.modular.sentencepiece_file import (
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.unigram_file import unigram_json
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokens import UNIGRAM as SCHEME
+from modtok_cli.text.pretokenizer import UNIGRAM as SCHEME
 
 
 def tokenizer_of(model: LearnedPieces, name: str) -> Subtokenizer:

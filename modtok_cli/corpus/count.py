@@ -23,7 +23,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.corpus.executors import Stage, check_executor, clear_sockets, run_stages
 from modtok_cli.corpus.plan import check_name, read_json
 from modtok_cli.text.counts import merge_counts
-from modtok_cli.text.pretokens import BPE
+from modtok_cli.text.pretokenizer import BPE
 from modtok_cli.text.table_files import (
     SUFFIX,
     Source,

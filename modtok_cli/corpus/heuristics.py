@@ -7,7 +7,7 @@ import re
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.text.pretokens import class_table
+from modtok_cli.text.code_points import class_table
 
 _LETTER, _SPACE, _MARK = 1, 3, 4  # of the class table
 MIN_CHARACTERS = 200

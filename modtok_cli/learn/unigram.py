@@ -21,7 +21,7 @@ from modtok_cli.base.files import scratch_directory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces, make_pieces
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokens import UNIGRAM
+from modtok_cli.text.pretokenizer import UNIGRAM
 
 SPACE = "▁"
 """How SentencePiece writes a space; in our pieces a space is a space."""

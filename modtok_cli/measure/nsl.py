@@ -26,8 +26,8 @@ from modtok_cli.measure.candidates import (
 from modtok_cli.measure.references import References, find_references
 from modtok_cli.measure.texts import Text, check_texts, load_texts
 from modtok_cli.measure.usage import usage
+from modtok_cli.text.code_points import class_table
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokens import class_table
 
 
 def word_total(counts: WordCounts) -> int:

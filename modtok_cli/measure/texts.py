@@ -18,7 +18,7 @@ from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counter import WordCounter
 from modtok_cli.text.counts import WordCounts, merge_counts
 from modtok_cli.text.languages import language_of_path, normalize
-from modtok_cli.text.pretokens import BPE
+from modtok_cli.text.pretokenizer import BPE
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.table_files import is_table
 from modtok_cli.text.workspace import files_in

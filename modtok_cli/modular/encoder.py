@@ -17,7 +17,7 @@ from modtok_cli.learn.word_kernel import build_pair_table, encode_words
 from modtok_cli.modular.encode_kernel import encode_texts
 from modtok_cli.modular.word_cache import Cache, new_cache
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokens import class_table
+from modtok_cli.text.pretokenizer import PreTokenizer
 
 Ids = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
@@ -34,7 +34,8 @@ class Encoder:
     Shapes: byte_ids (256,) int32; merges (M, 3) int32 in rank order.
     """
 
-    def __init__(self, byte_ids: Ids, merges: Ids) -> None:
+    def __init__(self, pretokenizer: PreTokenizer, byte_ids: Ids, merges: Ids) -> None:
+        self._pretokenizer = pretokenizer
         self._byte_ids = byte_ids
         self._merges = np.ascontiguousarray(merges, dtype=np.int32)
         self._keys, self._ranks = build_pair_table(self._merges)
@@ -48,11 +49,13 @@ class Encoder:
             cache = self._caches.pop()
         except IndexError:
             cache = new_cache()
+        entry, table = self._pretokenizer.splitter
         try:
             ids, id_offsets = encode_texts(
                 data,
                 offsets,
-                class_table(),
+                entry,
+                table,
                 self._byte_ids,
                 self._merges,
                 self._keys,

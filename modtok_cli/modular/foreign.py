@@ -347,7 +347,11 @@ def open_ranks(name: str, data: bytes, where: str, pattern: str | None) -> RankT
             remedy=f"there are: {', '.join(RANK_PATTERNS)}",
         )
     return RankTokenizer(
-        name, data, where, ranks=parse_ranks(data, where), pattern=RANK_PATTERNS[pattern]
+        name,
+        data,
+        where,
+        ranks=parse_ranks(data, where),
+        pattern=RANK_PATTERNS[pattern],
     )
 
 

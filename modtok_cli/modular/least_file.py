@@ -29,11 +29,10 @@ from modtok_cli.modular.serialize import (
     PROVENANCE,
     byte_level,
     library_json,
-    pre_tokenizer,
     scored_rows,
 )
 from modtok_cli.modular.vocabulary import Vocabulary
-from modtok_cli.text.pretokens import PATTERNS
+from modtok_cli.text.pretokenizer import pretokenizer
 
 Floats = npt.NDArray[np.float64]
 
@@ -50,9 +49,8 @@ def least_json(
             PROVENANCE: dict(provenance),
             "vocab": list(zip(vocabulary.spellings(), scores.tolist(), strict=True)),
         }
-        return library_json(
-            vocabulary.specials, pre_tokenizer(PATTERNS[scheme]), byte_level(), model
-        )
+        before = pretokenizer(scheme).to_json(byte_level=True)
+        return library_json(vocabulary.specials, before, byte_level(), model)
 
 
 def misfit_least(document: Mapping[str, Any]) -> str | None:

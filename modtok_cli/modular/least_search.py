@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from modtok_cli.learn.fewest_tokens import EACH
 from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.text.pretokenizer import pretokenizer
 
 if TYPE_CHECKING:
     from modtok_cli.modular.piece_encoder import PieceEncoder
@@ -54,7 +55,7 @@ class LeastSearch:
         likelihoods = self.scores + EACH
         likelihoods[:first] = 0.0
         lattice = Lattice(
-            scheme=self._scheme,
+            pretokenizer=pretokenizer(self._scheme),
             units=self._trie.units,
             scores=likelihoods,
             active=np.ones(size, dtype=np.uint8) if mask is None else mask.astype(np.uint8),

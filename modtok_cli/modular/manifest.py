@@ -17,7 +17,7 @@ from modtok_cli import __version__
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.signature import digest
 from modtok_cli.modular.tokenizer import Corpus, ModularTokenizer
-from modtok_cli.text.pretokens import PATTERNS
+from modtok_cli.text.pretokenizer import pretokenizer, pretokenizers
 
 FORMAT = 1
 NAME = "manifest.json"
@@ -59,7 +59,7 @@ def write_manifest(tokenizer: ModularTokenizer, files: Mapping[str, bytes]) -> b
         "algorithm": tokenizer.algorithm,
         "segmentation": tokenizer.segmentation,
         "scheme": tokenizer.scheme,
-        "pattern": PATTERNS[tokenizer.scheme],
+        "pattern": pretokenizer(tokenizer.scheme).pattern,
         "byte_order": BYTE_ORDER,
         "k": tokenizer.k,
         "tokens": tokenizer.size,
@@ -140,9 +140,9 @@ class _Checker:
             self.take(top, "", name, str)
         if (value := self.take(top, "", "segmentation", str)) not in SEGMENTATIONS:
             raise self.fail("segmentation", f"'{value}' is none of {', '.join(SEGMENTATIONS)}")
-        if (value := self.take(top, "", "scheme", str)) not in PATTERNS:
-            raise self.fail("scheme", f"'{value}' is none of {', '.join(PATTERNS)}")
-        if self.take(top, "", "pattern", str) != PATTERNS[value]:
+        if (value := self.take(top, "", "scheme", str)) not in pretokenizers():
+            raise self.fail("scheme", f"'{value}' is none of {', '.join(pretokenizers())}")
+        if self.take(top, "", "pattern", str) != pretokenizer(value).pattern:
             raise self.fail("pattern", f"is not the pattern of '{value}'")
         if self.take(top, "", "byte_order", str) != BYTE_ORDER:
             raise self.fail("byte_order", f"expected '{BYTE_ORDER}'")

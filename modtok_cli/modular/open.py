@@ -15,7 +15,7 @@ from modtok_cli.modular.parse import misfit, parse_document, parse_plain
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.search import open_search
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.text.pretokens import UNIGRAM
+from modtok_cli.text.pretokenizer import UNIGRAM
 
 KINDS = (
     "give a modular directory, DIR@fr,en, a tokenizer.json, a SentencePiece .model, "

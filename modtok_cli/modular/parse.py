@@ -22,7 +22,7 @@ from modtok_cli.base.memory import no_collection
 from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
 from modtok_cli.modular.serialize import PROVENANCE
 from modtok_cli.modular.vocabulary import Vocabulary
-from modtok_cli.text.pretokens import PATTERNS, UNIGRAM
+from modtok_cli.text.pretokenizer import UNIGRAM, pretokenizer_of_json
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,23 +110,9 @@ def _added_misfit(document: Mapping[str, Any]) -> str | None:
 
 
 def _scheme(node: Any) -> str | None:
-    """Name of the pattern of a pre-tokenizer that is Split + ByteLevel; None if it is not."""
-    try:
-        split, level = node["pretokenizers"]
-        fits = (
-            node["type"] == "Sequence"
-            and split["type"] == "Split"
-            and split["behavior"] == "Isolated"
-            and split["invert"] is False
-            and level["type"] == "ByteLevel"
-            and level["add_prefix_space"] is False
-            and level["use_regex"] is False
-        )
-        pattern = split["pattern"]["Regex"]
-    except (KeyError, TypeError, ValueError):
-        return None
-    names = [scheme for scheme, known in PATTERNS.items() if known == pattern]
-    return names[0] if fits and names else None
+    """Name of the byte-level pre-tokenizer of a file; None if it is none of ours."""
+    found = pretokenizer_of_json(node, byte_level=True)
+    return found.name if found else None
 
 
 def parse_plain(document: Mapping[str, Any], where: str) -> Plain:

@@ -14,7 +14,7 @@ from modtok_cli.learn.viterbi_kernel import viterbi_words
 from modtok_cli.modular.encoder import Encoder
 from modtok_cli.modular.piece_encode_kernel import encode_texts_by_search
 from modtok_cli.modular.word_cache import Cache, new_cache
-from modtok_cli.text.pretokens import cut_table
+from modtok_cli.text.pretokenizer import PreTokenizer
 
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
@@ -24,12 +24,12 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Lattice:
-    """What `learn.viterbi_kernel` searches with, and how the text is cut before.
+    """What `learn.viterbi_kernel` searches with, and how text is split before.
 
     Shapes: units (U,) uint64; scores (V,) float64; active (V,) uint8; byte_ids (256,) int32.
     """
 
-    scheme: str
+    pretokenizer: PreTokenizer
     units: npt.NDArray[np.uint64]
     scores: Floats
     active: Bytes
@@ -54,11 +54,13 @@ class PieceEncoder(Encoder):
         except IndexError:
             cache = new_cache()
         lattice = self._lattice
+        entry, table = lattice.pretokenizer.splitter
         try:
             ids, ends = encode_texts_by_search(
                 data,
                 offsets,
-                cut_table(lattice.scheme),
+                entry,
+                table,
                 lattice.units,
                 lattice.scores,
                 lattice.active,

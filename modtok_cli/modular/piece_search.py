@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from modtok_cli.modular.piece_vocabulary import PieceVocabulary, clamp_bytes
 from modtok_cli.modular.vocabulary import Vocabulary
-from modtok_cli.text.pretokens import UNIGRAM
+from modtok_cli.text.pretokenizer import UNIGRAM, pretokenizer
 
 if TYPE_CHECKING:
     # Who only cuts a subset out does not wait for numba.
@@ -47,7 +47,7 @@ class PieceSearch:
         active = np.ones(size, dtype=np.uint8) if mask is None else mask.astype(np.uint8)
         chosen = self.scores[first:][active[first:] == 1]
         lattice = Lattice(
-            scheme=UNIGRAM,
+            pretokenizer=pretokenizer(UNIGRAM),
             units=self.units,
             scores=self.scores,
             active=active,

@@ -19,7 +19,7 @@ from modtok_cli.learn.merges import byte_order
 from modtok_cli.learn.pieces import byte_ids
 from modtok_cli.modular.sentencepiece_file import byte_piece
 from modtok_cli.modular.vocabulary import Ids, Vocabulary, gather
-from modtok_cli.text.pretokens import byte_table
+from modtok_cli.text.pretokenizers.unigram import byte_table
 
 Floats = npt.NDArray[np.float64]
 BYTE_NAMES = tuple(byte_piece(byte) for byte in byte_order())

@@ -12,32 +12,11 @@ import orjson
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.memory import no_collection
 from modtok_cli.modular.vocabulary import Vocabulary
-from modtok_cli.text.pretokens import PATTERNS
+from modtok_cli.text.pretokenizer import pretokenizer
 
 # The library refuses unknown keys at the top of the file but skips them inside "model"
 # (and drops them when it saves the file anew).
 PROVENANCE = "modtok"
-
-
-def pre_tokenizer(pattern: str) -> dict[str, Any]:
-    """Cut by `pattern`, then spell bytes visibly; no space is put before the text."""
-    return {
-        "type": "Sequence",
-        "pretokenizers": [
-            {
-                "type": "Split",
-                "pattern": {"Regex": pattern},
-                "behavior": "Isolated",
-                "invert": False,
-            },
-            {
-                "type": "ByteLevel",
-                "add_prefix_space": False,
-                "trim_offsets": True,
-                "use_regex": False,
-            },
-        ],
-    }
 
 
 def added_tokens(specials: Sequence[str]) -> list[dict[str, Any]]:
@@ -94,9 +73,8 @@ def tokenizer_json(
             "vocab": dict(zip(names, range(len(names)), strict=True)),
             "merges": list(zip(left, right, strict=True)),
         }
-        return library_json(
-            vocabulary.specials, pre_tokenizer(PATTERNS[scheme]), byte_level(), model
-        )
+        before = pretokenizer(scheme).to_json(byte_level=True)
+        return library_json(vocabulary.specials, before, byte_level(), model)
 
 
 def library_json(

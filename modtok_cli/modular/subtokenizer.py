@@ -24,6 +24,7 @@ from modtok_cli.modular.serialize import tokenizer_json
 from modtok_cli.modular.unicode import utf8
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.pretokenizer import pretokenizer
 
 if TYPE_CHECKING:
     from modtok_cli.modular.encoder import Encoder
@@ -142,7 +143,7 @@ class Subtokenizer:
             return self._search.encoder(self._token_mask, local)
         from modtok_cli.modular.encoder import Encoder
 
-        return Encoder(self.vocabulary.byte_ids, self.merges)
+        return Encoder(pretokenizer(str(self.scheme)), self.vocabulary.byte_ids, self.merges)
 
     def encode(self, text: str, *, specials: bool = False) -> Ids:
         """Token ids of a text; shape (N,) int32.

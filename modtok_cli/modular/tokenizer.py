@@ -27,7 +27,7 @@ from modtok_cli.modular.search import open_search
 from modtok_cli.modular.subtokenizer import Subtokenizer, score_bytes
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.languages import language_list, normalize
-from modtok_cli.text.pretokens import UNIGRAM
+from modtok_cli.text.pretokenizer import UNIGRAM
 
 if TYPE_CHECKING:
     from modtok_cli.learn.pieces import LearnedPieces
@@ -59,7 +59,7 @@ class ModularTokenizer:
             the fewest ("fewest-tokens").
         languages: in training order.
         k: tokens asked for per language, special tokens and bytes included.
-        scheme: name of the pre-tokenizer, see `text.pretokens.PATTERNS`.
+        scheme: name of the pre-tokenizer, see `text.pretokenizer`.
         vocabulary: T in order of creation: special tokens, the 256 bytes, results of merges.
         merges: (M, 3) int32: left, right, result; the row is the rank. None for "unigram" and
             "bpe-merge".

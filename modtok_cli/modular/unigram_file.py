@@ -28,16 +28,10 @@ from modtok_cli.modular.sentencepiece_file import (
     UNKNOWN as UNKNOWN_KIND,
 )
 from modtok_cli.modular.serialize import PROVENANCE, library_json, scored_rows
-from modtok_cli.text.pretokens import PATTERNS, UNIGRAM
+from modtok_cli.text.pretokenizer import UNIGRAM, pretokenizer
 
 Floats = npt.NDArray[np.float64]
 
-PRE_TOKENIZER = {
-    "type": "Split",
-    "pattern": {"Regex": PATTERNS[UNIGRAM]},
-    "behavior": "Isolated",
-    "invert": False,
-}
 DECODER = {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]}
 
 
@@ -53,7 +47,7 @@ def unigram_json(
             PROVENANCE: dict(provenance),
             "vocab": list(zip(vocabulary.spellings(), scores.tolist(), strict=True)),
         }
-        return library_json(vocabulary.specials, PRE_TOKENIZER, DECODER, model)
+        return library_json(vocabulary.specials, _pre_tokenizer(), DECODER, model)
 
 
 def unigram_model(vocabulary: PieceVocabulary, scores: Floats) -> bytes:
@@ -66,6 +60,10 @@ def unigram_model(vocabulary: PieceVocabulary, scores: Floats) -> bytes:
     )
 
 
+def _pre_tokenizer() -> dict[str, Any]:
+    return pretokenizer(UNIGRAM).to_json(byte_level=False)
+
+
 def misfit_unigram(document: Mapping[str, Any]) -> str | None:
     """The field in which a Unigram `tokenizer.json` is of another shape; None if it fits."""
     model = document["model"]
@@ -75,7 +73,7 @@ def misfit_unigram(document: Mapping[str, Any]) -> str | None:
         return "model.byte_fallback"
     for name, expected in (
         ("normalizer", None),
-        ("pre_tokenizer", PRE_TOKENIZER),
+        ("pre_tokenizer", _pre_tokenizer()),
         ("post_processor", None),
         ("decoder", DECODER),
     ):

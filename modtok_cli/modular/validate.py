@@ -16,7 +16,7 @@ import numpy.typing as npt
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
 from modtok_cli.modular.vocabulary import BYTE_ORDER, Vocabulary, gather
-from modtok_cli.text.pretokens import PATTERNS, UNIGRAM
+from modtok_cli.text.pretokenizer import UNIGRAM, pretokenizers
 
 if TYPE_CHECKING:
     from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -36,8 +36,9 @@ def validate(tokenizer: ModularTokenizer, where: str, *, distinct: bool = False)
     Raises:
         ModtokError: the first promise that is broken; names `where` and the field.
     """
-    if tokenizer.scheme not in PATTERNS:
-        raise _broken(where, "scheme", f"'{tokenizer.scheme}' is none of {sorted(PATTERNS)}")
+    if tokenizer.scheme not in pretokenizers():
+        known = ", ".join(pretokenizers())
+        raise _broken(where, "scheme", f"'{tokenizer.scheme}' is none of {known}")
     languages = tokenizer.languages
     if not languages or len(set(languages)) != len(languages):
         raise _broken(where, "languages", "has none, or one of them twice")

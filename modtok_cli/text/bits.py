@@ -16,16 +16,18 @@ LANES = bits_plain.LANES
 
 
 def _load64(typing: Any, data: Any, at: Any) -> Any:
-    """The eight bytes `data[at:at + 8]` of a uint8 array as one little-endian uint64.
+    """The eight bytes `data[at:at + 8]` of a uint8 array or pointer as one little-endian uint64.
 
     No bounds check: the caller sees to it that they are there.
     """
     signature = types.uint64(data, types.int64)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        data = arguments[0]
+        if isinstance(signature.args[0], types.Array):
+            data = context.make_array(signature.args[0])(context, builder, data).data
         eight = ir.IntType(64)
-        place = builder.bitcast(builder.gep(array.data, [arguments[1]]), eight.as_pointer())
+        place = builder.bitcast(builder.gep(data, [arguments[1]]), eight.as_pointer())
         return builder.load(place, align=1)
 
     return signature, generate

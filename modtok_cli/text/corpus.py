@@ -10,7 +10,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.text.counter import WordCounter
 from modtok_cli.text.counts import CorpusSize, WordCounts, merge_counts
 from modtok_cli.text.parallel import read_each
-from modtok_cli.text.pretokens import BPE
+from modtok_cli.text.pretokenizer import BPE
 from modtok_cli.text.readers import read_spans
 from modtok_cli.text.streams import Advance, display
 from modtok_cli.text.table_files import (

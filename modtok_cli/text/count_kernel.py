@@ -16,7 +16,7 @@ from numba import njit, types
 
 from modtok_cli.text.bits import load64, prefetch
 from modtok_cli.text.counts_kernel import compare
-from modtok_cli.text.cut_kernel import next_block
+from modtok_cli.text.split_kernel import next_block
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -76,6 +76,7 @@ def _same(a: Bytes, a_start: int, b: Bytes, b_start: int, size: int, masks: Slot
 _READ_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 _BYTES = types.uint8[::1]
 _INTS = types.int64[::1]
+_READ_INTS = types.Array(types.int64, 1, "C", readonly=True)
 _SLOTS = types.uint64[::1]
 
 
@@ -85,6 +86,7 @@ _SLOTS = types.uint64[::1]
         _INTS,
         _INTS,
         _INTS,
+        _READ_INTS,
         _READ_BYTES,
         _SLOTS,
         _BYTES,
@@ -102,6 +104,7 @@ def count_documents_into(
     starts: Ints,
     stops: Ints,
     weights: Ints,
+    entry: Ints,
     table: Bytes,
     slots: Slots,
     arena: Bytes,
@@ -117,8 +120,9 @@ def count_documents_into(
     of bytes the arena needs in state[NEED] (0 when all is done); the caller makes room and
     calls again. `data` goes on for `PADDING` bytes after the last document.
 
-    Shapes: data (B,) uint8; starts, stops, weights (D,) int64; slots (4 * 2^n,) uint64;
-    state (5,) int64; classes, ends and places are scratch of `cut_kernel.BLOCK` + 2.
+    Shapes: data (B,) uint8; starts, stops, weights (D,) int64; entry and table a
+    `pretokenizer.Splitter`; slots (4 * 2^n,) uint64; state (5,) int64; classes, ends and places
+    are scratch of `split_kernel.BLOCK` + 2.
     """
     capacity = len(slots) // 4
     limit = capacity * 5 // 8
@@ -138,7 +142,7 @@ def count_documents_into(
             position = starts[document]
         weight = np.uint64(weights[document])
         while position < stop:
-            words = next_block(data, position, stop, table, classes, ends)
+            words = next_block(data, position, stop, entry, table, classes, ends)
             length = ends[words - 1]
             if used + words > limit or arena_used + length + PADDING > len(arena):
                 state[NEED] = arena_used + length + PADDING
@@ -327,14 +331,18 @@ def copy_in_order(
 
 
 @njit(
-    types.int64(_READ_BYTES, _READ_BYTES, _BYTES, types.int32[::1], _INTS), cache=True, nogil=True
+    types.int64(_READ_BYTES, _READ_INTS, _READ_BYTES, _BYTES, types.int32[::1], _INTS),
+    cache=True,
+    nogil=True,
 )
-def cut_all(data: Bytes, table: Bytes, classes: Bytes, block_ends: Positions, ends: Ints) -> int:
+def split_all(
+    data: Bytes, entry: Ints, table: Bytes, classes: Bytes, block_ends: Positions, ends: Ints
+) -> int:
     """Ends of all words of one text; ends (≥ number of words,) int64. Gives their number."""
     total = 0
     position = 0
     while position < len(data):
-        words = next_block(data, position, len(data), table, classes, block_ends)
+        words = next_block(data, position, len(data), entry, table, classes, block_ends)
         for word in range(words):
             ends[total] = position + block_ends[word]
             total += 1

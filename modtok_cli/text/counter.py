@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.base.errors import UsageError
 from modtok_cli.text.count_kernel import (
     DOCUMENT,
     MASKS,
@@ -17,13 +16,13 @@ from modtok_cli.text.count_kernel import (
     WORDS,
     copy_in_order,
     count_documents_into,
-    cut_all,
     list_words,
     move_slots,
+    split_all,
 )
 from modtok_cli.text.counts import Bytes, Ints, WordCounts, size_of
-from modtok_cli.text.cut_kernel import BLOCK
-from modtok_cli.text.pretokens import BPE, PATTERNS, cut_table
+from modtok_cli.text.pretokenizer import BPE, pretokenizer
+from modtok_cli.text.split_kernel import BLOCK
 
 _FIRST_SLOTS = 1 << 17
 _FIRST_ARENA = 1 << 20
@@ -41,15 +40,13 @@ class WordCounter:
     """
 
     def __init__(self, scheme: str = BPE) -> None:
-        if scheme not in PATTERNS:
-            raise UsageError(f"no pre-tokenizer '{scheme}'; there are: {', '.join(PATTERNS)}")
         self.scheme = scheme
         self.documents = 0
-        self._table = cut_table(scheme)
+        self._splitter = pretokenizer(scheme).splitter
         self._slots = np.zeros(4 * _FIRST_SLOTS, dtype=np.uint64)
         self._arena = np.empty(_FIRST_ARENA, dtype=np.uint8)
         self._state = np.zeros(5, dtype=np.int64)
-        self._classes, self._ends = _scratch()
+        self._classes, self._ends = scratch()
         self._places = np.empty(BLOCK + 2, dtype=np.uint64)
 
     def add_documents(self, documents: Sequence[bytes], weights: Ints | None = None) -> None:
@@ -86,7 +83,7 @@ class WordCounter:
                 starts,
                 stops,
                 weights,
-                self._table,
+                *self._splitter,
                 self._slots,
                 self._arena,
                 state,
@@ -148,13 +145,12 @@ def split_words(text: bytes, scheme: str = BPE) -> list[bytes]:
     >>> split_words(b"two  words!")
     [b'two', b'  ', b'words', b'!']
     """
-    if scheme not in PATTERNS:
-        raise UsageError(f"no pre-tokenizer '{scheme}'; there are: {', '.join(PATTERNS)}")
     data = np.frombuffer(text, dtype=np.uint8)
     ends = np.empty(len(data), dtype=np.int64)
-    cuts = ends[: cut_all(data, cut_table(scheme), *_scratch(), ends)].tolist()
+    cuts = ends[: split_all(data, *pretokenizer(scheme).splitter, *scratch(), ends)].tolist()
     return [text[start:stop] for start, stop in zip([0, *cuts], cuts, strict=False)]
 
 
-def _scratch() -> tuple[Bytes, npt.NDArray[np.int32]]:
+def scratch() -> tuple[Bytes, npt.NDArray[np.int32]]:
+    """Arrays of one block for `split_kernel.next_block`."""
     return np.empty(BLOCK + 2, dtype=np.uint8), np.empty(BLOCK + 2, dtype=np.int32)

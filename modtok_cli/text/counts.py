@@ -45,7 +45,7 @@ class WordCounts:
     and occurs `counts[i]` times. Words ascend in byte order, each once, every count > 0.
 
     Shapes: data (B,) uint8; offsets (W + 1,) int64; counts (W,) int64.
-    `scheme` names the pre-tokenizer that cut the words (see `text.pretokens`).
+    `scheme` names the pre-tokenizer that split the words (see `text.pretokenizer`).
     """
 
     data: Bytes

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.files import write_bytes
-from modtok_cli.text.pretokens import CLASS_FILE, CODE_POINTS, LETTER, MARK, NUMBER, SPACE
+from modtok_cli.text.code_points import CLASS_FILE, CODE_POINTS, LETTER, MARK, NUMBER, SPACE
 
 _CLASSES = {LETTER: r"\p{L}", NUMBER: r"\p{N}", SPACE: r"\s", MARK: r"\p{M}"}
 _SURROGATES = range(0xD800, 0xE000)

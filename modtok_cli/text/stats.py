@@ -16,7 +16,7 @@ from modtok_cli.text.count_kernel import MASKS, hash_documents
 from modtok_cli.text.counter import WordCounter
 from modtok_cli.text.counts import WordCounts, merge_counts
 from modtok_cli.text.parallel import read_each
-from modtok_cli.text.pretokens import BPE
+from modtok_cli.text.pretokenizer import BPE
 from modtok_cli.text.readers import Spans, read_spans
 from modtok_cli.text.streams import Advance
 from modtok_cli.text.table_files import is_table

@@ -19,7 +19,7 @@ import numpy as np
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.text.counts import CorpusSize, WordCounts
-from modtok_cli.text.pretokens import PATTERNS
+from modtok_cli.text.pretokenizer import pretokenizer, pretokenizers
 
 SUFFIX = ".counts"
 FORMAT = "modtok word counts"
@@ -84,7 +84,7 @@ def save_counts(
     header = Header(
         language,
         table.scheme,
-        PATTERNS[table.scheme],
+        pretokenizer(table.scheme).pattern,
         table.size,
         table.occurrences,
         len(table),
@@ -190,9 +190,11 @@ def _header(path: Path, text: str) -> Header:
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise damaged(path, f"field '{field}' is missing or not what it should be") from error
     header = Header(**values)
-    if PATTERNS.get(header.scheme) != header.pattern:
+    known = pretokenizers().get(header.scheme)
+    if known is None or known.pattern != header.pattern:
         raise ModtokError(
-            f"words were cut by another pattern of scheme '{header.scheme}' than this modtok's",
+            f"the words were split by another pattern of pre-tokenizer '{header.scheme}' than "
+            "this modtok's",
             where=str(path),
             remedy=_REMEDY,
         )

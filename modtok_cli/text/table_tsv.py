@@ -20,7 +20,7 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import atomic_file
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.text.counts import WordCounts, size_of
-from modtok_cli.text.pretokens import BPE
+from modtok_cli.text.pretokenizer import BPE
 from modtok_cli.text.readers import read_line_batches
 from modtok_cli.text.streams import Advance, display
 

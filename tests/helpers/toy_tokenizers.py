@@ -12,7 +12,7 @@ from modtok_cli.learn.merges import byte_order
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import Corpus, ModularTokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
-from modtok_cli.text.pretokens import PATTERNS
+from modtok_cli.text.pretokenizer import pretokenizer
 
 LANGUAGES = ("en", "fi", "fr", "el")
 # Pieces of UTF-8 sequences, so that merges join parts of characters too.
@@ -114,7 +114,7 @@ def slow_word(ids: list[int], merges: list[list[int]]) -> list[int]:
         ids = [*ids[:at], result, *ids[at + 2 :]]
 
 
-_SPLIT = pre_tokenizers.Split(Regex(PATTERNS["bpe"]), "isolated")
+_SPLIT = pre_tokenizers.Split(Regex(pretokenizer("bpe").pattern), "isolated")
 
 
 def slow_words(text: str) -> list[bytes]:

@@ -20,7 +20,7 @@ from modtok_cli.modular.foreign import RANK_PATTERNS, LibraryTokenizer
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokens import PATTERNS
+from modtok_cli.text.pretokenizer import pretokenizer
 
 LINES = ["the cat sat on the mat", "le chat est là, le chat dort", "kissa istui matolla 12"] * 5
 
@@ -48,7 +48,7 @@ def trained(pre_tokenizer: pre_tokenizers.PreTokenizer) -> bytes:
 def ours_in_theirs() -> pre_tokenizers.PreTokenizer:
     return pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(PATTERNS["bpe"]), "isolated"),
+            pre_tokenizers.Split(Regex(pretokenizer("bpe").pattern), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )

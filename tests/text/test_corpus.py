@@ -304,7 +304,7 @@ def _files(data):
 @needs_shared
 @pytest.mark.parametrize("language", ["ne", "el", "te"])
 def test_real_text_against_the_engine(language):
-    from test_pretokens import engine_words
+    from test_pretokenizer_bpe import engine_words
 
     path = SHARED / "data" / "ntrex" / f"{language}.txt"
     lines = path.read_bytes().split(b"\n")[:300]

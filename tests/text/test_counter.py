@@ -113,5 +113,5 @@ def test_buffer_without_padding_is_refused():
 
 
 def test_unknown_scheme():
-    with pytest.raises(UsageError, match="no pre-tokenizer 'x'"):
+    with pytest.raises(UsageError, match="unknown pre-tokenizer 'x'"):
         WordCounter("x")

@@ -10,18 +10,20 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from modtok_cli.text.counter import split_words
-from modtok_cli.text.cut_kernel import BLOCK
+from modtok_cli.text.code_points import CLASS_FILE, class_table
+from modtok_cli.text.count_kernel import split_all
+from modtok_cli.text.counter import scratch, split_words
 from modtok_cli.text.make_class_table import ask_engine, render
-from modtok_cli.text.pretoken_kernel import word_end
-from modtok_cli.text.pretokens import BPE, CLASS_FILE, PATTERNS, class_table
+from modtok_cli.text.pretokenizer import BPE, PreTokenizer, pretokenizer
+from modtok_cli.text.pretokenizers import bpe
+from modtok_cli.text.split_kernel import BLOCK
 
 
 @cache
 def _splitter():
     from tokenizers import Regex, pre_tokenizers
 
-    return pre_tokenizers.Split(Regex(PATTERNS[BPE]), "isolated")
+    return pre_tokenizers.Split(Regex(pretokenizer(BPE).pattern), "isolated")
 
 
 def engine_words(text: str) -> list[bytes]:
@@ -32,13 +34,12 @@ def engine_words(text: str) -> list[bytes]:
 
 
 def walked_words(text: bytes) -> list[bytes]:
-    data, table = np.frombuffer(text, dtype=np.uint8).copy(), class_table()
-    words, at = [], 0
-    while at < len(data):
-        end = word_end(data, at, len(data), table)
-        words.append(text[at:end])
-        at = end
-    return words
+    """By `word_end` alone, as a pre-tokenizer without `split_block` does."""
+    walker = PreTokenizer("walker", "", word_end=bpe.word_end, table=class_table)
+    data = np.frombuffer(text, dtype=np.uint8)
+    ends = np.empty(len(data), dtype=np.int64)
+    cuts = ends[: split_all(data, *walker.splitter, *scratch(), ends)].tolist()
+    return [text[start:stop] for start, stop in zip([0, *cuts], cuts, strict=False)]
 
 
 def check(text: str) -> None:

@@ -1,0 +1,55 @@
+"""Split text into words block by block, by the kernels of any pre-tokenizer."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from modtok_cli.text.indirect import call_split_block, call_word_end
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+Positions = npt.NDArray[np.int32]
+
+BLOCK = 1 << 15
+"""Bytes split at a time; the scratch arrays of that size stay in the second-level cache."""
+
+
+@njit(cache=True, nogil=True)
+def next_block(
+    data: Bytes,
+    start: int,
+    stop: int,
+    entry: Ints,
+    table: Bytes,
+    classes: Bytes,
+    ends: Positions,
+) -> int:
+    """Ends of the first words of data[start:stop], relative to `start`; gives their number.
+
+    A word begins at `start`, and text ends at `stop`. As many whole words as one block holds,
+    at least one; the next block starts at `start + ends[words - 1]`, also when a single word is
+    far longer than a block. entry, table: a `pretokenizer.Splitter`.
+
+    Shapes: data (B,) uint8, UTF-8; classes (n,) uint8, scratch, and ends (n,) int32 with n of at
+    least min(BLOCK, stop - start) + 2.
+    """
+    if entry[1] == 0:
+        words = 0
+        at = start
+        while at < stop and at < start + BLOCK:
+            at = int(call_word_end(entry[0], data, at, stop, table))
+            ends[words] = at - start
+            words += 1
+        return words
+    if stop - start <= BLOCK:
+        return int(call_split_block(entry[1], data, start, stop, table, classes, ends))
+    edge = start + BLOCK
+    while edge > start + BLOCK - 4 and data[edge] & 0xC0 == 0x80:
+        edge -= 1  # not within a code point
+    words = int(call_split_block(entry[1], data, start, edge, table, classes, ends))
+    if words > 1:
+        return words - 1  # the last one may continue beyond the edge
+    ends[0] = call_word_end(entry[0], data, start, stop, table) - start
+    return 1
