@@ -47,21 +47,15 @@ class RunReport:
         return [{**line, "run": str(self.output), "step": self.step} for line in self.lines]
 
 
-def build_model(
-    run: Run,
-    *,
-    recompute: bool = False,
-    distributed: bool = False,
-    offload_file: Path | None = None,
-) -> Model:
-    """The model with its first weights."""
+def build_model(run: Run) -> Model:
+    """The model with its initial weights."""
     config = run.config
     offload = None
     if config.offload:
         offload = Offload(
             delay=config.offload_delay,
             moments=getattr(torch, config.offload_moments),
-            directory=offload_file,
+            directory=config.offload_file,
             warn=run.progress.warn,
         )
     return Model(
@@ -70,8 +64,8 @@ def build_model(
         run.ranks,
         seed=config.seed,
         dtype=getattr(torch, config.dtype),
-        recompute=recompute,
-        distributed=distributed,
+        recompute=config.recompute,
+        distributed=config.distributed_optimizer,
         offload=offload,
     )
 
@@ -104,9 +98,7 @@ def restore(run: Run, model: Model) -> tuple[int, dict[int, dict[str, tuple[int,
     return int(state["step"]), places
 
 
-def open_stream(
-    run: Run, step: int, places: dict[int, dict[str, tuple[int, int]]], workers: int
-) -> Prefetcher:
+def open_stream(run: Run, step: int, places: dict[int, dict[str, tuple[int, int]]]) -> Prefetcher:
     """The batches of this rank's slots from `step` on."""
     config, ranks = run.config, run.ranks
     plan = StreamPlan(
@@ -122,7 +114,7 @@ def open_stream(
     )
     mine = range(ranks.replica, config.slots, ranks.replicas)
     stream = BatchStream(
-        plan, mine, first_step=step, last_step=config.steps, state=places, workers=workers
+        plan, mine, first_step=step, last_step=config.steps, state=places, workers=config.workers
     )
     return Prefetcher(stream, run.subsets, run.device)
 
@@ -193,7 +185,6 @@ def _refuse_infinite(
 
 
 def _diverged(run: Run, what: str) -> ModtokError:
-    run.checkpointer.close()  # the one that is being written counts
     last = checkpoint.newest(run.directory.checkpoints, SILENT)
     kept = f"the checkpoint of step {last[1]['step']} is kept; " if last else ""
     return ModtokError(
@@ -240,7 +231,7 @@ def save_checkpoint(run: Run, model: Model, stream: Prefetcher, step: int) -> No
     for part in gather_json(run.ranks, {str(slot): lane for slot, lane in stream.state.items()}):
         lanes.update(part)
     try:
-        run.checkpointer.save(model, step, {"lanes": lanes})
+        checkpoint.save(run.directory.checkpoints, model, step, {"lanes": lanes})
     except checkpoint.NotFinite as error:
         raise _diverged(run, f"after step {step} {error}") from error
 
@@ -263,27 +254,22 @@ def pretrain(
     """
     run = prepare(settings, resume=resume, force=force, progress=progress)
     try:
-        return _pretrain(run, settings, resume)
+        return _pretrain(run, resume)
     finally:
         run.directory.close()
 
 
-def _pretrain(run: Run, settings: Settings, resume: bool) -> RunReport:
+def _pretrain(run: Run, resume: bool) -> RunReport:
     config, first = run.config, run.ranks.first
-    model = build_model(
-        run,
-        recompute=settings.recompute,
-        distributed=settings.distributed_optimizer,
-        offload_file=settings.offload_file,
-    )
+    model = build_model(run)
     step, places = restore(run, model) if resume else (0, {})
     if first:
         run.directory.open_metrics(step)
-        if settings.tensorboard:
+        if config.tensorboard:
             run.board = TensorBoard(run.directory.path / "tensorboard", step)
         if not resume:
             run.progress.note(_describe(run, model))
-    stream = open_stream(run, step + 1, places, settings.workers)
+    stream = open_stream(run, step + 1, places)
     last: dict[str, Any] = {}
     try:
         with run.progress.task("training", config.steps, "steps") as task:
@@ -301,10 +287,8 @@ def _pretrain(run: Run, settings: Settings, resume: bool) -> RunReport:
                     if last.get("step") != now:  # huge weights are finite, their losses are not
                         evaluate(run, model, now, most=_PROBE)
                     save_checkpoint(run, model, stream, now)
-        run.checkpointer.wait()
     finally:
         stream.close()
-        run.checkpointer.close()
         model.close()
         if run.board is not None:
             run.board.close()

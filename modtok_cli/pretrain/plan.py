@@ -84,12 +84,12 @@ def plan(settings: Settings, *, ranks: int, device: str | None = None) -> Plan:
     """
     gpu = device is not None or ranks > 1 or _has_gpu()
     config = resolve(settings, gpu=gpu)
-    check_ranks(config, ranks, settings.tp)
-    subsets = SubtokenizerCache.load(settings.tokenizer)
-    mixture = _mixture(settings, config, subsets)
+    check_ranks(config, ranks)
+    subsets = SubtokenizerCache.load(config.tokenizer)
+    mixture = _mixture(config, subsets)
     config.regime.check(mixture.languages)
-    active, union = row_counts(config, mixture, subsets, ranks // settings.tp)
-    shape, shards = config.shape, settings.tp
+    active, union = row_counts(config, mixture, subsets, ranks // config.tp)
+    shape, shards = config.shape, config.tp
     replicas = ranks // shards
     half = 2 if config.dtype == "bfloat16" else 4
     backbone = shape.parameters // shards
@@ -97,7 +97,7 @@ def plan(settings: Settings, *, ranks: int, device: str | None = None) -> Plan:
     tokens = config.micro_batch * config.seq_length
     gathered = shape.table_parameters(int(union / shards))
     # Moments, and masters where weights are half as wide; the optimizer may deal them out.
-    held = (8 + (4 if half == 2 else 0)) / (replicas if settings.distributed_optimizer else 1)
+    held = (8 + (4 if half == 2 else 0)) / (replicas if config.distributed_optimizer else 1)
     memory: dict[str, tuple[int, int]] = {
         "backbone": (backbone, int(backbone * (half + 4 + held))),  # 4: float32 gradients
         "tables": (rows, rows * 12),
@@ -105,7 +105,7 @@ def plan(settings: Settings, *, ranks: int, device: str | None = None) -> Plan:
         "active rows": (gathered, gathered * (half * (3 if config.offload else 2) + 8)),
         "activations": (
             0,
-            shape.activation_bytes(tokens, half, recompute=settings.recompute, shards=shards),
+            shape.activation_bytes(tokens, half, recompute=config.recompute, shards=shards),
         ),
         "logits": (0, int(min(2048, tokens) * active / shards) * (4 + half)),
     }
@@ -185,9 +185,9 @@ def _cpu(config: Config) -> tuple[str, float]:
     return "CPU", peak
 
 
-def _mixture(settings: Settings, config: Config, subsets: SubtokenizerCache) -> Mixture:
+def _mixture(config: Config, subsets: SubtokenizerCache) -> Mixture:
     """The mixture by the sizes of the files: the text itself is not read for a plan."""
-    files: dict[str, list[Path]] = language_files(settings.data, config.langs)
+    files: dict[str, list[Path]] = language_files(config.data, config.langs)
     sizes = {
         language: sum(path.stat().st_size for path in paths if is_text(path))
         for language, paths in files.items()
@@ -196,7 +196,7 @@ def _mixture(settings: Settings, config: Config, subsets: SubtokenizerCache) -> 
         if language not in subsets.tokenizer.languages:
             raise UsageError(f"the tokenizer has no language '{language}'", where="--langs")
         if not size:
-            raise UsageError(f"language '{language}' has no text", where=str(settings.data))
+            raise UsageError(f"language '{language}' has no text", where=str(config.data))
     return Mixture.of(sizes, config.mix, config.mix_rest)
 
 

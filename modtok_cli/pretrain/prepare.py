@@ -12,9 +12,9 @@ import torch
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import remove_directory
 from modtok_cli.base.memory import check_memory
+from modtok_cli.base.option import options_of
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.pretrain import checkpoint
-from modtok_cli.pretrain.checkpoint import Checkpointer
 from modtok_cli.pretrain.config import Config, Settings, check_ranks, resolve, resumed, run_name
 from modtok_cli.pretrain.data.sampling import Mixture
 from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
@@ -22,6 +22,7 @@ from modtok_cli.pretrain.data.text_store import TextStore, text_store
 from modtok_cli.pretrain.distributed.ranks import (
     Ranks,
     gather_json,
+    pick_device,
     raise_together,
     start_ranks,
     versions,
@@ -47,7 +48,6 @@ class Run:
     mixture: Mixture
     progress: Progress
     tokenizer: Path
-    checkpointer: Checkpointer
     board: TensorBoard | None = None
 
     @property
@@ -69,50 +69,45 @@ def prepare(settings: Settings, *, resume: bool, force: bool, progress: Progress
     """
     # Without memory for its threads the process group waits for ever.
     check_memory(1 << 30, "training", "close what else runs, or use a larger machine")
-    ranks = start_ranks(settings.tp)
-    if settings.distributed_optimizer and ranks.device.type != "cuda":
+    gpu = pick_device().type == "cuda"
+    directory, config, notes = choose_run(settings, resume=resume, gpu=gpu)
+    ranks = start_ranks(config.tp)
+    if config.distributed_optimizer and not gpu:
         raise UsageError("needs GPUs", where="--distributed-optimizer", remedy="leave it out")
-    if settings.tensorboard:
+    if config.tensorboard:
         require_tensorboard()
     progress = progress if ranks.first else SILENT
-    directory, config = choose_run(settings, resume=resume, gpu=ranks.device.type == "cuda")
-    check_ranks(config, ranks.world, settings.tp)
-    _check_place(directory.path)
+    check_ranks(config, ranks.world)
+    _check_path(directory.path)
+    for note in notes:
+        progress.note(note)
     if resume and ranks.device.type == "cpu":  # sums on a CPU depend on the number of threads
         torch.set_num_threads(directory.read_config()["ranks"]["threads"])
-    subsets = SubtokenizerCache.load(settings.tokenizer)
-    files = language_files(settings.data, config.langs)
+    subsets = SubtokenizerCache.load(config.tokenizer)
+    files = language_files(config.data, config.langs)
     strangers = sorted(set(files) - set(subsets.tokenizer.languages))
     if strangers:
         raise UsageError(
-            f"the tokenizer has no language '{strangers[0]}', which {settings.data} holds",
-            where=str(settings.tokenizer),
+            f"the tokenizer has no language '{strangers[0]}', which {config.data} has",
+            where=str(config.tokenizer),
             remedy="leave it out with --langs, or add it with modtok bpe-seq --append",
         )
     error: ModtokError | None = None
     stores: dict[str, TextStore] = {}
     if ranks.first:  # the others read what rank 0 unpacked, on the file system they share
         try:
-            stores = _stores(files, settings.runs, config.errors, progress)
+            stores = _stores(files, config.runs, config.errors, progress)
         except ModtokError as caught:
             error = caught
     raise_together(ranks, error)
-    stores = stores or _stores(files, settings.runs, config.errors, SILENT)
+    stores = stores or _stores(files, config.runs, config.errors, SILENT)
     sizes = {language: store.text_bytes for language, store in stores.items()}
     mixture = Mixture.of(sizes, config.mix, config.mix_rest)
     config.regime.check(mixture.languages)
     if config.offload:
-        _check_host(config, mixture, subsets, ranks, settings.offload_file)
+        _check_host(config, mixture, subsets, ranks)
     run = Run(
-        config,
-        directory,
-        ranks,
-        subsets,
-        stores,
-        mixture,
-        progress,
-        settings.tokenizer.resolve(),
-        Checkpointer(directory.checkpoints, ranks),
+        config, directory, ranks, subsets, stores, mixture, progress, config.tokenizer.resolve()
     )
     error = None
     if ranks.first:
@@ -139,50 +134,67 @@ def _check_host(
     mixture: Mixture,
     subsets: SubtokenizerCache,
     ranks: Ranks,
-    directory: Path | None,
 ) -> None:
-    """Before anything is taken: has every node the memory that its ranks will need?"""
+    """Check, before anything is allocated, that every node has the memory that its ranks need."""
     union = row_counts(config, mixture, subsets, ranks.replicas)[1]
     here = gather_json(ranks, platform.node()).count(platform.node())
     need = node_need(config, subsets.size, union, ranks.shards, ranks.world, here)
     error = None
     try:
-        check_host(need, moments=getattr(torch, config.offload_moments), directory=directory)
+        check_host(
+            need,
+            moments=getattr(torch, config.offload_moments),
+            directory=config.offload_file,
+        )
     except ModtokError as caught:
         error = caught
     raise_together(ranks, error)
 
 
-def choose_run(settings: Settings, *, resume: bool, gpu: bool) -> tuple[RunDirectory, Config]:
-    """The run's directory and its settings: as told now, or on `resume` as told then.
+def choose_run(
+    settings: Settings, *, resume: bool, gpu: bool
+) -> tuple[RunDirectory, Config, list[str]]:
+    """The run's directory, its configuration, and what a resumed run changes, in sentences.
 
     Raises:
-        UsageError: nothing to resume, or a setting that the run was not started with.
+        UsageError: no run to resume, or an option that cannot change.
     """
     if not resume:
         config = resolve(settings, gpu=gpu)
-        return RunDirectory(settings.runs / run_name(settings, config)), config
-    path = settings.runs / (settings.name or LATEST)
-    if settings.name is None and path.is_symlink():  # the run it names, which may be a link too
-        path = path.parent / path.readlink()
-    directory = RunDirectory(path)
-    then = Config.from_json(directory.read_config()["config"], str(directory.path / CONFIG))
-    return directory, resumed(then, settings, str(directory.path))
+        return RunDirectory(config.runs / run_name(config)), config, []
+    directory, then = stored_run(settings)
+    return directory, *resumed(then, settings, str(directory.path))
 
 
-def _check_place(path: Path) -> None:
-    """Checkpoints can be written anywhere, and read by their library under UTF-8 names only.
+def stored_run(settings: Settings) -> tuple[RunDirectory, Config]:
+    """The run that `--resume` continues: the one of `name`, else `latest`.
 
     Raises:
-        UsageError: what a run would leave there could not be opened again.
+        UsageError: there is no such run.
+        ModtokError: its configuration is not readable.
+    """
+    runs = settings.runs or options_of(Settings)["runs"].default
+    path = runs / (settings.name or LATEST)
+    if settings.name is None and path.is_symlink():  # the target, which may be a link too
+        path = path.parent / path.readlink()
+    directory = RunDirectory(path)
+    config = Config.from_json(directory.read_config()["config"], str(directory.path / CONFIG))
+    return directory, config
+
+
+def _check_path(path: Path) -> None:
+    """Refuse paths that are not UTF-8: safetensors writes checkpoints there but cannot read them.
+
+    Raises:
+        UsageError: the path is not UTF-8.
     """
     try:
         str(path.absolute()).encode()
     except UnicodeEncodeError as error:
         raise UsageError(
-            "is no UTF-8 path, and safetensors cannot open files below it",
+            "the path is not UTF-8, and safetensors cannot open files below it",
             where=str(path),
-            remedy="put the run elsewhere with --runs",
+            remedy="choose another directory with --runs",
         ) from error
 
 

@@ -46,5 +46,5 @@ def preset(name: str) -> Preset:
     """
     if name not in PRESETS:
         remedy = f"choose from {', '.join(PRESETS)}"
-        raise UsageError(f"no model is called '{name}'", where="--model", remedy=remedy)
+        raise UsageError(f"preset '{name}' does not exist", where="--model", remedy=remedy)
     return PRESETS[name]

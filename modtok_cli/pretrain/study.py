@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.option import options_of
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.measure.identify import identify
 from modtok_cli.measure.references import Reference, find_references
@@ -55,19 +57,23 @@ def study_sampling(
     Raises:
         UsageError, ModtokError: see `pretrain`; or no references.
     """
-    # Before hours of training: can all of it be trained, and told apart?
-    languages = list(language_files(settings.data, settings.langs))
-    for regime in regimes:
-        Regime.parse(regime).check(languages)
-    references = find_references(None, [str(settings.tokenizer)])
+    # Check all of it before hours of training.
+    runs = [
+        replace(settings, sampling=regime, name=f"study-{regime.replace(':', '-')}")
+        for regime in regimes
+    ]
+    config = resolve(runs[0], gpu=False)
+    paths = {each.sampling: config.runs / str(each.name) for each in runs}
+    languages = list(language_files(config.data, config.langs))
+    for each in runs:
+        Regime.parse(each.sampling).check(languages)
+    references = find_references(None, [str(config.tokenizer)])
     judges = {language: references[language] for language in languages}
     rows: list[dict[str, Any]] = []
-    for regime in regimes:
-        name = f"study-{regime.replace(':', '-')}"
-        told = replace(settings, sampling=regime, name=name)
-        progress.note(f"{regime}: training {settings.runs / name}")
-        _train(told, languages, force, progress)
-        run = prepare(told, resume=True, force=False, progress=progress)
+    for regime, each in zip(regimes, runs, strict=True):
+        progress.note(f"{regime}: training {paths[regime]}")
+        _train(each, paths[regime], languages, force, progress)
+        run = prepare(each, resume=True, force=False, progress=progress)
         with closing(run.directory), closing(loop.build_model(run)) as model:
             step, _ = loop.restore(run, model)
             for row in measure_run(run, model, judges, samples=samples, tokens=tokens):
@@ -75,9 +81,11 @@ def study_sampling(
     return rows
 
 
-def _train(settings: Settings, languages: list[str], force: bool, progress: Progress) -> None:
-    """Train, or go on with, or leave as it is, the run of these settings."""
-    directory = RunDirectory(settings.runs / str(settings.name))
+def _train(
+    settings: Settings, path: Path, languages: list[str], force: bool, progress: Progress
+) -> None:
+    """Train the run at `path`, resume it, or leave it if it is finished."""
+    directory = RunDirectory(path)
     if force or not (directory.path / CONFIG).is_file():
         loop.pretrain(settings, force=force, progress=progress)
         return
@@ -87,7 +95,8 @@ def _train(settings: Settings, languages: list[str], force: bool, progress: Prog
     then = Config.from_json(config["config"], str(file))
     before = then.as_json() | {"langs": sorted(config["mixture"])}
     now = resolve(settings, gpu=then.dtype == "bfloat16").as_json() | {"langs": languages}
-    differing = [key for key in now if before[key] != now[key]]
+    changeable = {name for name, option in options_of(Settings).items() if option.changeable}
+    differing = [n for n in now if before[n] != now[n] and (n == "steps" or n not in changeable)]
     if differing:
         raise UsageError(
             f"was trained with other settings ({', '.join(differing)})",

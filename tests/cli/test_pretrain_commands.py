@@ -30,7 +30,7 @@ FLAGS = words("""
     --tp 2 --update dense --tied --recompute --distributed-optimizer --dtype bfloat16
     --eval-every 2 --save-every 3 --workers 0 --tensorboard --name one --data text
     --tokenizer other --runs out --errors skip --offload --offload-delay 0
-    --offload-moments bfloat16 --offload-file store
+    --offload-moments bfloat16 --offload-file store --gpus 1
 """)
 
 
@@ -56,7 +56,7 @@ def loop(monkeypatch: pytest.MonkeyPatch) -> StandIn:
 def test_defaults(here: Any, loop: StandIn) -> None:
     status, out, _ = here("pretrain", "--sampling", "sub:2", "--json")
     assert (status, json.loads(out)) == (0, ROW)
-    assert loop.args == (Settings(),)
+    assert loop.args == (Settings(sampling="sub:2"),)
     assert (loop.kwargs["resume"], loop.kwargs["force"]) == (False, False)
 
 
@@ -96,9 +96,21 @@ def test_every_option(here: Any, loop: StandIn) -> None:
             offload_delay=0,
             offload_moments="bfloat16",
             offload_file=Path("store"),
+            gpus=1,
         ),
     )
     assert (loop.kwargs["resume"], loop.kwargs["force"]) == (True, True)
+
+
+def test_resume_takes_options_of_the_command_line_only(
+    here: Any, loop: StandIn, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workspace / "modtok.toml").write_text('[pretrain]\nseed = 3\nruns = "out"\n')
+    monkeypatch.setenv("MODTOK_PRETRAIN_P", "0.25")
+    assert here("pretrain", "--gpus", "1")[0] == 0
+    assert loop.args == (Settings(gpus=1, seed=3, p=0.25, runs=Path("out")),)
+    assert here("pretrain", "--gpus", "1", "--resume", "--steps", "9")[0] == 0
+    assert loop.args == (Settings(gpus=1, steps=9, runs=Path("out")),)
 
 
 def test_gpus_start_that_many_ranks(

@@ -5,6 +5,7 @@ import select
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -114,17 +115,17 @@ def test_learning_rate() -> None:
 
 def test_ranks_must_divide_model_and_step() -> None:
     config = resolve(Settings(batch_size=6, micro_batch=2), gpu=False)
-    check_ranks(config, 3, 1)
-    check_ranks(config, 6, 2)
-    with pytest.raises(UsageError, match="cannot be dealt to 2 replicas"):
-        check_ranks(config, 2, 1)
+    check_ranks(config, 3)
+    check_ranks(replace(config, tp=2), 6)
+    with pytest.raises(UsageError, match="cannot be divided among 2 replicas"):
+        check_ranks(config, 2)
     with pytest.raises(UsageError, match="key-value heads"):
-        check_ranks(config, 4, 4)
+        check_ranks(replace(config, tp=4), 4)
 
 
 def test_names_of_runs() -> None:
     config = resolve(Settings(sampling="sub:3"), gpu=False)
-    assert run_name(Settings(), config) == "sub-3-tiny"
+    assert run_name(config) == "sub-3-tiny"
 
 
 def test_bits_per_byte_by_hand() -> None:

@@ -147,9 +147,9 @@ def test_memory_that_cannot_be_pinned_is_said_with_its_cost() -> None:
         ({"offload": False, "offload_delay": 1}, "--offload-delay.*add --offload"),
         ({"offload": False, "offload_moments": "bfloat16"}, "--offload-moments.*add --offload"),
         ({"offload": False, "offload_file": Path("x")}, "--offload-file.*add --offload"),
-        ({"offload_delay": 2}, "2 is not 0 or 1"),
-        ({"offload_moments": "int8"}, "'int8' is not bfloat16 or float32"),
-        ({"update": "dense"}, "dense updates pass over"),
+        ({"offload_delay": 2}, "at least 0 and at most 1, got 2"),
+        ({"offload_moments": "int8"}, "expected bfloat16 or float32, got 'int8'"),
+        ({"update": "dense"}, "dense updates read and write whole tables"),
     ],
 )
 def test_wrong_settings(settings: Settings, change: dict[str, Any], message: str) -> None:

@@ -17,8 +17,7 @@ import pytest
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
-from modtok_cli.pretrain import loop
-from modtok_cli.pretrain.checkpoint import saving
+from modtok_cli.pretrain import checkpoint, loop
 from modtok_cli.pretrain.config import Settings
 from modtok_cli.pretrain.loop import pretrain
 from modtok_cli.pretrain.model.model import Model
@@ -144,7 +143,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(settings: Settings, ha
         shard.unlink()
     said = Silent()
     pretrain(settings, resume=True, progress=said)
-    assert "damaged or missing; using step-00000004 instead" in said.warnings[0]
+    assert "damaged or missing; using step-00000004 in its place" in said.warnings[0]
     assert numbers(settings.runs / "it") == expected
 
 
@@ -187,12 +186,12 @@ def test_a_language_the_tokenizer_lacks(settings: Settings) -> None:
         ({"sampling": "sub:4"}, "use sub:3 at most"),
         ({"langs": ("en", "sv")}, "no text of language 'sv'"),
         ({"mix": "sv=0.5"}, "of which there is no text"),
-        ({"micro_batch": 3}, "does not divide"),
-        ({"model": "9b"}, "no model is called '9b'"),
-        ({"name": "../out"}, "cannot name a run"),
-        ({"name": "latest"}, "cannot name a run"),
-        ({"p": 1.5}, "no probability"),
-        ({"seq_length": 4}, "no sequence"),
+        ({"micro_batch": 3}, "not divisible"),
+        ({"model": "9b"}, "--model: preset '9b' does not exist"),
+        ({"name": "../out"}, "cannot be the name of a run"),
+        ({"name": "latest"}, "cannot be the name of a run"),
+        ({"p": 1.5}, "--p: expected at least 0 and at most 1, got 1.5"),
+        ({"seq_length": 4}, "--seq-length: expected at least 8"),
         ({"tp": 2}, "do not divide into shards"),
         ({"distributed_optimizer": True}, "--distributed-optimizer: needs GPUs"),
         ({"tokenizer": Path("nowhere")}, "no modular tokenizer"),
@@ -249,19 +248,19 @@ def test_weights_gone_wrong_are_not_saved(settings: Settings) -> None:
 
 
 def test_disk_full_while_saving(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = saving.write_safetensors
+    whole = checkpoint.save_file
 
-    def full(path: Path, tensors: Any) -> dict[str, int]:
+    def full(tensors: Any, path: Path) -> None:
+        whole(tensors, path)
         if "step-00000004" in str(path):
             raise OSError(28, "No space left on device")
-        return whole(path, tensors)
 
-    monkeypatch.setattr(saving, "write_safetensors", full)
-    with pytest.raises(ModtokError, match=r"No space left.*the previous checkpoint is complete"):
+    monkeypatch.setattr(checkpoint, "save_file", full)
+    with pytest.raises(ModtokError, match=r"No space left.*the checkpoint before it is whole"):
         pretrain(settings)
     kept = [path.name for path in (settings.runs / "it" / "checkpoints").iterdir()]
     assert kept == ["step-00000002"]
-    monkeypatch.setattr(saving, "write_safetensors", whole)
+    monkeypatch.setattr(checkpoint, "save_file", whole)
     pretrain(settings, resume=True)
     assert read_metrics(settings.runs / "it")[-1]["step"] == 6
 

@@ -48,13 +48,13 @@ def test_bad_mixtures(fixed: dict[str, float], message: str) -> None:
 
 @pytest.mark.parametrize("text", ["en", "en=", "en=x", "en=0.1,en=0.2", "", "en=0.1,,fi=0.2"])
 def test_bad_mix_option(text: str) -> None:
-    with pytest.raises(UsageError):
+    with pytest.raises(ValueError, match=r"expected shares|two shares"):
         parse_mix(text)
 
 
 @pytest.mark.parametrize("text", ["sub", "sub:0", "sub:-1", "all", "", "sub:2 "])
 def test_bad_regime(text: str) -> None:
-    with pytest.raises(UsageError, match="none, full, sub:N, joint"):
+    with pytest.raises(ValueError, match="expected none, full, sub:N or joint"):
         Regime.parse(text)
 
 

@@ -1,30 +1,16 @@
 """`modtok study sampling`: one small model under each sampling regime."""
 
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
-from modtok_cli.cli.commands.pretrain import (
-    BatchSize,
-    Mix,
-    MixRest,
-    ModelName,
-    ModularDirectory,
-    P,
-    Rate,
-    Runs,
-    Seed,
-    SeqLength,
-    Steps,
-    Update,
-    require_training,
-)
-from modtok_cli.cli.options import Data, Errors, Force, Json, Langs, split_languages
+from modtok_cli.cli.commands.pretrain import require_training
+from modtok_cli.cli.options import Force, Json
 from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.cli.session import Session
+from modtok_cli.cli.training_options import training_settings, with_training_options
 
 COLUMNS = (
     Column("sampling", "sampling"),
@@ -35,13 +21,19 @@ COLUMNS = (
     Column("texts", "texts", "int"),
     Column("vocabulary", "vocabulary", "int"),
 )
+OPTIONS = (
+    *("langs", "model", "steps", "batch_size", "seq_length", "lr", "p", "mix", "mix_rest"),
+    *("update", "seed", "data", "tokenizer", "runs", "errors"),
+)
 Regimes = Annotated[
     str,
-    typer.Option("--regimes", metavar="REGIME,...", help="Sampling regimes to train under."),
+    typer.Option("--regimes", metavar="REGIME,...", help="Sampling regimes to train with."),
 ]
 Texts = Annotated[
     int,
-    typer.Option("--samples", metavar="N", min=1, help="Texts to continue, a language and set."),
+    typer.Option(
+        "--samples", metavar="N", min=1, help="Texts to continue per language and vocabulary."
+    ),
 ]
 
 
@@ -54,61 +46,30 @@ Texts = Annotated[
     modtok study sampling --regimes none,sub:2 --steps 2000
     """,
 )
+@with_training_options(OPTIONS)
 def study_sampling(
     session: Session,
     regimes: Regimes = "joint,none,full,sub:1,sub:2",
-    langs: Langs = None,
-    model: ModelName = None,
-    steps: Steps = None,
-    batch_size: BatchSize = None,
-    seq_length: SeqLength = None,
-    lr: Rate = None,
-    p: P = 0.5,
-    mix: Mix = None,
-    mix_rest: MixRest = "data",
-    update: Update = "sparse",
     samples: Texts = 32,
-    seed: Seed = 0,
-    data: Data = Path("data"),
-    tokenizer: ModularDirectory = Path("tokenizer"),
-    runs: Runs = Path("runs"),
-    errors: Errors = "strict",
     force: Force = False,
     json: Json = False,
+    **options: Any,
 ) -> None:
     """Train one model under each sampling regime and compare them at inference.
 
-    Each model predicts held-out text, and continues some, over its language's vocabulary
-    (lang), all of T (full) and with English (en+lang): bits per byte, and the share of
-    what it writes that is in the language. Runs lie in runs/study-REGIME; a study that was
-    stopped goes on where it was.
+    Each model predicts held-out text, and continues it, over three vocabularies: its language
+    (lang), all of T (full), and with English (en+lang). The rows show bits per byte, and the
+    share of generated text that is in the language. Runs are runs/study-REGIME. An
+    interrupted study resumes.
     """
     require_training()
     chosen = [part.strip() for part in regimes.split(",")]
     if not all(chosen) or len(set(chosen)) < len(chosen):
         raise UsageError(f"--regimes {regimes!r} has an empty or repeated entry")
-    languages = split_languages(langs)
-    from modtok_cli.pretrain.config import Settings
     from modtok_cli.pretrain.loop import finish
     from modtok_cli.pretrain.study import study_sampling
 
-    settings = Settings(
-        p=p,
-        mix=mix,
-        mix_rest=mix_rest,
-        langs=tuple(sorted(languages)) if languages else None,
-        model=model,
-        steps=steps,
-        batch_size=batch_size,
-        seq_length=seq_length,
-        lr=lr,
-        seed=seed,
-        update=update,
-        errors=errors,
-        data=data,
-        tokenizer=tokenizer,
-        runs=runs,
-    )
+    settings = training_settings(options, session)
     try:
         rows = study_sampling(
             settings, chosen, samples=samples, force=force, progress=session.progress

@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite, nan
 
 import numpy as np
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.text.languages import normalize
 
-REGIMES = "none, full, sub:N, joint"
+_SHARE = re.compile(r"\s*([A-Za-z_-]+)\s*=\s*(\S+)\s*")
+REGIMES = "none, full, sub:N or joint"
 
 
 @dataclass(frozen=True)
@@ -37,15 +39,13 @@ class Regime:
         Regime(kind='sub', extra=2)
 
         Raises:
-            UsageError: anything else.
+            ValueError: anything else.
         """
         if text in ("none", "full", "joint"):
             return Regime(text)
-        found = re.fullmatch(r"sub:([1-9][0-9]{0,3})", text)
+        found = re.fullmatch(r"sub:([1-9][0-9]{0,3})", str(text))
         if not found:
-            raise UsageError(
-                f"'{text}' is no sampling regime", where="--sampling", remedy=f"use {REGIMES}"
-            )
+            raise ValueError(f"expected {REGIMES}, got {text!r}")
         return Regime("sub", int(found[1]))
 
     def __str__(self) -> str:
@@ -119,26 +119,32 @@ class Mixture:
         return dict(zip(self.languages, self.weights, strict=True))
 
 
-def parse_mix(text: str | None) -> dict[str, float] | None:
-    """Shares of `--mix en=0.7,fr=0.1`; None stays.
+def parse_mix(value: str | Mapping[str, float]) -> dict[str, float]:
+    """Shares by language, from `en=0.7,fr=0.1` or a mapping.
 
     Raises:
-        UsageError: not of that form, or a language named twice.
+        ValueError: another form, or a language given twice.
     """
-    if text is None:
-        return None
+    if isinstance(value, str):
+        found = [
+            re.fullmatch(r"\s*([A-Za-z_-]+)\s*=\s*(\S+)\s*", part) for part in value.split(",")
+        ]
+        pairs = [(match[1], match[2]) if match else ("", "") for match in found]
+    elif isinstance(value, Mapping):
+        pairs = [(str(language), share) for language, share in value.items()]
+    else:
+        pairs = [("", "")]
     shares: dict[str, float] = {}
-    for part in text.split(","):
-        found = re.fullmatch(r"\s*([A-Za-z_-]+)\s*=\s*([0-9.eE+-]+)\s*", part)
+    for name, text in pairs:
         try:
-            share = float(found[2]) if found else None
-        except ValueError:
-            share = None
-        if not found or share is None:
-            raise UsageError(f"'{part}' is no share", where="--mix", remedy="write en=0.7,fr=0.1")
-        language = normalize(found[1])
+            share = float(text)
+        except (TypeError, ValueError):
+            share = nan
+        if not name or not isfinite(share):
+            raise ValueError(f"expected shares such as en=0.7,fr=0.1, got {value!r}")
+        language = normalize(name)
         if language in shares:
-            raise UsageError(f"'{language}' has two shares", where="--mix")
+            raise ValueError(f"{language!r} has two shares")
         shares[language] = share
     return shares
 

@@ -1,0 +1,91 @@
+"""Command-line options of training, generated from their declarations."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from modtok_cli.base.option import Option, options_of
+from modtok_cli.cli.session import Session
+from modtok_cli.pretrain.settings import Settings
+
+# Larger bounds only keep numbers within 64 bits; help does not show them.
+_SHOWN = 1 << 20
+
+
+def with_training_options(
+    names: Sequence[str] | None = None,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Replace `**options` of a command by the options of `Settings`, all or those of `names`.
+
+    They follow the session and precede the command's own options.
+    """
+    options = options_of(Settings)
+    chosen = [options[name] for name in (names or options)]
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(function, eval_str=True)
+        session, *own = (
+            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for parameter in signature.parameters.values()
+            if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+        )
+        parameters = [session, *map(_parameter, chosen), *own]
+        function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
+def _parameter(option: Option) -> inspect.Parameter:
+    """An option as a parameter that the framework understands."""
+    kind, default = option.kind, _default(option)
+    if kind is bool:
+        kind = kind if default is not None else kind | None
+        # A resumed run may have it on: there must be a way to turn it off.
+        flags = [f"{option.flag}/--no-{option.flag[2:]}" if option.changeable else option.flag]
+    else:
+        flags = [option.short] if option.short else []
+        flags.append(option.flag)
+        kind = kind if option.parse is None else str
+        kind = kind if default is not None else kind | None
+    shown = option.high if option.high is not None and option.high < _SHOWN else None
+    facts: dict[str, Any] = {"metavar": option.metavar or None, "help": option.help}
+    if kind in (int, float, int | None, float | None):
+        facts |= {"min": option.low, "max": shown}
+    return inspect.Parameter(
+        option.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[kind, typer.Option(*flags, **facts)],
+    )
+
+
+def _default(option: Option) -> Any:
+    """The default as help shows it; None where preset or machine decide."""
+    return None if callable(option.default) else option.default
+
+
+def training_settings(
+    values: Mapping[str, Any], session: Session, *, resume: bool = False
+) -> Settings:
+    """Settings from the parsed options.
+
+    With `resume`, only the command line counts, and what says where runs are: modtok.toml and
+    the environment hold defaults of new runs.
+
+    Raises:
+        UsageError: a value that its declaration refuses.
+    """
+    options = options_of(Settings)
+    given = {}
+    for name, value in values.items():
+        on_command_line = name in session.told
+        if value is None or (not on_command_line and value == _default(options[name])):
+            continue
+        if on_command_line or not resume or not options[name].section:
+            given[name] = value
+    return Settings(**given)

@@ -1,0 +1,69 @@
+"""One declaration gives the flag, its checks, its place in a stored configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.option import Declared, option, options_of
+from modtok_cli.cli.main import command_tree
+from modtok_cli.cli.tree import nodes
+from modtok_cli.pretrain.config import Config, resolve
+from modtok_cli.pretrain.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example(Declared):
+    count: int = option("Count.", default=3, low=1, high=9)
+    rate: float = option("Rate.", default=lambda run: run.count / 2, above=0)
+    kind: Literal["a", "b"] = option("Kind.", default="a")
+    place: Path | None = option("Place.")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"count": 0}, "--count: expected at least 1 and at most 9, got 0"),
+        ({"count": "3"}, "--count: expected a whole number, got '3'"),
+        ({"count": True}, "--count: expected a whole number, got True"),
+        ({"rate": 0}, "--rate: expected a number greater than 0, got 0"),
+        ({"rate": float("inf")}, "--rate: expected a number greater than 0, got inf"),
+        ({"kind": "c"}, "--kind: expected a or b, got 'c'"),
+        ({"place": 3}, "--place: expected text, got 3"),
+    ],
+)
+def test_values_are_checked(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Example(**values)
+    assert str(caught.value) == message
+
+
+def test_values_are_converted() -> None:
+    assert Example(rate=2, place="x").given() == {"rate": 2.0, "place": Path("x")}  # type: ignore[arg-type]
+    assert Example(count=4).given() == {"count": 4}
+
+
+def test_every_training_option_is_on_the_command_line() -> None:
+    (node,) = (node for node in nodes(command_tree()) if node.path == ("pretrain",))
+    flags = {flag for line in node.lines for flag in line.flags}
+    assert flags >= {each.flag for each in options_of(Settings).values()}
+
+
+def test_stored_options_are_read_back() -> None:
+    config = resolve(Settings(mix={"en": 0.4}, langs=("fi", "en"), name="x"), gpu=False)
+    stored = config.as_json()
+    assert "name" not in stored
+    assert Config.from_json(stored).as_json() == stored
+    assert config.langs == ("en", "fi")
+
+
+def test_options_of_the_shape_are_stored_with_the_shape() -> None:
+    config = resolve(Settings(tied=True), gpu=False)
+    stored = config.as_json()
+    assert "tied" not in stored
+    assert stored["shape"]["tied"] is True
+    assert Config.from_json(stored).tied
