@@ -21,10 +21,10 @@ from lm_eval.api.model import LM
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.evaluate.score import Request, score
 from modtok_cli.inference.decode import generate
-from modtok_cli.inference.model import Likelihood, SlicedModel
+from modtok_cli.inference.model import SlicedModel
 from modtok_cli.inference.sampling import Options
+from modtok_cli.inference.score import Likelihood, Request, score
 
 _MOST = 256  # tokens to generate where a task does not say; lm-eval's own default
 

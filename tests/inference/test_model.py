@@ -92,39 +92,6 @@ def test_two_vocabularies(small: SlicedModel, whole: SlicedModel) -> None:
     assert (vocabularies.out_of_row[vocabularies.row_of_out[outs]] == outs).all()
 
 
-def test_likelihoods_by_hand(small: SlicedModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the context computed once, one by one, and from plain logits: the same."""
-    context = rows_of(small, "Il était une fois un petit garçon qui voulait")
-    tails = [small.encode_out(text) for text in (" aller", " manger une pomme.", " x", "")]
-    requests = [(context, tail) for tail in tails] + [(context[:4], tails[1])]
-    assert len(context) >= models._SHARED_PREFIX
-    shared = small.loglikelihoods(requests)
-    monkeypatch.setattr(models, "_SHARED_PREFIX", 10**9)
-    alone = small.loglikelihoods(requests, batch_tokens=64)
-    for (before, after), one, other in zip(requests, shared, alone, strict=True):
-        logits = small.logits(torch.tensor([[*before, *after]]))[0].log_softmax(-1)
-        places = range(len(before) - 1, len(before) - 1 + len(after))
-        by_hand = sum(float(logits[p, t]) for p, t in zip(places, after, strict=True))
-        greedy = all(int(logits[p].argmax()) == t for p, t in zip(places, after, strict=True))
-        for found in (one, other):
-            assert found.nats == pytest.approx(by_hand, abs=1e-4)
-            assert (found.tokens, found.greedy) == (len(after), greedy)
-            assert not found.truncated
-
-
-def test_a_long_context_loses_its_beginning(small: SlicedModel) -> None:
-    context = rows_of(small, TEXT * 5)
-    tail = small.encode_out(" roi")
-    assert len(context) > small.context
-    kept = context[-(small.context + 1 - len(tail)) :]
-    long, short = small.loglikelihoods([(context, tail), (kept, tail)])
-    assert long.truncated
-    assert not short.truncated
-    assert long.nats == pytest.approx(short.nats, abs=1e-4)
-    with pytest.raises(UsageError, match="empty context"):
-        small.loglikelihoods([([], tail)])
-
-
 def test_any_step_and_what_is_wrong(run: Path, tmp_path: Path) -> None:
     older = load(run / "checkpoints" / "step-00000004", ["fr"])
     assert older.source.run.step == load(run, ["fr"], step=4).source.run.step == 4

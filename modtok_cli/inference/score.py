@@ -2,8 +2,7 @@
 
 Evaluation asks in a pattern of three: examples that every question shares, the question,
 its choices. The first is computed once a group, the second once a question, the third
-together for a whole batch; the output rows see the tokens of choices only. The plain twin is
-`SlicedModel.loglikelihoods`, which gives the same numbers.
+together for a whole batch; the output rows see the tokens of choices only.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 import torch
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.inference.model import Likelihood, SlicedModel
+from modtok_cli.inference.model import SlicedModel
 
 # (context in rows, continuation in ids of tokenizer_out)
 Request = tuple[Sequence[int], Sequence[int]]
@@ -26,6 +25,23 @@ _SHARED_TOKENS = 16
 _SHARED_CONTEXTS = 4
 # Logits at once; float32.
 _LOGITS = 1 << 26
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """Likelihood of a continuation after a context.
+
+    Attributes:
+        nats: sum of log-probabilities, base e, over V_out.
+        tokens: tokens of the continuation.
+        greedy: whether each was the most probable token.
+        truncated: whether the beginning of the context was dropped.
+    """
+
+    nats: float
+    tokens: int
+    greedy: bool
+    truncated: bool = False
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Batched likelihoods are those of the plain twin, one by one, whatever the batch and the order."""
+"""Batched likelihoods equal those of the slow twin for any batch size and order."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import pytest
 import torch
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.evaluate import score as scores
-from modtok_cli.evaluate.score import Request, score
+from modtok_cli.inference import score as scores
 from modtok_cli.inference.model import SlicedModel, load
+from modtok_cli.inference.score import Request, score
 
-SHARED = "The doctor in our valley is also the midwife, the dentist and the vet. "
-QUESTIONS = ["What is her car?", "Who listens?", "What does she drive in the snow?", "Hm?", "So?"]
-CHOICES = [" blue", " an old blue car with chains", " x", "", " nobody at all, madam"]
+SHARED = "The doctor in our valley is old now. "
+QUESTIONS = ["What is her car?", "Who listens?", "What does she do?", "Hm?", "So?"]
+CHOICES = [" blue", " an old blue car", " x", "", " nobody, madam"]
 
 
 @pytest.fixture(scope="module")
-def model(few_steps: Path) -> SlicedModel:
+def model(run: Path) -> SlicedModel:
     """Few steps old, it hardly heeds its context; with larger weights it does."""
-    model = load(few_steps, ["en", "fr"])
+    model = load(run, ["en", "fr"])
     with torch.no_grad():
         for name, weights in model.backbone.named_parameters():
             weights.mul_(30.0 if name.endswith("proj.weight") else 1.0)
@@ -59,11 +59,10 @@ def test_equals_one_by_one(model: SlicedModel, sides: tuple[str, ...]) -> None:
     ours = model.with_vocabulary(sides[0], sides[1] if sides[1:] else None)
     requests = asked(ours)
     expected = plain(ours, requests)
-    twin = ours.loglikelihoods(requests)
-    for found in (score(ours, requests), twin):
-        assert [(one.tokens, one.greedy) for one in found] == [one[1:] for one in expected]
-        assert [one.nats for one in found] == pytest.approx([one[0] for one in expected], abs=2e-4)
-        assert not any(one.truncated for one in found)
+    found = score(ours, requests)
+    assert [(one.tokens, one.greedy) for one in found] == [one[1:] for one in expected]
+    assert [one.nats for one in found] == pytest.approx([one[0] for one in expected], abs=2e-4)
+    assert not any(one.truncated for one in found)
     # Contexts matter, by more than the tolerance.
     assert len({round(one[0], 3) for one in expected}) > len(QUESTIONS) * 6
 
@@ -110,7 +109,7 @@ def test_what_is_shared_is_computed_once(
 
 def test_too_long(model: SlicedModel) -> None:
     """The context loses its beginning; a continuation that alone does not fit is refused."""
-    context = [model.end_of_text, *model.encode_in(SHARED * 12)]
+    context = [model.end_of_text, *model.encode_in(SHARED * 5)]
     tail = model.encode_out(" She drives an old blue car.")
     assert len(context) > model.context
     kept = context[-(model.context + 1 - len(tail)) :]
@@ -118,7 +117,7 @@ def test_too_long(model: SlicedModel) -> None:
     assert (long.truncated, short.truncated) == (True, False)
     assert long.nats == short.nats
     assert long.nats == pytest.approx(plain(model, [(kept, tail)])[0][0], abs=2e-4)
-    with pytest.raises(UsageError, match=r"a continuation of \d+ tokens; the model reads 192"):
+    with pytest.raises(UsageError, match=r"a continuation of \d+ tokens; the model reads 48"):
         score(model, [(kept, tail * 40)])
     with pytest.raises(UsageError, match="an empty context"):
         score(model, [([], tail)])
