@@ -12,11 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from modtok_cli.architectures.rope import RopeScaling
+from modtok_cli.architectures.rope import RopeScaling, rope_frequencies
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.records import from_json
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     from torch import Tensor
 
 NORMS = ("rms", "layer")
@@ -108,6 +110,12 @@ class Shape(ABC):
             inner = self.rope_scaling.invalid_field()
             found = None if inner is None else f"rope_scaling.{inner}"
         return found
+
+    def rope_divisors(self) -> npt.NDArray[np.float64] | None:
+        """Divisor of each rotary frequency, (head_width / 2,); None without scaling."""
+        if self.rope_scaling is None:
+            return None
+        return self.rope_scaling.divisors(rope_frequencies(self.head_width, self.rope_theta))
 
     # --- arithmetic ---
 

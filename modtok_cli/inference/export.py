@@ -1,38 +1,36 @@
-"""`modtok export`: a slice as one file for llama.cpp (GGUF), or a refusal that says why.
+"""`modtok export`: a slice, or a subset of a run, as a file for another program.
 
-llama.cpp cuts text in its own ways (see `gguf_tokenizer`), and none is quite ours. So the ids are
-compared on a probe first: words of the slice's own vocabulary, or a text of the user's.
+Other programs split text in their own ways. The export compares token ids on a probe first: words
+of the slice's own vocabulary, or text of the user.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import atomic_file
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.inference.gguf_tokenizer import GgufTokenizer, candidates
-from modtok_cli.inference.sources import RunSource, Side, SliceSource, Source, open_source
+from modtok_cli.inference.dtypes import DTYPES, check_range
+from modtok_cli.inference.export_format import ExportedModel, ExportedTokenizer
+from modtok_cli.inference.formats import export_format
+from modtok_cli.inference.sources import Side, open_source
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
-_PROBE_WORDS = 16  # to a line
-DTYPES = ("float32", "float16", "bfloat16")
+_PROBE_WORDS = 16  # words in a line
 
 
 @dataclass(frozen=True)
 class ExportReport:
-    """What was written, and how well its tokenizer agrees.
+    """What was written, and how well the tokenizers agree.
 
     Attributes:
-        tokenizer: what llama.cpp calls the pre-tokenizer, or the search, that it runs.
-        lines, different: of the probe, and how many of them get other ids there.
+        tokenizer: name of the pre-tokenizer or segmentation that the program runs.
+        lines, different: number of probe lines, and of those with different ids.
     """
 
     output: Path
@@ -41,12 +39,14 @@ class ExportReport:
     tokenizer: str
     lines: int
     different: int
+    program: str
 
 
 def export(
     path: Path,
     output: Path,
     *,
+    format: str = "gguf",
     languages: Side = None,
     probe: Sequence[str] | None = None,
     inexact: bool = False,
@@ -56,49 +56,61 @@ def export(
     force: bool = False,
     progress: Progress = SILENT,
 ) -> ExportReport:
-    """Write a slice, or some languages of a run, as GGUF.
+    """Write a slice, or a subset of a run, for another program.
 
-    `probe`: texts whose ids must be the same in llama.cpp; with `inexact` the file is
-    written even if they are not (every text stays lossless).
+    `probe`: texts that must get the same ids there; with `inexact` the file is written even if
+    they do not (every text stays lossless).
+
+    Example:
+        export(Path("fr-en"), Path("fr-en.gguf"), dtype="bfloat16")
 
     Raises:
-        UsageError: two vocabularies, a tokenizer that llama.cpp cannot run, ids that differ,
-            an output that is there.
+        UsageError: unknown format or dtype, two vocabularies, a tokenizer that the program
+            cannot run, different ids, weights out of range of the dtype, an existing output.
     """
-    output = Path(output)
+    output, kind = Path(output), export_format(format)
+    if dtype not in DTYPES:
+        raise UsageError(f"dtype '{dtype}' is not supported", remedy=f"use {', '.join(DTYPES)}")
     if output.exists() and not force:
         raise UsageError(
-            "is there already", where=str(output), remedy="choose another -o, or --force"
+            "already exists", where=str(output), remedy="choose another -o, or use --force"
         )
     source = open_source(path, tokenizer=tokenizer, step=step, progress=progress)
     vocabularies = source.vocabularies(languages, None)
     if not vocabularies.same:
         raise UsageError(
-            "reads by one vocabulary and predicts in another, for which GGUF has no place",
+            f"input and output vocabularies differ, which {kind.name} cannot represent",
             where=str(path),
-            remedy="slice the run with --langs, then export that",
+            remedy="slice the run with --langs and export that slice",
         )
     own = vocabularies.tokenizer_in
     texts = list(probe) if probe is not None else _own_words(own)
-    ways = candidates(own, str(path))
-    found = [disagreements(own, way, texts) for way in ways]
-    different = min(found)
-    theirs = ways[found.index(different)]
+    candidates = kind.tokenizers(own, str(path))
+    counts = [disagreements(own, each, texts) for each in candidates]
+    different = min(counts)
+    chosen = candidates[counts.index(different)]
     if different and not inexact:
         raise UsageError(
-            f"llama.cpp would cut {different:,} of {len(texts):,} probe lines otherwise: "
-            f"{theirs.why}",
+            f"{kind.program} assigns other ids to {different:,} of {len(texts):,} probe lines: "
+            f"{chosen.why}",
             where=str(path),
-            remedy="--inexact writes it all the same; transformers reads the slice exactly",
+            remedy="--inexact writes the file anyway; transformers reads the slice exactly",
         )
+    embedding, head = source.tables(vocabularies)
+    backbone = source.backbone(torch.float32, torch.device("cpu")).state_dict()
+    backbone.pop("embed_tokens.weight", None)
+    check_range({"input rows": embedding, "output rows": head, **backbone}, dtype)
+    model = ExportedModel(
+        source.shape, own, embedding, head, backbone, source.context, source.end_of_text()
+    )
     with atomic_file(output) as beside:
-        _write(beside, source, vocabularies, theirs, dtype)
+        kind.write(beside, model, chosen, dtype)
         size = beside.stat().st_size
-    return ExportReport(output, size, own.size, theirs.name, len(texts), different)
+    return ExportReport(output, size, own.size, chosen.name, len(texts), different, kind.program)
 
 
 def _own_words(tokenizer: Subtokenizer) -> list[str]:
-    """Lines of the vocabulary's own words, numbers and signs, sixteen a line."""
+    """Lines of the vocabulary's own words, numbers and signs, sixteen in a line."""
     words = []
     for index in range(len(tokenizer.vocabulary.specials) + 256, tokenizer.size):
         try:
@@ -113,90 +125,7 @@ def _own_words(tokenizer: Subtokenizer) -> list[str]:
     ]
 
 
-def disagreements(own: Subtokenizer, theirs: GgufTokenizer, texts: Sequence[str]) -> int:
-    """How many texts get other ids in llama.cpp."""
-    pairs = zip(own.encode_batch(list(texts)), theirs.encode_batch(texts), strict=True)
-    return sum(ours.tolist() != found for ours, found in pairs)
-
-
-def _write(
-    path: Path, source: Source, vocabularies: Any, theirs: GgufTokenizer, dtype: str
-) -> None:
-    try:
-        import gguf
-    except ImportError as error:
-        raise UsageError(
-            "the package gguf is not installed", remedy="pip install 'modtok[lm]'"
-        ) from error
-    assert isinstance(source, RunSource | SliceSource)
-    shape = source.run.shape if isinstance(source, RunSource) else source.facts.shape
-    tokenizer = vocabularies.tokenizer_in
-    writer = gguf.GGUFWriter(path, shape.gguf_name)
-    writer.add_name(f"modtok {','.join(tokenizer.languages)}")
-    writer.add_languages(list(tokenizer.languages))
-    writer.add_context_length(source.context)
-    writer.add_embedding_length(shape.hidden_size)
-    writer.add_block_count(shape.layers)
-    writer.add_feed_forward_length(shape.ffn)
-    writer.add_head_count(shape.heads)
-    writer.add_head_count_kv(shape.kv_heads)
-    writer.add_key_length(shape.head_width)
-    writer.add_value_length(shape.head_width)
-    writer.add_rope_dimension_count(shape.head_width)
-    writer.add_rope_freq_base(float(shape.rope_theta))
-    writer.add_layer_norm_rms_eps(shape.norm_epsilon)
-    writer.add_vocab_size(tokenizer.size + len(theirs.twins))
-    writer.add_file_type({"float32": 0, "float16": 1, "bfloat16": 32}[dtype])
-    theirs.write(writer)
-    _add_ends(writer, source.end_of_text())
-    for name, tensor in _tensors(source, vocabularies, theirs.twins, shape):
-        _add_tensor(gguf, writer, name, tensor, dtype)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-
-
-def _add_ends(writer: Any, end: int) -> None:
-    writer.add_bos_token_id(end)
-    writer.add_eos_token_id(end)
-    writer.add_pad_token_id(end)
-    # As training begins every text behind an end of text, llama.cpp puts it before prompts.
-    writer.add_add_bos_token(True)
-    writer.add_add_eos_token(False)
-    writer.add_add_space_prefix(False)
-
-
-def _tensors(
-    source: Source, vocabularies: Any, twins: Sequence[int], shape: Any
-) -> Iterable[tuple[str, torch.Tensor]]:
-    """Names and weights as llama.cpp's Llama has them.
-
-    A name behind our tokens is read as its twin is. It is predicted by the mean of all output
-    rows: its logit is the mean of all logits, so its probability is the geometric mean of
-    theirs, which is 1/|V| at most and next to nothing where the model is sure of anything.
-    """
-    embedding, head = source.tables(vocabularies)
-    tied = head is embedding
-    if twins:
-        mean = head.float().mean(0, keepdim=True).expand(len(twins), -1).to(head.dtype)
-        embedding = torch.cat([embedding, mean if tied else embedding[list(twins)]])
-        head = torch.cat([head, mean])
-    yield "token_embd.weight", embedding
-    if not tied:
-        yield "output.weight", head
-    backbone = source.backbone(torch.float32, torch.device("cpu"))
-    for name, tensor in backbone.state_dict().items():
-        if name != "embed_tokens.weight":
-            yield shape.gguf_tensor(name, tensor)
-
-
-def _add_tensor(gguf: Any, writer: Any, name: str, tensor: torch.Tensor, dtype: str) -> None:
-    data: npt.NDArray[Any] = tensor.detach().float().contiguous().numpy()
-    if data.ndim == 1 or dtype == "float32":
-        writer.add_tensor(name, data)
-    elif dtype == "float16":
-        writer.add_tensor(name, data.astype(np.float16))
-    else:
-        kind = gguf.GGMLQuantizationType.BF16
-        writer.add_tensor(name, gguf.quants.quantize(data, kind), raw_dtype=kind)
+def disagreements(own: Subtokenizer, other: ExportedTokenizer, texts: Sequence[str]) -> int:
+    """Number of texts with different ids."""
+    pairs = zip(own.encode_batch(list(texts)), other.encode_batch(texts), strict=True)
+    return sum(ours.tolist() != theirs for ours, theirs in pairs)

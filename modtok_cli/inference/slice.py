@@ -28,6 +28,7 @@ from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.backbone import backbone_config
 from modtok_cli.inference.card import model_card
+from modtok_cli.inference.dtypes import check_range
 from modtok_cli.inference.run import TrainedRun, is_run, open_run
 from modtok_cli.inference.slicefile import (
     NAME,
@@ -183,11 +184,13 @@ def _write(
     check_memory(need, "the slice", "--dtype bfloat16 takes half, or use a larger machine")
     tied = trained.tied and vocabularies.same
     embedding, head = source.tables(vocabularies)
-    tensors = {"model.embed_tokens.weight": embedding.to(dtype)}
+    weights = {"model.embed_tokens.weight": embedding}
     if not tied:
-        tensors["lm_head.weight"] = head.to(dtype)
+        weights["lm_head.weight"] = head
     for name, tensor in trained.shape.to_hf(trained.backbone()).items():
-        tensors[f"model.{name}"] = tensor.to(dtype).contiguous()
+        weights[f"model.{name}"] = tensor
+    check_range(weights, str(dtype).removeprefix("torch."))
+    tensors = {name: tensor.to(dtype).contiguous() for name, tensor in weights.items()}
     end = source.end_of_text()
     facts = _facts(trained, vocabularies, output, end, dtype, tied)
     config = backbone_config(

@@ -17,14 +17,12 @@ import orjson
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.records import from_json
+from modtok_cli.inference.dtypes import DTYPES
 
 NAME = "modtok.json"
 WEIGHTS = "model.safetensors"
 TOKENIZER_OUT = "tokenizer_out.json"
 FORMAT = 1
-DTYPES = ("float32", "bfloat16", "float16")
-"""Numbers that a slice may hold."""
-
 Ints = npt.NDArray[np.int64]
 
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import torch
 from safetensors import SafetensorError, safe_open
 
+from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.backbone import build_backbone
@@ -37,6 +38,10 @@ class Source(Protocol):
     @property
     def context(self) -> int:
         """Tokens that the model was trained to read at once."""
+
+    @property
+    def shape(self) -> Shape:
+        """The model without its tables."""
 
     @property
     def dtype(self) -> torch.dtype:
@@ -109,6 +114,11 @@ class RunSource:
         return self.run.context
 
     @property
+    def shape(self) -> Shape:
+        """The model without its tables."""
+        return self.run.shape
+
+    @property
     def dtype(self) -> torch.dtype:
         """What training computed with."""
         return self.run.dtype
@@ -176,6 +186,11 @@ class SliceSource:
     def context(self) -> int:
         """Tokens of a training sequence."""
         return self.facts.context
+
+    @property
+    def shape(self) -> Shape:
+        """The model without its tables."""
+        return self.facts.shape
 
     @property
     def dtype(self) -> torch.dtype:

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.inference.dtypes import check_range
 from modtok_cli.inference.export import disagreements, export
 from modtok_cli.inference.gguf_tokenizer import MergesTokenizer
 from modtok_cli.inference.latency import latency
@@ -47,20 +48,41 @@ def test_what_is_written_reads_back(french_english: Path, tmp_path: Path) -> Non
 def test_other_ids_are_refused(french_english: Path, tmp_path: Path) -> None:
     output = tmp_path / "m.gguf"
     spaces = ["plain words", "two  spaces before a word"]
-    with pytest.raises(UsageError, match="1 of 2 probe lines otherwise"):
+    with pytest.raises(UsageError, match="other ids to 1 of 2 probe lines"):
         export(french_english, output, probe=spaces)
     assert not output.exists()
     assert export(french_english, output, probe=spaces, inexact=True).different == 1
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         export(french_english, output)
     tokenizer = load(french_english).tokenizer_in
     gpt2 = MergesTokenizer(tokenizer, "gpt-2")
     assert disagreements(tokenizer, gpt2, ["l'homme, it's 12 ans.", "« non »"]) == 0
 
 
+def test_default_dtype_is_float16(french_english: Path, tmp_path: Path) -> None:
+    export(french_english, tmp_path / "m.gguf")
+    reader = gguf.GGUFReader(tmp_path / "m.gguf")
+    assert reader.fields["general.file_type"].contents() == 1
+    found = next(tensor for tensor in reader.tensors if tensor.name == "token_embd.weight")
+    assert found.data.dtype == np.float16
+
+
+def test_weights_out_of_range_of_the_dtype_are_refused() -> None:
+    """float16 ends at 65,504; a weight beyond it was written as infinite."""
+    weights = {"a": torch.zeros(2), "b": torch.tensor([1.0, -7e4])}
+    with pytest.raises(UsageError, match="'b' has values beyond 65504, which float16"):
+        check_range(weights, "float16")
+    check_range(weights, "bfloat16")
+
+
+def test_unknown_formats_are_refused(french_english: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="format 'onnx' is not supported; choose from gguf"):
+        export(french_english, tmp_path / "m", format="onnx")
+
+
 def test_two_vocabularies_are_refused(run: Path, tmp_path: Path) -> None:
     slice_model(run, inputs="full", outputs=["fr"], output=tmp_path / "to-fr")
-    with pytest.raises(UsageError, match="GGUF has no place"):
+    with pytest.raises(UsageError, match="which gguf cannot represent"):
         export(tmp_path / "to-fr", tmp_path / "m.gguf")
 
 

@@ -13,8 +13,12 @@ from modtok_cli.cli.inference_options import LATEST, Run, RunTokenizer, Step, re
 from modtok_cli.cli.options import Errors, Force, Json, Langs, Output, split_languages
 from modtok_cli.cli.output import emit_object
 from modtok_cli.cli.session import Session
+from modtok_cli.inference.formats import export_formats
 
-Format = Annotated[Literal["gguf"], typer.Option("--format", help="gguf is llama.cpp's.")]
+Format = Annotated[
+    str,
+    typer.Option("--format", metavar="NAME", help=f"File format: {', '.join(export_formats())}."),
+]
 Probe = Annotated[
     list[str] | None,
     typer.Option(
@@ -80,6 +84,7 @@ def export(
     report = export(
         run,
         output or Path(f"{run.resolve().name}.{format}"),
+        format=format,
         languages=split_languages(langs),
         probe=texts,
         inexact=inexact,
@@ -101,7 +106,7 @@ def export(
             }
         )
     session.say(
-        f"wrote {report.output}: {report.bytes:,} bytes, {report.vocabulary:,} tokens, cut by "
-        f"llama.cpp's '{report.tokenizer}'; "
+        f"wrote {report.output}: {report.bytes:,} bytes, {report.vocabulary:,} tokens, split by "
+        f"'{report.tokenizer}' of {report.program}; "
         f"{report.lines - report.different:,} of {report.lines:,} probe lines get the same ids"
     )
