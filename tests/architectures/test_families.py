@@ -1,0 +1,160 @@
+"""Every architecture: names, layouts and numbers agree with Megatron, transformers and GGUF."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from modtok_cli.architectures import families
+from modtok_cli.architectures.families.llama import llama
+from modtok_cli.architectures.registry import architecture, architectures
+from modtok_cli.architectures.rope import RopeScaling, rope_frequencies
+from modtok_cli.architectures.shape import Shape
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.inference.backbone import backbone_config, build_backbone
+from modtok_cli.pretrain.distributed.ranks import start_ranks
+from modtok_cli.pretrain.model import megatron
+
+CPU = torch.device("cpu")
+SCALED = RopeScaling("llama3", 8.0, original_context=16)
+
+
+def small(name: str) -> Shape:
+    """Three query heads per key-value head, heads wider than the hidden size asks for."""
+    options: dict[str, Any] = getattr(architecture(name), "TEST_OPTIONS", {})
+    return architecture(name)(2, 48, 80, 6, 2, 16, **options)
+
+
+@pytest.fixture(params=architectures())
+def shape(request: pytest.FixtureRequest) -> Shape:
+    return small(request.param)
+
+
+def backbone_of(shape: Shape) -> megatron.Backbone:
+    start_ranks()
+    return megatron.build_backbone(shape, shards=1, device=CPU, dtype=torch.float32, seed=0)
+
+
+def weights_of(backbone: megatron.Backbone) -> dict[str, torch.Tensor]:
+    """The weights, norms and biases moved away from their first values."""
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in backbone.parameters.values():
+            parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.1)
+    return {name: tensor.detach() for name, tensor in backbone.parameters.items()}
+
+
+@pytest.mark.parametrize("scaling", [None, RopeScaling("linear", 2.0), SCALED], ids=str)
+def test_transformers_computes_what_megatron_does(
+    shape: Shape, scaling: RopeScaling | None
+) -> None:
+    shape = replace(shape, rope_scaling=scaling)
+    backbone = backbone_of(shape)
+    weights = shape.to_hf(weights_of(backbone))
+    theirs = build_backbone(shape, weights, "here", context=64)
+    x = torch.randn(2, 24, 48, generator=torch.Generator().manual_seed(2))
+    with torch.no_grad():
+        expected = backbone(x.transpose(0, 1)).transpose(0, 1)
+        found = theirs(inputs_embeds=x).last_hidden_state
+    torch.testing.assert_close(found, expected, atol=2e-5, rtol=1e-4)
+
+
+def test_parameters_and_shards_are_megatrons(shape: Shape) -> None:
+    parameters = backbone_of(shape).parameters
+    assert sum(each.numel() for each in parameters.values()) == shape.parameters
+    for name, parameter in parameters.items():
+        assert shape.megatron_partition(name) == megatron.partition(parameter), name
+
+
+def test_hf_names_round_trip(shape: Shape) -> None:
+    weights = weights_of(backbone_of(shape))
+    renamed = shape.to_hf(weights)
+    again = shape.from_hf(renamed)
+    assert again.keys() == weights.keys()
+    assert all(torch.equal(again[name], tensor) for name, tensor in weights.items())
+    name, tensor = next(iter(renamed.items()))
+    for wrong, message in (
+        ({key: value for key, value in renamed.items() if key != name}, "is missing"),
+        (renamed | {name: tensor[:-1]}, "expected"),
+        (renamed | {"layers.9.x": tensor}, "has no counterpart"),
+    ):
+        with pytest.raises(ModtokError, match=message):
+            shape.from_hf(wrong)
+    with pytest.raises(ModtokError, match="has no counterpart"):
+        shape.to_hf({"block.layers.0.strange.weight": tensor})
+
+
+@pytest.mark.parametrize("scaling", [None, RopeScaling("linear", 2.0), SCALED], ids=str)
+def test_hf_configuration_round_trips(shape: Shape, scaling: RopeScaling | None) -> None:
+    shape = replace(shape, rope_scaling=scaling, tied=True, norm_epsilon=1e-6)
+    config = backbone_config(shape, vocabulary=10, context=64, end=0, dtype=torch.float32)
+    assert type(shape).of_hf(config.to_dict()) == shape
+    with pytest.raises(ModtokError, match="field 'hidden_size' is None, expected a whole number"):
+        type(shape).of_hf(config.to_dict() | {"hidden_size": None})
+
+
+def test_gguf_names_are_known_to_gguf(shape: Shape) -> None:
+    gguf = pytest.importorskip("gguf")
+    kind = next(arch for arch, name in gguf.MODEL_ARCH_NAMES.items() if name == shape.gguf_name)
+    known = {gguf.TENSOR_NAMES[tensor] for tensor in gguf.MODEL_TENSORS[kind]}
+    for name, tensor in shape.to_hf(weights_of(backbone_of(shape))).items():
+        found, laid = shape.gguf_tensor(name, tensor)
+        index = found.split(".")[1] if found.startswith("blk.") else ""
+        assert found.rpartition(".")[0].replace(f"blk.{index}.", "blk.{bid}.") in known
+        assert laid.numel() == tensor.numel()
+    with pytest.raises(ModtokError, match="has no counterpart in GGUF"):
+        shape.gguf_tensor("layers.0.strange.weight", torch.zeros(1))
+
+
+def test_configurations_of_transformers_4() -> None:
+    """Version 4 has "rope_theta" and "rope_scaling" beside each other."""
+    old = {
+        "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
+        "num_attention_heads": 8, "num_key_value_heads": 4, "rms_norm_eps": 1e-5,
+        "rope_theta": 1e5, "rope_scaling": {"type": "linear", "factor": 2.0},
+    }  # fmt: skip
+    expected = replace(llama(2, 64, 8, 96), rope_scaling=RopeScaling("linear", 2.0))
+    assert architecture("llama").of_hf(old) == expected
+    for change, message in (
+        ({"rope_scaling": {"type": "yarn"}}, "rotary scaling 'yarn' is not supported"),
+        ({"attention_bias": True}, "field 'attention_bias' is set"),
+        ({"hidden_act": "gelu"}, "activation 'gelu' is not supported"),
+        ({"num_key_value_heads": 3}, "field 'kv_heads' of the model is out of range"),
+    ):
+        with pytest.raises(ModtokError, match=message):
+            architecture("llama").of_hf(old | change)
+
+
+def test_frequencies_of_rotary_embeddings() -> None:
+    plain = rope_frequencies(16, 1e4)
+    assert np.allclose(plain, 1e4 ** (-np.arange(8) / 8))
+    assert np.allclose(rope_frequencies(16, 1e4, RopeScaling("linear", 4.0)), plain / 4)
+    found = rope_frequencies(16, 1e4, RopeScaling("llama3", 4.0, original_context=64))
+    assert found[0] == plain[0]  # fast: kept
+    assert np.isclose(found[-1], plain[-1] / 4)  # slow: divided
+
+
+def test_a_new_architecture_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "toyformer.py").write_text(
+        "from dataclasses import dataclass, field\n"
+        "from modtok_cli.architectures.families.llama import Llama\n"
+        "@dataclass(frozen=True)\n"
+        "class Toyformer(Llama):\n"
+        "    window: int = 7\n"
+        "    architecture: str = field(init=False, default='toyformer')\n"
+        "ARCHITECTURE = Toyformer\n"
+    )
+    monkeypatch.setattr(families, "__path__", [*families.__path__, str(tmp_path)])
+    architectures.cache_clear()
+    try:
+        found = Shape.read_json(
+            llama(2, 64, 8, 96).as_json() | {"architecture": "toyformer", "window": 9}, "here"
+        )
+    finally:
+        monkeypatch.undo()
+        architectures.cache_clear()
+    assert found.as_json()["window"] == 9
+    assert found.parameters == llama(2, 64, 8, 96).parameters
