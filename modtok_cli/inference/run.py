@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
@@ -25,6 +25,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.tokenizer_of import find_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.pretrain import checkpoint
+from modtok_cli.pretrain.checkpoint import ShardFile
 from modtok_cli.pretrain.config import DTYPES, stored_shape
 from modtok_cli.pretrain.rundir import CHECKPOINTS, CONFIG
 
@@ -75,11 +76,9 @@ class TrainedRun:
         return dtype
 
     @cached_property
-    def _shards(self) -> list[Any]:
-        count = int(self.state["shards"])
-        names = [f"shard-{shard}-of-{count}.safetensors" for shard in range(count)]
+    def _shards(self) -> list[ShardFile]:
         try:
-            return [safe_open(self.checkpoint / name, framework="pt") for name in names]
+            return checkpoint.open_shards(self.checkpoint, self.state)
         except (OSError, SafetensorError) as error:
             raise ModtokError(f"cannot be read ({error})", where=str(self.checkpoint)) from error
 
@@ -108,7 +107,7 @@ class TrainedRun:
     def backbone(self) -> dict[str, torch.Tensor]:
         """Megatron's parameters by name, whole, whatever the sharding; float32."""
         try:
-            names = [name for name in self._shards[0].keys() if name.startswith(_BACKBONE)]  # noqa: SIM118
+            names = [name for name in self._shards[0].names if name.startswith(_BACKBONE)]
             return {
                 name.removeprefix(_BACKBONE): _joined(
                     [file.get_tensor(name) for file in self._shards],

@@ -185,6 +185,7 @@ def _refuse_infinite(
 
 
 def _diverged(run: Run, what: str) -> ModtokError:
+    run.checkpointer.close()  # the one that is being written counts
     last = checkpoint.newest(run.directory.checkpoints, SILENT)
     kept = f"the checkpoint of step {last[1]['step']} is kept; " if last else ""
     return ModtokError(
@@ -231,7 +232,7 @@ def save_checkpoint(run: Run, model: Model, stream: Prefetcher, step: int) -> No
     for part in gather_json(run.ranks, {str(slot): lane for slot, lane in stream.state.items()}):
         lanes.update(part)
     try:
-        checkpoint.save(run.directory.checkpoints, model, step, {"lanes": lanes})
+        run.checkpointer.save(model, step, {"lanes": lanes})
     except checkpoint.NotFinite as error:
         raise _diverged(run, f"after step {step} {error}") from error
 
@@ -287,8 +288,10 @@ def _pretrain(run: Run, resume: bool) -> RunReport:
                     if last.get("step") != now:  # huge weights are finite, their losses are not
                         evaluate(run, model, now, most=_PROBE)
                     save_checkpoint(run, model, stream, now)
+        run.checkpointer.wait()
     finally:
         stream.close()
+        run.checkpointer.close()
         model.close()
         if run.board is not None:
             run.board.close()

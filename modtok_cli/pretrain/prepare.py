@@ -15,6 +15,7 @@ from modtok_cli.base.memory import check_memory
 from modtok_cli.base.option import options_of
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.pretrain import checkpoint
+from modtok_cli.pretrain.checkpoint import Checkpointer
 from modtok_cli.pretrain.config import Config, Settings, check_ranks, resolve, resumed, run_name
 from modtok_cli.pretrain.data.sampling import Mixture
 from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
@@ -48,6 +49,7 @@ class Run:
     mixture: Mixture
     progress: Progress
     tokenizer: Path
+    checkpointer: Checkpointer
     board: TensorBoard | None = None
 
     @property
@@ -107,7 +109,15 @@ def prepare(settings: Settings, *, resume: bool, force: bool, progress: Progress
     if config.offload:
         _check_host(config, mixture, subsets, ranks)
     run = Run(
-        config, directory, ranks, subsets, stores, mixture, progress, config.tokenizer.resolve()
+        config,
+        directory,
+        ranks,
+        subsets,
+        stores,
+        mixture,
+        progress,
+        config.tokenizer.resolve(),
+        Checkpointer(directory.checkpoints, ranks),
     )
     error = None
     if ranks.first:

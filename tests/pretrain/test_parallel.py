@@ -93,8 +93,8 @@ def test_a_checkpoint_is_dealt_to_replicas_and_put_together(
     left: Path, subsets: SubtokenizerCache
 ) -> None:
     # Two shards' files to Megatron's distributed optimizer on two replicas, and to one file.
-    (file,) = (left / "dealt").glob("*/*.safetensors")
-    assert file.name == "shard-0-of-1.safetensors"
+    names = sorted(file.name for file in (left / "dealt").glob("*/*.safetensors"))
+    assert names == [f"shard-0-of-1-part-{part}-of-2.safetensors" for part in (0, 1)]
     sharded, dealt = loaded(left / "tp-megatron", subsets), loaded(left / "dealt", subsets)
     same(sharded, dealt, atol=0, rtol=0)
 

@@ -17,7 +17,8 @@ import pytest
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
-from modtok_cli.pretrain import checkpoint, loop
+from modtok_cli.pretrain import loop
+from modtok_cli.pretrain.checkpoint import saving
 from modtok_cli.pretrain.config import Settings
 from modtok_cli.pretrain.loop import pretrain
 from modtok_cli.pretrain.model.model import Model
@@ -143,7 +144,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(settings: Settings, ha
         shard.unlink()
     said = Silent()
     pretrain(settings, resume=True, progress=said)
-    assert "damaged or missing; using step-00000004 in its place" in said.warnings[0]
+    assert "damaged or missing; using step-00000004 instead" in said.warnings[0]
     assert numbers(settings.runs / "it") == expected
 
 
@@ -248,19 +249,19 @@ def test_weights_gone_wrong_are_not_saved(settings: Settings) -> None:
 
 
 def test_disk_full_while_saving(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = checkpoint.save_file
+    whole = saving.write_safetensors
 
-    def full(tensors: Any, path: Path) -> None:
-        whole(tensors, path)
+    def full(path: Path, tensors: Any) -> dict[str, int]:
         if "step-00000004" in str(path):
             raise OSError(28, "No space left on device")
+        return whole(path, tensors)
 
-    monkeypatch.setattr(checkpoint, "save_file", full)
-    with pytest.raises(ModtokError, match=r"No space left.*the checkpoint before it is whole"):
+    monkeypatch.setattr(saving, "write_safetensors", full)
+    with pytest.raises(ModtokError, match=r"No space left.*the previous checkpoint is complete"):
         pretrain(settings)
     kept = [path.name for path in (settings.runs / "it" / "checkpoints").iterdir()]
     assert kept == ["step-00000002"]
-    monkeypatch.setattr(checkpoint, "save_file", whole)
+    monkeypatch.setattr(saving, "write_safetensors", whole)
     pretrain(settings, resume=True)
     assert read_metrics(settings.runs / "it")[-1]["step"] == 6
 

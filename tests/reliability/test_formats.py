@@ -30,6 +30,7 @@ from modtok_cli.measure.study.rows import StudyFile
 from modtok_cli.modular.foreign import LibraryTokenizer, open_ranks, open_tekken
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.pretrain import checkpoint
+from modtok_cli.pretrain.checkpoint import files
 from modtok_cli.pretrain.config import Config, Settings, resolve
 from modtok_cli.text.counts import CorpusSize, WordCounts
 from modtok_cli.text.table_files import check_counts
@@ -242,8 +243,14 @@ def written(place: Path, **change: object) -> Path:
     step = place / "step-00000004"
     step.mkdir(parents=True, exist_ok=True)
     (step / "shard-0-of-1.safetensors").write_bytes(b"weights")
-    size = {"bytes": 7, "crc": checkpoint._crc(step / "shard-0-of-1.safetensors")}
-    state = {"step": 4, "shards": 1, "files": {"shard-0-of-1.safetensors": size}, "lanes": {}}
+    size = {"bytes": 7, "crc": files._crc(step / "shard-0-of-1.safetensors")}
+    state = {
+        "step": 4,
+        "shards": 1,
+        "parts": 1,
+        "files": {"shard-0-of-1.safetensors": size},
+        "lanes": {},
+    }
     (step / "state.json").write_bytes(orjson.dumps(state | change))
     return step
 
@@ -251,7 +258,7 @@ def written(place: Path, **change: object) -> Path:
 def test_the_state_of_a_checkpoint_is_checked(tmp_path: Path) -> None:
     assert checkpoint.check(written(tmp_path))[0] == ""
     sound = orjson.loads((written(tmp_path) / "state.json").read_bytes())
-    crc = checkpoint._state_crc(sound)
+    crc = files.state_crc(sound)
     assert checkpoint.check(written(tmp_path, crc=crc))[0] == ""
     for change in (
         {"crc": crc, "lanes": {"0": {"en": [0, 1]}}},  # changed after it was written

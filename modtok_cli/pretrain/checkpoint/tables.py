@@ -20,11 +20,11 @@ _BLOCK = 1 << 16
 
 
 def table_tensors(model: Model) -> dict[str, torch.Tensor]:
-    """This shard's tables by the names they have in the file; behind `Model.drain`."""
+    """This shard's tables by their names in a checkpoint, not copied; after `Model.drain`."""
     tensors = {}
     for name, table in model.tables.items():
         for part in _PARTS:
-            tensors[f"{name}.{part}"] = getattr(table, part).cpu()
+            tensors[f"{name}.{part}"] = getattr(table, part)
     if model.offloaded is not None:
         for name, late in model.offloaded.late.items():
             for part, tensor in zip(_LATE_PARTS, late, strict=True):
@@ -44,7 +44,7 @@ def load_tables(model: Model, opened: list[Any]) -> None:
             for part in _PARTS:
                 slices = [file.get_slice(f"{name}.{part}") for file in opened]
                 fill(getattr(table, part), slices, table)
-        if f"{name}.{_LATE_PARTS[0]}" in opened[0].keys():  # noqa: SIM118 - not a dict
+        if f"{name}.{_LATE_PARTS[0]}" in opened[0].names:
             ids, weights = (
                 torch.cat([file.get_tensor(f"{name}.{part}") for file in opened])
                 for part in _LATE_PARTS

@@ -1,0 +1,136 @@
+"""Names and integrity of checkpoint files."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.progress import Progress
+
+STATE = "state.json"
+KEEP = 2
+
+
+def step_directory(directory: Path, step: int) -> Path:
+    """Where the checkpoint of `step` is stored."""
+    return directory / f"step-{step:08d}"
+
+
+def shard_name(shard: int, shards: int, part: int = 0, parts: int = 1) -> str:
+    """File name of a part of a shard.
+
+    >>> shard_name(0, 2), shard_name(1, 2, 3, 4)
+    ('shard-0-of-2.safetensors', 'shard-1-of-2-part-3-of-4.safetensors')
+    """
+    of_part = f"-part-{part}-of-{parts}" if parts > 1 else ""
+    return f"shard-{shard}-of-{shards}{of_part}.safetensors"
+
+
+def steps_in(directory: Path) -> list[Path]:
+    """Checkpoint directories in ascending order of steps, sound or not."""
+    return sorted(p for p in directory.glob("step-*") if re.fullmatch(r"step-\d{8,}", p.name))
+
+
+def has_any(directory: Path) -> bool:
+    """Whether `directory` has a checkpoint, sound or not."""
+    return bool(steps_in(directory))
+
+
+def prune(directory: Path, latest: Path, keep: int, every: int | None = None) -> None:
+    """Remove old checkpoints: keep the last `keep` up to `latest`, and steps divisible by `every`.
+
+    Later directories than `latest` may be damaged ones; they do not count among those kept.
+    """
+    for old in [path for path in steps_in(directory) if path.name <= latest.name][:-keep]:
+        if every is None or int(old.name.removeprefix("step-")) % every:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def newest(directory: Path, progress: Progress) -> tuple[Path, dict[str, Any]] | None:
+    """The last sound checkpoint and its state; None if `directory` has no checkpoint.
+
+    Raises:
+        ModtokError: all checkpoints are damaged.
+    """
+    damaged: list[str] = []
+    for path in reversed(steps_in(directory)):
+        wrong, state = check(path)
+        if state is not None:
+            for line in damaged:
+                progress.warn(f"{line}; using {path.name} instead")
+            return path, state
+        damaged.append(wrong)
+    if damaged:
+        raise ModtokError(
+            f"no sound checkpoint: {'; '.join(damaged)}",
+            remedy="start the run again under another --name",
+        )
+    return None
+
+
+def check(path: Path) -> tuple[str, dict[str, Any] | None]:
+    """("", state) of a sound checkpoint, (description of the damage, None) of a damaged one."""
+    try:
+        state = orjson.loads((path / STATE).read_bytes())
+        files = _files(state)
+    except (OSError, ValueError, LookupError, AttributeError, TypeError):
+        return f"{path / STATE}: damaged or missing", None
+    for name, facts in files.items():
+        file = path / name
+        try:
+            sound = file.stat().st_size == facts["bytes"] and _crc(file) == facts["crc"]
+        except OSError:
+            sound = False
+        if not sound:
+            return f"{file}: damaged or missing", None
+    return "", state
+
+
+def _files(state: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    """Name → size and CRC of every file of a valid state.
+
+    Raises:
+        ValueError, TypeError, LookupError, AttributeError: the state is not valid.
+    """
+    # A wrong stream position would be noticed by nothing else.
+    if state.get("crc", (crc := state_crc(state))) != crc:
+        raise ValueError("changed after it was written")
+    step, shards, parts, files = state["step"], state["shards"], state["parts"], state["files"]
+    if type(step) is not int or step < 0 or type(shards) is not int or type(parts) is not int:
+        raise TypeError
+    # Only these names are allowed: no file outside of the directory is ever opened.
+    if len(files) != shards * parts or any(
+        shard_name(n // parts, shards, n % parts, parts) not in files for n in range(len(files))
+    ):
+        raise ValueError("names of files")
+    for facts in files.values():
+        if type(facts["bytes"]) is not int or type(facts["crc"]) is not int:
+            raise TypeError
+    for slot, positions in state.get("lanes", {}).items():
+        int(slot)
+        for position in positions.values():
+            if len(position) != 2 or not all(type(n) is int and n >= 0 for n in position):
+                raise ValueError
+    found: dict[str, dict[str, int]] = files
+    return found
+
+
+def state_crc(state: Mapping[str, Any]) -> int:
+    """CRC-32 of a state without its own field `crc`."""
+    body = {name: value for name, value in state.items() if name != "crc"}
+    return zlib.crc32(orjson.dumps(body, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS))
+
+
+def _crc(path: Path) -> int:
+    crc = 0
+    with open(path, "rb") as handle:
+        while chunk := handle.read(1 << 22):
+            crc = zlib.crc32(chunk, crc)
+    return crc
