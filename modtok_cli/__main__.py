@@ -13,7 +13,7 @@ def main() -> NoReturn:
 
         start()
     except KeyboardInterrupt:  # while modules are read: nothing has been begun
-        os.write(2, b"modtok: interrupted; nothing half-written was left\n")
+        os.write(2, b"modtok: interrupted; no partial output remains\n")
         os._exit(130)
 
 

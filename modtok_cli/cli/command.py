@@ -1,8 +1,8 @@
-"""How a function becomes a command: shared flags, examples, help that fits 80 columns.
+"""Declare functions as commands: shared flags, examples, help within 80 columns.
 
-`@command("nsl", examples=…)` declares a function whose first parameter is the
-`Session`; the other parameters are the command's own. `-q`, `-v` and `--debug` are added
-here, so that every command has them and none can forget them.
+`@command("nsl", examples=…)` registers a function. Its first parameter is the `Session`; the
+other parameters are the options of the command. `-q`, `-v` and `--debug` are added to every
+command here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SHARED = (("quiet", Quiet), ("verbose", Verbose), ("debug", Debug))
 
 
 class ClosedPipe(Exception):
-    """The reader of our output went away: end quietly."""
+    """The reader of standard output closed the pipe."""
 
 
 class Interrupted(Exception):
@@ -35,7 +35,7 @@ class Interrupted(Exception):
 
 
 def _format_options(command: Any, ctx: Any, formatter: Any) -> None:
-    """Arguments and options as `describe` words them, in place of the framework's notation."""
+    """Write arguments and options as `describe` renders them."""
     rows: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
     for param in command.get_params(ctx):
         if not param.hidden:
@@ -49,7 +49,7 @@ def _format_options(command: Any, ctx: Any, formatter: Any) -> None:
 
 
 def _format_usage(command: Any, ctx: Any, formatter: Any) -> None:
-    """`modtok nsl [OPTIONS] TEXT...`, arguments as the man page and the list below have them."""
+    """Write `modtok nsl [OPTIONS] TEXT...`, with arguments as in the man page."""
     lines = [describe(param, ctx) for param in command.get_params(ctx)]
     arguments = [line.value for line in lines if line.is_argument]
     formatter.write_usage(ctx.command_path, " ".join(["[OPTIONS]", *arguments]))
@@ -64,10 +64,10 @@ def _format_examples(command: Any, formatter: Any) -> None:
 
 
 class Command(TyperCommand):
-    """A command whose help shows our option table and its examples."""
+    """A command with examples in its help."""
 
     def format_usage(self, ctx: Any, formatter: Any) -> None:
-        """Write how it is called."""
+        """Write the usage line."""
         _format_usage(self, ctx, formatter)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -80,13 +80,13 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """A group of commands; also where closed pipes and Ctrl-C leave the framework.
+    """A group of commands that passes closed pipes and Ctrl-C through to `run`.
 
-    The framework would turn them into exit statuses of its own (1 for a closed pipe).
+    click would map them to its own exit statuses (1 for a closed pipe).
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Groups first (the text comes before what is learned from it), then as declared."""
+        """Groups first, then commands in order of declaration."""
         return sorted(self.commands, key=lambda name: not hasattr(self.commands[name], "commands"))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -99,7 +99,7 @@ class Group(TyperGroup):
         _format_examples(self, formatter)
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        """Parse; `--help` prints here."""
+        """Parse the arguments; `--help` prints here."""
         return _translated(super().make_context, *args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
@@ -115,8 +115,8 @@ def _translated(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     except KeyboardInterrupt as error:
         raise Interrupted from error
     except SystemError as error:
-        # Ctrl-C in a kernel: its return finds the exception set, and Python wraps it, perhaps
-        # several times.
+        # Ctrl-C in a kernel: the kernel returns with the exception set, which Python wraps,
+        # possibly several times.
         cause: BaseException | None = error
         while isinstance(cause, SystemError):
             cause = cause.__cause__
@@ -126,7 +126,7 @@ def _translated(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def session_of(ctx: typer.Context) -> Session:
-    """The session of this run, made when the caller (a test, say) brought none."""
+    """The session of this run; created if the caller (such as a test) did not pass one."""
     root = ctx.find_root()
     if not isinstance(root.obj, Session):
         root.obj = Session()
@@ -135,14 +135,14 @@ def session_of(ctx: typer.Context) -> Session:
 
 @dataclass(frozen=True)
 class Registered:
-    """One command as declared: its words (`corpus count`), what runs, its examples."""
+    """A registered command: its words (`corpus count`), its function, its examples."""
 
     words: tuple[str, ...]
     run: Callable[..., None]
     examples: str
 
     def add_to(self, app: typer.Typer) -> None:
-        """Make it a command of `app`."""
+        """Add the command to `app`."""
         app.command(self.words[-1], cls=Command, epilog=self.examples)(self.run)
 
 
@@ -150,7 +150,7 @@ REGISTERED: dict[str, Registered] = {}
 
 
 def command(words: str, *, examples: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Declare a function `f(session, …)` as the command `words`; `f` itself is returned."""
+    """Register a function `f(session, …)` as the command `words`; returns `f`."""
 
     def register(function: Callable[P, None]) -> Callable[P, None]:
         REGISTERED[words] = Registered(tuple(words.split()), as_command(function), examples)
@@ -160,7 +160,7 @@ def command(words: str, *, examples: str) -> Callable[[Callable[P, None]], Calla
 
 
 def as_command(function: Callable[..., None]) -> Callable[..., None]:
-    """`function` with context in, session out, and the shared flags in its signature."""
+    """Adapt `function` to click: context to session, plus the shared flags."""
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
 
     def run(**values: Any) -> None:
@@ -170,7 +170,9 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
             if values.pop(flag):
                 setattr(session, flag, True)
         session.label = ctx.command_path
-        session.told = frozenset(name for name in ctx.params if _source(ctx, name) == "COMMANDLINE")
+        session.explicit = frozenset(
+            name for name in ctx.params if _source(ctx, name) == "COMMANDLINE"
+        )
         if session.verbose:
             _say_settings(session, ctx)
         started = time.perf_counter()
@@ -194,13 +196,13 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _source(ctx: typer.Context, name: str) -> str | None:
-    """Where the value of a parameter comes from, as the framework calls it."""
+    """Source of a parameter's value, as click names it."""
     source = ctx.get_parameter_source(name)
     return None if source is None else source.name
 
 
 def _say_settings(session: Session, ctx: typer.Context) -> None:
-    """One line a setting that did not come from the command line's own defaults."""
+    """Print one line per option: its value and its source."""
     origin = {
         "COMMANDLINE": "command line",
         "ENVIRONMENT": "environment",

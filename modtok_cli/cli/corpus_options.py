@@ -1,4 +1,4 @@
-"""Options of the commands that hand their tasks to an executor."""
+"""Options of commands that run tasks on an executor."""
 
 from __future__ import annotations
 
@@ -12,32 +12,33 @@ ExecutorKind = Literal["local", "slurm", "ray"]
 
 Workers = Annotated[
     int | None,
-    Option("--workers", metavar="N", min=1, help="Tasks at a time; locally one a core by default."),
+    Option(
+        "--workers", metavar="N", min=1, help="Number of parallel tasks; one per core by default."
+    ),
 ]
 ExecutorOptions = Annotated[
     list[str] | None,
     Option(
         "--executor-option",
         metavar="KEY=VALUE",
-        help="Passed on to datatrove's executor, such as partition=cpu. May be given several "
-        "times.",
+        help="Option passed to the datatrove executor, such as partition=cpu. Repeatable.",
     ),
 ]
 
 
 def split_options(options: list[str] | None) -> dict[str, str]:
-    """Options by their keys.
+    """Parse KEY=VALUE options.
 
     >>> split_options(["partition=cpu", "time=10:00:00"])
     {'partition': 'cpu', 'time': '10:00:00'}
 
     Raises:
-        UsageError: one without a key or "=".
+        UsageError: an option without a valid key or "=".
     """
     found = {}
     for text in options or ():
         key, equals, value = text.partition("=")
         if not (key.isidentifier() and equals):
-            raise UsageError(f"--executor-option {text!r} is not KEY=VALUE")
+            raise UsageError(f"--executor-option: expected KEY=VALUE, got {text!r}")
         found[key] = value
     return found

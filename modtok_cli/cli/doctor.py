@@ -1,7 +1,7 @@
-"""`modtok doctor`: what is installed, what is missing for which command, what the machine has.
+"""`modtok doctor`: check the machine, installed packages and compiled kernels.
 
-It stands below all rooms, since it looks at what each of them needs. Nothing is imported
-that a package could break on: versions come from the packages' metadata.
+Optional packages are not imported, since a broken one could fail: versions come from package
+metadata.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from modtok_cli.cli.kernels import is_warm, kernels
 
 State = Literal["ok", "missing", "old", "cold", "none"]
 
-# What the packages of an extra are for, in the user's words; `tests/cli/test_doctor.py` holds
-# it to the extras of pyproject.toml and to the commands that exist.
-SERVES = {
+# The purpose of the packages of each extra; `tests/cli/test_doctor.py` checks it against the
+# extras of pyproject.toml and the existing commands.
+PURPOSES = {
     "": "every command",
-    "tiktoken": "tiktoken rank files as tokenizers",
-    "plot": "PNG pictures (--plot x.png); SVG and text need nothing",
+    "tiktoken": "tiktoken files as tokenizers",
+    "plot": "PNG plots (--plot x.png); SVG and terminal plots need no extra",
     "corpus": "corpus build, corpus train-quality, --executor",
     "lm": "pretrain, generate, slice, export, latency, study sampling",
     "eval": "every command of modtok eval",
@@ -43,11 +43,11 @@ class Finding:
 
     Attributes:
         part: machine, package or kernels.
-        name: of the package or thing.
+        name: name of the package, device or group of kernels.
         state: ok; missing or old (a package); cold (kernels to compile); none (no such device).
-        detail: version, size, or what it is for.
-        remedy: the command that mends it, or "".
-        extra: what brings the package; "" for those that every command needs.
+        detail: version, size or purpose.
+        remedy: command that fixes it, or "".
+        extra: extra that installs the package; "" for packages that every command needs.
     """
 
     part: str
@@ -59,12 +59,12 @@ class Finding:
 
 
 def doctor() -> list[Finding]:
-    """Look at machine, packages and kernels. Never raises for what it finds."""
+    """Check machine, packages and kernels; problems are findings, not exceptions."""
     return [*_machine(), *_packages(), *_kernels()]
 
 
 def healthy(findings: list[Finding]) -> bool:
-    """Whether all that every command needs is there; extras and cold kernels may be absent."""
+    """Whether no package is missing that every command needs; extras and kernels may be."""
     return not any(f.state in ("missing", "old") and not f.extra for f in findings)
 
 
@@ -81,7 +81,7 @@ def _machine() -> list[Finding]:
 
 
 def _cores() -> int:
-    """Those that this process may use."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -99,14 +99,14 @@ _FLAG_LINES = ("flags", "Featu")
 
 
 def _gpus() -> list[Finding]:
-    """As the driver's own tool says: torch would take seconds to import and may lack CUDA."""
+    """GPUs as nvidia-smi reports them; torch is slow to import and may lack CUDA."""
     query = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
     try:
         done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
         done = None
     if done is None or done.returncode != 0 or not done.stdout.strip():
-        return [Finding("machine", "gpu", "none", "none found; models run on the CPU")]
+        return [Finding("machine", "gpu", "none", "not found; models run on the CPU")]
     return [Finding("machine", "gpu", "ok", line) for line in done.stdout.strip().splitlines()]
 
 
@@ -115,9 +115,11 @@ def _packages() -> list[Finding]:
         declared = requires("modtok") or []
     except PackageNotFoundError:
         remedy = "pip install ."
-        return [Finding("package", "modtok", "missing", "run from a checkout only", remedy)]
+        return [
+            Finding("package", "modtok", "missing", "not installed; run from a checkout", remedy)
+        ]
     found = []
-    for extra, purpose in SERVES.items():
+    for extra, purpose in PURPOSES.items():
         for line in declared:
             need = Requirement(line)
             if need.name != "modtok" and _applies(need, extra):
@@ -126,7 +128,7 @@ def _packages() -> list[Finding]:
 
 
 def _applies(need: Requirement, extra: str) -> bool:
-    """Whether `need` is one of `extra`'s on this Python, and none of the base's."""
+    """Whether `need` belongs to `extra` on this Python, and not to the base packages."""
     if need.marker is None:
         return extra == ""
     return need.marker.evaluate({"extra": extra}) and (
@@ -141,7 +143,7 @@ def _package(need: Requirement, extra: str, purpose: str) -> Finding:
     except PackageNotFoundError:
         return Finding("package", need.name, "missing", f"for {purpose}", remedy, extra)
     if need.specifier and not need.specifier.contains(there, prereleases=True):
-        detail = f"{there}, not {need.specifier}, for {purpose}"
+        detail = f"{there}, requires {need.specifier}, for {purpose}"
         return Finding("package", need.name, "old", detail, remedy, extra)
     return Finding("package", need.name, "ok", there, extra=extra)
 
@@ -150,11 +152,13 @@ def _kernels() -> list[Finding]:
     total: Counter[str] = Counter()
     warm: Counter[str] = Counter()
     for kernel in kernels():
-        total[kernel.room] += 1
-        warm[kernel.room] += is_warm(kernel)
+        total[kernel.package] += 1
+        warm[kernel.package] += is_warm(kernel)
     return [
-        Finding("kernels", room, "ok", f"{count} compiled")
-        if warm[room] == count
-        else Finding("kernels", room, "cold", f"{warm[room]} of {count} compiled", "modtok warmup")
-        for room, count in total.items()
+        Finding("kernels", package, "ok", f"{count} compiled")
+        if warm[package] == count
+        else Finding(
+            "kernels", package, "cold", f"{warm[package]} of {count} compiled", "modtok warmup"
+        )
+        for package, count in total.items()
     ]

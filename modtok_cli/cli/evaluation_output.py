@@ -1,4 +1,4 @@
-"""How every `modtok eval` command gives its numbers: rows, kept examples, what is missing."""
+"""Output of the `modtok eval` commands: result rows, examples, incomplete results."""
 
 from __future__ import annotations
 
@@ -34,32 +34,38 @@ COLUMNS = (
 )
 TaskData = Annotated[
     Path,
-    Option("--data", metavar="DIR", help="Directory with the tasks; see modtok eval fetch."),
+    Option("--data", metavar="DIR", help="Directory with evaluation data; see modtok eval fetch."),
 ]
 Examples = Annotated[
     Path | None,
-    Option("--examples", metavar="FILE", help="Keep a row for every example here."),
+    Option("--examples", metavar="FILE", help="Write one row per example to FILE."),
 ]
 Limit = Annotated[
     int | None,
-    Option("--limit", metavar="N", min=1, help="Examples at the most, of every set."),
+    Option("--limit", metavar="N", min=1, help="Maximum number of examples per task and language."),
 ]
 Shots = Annotated[
     int | None,
-    Option("--shots", metavar="N", min=0, help="Examples shown first; by the task otherwise."),
+    Option(
+        "--shots",
+        metavar="N",
+        min=0,
+        help="Number of few-shot examples; set by the task by default.",
+    ),
 ]
 Infer = Annotated[
     str | None,
     Option(
         "--infer",
         metavar="MODE",
-        help="Vocabulary: lang, full, full-lang, en,fr; of pairs src, tgt, src+tgt, src|tgt.",
+        help="Inference vocabulary: lang, full, full-lang, or languages such as en,fr; for pairs "
+        "src, tgt, src+tgt or src|tgt.",
     ),
 ]
 
 
 def require_evaluation(*modules: str) -> None:
-    """Say what to install where torch, transformers or one of `modules` is missing.
+    """Check that torch, transformers and `modules` are installed.
 
     Raises:
         UsageError: one is not installed.
@@ -70,7 +76,7 @@ def require_evaluation(*modules: str) -> None:
     for module in modules:
         if find_spec(module) is None:
             raise UsageError(
-                f"this needs {module}, which is not installed",
+                f"this command needs {module}, which is not installed",
                 remedy="pip install 'modtok[eval]'",
             )
 
@@ -86,21 +92,21 @@ def torch_dtype(name: str | None) -> torch.dtype | None:
 
 
 def check_examples(path: Path | None) -> None:
-    """Find out now that examples cannot be kept there, and not after hours.
+    """Check the examples file before the evaluation starts.
 
     Raises:
-        UsageError: it is a directory.
+        UsageError: the path is a directory.
     """
     if path is not None and path.is_dir():
-        raise UsageError("is a directory", where=str(path), remedy="name a file: --examples FILE")
+        raise UsageError("is a directory", where=str(path), remedy="give a file: --examples FILE")
 
 
 @contextmanager
-def examples_kept(path: Path | None, evaluation: Evaluation) -> Iterator[None]:
-    """Write the examples after the numbers were given within, or could not be.
+def writing_examples(path: Path | None, evaluation: Evaluation) -> Iterator[None]:
+    """Write the examples when the block ends, even if writing the results failed.
 
-    A full disk must not take the numbers along, and a pipe that was closed not the examples:
-    both may be of hours.
+    A full disk must not lose the results, and a closed pipe must not lose the examples: either
+    may be the output of hours.
     """
     try:
         yield
@@ -120,13 +126,13 @@ def emit_evaluation(
     examples: Path | None = None,
     plot: str | None = None,
 ) -> None:
-    """Rows out, examples to their file, the picture, and then what is missing as an error.
+    """Write rows, examples and the plot, then report incomplete results as an error.
 
     Raises:
-        ModtokError: something was skipped (after everything else is written).
+        ModtokError: some tasks were skipped; raised after everything else is written.
     """
     rows = [result.as_row() for result in evaluation.results]
-    with examples_kept(examples, evaluation):
+    with writing_examples(examples, evaluation):
         if rows:
             emit_rows(rows, COLUMNS, title=title, json=json, caption=str(rows[0]["signature"]))
     if rows:

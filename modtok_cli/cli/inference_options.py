@@ -1,4 +1,4 @@
-"""Options that the commands around a trained model share."""
+"""Options shared by the commands that use a trained model."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Run = Annotated[
 ]
 Step = Annotated[
     int | None,
-    Option("--step", metavar="N", min=0, help="Checkpoint of that step; the last by default."),
+    Option("--step", metavar="N", min=0, help="Step of the checkpoint; the last one by default."),
 ]
 In = Annotated[
     str | None,
-    Option("--in", metavar="LANG,...", help="Languages to read by, or full, apart from --out."),
+    Option("--in", metavar="LANG,...", help="Languages of the input vocabulary, or full."),
 ]
 Out = Annotated[
     str | None,
-    Option("--out", metavar="LANG,...", help="Languages to predict in, or full."),
+    Option("--out", metavar="LANG,...", help="Languages of the output vocabulary, or full."),
 ]
 Dtype = Annotated[
     Literal["float32", "bfloat16", "float16"] | None,
@@ -46,16 +46,16 @@ RunTokenizer = Annotated[
 def sides(
     langs: str | None, reading: str | None, writing: str | None
 ) -> tuple[list[str] | None, list[str] | None]:
-    """(inputs, outputs) of --langs, or of --in and --out; ["full"] is T, None is unsaid.
+    """(inputs, outputs) of --langs, or of --in and --out; ["full"] is T, None means not given.
 
     >>> sides("fr,en", None, None)
     (['fr', 'en'], None)
 
     Raises:
-        UsageError: --langs beside one of the others, or a list that cannot be read.
+        UsageError: --langs combined with --in or --out, or an invalid list.
     """
     if langs is not None and (reading is not None or writing is not None):
-        raise UsageError("--langs names both sides", remedy="leave it, or --in and --out, out")
+        raise UsageError("--langs conflicts with --in and --out", remedy="use one or the other")
     if langs is not None:
         return split_languages(langs), None
     inputs = split_languages(reading, "--in")
@@ -64,7 +64,7 @@ def sides(
 
 
 def require_models() -> None:
-    """Say what to install where torch or transformers is missing; imports neither.
+    """Check that torch and transformers are installed, without importing them.
 
     Raises:
         UsageError: one is not installed.
@@ -74,11 +74,11 @@ def require_models() -> None:
     for module in ("torch", "transformers"):
         if find_spec(module) is None:
             raise UsageError(
-                f"this needs {module}, which is not installed",
+                f"this command needs {module}, which is not installed",
                 remedy="pip install 'modtok[lm]'",
             )
     import os
 
-    # Bars and advice of the library itself; ours says what is going on.
+    # Disable progress bars and advice of the libraries; the command reports progress itself.
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")

@@ -1,8 +1,8 @@
-"""Which kernels lie compiled on the disk, found without compiling or loading any.
+"""Find compiled kernels on disk without compiling or loading any.
 
-numba keeps for each kernel an index file named after module, function and line, and takes
-it only while the source is as old and as large as it was. Index files are never unpacked
-here: that they exist, are newer than their source and name this numba is enough to know.
+numba stores an index file per kernel, named after module, function and line. It is valid while
+modification time and size of the source are unchanged. Index files are never unpickled here:
+a file that exists, is newer than its source and names this numba version counts as valid.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ import modtok_cli
 PACKAGE = Path(modtok_cli.__file__).parent
 # Functions of a pre-tokenizer, compiled on first use; see `text.pretokenizer`.
 _SPLITTING = ("word_end", "split_block")
-_HEAD = 64  # bytes of an index in which numba's version stands
+_HEAD = 64  # bytes of an index that contain the version of numba
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A compiled function: its room, its file, its name, the line where its decorators begin."""
+    """A kernel: its package, file, name, and the line of its first decorator."""
 
-    room: str
+    package: str
     file: Path
     name: str
     line: int
 
     @property
     def index(self) -> str:
-        """Name of its index file, up to what numba may put behind the Python version."""
+        """Name of the index file, up to the Python version; numba may append ABI flags."""
         python = f"py{sys.version_info.major}{sys.version_info.minor}"
         return f"{self.file.stem}.{self.name}-{self.line}.{python}"
 
 
 def kernels(package: Path = PACKAGE) -> list[Kernel]:
-    """Every function that is kept compiled, by reading the sources."""
+    """Every cached kernel, found by parsing the sources."""
     found = []
     for file in sorted(package.rglob("*.py")):
         text = file.read_text(encoding="utf-8")
@@ -49,14 +49,14 @@ def kernels(package: Path = PACKAGE) -> list[Kernel]:
         for node in ast.walk(ast.parse(text)):
             if not isinstance(node, ast.FunctionDef):
                 continue
-            if any(map(_keeps, node.decorator_list)) or (splits and node.name in _SPLITTING):
+            if any(map(_is_cached, node.decorator_list)) or (splits and node.name in _SPLITTING):
                 line = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
                 found.append(Kernel(file.relative_to(package).parts[0], file, node.name, line))
     return found
 
 
-def _keeps(decorator: ast.expr) -> bool:
-    """Whether it is `njit(…, cache=True)` of a function that stands for itself."""
+def _is_cached(decorator: ast.expr) -> bool:
+    """Whether it is `njit(…, cache=True)` without `inline="always"`."""
     if not (isinstance(decorator, ast.Call) and getattr(decorator.func, "id", "") == "njit"):
         return False
     keywords = {word.arg: getattr(word.value, "value", None) for word in decorator.keywords}
@@ -64,7 +64,7 @@ def _keeps(decorator: ast.expr) -> bool:
 
 
 def is_warm(kernel: Kernel) -> bool:
-    """Whether a compiled form of it lies on the disk and fits source and numba."""
+    """Whether a compiled kernel is stored that matches the source and this numba."""
     source = kernel.file.stat().st_mtime
     release = version("numba").encode()
     for index in _indexes(kernel):
@@ -79,7 +79,7 @@ def is_warm(kernel: Kernel) -> bool:
 
 
 def _indexes(kernel: Kernel) -> list[Path]:
-    """Where numba may have put it: NUMBA_CACHE_DIR, beside the source, the user's cache."""
+    """Possible index files: in NUMBA_CACHE_DIR, beside the source, in the user's cache."""
     pattern = f"{kernel.index}*.nbi"
     beside = kernel.file.parent / "__pycache__"
     if chosen := os.environ.get("NUMBA_CACHE_DIR"):

@@ -1,7 +1,7 @@
-"""The command `modtok`: its tree of commands and its entry point.
+"""The command tree and the entry point of `modtok`.
 
-Only light modules are imported here; a command imports its room when it runs, so that
-`modtok --help` answers at once.
+Only light modules are imported here. A command imports its package when it runs, which keeps
+`modtok --help` fast.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import typer
 
 from modtok_cli import __version__
 from modtok_cli.cli.command import REGISTERED, Group, session_of
-from modtok_cli.cli.commands import (  # noqa: F401 - importing declares them
+from modtok_cli.cli.commands import (  # noqa: F401 - importing registers them
     bpe,
     bpe_concat,
     bpe_merge,
@@ -63,7 +63,7 @@ modtok extract --langs fr,en | modtok nsl flores.txt
 modtok encode -t tokenizer@fr,en < text.txt
 """
 
-ORDER = (  # as the help lists them: groups first, then the way of the work
+ORDER = (  # order in the help
     "corpus build",
     "corpus train-quality",
     "corpus count",
@@ -137,10 +137,10 @@ def _modtok(
     verbose: Verbose = False,
     debug: Debug = False,
 ) -> None:
-    """Modular multilingual tokenizers: learn one, extract a compact one for any languages.
+    """Learn, measure and use modular multilingual tokenizers, and train models on them.
 
     The current directory is the workspace: text in data/, the tokenizer in tokenizer/,
-    defaults in modtok.toml.
+    runs in runs/, default options in modtok.toml.
     """
     from modtok_cli.base.errors import UsageError
     from modtok_cli.cli.settings import load_settings
@@ -150,23 +150,23 @@ def _modtok(
     try:
         ctx.default_map = load_settings(ctx.command)
     except UsageError:
-        if "--help" not in session.args:  # help must be there to repair the settings with
+        if "--help" not in session.args:  # the help must work with invalid settings
             raise
 
 
 @corpus.callback()
 def _corpus() -> None:
-    """Make text out of crawls, look at it and count its words."""
+    """Build corpora, inspect them and count words."""
 
 
 @study.callback()
 def _study() -> None:
-    """Run a study over many tokenizers."""
+    """Run a study over many tokenizers or models."""
 
 
 @evaluate.callback()
 def _evaluate() -> None:
-    """Score a trained model under any inference vocabulary."""
+    """Evaluate a trained model under any inference vocabulary."""
 
 
 _GROUPS = {"corpus": corpus, "study": study, "eval": evaluate}
@@ -177,13 +177,13 @@ for _command in map(REGISTERED.__getitem__, ORDER):
 
 
 def command_tree() -> Any:
-    """The framework's object of the whole tree."""
+    """The click command of the whole tree."""
     return typer.main.get_command(app)
 
 
 def main() -> NoReturn:
     """Entry point of the `modtok` script."""
     status = run(command_tree(), sys.argv[1:])
-    # All is said: what comes now, while threads end and libraries clean up, ends quietly.
+    # The output is complete: Ctrl-C during interpreter shutdown ends the process quietly.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.exit(status)

@@ -1,7 +1,7 @@
-"""Man pages from the command tree itself: `python -m modtok_cli.cli.manpage man/`.
+"""Generate man pages from the command tree: `python -m modtok_cli.cli.manpage man/`.
 
-One page per command and modtok(1). The text is that of --help, so a page cannot drift from
-its command; a test regenerates and compares. Pages carry the version and no date.
+One page per command, and modtok(1). The text is that of --help; a test checks that the pages
+are up to date. Pages have a version and no date.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from modtok_cli import __version__
 from modtok_cli.cli.tree import Line, Node, nodes
 
 _EXIT = (
-    ("0", "The work is done. A reader that closes the pipe early is no failure."),
-    ("1", "The work failed: unreadable text, a damaged tokenizer, a full disk."),
-    ("2", "Wrong usage: an unknown option, language or key of modtok.toml."),
+    ("0", "Success. Also if the reader of standard output closes the pipe early."),
+    ("1", "Failure: unreadable text, a damaged tokenizer, a full disk."),
+    ("2", "Usage error: an unknown option, language or modtok.toml key."),
     ("130", "Interrupted by Ctrl-C."),
 )
 _FILES = (
-    ("modtok.toml", "Defaults of the workspace, a table for each command, [default] for all."),
+    ("modtok.toml", "Default options of the workspace, one table per command; [default] for all."),
     ("data/", "Text by language: fr.txt, fr.jsonl.zst, fr/…"),
     ("tokenizer/", "The modular tokenizer of the workspace."),
 )
 
 
 def escape(text: str) -> str:
-    """Text as roff: backslashes, leading dots and quotes, and anything beyond ASCII.
+    """Escape text for roff: backslashes, leading dots and quotes, non-ASCII characters.
 
     >>> escape("a-b …")
     'a\\\\-b \\\\[u2026]'
@@ -40,12 +40,12 @@ def escape(text: str) -> str:
 
 
 def bold(text: str) -> str:
-    """Words to be typed as they stand."""
+    """Literal words."""
     return f"\\fB{escape(text)}\\fR"
 
 
 def italic(text: str) -> str:
-    """Words that stand for something."""
+    """Placeholders."""
     return f"\\fI{escape(text)}\\fR"
 
 
@@ -55,7 +55,7 @@ def page_name(path: tuple[str, ...]) -> str:
 
 
 def pages(root: object) -> dict[str, str]:
-    """File name → roff, for `root` and every command below it (groups have no page)."""
+    """File name → roff source, for `root` and every command below it (groups have no page)."""
     every = list(nodes(root))
     shown = [node for node in every if not node.is_group or not node.path]
     return {f"{page_name(node.path)}.1": _page(node, shown) for node in shown}
@@ -82,7 +82,7 @@ def _page(node: Node, every: list[Node]) -> str:
 
 
 def _lower(node: Node) -> str:
-    """The summary as it follows the dash of NAME: no capital, no full stop."""
+    """The summary for the NAME section: no initial capital, no full stop."""
     return node.summary[0].lower() + node.summary[1:].rstrip(".")
 
 
@@ -128,10 +128,10 @@ def _environment(node: Node) -> Iterator[tuple[str, str]]:
         ]
         yield (
             ", ".join(map(bold, names)),
-            "Defaults of the options above; over modtok.toml, under the flags.",
+            "Defaults of the options above. They override modtok.toml; options override them.",
         )
-    yield bold("MODTOK_DEBUG"), "1: show the traceback of an error."
-    yield bold("NO_COLOR"), "Set to anything: no colour."
+    yield bold("MODTOK_DEBUG"), "If 1, print the traceback of an error."
+    yield bold("NO_COLOR"), "If set, disable colour."
 
 
 def _examples(node: Node) -> Iterator[str]:
@@ -147,7 +147,7 @@ def _see_also(node: Node, every: list[Node]) -> str:
 
 
 def write_pages(directory: Path) -> list[Path]:
-    """Write every page to `directory`, take away those of commands that are gone."""
+    """Write every page to `directory` and delete pages of removed commands."""
     from modtok_cli.cli.main import command_tree
 
     texts = pages(command_tree())

@@ -1,7 +1,7 @@
-"""The options that commands share: one object each, so that they look alike everywhere.
+"""Options shared by several commands, each declared once.
 
-A command takes `langs: Langs = None`; names, letters, help and the type come from here.
-`None` as default of an option means that the room behind the command decides.
+A command declares `langs: Langs = None`; flags, help and type are defined here. A default of
+`None` leaves the choice to the function behind the command.
 """
 
 from __future__ import annotations
@@ -17,15 +17,21 @@ ErrorHandling = Literal["strict", "replace", "skip"]
 
 Langs = Annotated[
     str | None,
-    Option("--langs", metavar="LANG,...", help="Languages, separated by commas."),
+    Option("--langs", metavar="LANG,...", help="Comma-separated languages."),
 ]
 Lang = Annotated[
     str | None,
-    Option("--lang", metavar="LANG", help="Language of the text, where its name does not tell."),
+    Option("--lang", metavar="LANG", help="Language of the text; by default from its file name."),
 ]
 Budget = Annotated[
     int,
-    Option("-k", "--budget", metavar="N", min=257, help="Tokens per language, bytes included."),
+    Option(
+        "-k",
+        "--budget",
+        metavar="N",
+        min=257,
+        help="Vocabulary size per language, including bytes.",
+    ),
 ]
 Data = Annotated[
     Path,
@@ -33,7 +39,7 @@ Data = Annotated[
 ]
 Output = Annotated[
     Path | None,
-    Option("-o", "--output", metavar="PATH", help="Where the result goes."),
+    Option("-o", "--output", metavar="PATH", help="Output file or directory."),
 ]
 Tokenizer = Annotated[
     str,
@@ -41,7 +47,7 @@ Tokenizer = Annotated[
         "-t",
         "--tokenizer",
         metavar="TOKENIZER",
-        help="Modular directory, DIR@fr,en, tokenizer.json, .model, tiktoken ranks, or -.",
+        help="Modular directory, DIR@fr,en, tokenizer.json, .model, tiktoken file, or - (stdin).",
     ),
 ]
 Tokenizers = Annotated[
@@ -50,107 +56,112 @@ Tokenizers = Annotated[
         "-t",
         "--tokenizer",
         metavar="TOKENIZER",
-        help="Modular directory, DIR@fr,en, tokenizer.json, .model, tiktoken ranks, or -. "
-        "May be given several times.",
+        help="Modular directory, DIR@fr,en, tokenizer.json, .model, tiktoken file, or - (stdin). "
+        "Repeatable.",
     ),
 ]
 Errors = Annotated[
     ErrorHandling,
-    Option("--errors", help="Text that is not UTF-8: stop, put U+FFFD, or leave the line out."),
+    Option("--errors", help="Invalid UTF-8: fail, replace with U+FFFD, or skip the line."),
 ]
 Threads = Annotated[
     int | None,
-    Option("--threads", metavar="N", min=1, help="Threads to use; all cores by default."),
+    Option("--threads", metavar="N", min=1, help="Number of threads; all cores by default."),
 ]
 Special = Annotated[
     list[str] | None,
     Option(
         "--special",
         metavar="TEXT",
-        help="A special token, such as <|endoftext|>. May be given several times.",
+        help="Special token to add, such as <|endoftext|>. Repeatable.",
     ),
 ]
 NoReferences = Annotated[
     bool,
     Option(
         "--no-references",
-        help="Leave out the monolingual tokenizers that nsl measures against.",
+        help="Do not learn the monolingual reference tokenizers that NSL is relative to.",
     ),
 ]
 GlobalIds = Annotated[
-    bool, Option("--global-ids", help="Ids of the whole vocabulary in place of the subset's own.")
+    bool,
+    Option(
+        "--global-ids", help="Use ids of the full vocabulary instead of the subset's local ids."
+    ),
 ]
-Force = Annotated[bool, Option("--force", help="Overwrite an output that is there already.")]
-Json = Annotated[bool, Option("--json", help="JSON lines on standard output, also on a terminal.")]
+Force = Annotated[bool, Option("--force", help="Overwrite an existing output.")]
+Json = Annotated[bool, Option("--json", help="Write JSON lines to stdout, even on a terminal.")]
 Plot = Annotated[
     str | None,
-    Option("--plot", metavar="FILE", help="Draw the result: FILE.svg or FILE.png; - as text."),
+    Option(
+        "--plot",
+        metavar="FILE",
+        help="Plot the result to FILE.svg or FILE.png; - plots in the terminal.",
+    ),
 ]
 References = Annotated[
     Path | None,
     Option(
         "--references",
         metavar="DIR",
-        help="Monolingual tokenizers to measure against; those of the tokenizer by default.",
+        help="Directory of monolingual reference tokenizers; by default the tokenizer's own.",
     ),
 ]
 Texts = Annotated[
     list[str],
     Argument(
         metavar="TEXT",
-        help="Text: .txt, .jsonl, either with .zst or .gz, a directory, or - (standard input).",
+        help="Text file (.txt or .jsonl, optionally .zst or .gz), directory, or - (stdin).",
     ),
 ]
 OptionalTexts = Annotated[
     list[str] | None,
     Argument(
         metavar="TEXT",
-        help="Text: .txt, .jsonl, either with .zst or .gz, a directory, or - (standard input).",
+        help="Text file (.txt or .jsonl, optionally .zst or .gz), directory, or - (stdin).",
     ),
 ]
-Quiet = Annotated[bool, Option("-q", "--quiet", help="No notes and no progress, only warnings.")]
+Quiet = Annotated[bool, Option("-q", "--quiet", help="Print only warnings and errors.")]
 Verbose = Annotated[
-    bool, Option("-v", "--verbose", help="Say the settings in force, the time and the memory.")
+    bool, Option("-v", "--verbose", help="Print the effective settings, run time and peak memory.")
 ]
-Debug = Annotated[bool, Option("--debug", help="Show the traceback of an error.")]
+Debug = Annotated[bool, Option("--debug", help="Print the traceback of an error.")]
 
 
 def split_languages(text: str | None, flag: str = "--langs") -> list[str] | None:
-    """Languages of a `--langs` value (or another `flag`'s) in the order given; None stays.
+    """Languages of a `--langs` value (or of another `flag`) in the given order; None for None.
 
     >>> split_languages("en, fi")
     ['en', 'fi']
 
     Raises:
-        UsageError: an empty entry, or a language named twice.
+        UsageError: an empty entry, or a repeated language.
     """
     if text is None:
         return None
     languages = [part.strip() for part in text.split(",")]
     if not all(languages):
-        raise UsageError(
-            f"{flag} {text!r} has an empty entry", remedy=f"write it as {flag} en,fi,fr"
-        )
+        raise UsageError(f"{flag} {text!r} has an empty entry", remedy=f"as in: {flag} en,fi,fr")
     for language in languages:
         if languages.count(language) > 1:
-            raise UsageError(f"{flag} names {language!r} twice", remedy="name it once")
+            raise UsageError(f"{flag} repeats {language!r}", remedy="give each language once")
     return languages
 
 
 def subset_spec(tokenizer: str, langs: str | None) -> str:
-    """The tokenizer argument that `-t TOKENIZER --langs LANGS` stands for.
+    """The tokenizer specification equivalent to `-t TOKENIZER --langs LANGS`.
 
     >>> subset_spec("tokenizer", "fr,en")
     'tokenizer@fr,en'
 
     Raises:
-        UsageError: an empty or repeated language, or languages named in both places.
+        UsageError: an empty or repeated language, or languages given twice.
     """
     languages = split_languages(langs)
     if languages is None:
         return tokenizer
     if "@" in tokenizer and not Path(tokenizer).exists():
         raise UsageError(
-            f"-t {tokenizer} names its languages already", remedy="leave --langs out, or @…"
+            f"-t {tokenizer} already selects languages", remedy="omit --langs or the @ suffix"
         )
     return f"{tokenizer}@{','.join(languages)}"

@@ -1,7 +1,7 @@
-"""Results: data on standard output, tables for the eye on standard error.
+"""Results: JSON lines on standard output, or tables on standard error.
 
-When standard output is a terminal, rows are shown as a table (on standard error, so that
-standard output stays pure); when it is piped, or with --json, they are JSON lines.
+If standard output is a terminal, rows are shown as a table on standard error, so that standard
+output carries data only. If it is piped, or with --json, rows are JSON lines.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from modtok_cli.base.errors import ModtokError
 
 Form = Literal["text", "int", "ratio", "score", "seconds", "bytes", "count"]
 _CHUNK = 1 << 16
-_ENDLESS = 1 << 20  # columns of a terminal that any table fits
+_UNLIMITED = 1 << 20  # columns; wide enough for any table
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table: key of the row, heading, and how its values are written.
+    """One column of a table: row key, heading, and number format.
 
-    Forms: text; int with thousands separated; ratio with 3 decimals (NSL and the like);
-    score with 1 (accuracy, BLEU: of 100); seconds; bytes in kB, MB, GB; count for the number
-    of things in a list.
+    Forms: text; int with thousands separators; ratio with 3 decimals (such as NSL); score with
+    1 decimal (accuracy, BLEU: 0 to 100); seconds; bytes in kB, MB, GB; count for the length of
+    a list.
     """
 
     key: str
@@ -42,10 +42,10 @@ def emit_rows(
     json: bool,
     caption: str | None = None,
 ) -> None:
-    """Give `rows` to whoever reads: a table on a terminal, else one JSON object a line.
+    """Write `rows` as a table on a terminal, else as one JSON object per line.
 
-    JSON holds every key of a row, the table only `columns`; `caption` (a signature, say)
-    stands below the table.
+    JSON has every key of a row, the table only `columns`. `caption`, such as a signature, is
+    printed below the table.
     """
     if json or not _is_terminal(sys.stdout):
         _emit_json(rows)
@@ -60,9 +60,9 @@ def emit_tables(
     json: bool,
     caption: str | None = None,
 ) -> None:
-    """As `emit_rows`, but a person is shown tables of their own: (title, rows, columns).
+    """Like `emit_rows`, with separate `tables` for the terminal: (title, rows, columns).
 
-    `caption` stands below each of them.
+    `caption` is printed below each table.
     """
     if json or not _is_terminal(sys.stdout):
         _emit_json(rows)
@@ -83,13 +83,13 @@ def emit_object(row: Mapping[str, Any]) -> None:
     _emit_json([row])
 
 
-def emit_story(lines: Iterable[str], row: Mapping[str, Any], *, json: bool) -> None:
-    """Findings that are no table: lines on a terminal, else all of it as one JSON object."""
+def emit_lines(lines: Iterable[str], row: Mapping[str, Any], *, json: bool) -> None:
+    """Write `lines` on a terminal, else `row` as one JSON object."""
     if json or not _is_terminal(sys.stdout):
         emit_object(row)
     else:
         for line in lines:
-            print(harmless(line), file=sys.stderr)
+            print(escape_controls(line), file=sys.stderr)
 
 
 def emit_bytes(data: bytes) -> None:
@@ -97,16 +97,11 @@ def emit_bytes(data: bytes) -> None:
     emit_chunks([data])
 
 
-def emit_text_lines(lines: Iterable[str]) -> None:
-    """Write lines of text, each with a newline behind it, as UTF-8."""
-    emit_chunks(line.encode("utf-8", "surrogateescape") + b"\n" for line in lines)
-
-
 def emit_chunks(chunks: Iterable[bytes]) -> None:
-    """Write `chunks` as they come; on a terminal each at once, else in larger pieces.
+    """Write `chunks` as they arrive: immediately on a terminal, else buffered.
 
     Raises:
-        BrokenPipeError: the reader went away (ends the command quietly).
+        BrokenPipeError: the reader closed the pipe (ends the command quietly).
         ModtokError: standard output is closed or its file system is full.
     """
     if sys.stdout is None:
@@ -135,36 +130,38 @@ def _write(stream: Any, data: bytes) -> None:
 
 
 def output_error(error: OSError) -> ModtokError:
-    """What a refused write to standard output means to the user."""
-    remedy = "free space, or write elsewhere" if error.errno == errno.ENOSPC else None
+    """The user's error for a failed write to standard output."""
+    remedy = (
+        "free disk space or write to another file system" if error.errno == errno.ENOSPC else None
+    )
     return ModtokError(
         f"cannot write: {error.strerror or error}", where="standard output", remedy=remedy
     )
 
 
 def one_line(text: str) -> str:
-    """`text` in one line without control characters, which could disturb a terminal.
+    """`text` on one line, with control characters escaped.
 
     >>> one_line("a\\n  b\\x1b[1m")
     'a b\\\\x1b[1m'
     """
-    return harmless(" ".join(text.split()))
+    return escape_controls(" ".join(text.split()))
 
 
-def harmless(line: str) -> str:
-    """`line` without control characters, its spaces kept."""
+def escape_controls(line: str) -> str:
+    """`line` with control characters escaped, which a terminal would execute."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
 
 
 def is_stdout_terminal() -> bool:
-    """Whether a person, not a program, would see what we write to standard output."""
+    """Whether standard output is a terminal."""
     return _is_terminal(sys.stdout)
 
 
 def _is_terminal(stream: Any) -> bool:
     try:
         return bool(stream.isatty())
-    except (AttributeError, ValueError):  # closed, or none at all
+    except (AttributeError, ValueError):  # closed or missing
         return False
 
 
@@ -210,7 +207,7 @@ def _print_table(
 
     console = Console(stderr=True, highlight=False, soft_wrap=False)
     table = _table(rows, columns, title)
-    room = console.options.update(width=_ENDLESS)
+    room = console.options.update(width=_UNLIMITED)
     if Measurement.get(console, room, table).maximum > console.width:
         table = _table(_without_directories(rows), columns, title)
     console.print(table)
@@ -219,7 +216,7 @@ def _print_table(
 
 
 def _without_directories(rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Rows whose texts and tokenizers go by the last part of their paths, if that tells them."""
+    """Rows with paths of texts and tokenizers shortened to their last part, where unique."""
     from modtok_cli.measure.pictures import short_names
 
     short = {}
@@ -254,9 +251,11 @@ def _table(rows: list[Mapping[str, Any]], columns: Sequence[Column], title: str)
             Text(column.heading),
             justify="right" if numeric else "left",
             no_wrap=numeric,
-            overflow="fold",  # a name cut short would be another name
+            overflow="fold",  # truncated names would be ambiguous
         )
     for row in rows:
         cells = (format_value(row.get(column.key), column.form) for column in columns)
-        table.add_row(*(Text(cell) for cell in cells))  # Text: [brackets] are no markup
+        table.add_row(
+            *(Text(cell) for cell in cells)
+        )  # Text does not interpret [brackets] as markup
     return table

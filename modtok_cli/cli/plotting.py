@@ -1,4 +1,4 @@
-"""`--plot FILE` and `--plot -`: the same picture in a file or as text in the terminal."""
+"""`--plot FILE` and `--plot -`: plots in a file or as text in the terminal."""
 
 from __future__ import annotations
 
@@ -9,28 +9,24 @@ from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.cli.output import harmless
+from modtok_cli.cli.output import escape_controls
 from modtok_cli.cli.session import Session
 
 
 def check_plot(plot: str | None) -> None:
-    """Refuse a picture we cannot write before the work begins.
+    """Check the --plot value before the work starts.
 
     Raises:
-        UsageError: the name ends neither in .svg nor in .png, and is not "-".
+        UsageError: the name does not end in .svg or .png, and is not "-".
     """
     if plot is not None and plot != "-" and Path(plot).suffix.lower() not in (".svg", ".png"):
-        raise UsageError(
-            f"'{plot}' is no picture that we write",
-            where="--plot",
-            remedy="name a file that ends in .svg or .png, or - for the terminal",
-        )
+        raise UsageError(f"expected FILE.svg, FILE.png or -, got {plot!r}", where="--plot")
 
 
 def emit_plot(
     session: Session, plot: str | None, rows: Sequence[Mapping[str, Any]], kind: str
 ) -> None:
-    """Draw the charts of a `kind` of rows: to the file, or as text where tables go too.
+    """Draw the charts of a `kind` of rows to a file, or as text on standard error.
 
     `kind` is a key of `measure.pictures.CHARTS`.
     """
@@ -52,5 +48,5 @@ def emit_plot(
     for chart in charts:
         if not is_empty(chart):
             for line in to_text(chart, width):
-                print(harmless(line), file=sys.stderr)
+                print(escape_controls(line), file=sys.stderr)
             print(file=sys.stderr)

@@ -1,7 +1,7 @@
-"""Progress on a terminal: bars with rate and time left, notes beside them.
+"""Progress bars with rate and remaining time, notes and warnings on standard error.
 
-Implements `base.progress.Progress`. Bars appear only when standard error is a terminal;
-otherwise notes and warnings are plain lines. --quiet leaves only the warnings.
+Implements `base.progress.Progress`. Bars are drawn only if standard error is a terminal;
+notes and warnings are plain lines. --quiet prints only warnings.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class CommandProgress:
 
     @contextmanager
     def task(self, label: str, total: float | None, unit: str) -> Iterator[Task]:
-        """Draw a bar until the block ends; nested and parallel tasks share the display."""
+        """Draw a bar until the block ends; nested and parallel tasks share one display."""
         if not self._draws:
             with SILENT.task(label, total, unit) as silent:
                 yield silent
@@ -47,16 +47,16 @@ class CommandProgress:
             self._stop()
 
     def note(self, text: str) -> None:
-        """Say one line, unless --quiet."""
+        """Print one line, unless --quiet."""
         if not self._quiet:
             self._say(text)
 
     def warn(self, text: str) -> None:
-        """Say one line in any case."""
+        """Print one warning line, even with --quiet."""
         self._say(f"modtok: warning: {text}")
 
     def _start(self) -> Bars:
-        with self._lock:  # tasks begin and end in any thread
+        with self._lock:  # tasks start and end in any thread
             if self._bars is None:
                 self._bars = _bars()
                 self._bars.start()
@@ -83,7 +83,7 @@ class CommandProgress:
 
 
 class _Bar:
-    """A task of the display; rich locks, so that any thread may advance it."""
+    """A task of the display; thread-safe, since rich locks."""
 
     def __init__(self, bars: Bars, task: TaskID) -> None:
         self._bars = bars
@@ -126,14 +126,14 @@ def _bars() -> Bars:
 
 
 def done_of(done: float, total: float | None, unit: str) -> str:
-    """How far a task is.
+    """Completed and total amount.
 
     >>> done_of(1200, 24000, "tokens"), done_of(900, 10_240, "B"), done_of(7, None, "tokens")
     ('1,200/24,000 tokens', '900 B/10.2 kB', '7 tokens')
     """
     text = format_amount(done, unit)
     if total is not None:
-        # Of bytes each number has a prefix of its own: "900 B/10.2 kB".
+        # Each byte amount has its own prefix: "900 B/10.2 kB".
         text = f"{_with_unit(text, unit) if unit == 'B' else text}/{format_amount(total, unit)}"
     return _with_unit(text, unit)
 
@@ -143,7 +143,7 @@ def _with_unit(amount: str, unit: str) -> str:
 
 
 def format_amount(value: float, unit: str) -> str:
-    """A count short enough for a bar: `1234567` → `1.2 M`, and `1.2 M` + `B` for bytes.
+    """A short count for a bar: `1234567` → `1.2 M`; the unit `B` is appended by the caller.
 
     >>> format_amount(345_270_564, "B"), format_amount(24_000, "tokens")
     ('345.3 M', '24,000')

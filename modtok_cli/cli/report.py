@@ -1,4 +1,4 @@
-"""What learning reports, as a table."""
+"""The result of learning as a table."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from modtok_cli.cli.output import Column, emit_rows
 if TYPE_CHECKING:
     from modtok_cli.construct.request import BuildReport
 
-_CAPTION = ("output", "signature")  # the same in every row: below the table, not in it
+_CAPTION = ("output", "signature")  # equal in every row: shown below the table
 _FORMS = {"seconds": "seconds", "bytes": "bytes", "nsl": "ratio"}
 
 
 def emit_report(report: BuildReport, *, title: str, json: bool) -> None:
-    """Print the rows of a `BuildReport`; its own keys are the columns."""
+    """Print the rows of a `BuildReport`; their keys are the columns."""
     rows = report.rows()
     caption = f"{report.output}  (signature {report.signature})"
     emit_rows(rows, columns_of(rows), title=title, json=json, caption=caption)
 
 
 def columns_of(rows: list[dict[str, object]]) -> list[Column]:
-    """A column for every key, its form by its name or by its first value.
+    """A column for every key; its form depends on the key or the first value.
 
     >>> [column.form for column in columns_of([{"language": "fi", "tokens": 3, "seconds": 1.5}])]
     ['text', 'int', 'seconds']

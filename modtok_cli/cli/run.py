@@ -1,7 +1,7 @@
-"""From an exception to one line and an exit status.
+"""Run a command line; map exceptions to one line on standard error and an exit status.
 
-0 done, 1 the work failed, 2 wrong usage, 130 Ctrl-C. A closed pipe is no failure: whoever
-reads had enough. A traceback is shown with --debug (or MODTOK_DEBUG=1) and never else.
+0 success, 1 failure, 2 usage error, 130 Ctrl-C. A closed pipe is not a failure. Tracebacks are
+printed only with --debug or MODTOK_DEBUG=1.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from modtok_cli.cli.session import Session
 
 
 def run(root: Any, args: Sequence[str]) -> int:
-    """Run the command line `args` (without the program's name) and give its exit status."""
+    """Run the command line `args` (without the program name); returns the exit status."""
     session = Session(args=tuple(args))
-    # numpy's linear algebra keeps a thread a core, which spin while our kernels need the
-    # cores: 5% of the time of bpe-seq on two of them. No command multiplies matrices in numpy.
+    # OpenBLAS starts one spinning thread per core, which compete with the kernels (5% of the
+    # time of bpe-seq on two cores). No command multiplies matrices in numpy.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     threading.excepthook = _thread_failed
     try:
@@ -35,7 +35,7 @@ def run(root: Any, args: Sequence[str]) -> int:
         _abandon_output()
         return Exit.OK
     except (Interrupted, KeyboardInterrupt):
-        _say("modtok: interrupted; nothing half-written was left")
+        _say("modtok: interrupted; no partial output remains")
         return Exit.INTERRUPTED
     except BaseException as error:
         if isinstance(error, SystemExit):
@@ -52,14 +52,14 @@ def run(root: Any, args: Sequence[str]) -> int:
 
 
 def _thread_failed(failure: threading.ExceptHookArgs) -> None:
-    """A thread of a library ended: one line, since Python would print a traceback.
+    """Report a failed library thread in one line, without a traceback.
 
-    What a command waits for it finds out by itself.
+    The command that waits for the thread notices the failure itself.
     """
     if os.environ.get("MODTOK_DEBUG"):
         threading.__excepthook__(failure)
     kind = failure.exc_type.__name__
-    _say(f"modtok: warning: a thread ended ({kind}: {failure.exc_value})")
+    _say(f"modtok: warning: a thread failed ({kind}: {failure.exc_value})")
 
 
 def _invoke(root: Any, session: Session) -> int:
@@ -70,11 +70,11 @@ def _invoke(root: Any, session: Session) -> int:
 
 
 def explain(error: BaseException, root: Any, session: Session) -> tuple[int, str]:
-    """Exit status and the one line for `error`."""
+    """Exit status and message of `error`."""
     if isinstance(error, ModtokError):
         wants_help = error.exit_code == Exit.USAGE and error.remedy is None
         return error.exit_code, str(error) + (_see_help(session.label) if wants_help else "")
-    if hasattr(error, "format_message"):  # the framework's own errors
+    if hasattr(error, "format_message"):  # errors of click
         return Exit.USAGE, _explain_usage(error, root, session)
     if _is_memory(error):
         return Exit.FAILED, "out of memory; use fewer languages or threads, or a smaller -k"
@@ -88,7 +88,7 @@ def explain(error: BaseException, root: Any, session: Session) -> tuple[int, str
 
 
 def _is_memory(error: BaseException) -> bool:
-    """Whether there was no memory: what it ends in depends on who asked for it."""
+    """Whether the cause is lack of memory; the type of the exception depends on the library."""
     if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
         return True
     return isinstance(error, RuntimeError | ImportError | OSError | SystemError) and any(
@@ -107,7 +107,7 @@ def _see_help(label: str) -> str:
 
 
 def _explain_usage(error: Any, root: Any, session: Session) -> str:
-    """The framework's message, with the place that a bad value came from."""
+    """The message of a click error, with the source of an invalid value."""
     message = error.format_message().rstrip(".").replace("Value error, ", "")
     ctx, param = getattr(error, "ctx", None), getattr(error, "param", None)
     if ctx is not None and param is not None:
@@ -116,7 +116,7 @@ def _explain_usage(error: Any, root: Any, session: Session) -> str:
 
 
 def _command_of(root: Any, args: Sequence[str]) -> str:
-    """`modtok corpus count` for `corpus count --lnags fr`; errors do not always know."""
+    """`modtok corpus count` for `corpus count --lnags fr`; not every error has a context."""
     words, here = ["modtok"], root
     for word in args:
         here = getattr(here, "commands", {}).get(word)
@@ -142,12 +142,14 @@ def _wants_traceback(session: Session) -> bool:
 
 
 def _say(message: str) -> None:
-    with suppress(OSError, ValueError, AttributeError):  # nobody listens: the status still tells
+    with suppress(
+        OSError, ValueError, AttributeError
+    ):  # standard error is closed; the exit status remains
         print(one_line(message), file=sys.stderr, flush=True)
 
 
 def _flush() -> None:
-    """Bring out what is buffered while an error can still be reported."""
+    """Flush standard output while an error can still be reported."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -158,10 +160,10 @@ def _flush() -> None:
 
 
 def _abandon_output() -> None:
-    """Point a standard stream that refuses data at nothing.
+    """Redirect standard streams that cannot be written to /dev/null.
 
-    The interpreter flushes both when it ends; on a closed pipe or a full disk it would
-    complain and change the exit status to 120.
+    The interpreter flushes both at exit; on a closed pipe or a full disk it would print an
+    error and change the exit status to 120.
     """
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -1,4 +1,4 @@
-"""What one run of the command line knows about itself: how much to say, and to whom."""
+"""State of one run of the command line: verbosity, progress, explicit options."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Value = TypeVar("Value")
 
 @dataclass
 class Session:
-    """Settings of one run that every command shares.
+    """State shared by all commands.
 
-    `args` are the words after `modtok`; `label` names the command once it is known, `told`
-    the parameters that stand on the command line.
+    `args` are the words after `modtok`; `label` is the name of the command once it is known;
+    `explicit` are the parameters given on the command line.
     """
 
     args: tuple[str, ...] = ()
@@ -26,33 +26,33 @@ class Session:
     verbose: bool = False
     debug: bool = False
     label: str = "modtok"
-    told: frozenset[str] = frozenset()
+    explicit: frozenset[str] = frozenset()
     settings_file: str = field(default="modtok.toml")
 
     @cached_property
     def progress(self) -> CommandProgress:
-        """Bars when standard error is a terminal, else plain notes."""
+        """Progress bars if standard error is a terminal, else plain notes."""
         from modtok_cli.cli.progress import CommandProgress
 
         return CommandProgress(quiet=self.quiet, verbose=self.verbose)
 
-    def if_told(self, name: str, value: Value) -> Value | None:
-        """`value` if parameter `name` stands on the command line, else None.
+    def if_explicit(self, name: str, value: Value) -> Value | None:
+        """`value` if parameter `name` was given on the command line, else None.
 
-        What modtok.toml and the environment say are defaults for what is made new: where
-        something is there and its own settings hold, only the command line can disagree.
+        modtok.toml and the environment are defaults for new outputs. An existing output keeps
+        its own settings; only an explicit option can conflict with them.
         """
-        return value if name in self.told else None
+        return value if name in self.explicit else None
 
     def say(self, text: str) -> None:
-        """Say one line on standard error, unless --quiet."""
+        """Print one line on standard error, unless --quiet."""
         self.progress.note(text)
 
 
 def stdin_holds_data() -> bool:
     """Whether standard input is a pipe or a file, as in `modtok extract … | modtok nsl …`.
 
-    A terminal, `/dev/null` and a closed standard input hold nothing to read.
+    False for a terminal, `/dev/null` and a closed standard input.
     """
     import os
     import stat

@@ -1,7 +1,7 @@
-"""`modtok.toml`: defaults of a workspace, by command.
+"""`modtok.toml`: default options of a workspace, one table per command.
 
-Environment variables (`MODTOK_BPE_SEQ_K`) go over it, flags over both; a table of a command
-goes over `[default]`:
+The table of a command overrides `[default]`; environment variables (`MODTOK_BPE_SEQ_K`)
+override the file, options override both:
 
     [default]
     data = "text"
@@ -10,7 +10,7 @@ goes over `[default]`:
     k = 16000
     langs = ["en", "fi", "fr"]
 
-Everything is checked when a command starts, so that a slip is found before hours of work.
+The whole file is checked when a command starts, before any work.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FILE = "modtok.toml"
 SHARED_TABLE = "default"
 _TYPES: dict[type, tuple[type, str]] = {
     bool: (bool, "true or false"),
-    int: (int, "a whole number"),
+    int: (int, "an integer"),
     float: (float, "a number"),
     str: (str, "a string"),
     Path: (str, "a string"),
@@ -36,12 +36,12 @@ _NAMES = {dict: "a table", list: "a list", str: "a string", bool: "true or false
 
 
 def load_settings(root: Any, directory: Path = Path()) -> dict[str, Any]:
-    """Defaults for every command below `root`, nested by its words, from `modtok.toml`.
+    """Defaults of every command below `root` from `modtok.toml`, nested by command words.
 
-    Returns {} when the file is not there; e.g. {"bpe-seq": {"k": 16000}}.
+    Returns {} without a file; e.g. {"bpe-seq": {"k": 16000}}.
 
     Raises:
-        UsageError: not TOML, an unknown table or key, a value of the wrong type.
+        UsageError: invalid TOML, an unknown table or key, a value of the wrong type.
     """
     path = directory / FILE
     tables = _read(path)
@@ -73,29 +73,29 @@ def _read(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except UnicodeDecodeError as error:
-        raise UsageError("not UTF-8", where=FILE, remedy="save it as UTF-8") from error
+        raise UsageError("not UTF-8", where=FILE, remedy="save the file as UTF-8") from error
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"line (\d+)", str(error))
         where = f"{FILE}:{found[1]}" if found else FILE
         what = re.sub(r" \(at .*\)$", "", str(error))
-        raise UsageError(f"not TOML: {what}", where=where, remedy="correct it") from error
+        raise UsageError(f"invalid TOML: {what}", where=where, remedy="correct the file") from error
     except OSError as error:
         raise UsageError(f"cannot read: {error.strerror}", where=FILE) from error
 
 
 def _keys(node: Node) -> dict[str, Any]:
-    """Names under which an option can be set, the long ones and the parameter's own."""
+    """Keys that set an option: its long flags and the name of its parameter."""
     keys = {}
     for param in node.command.params:
         if param.param_type_name == "option" and not param.hidden:
             for flag in [*param.opts, f"--{param.name}"]:
                 keys[flag.lstrip("-").replace("_", "-")] = param
-    # One letter is a key only where it is the parameter's own name, as k is.
+    # A single letter is a key only if it is the parameter's name, such as k.
     return {key: param for key, param in keys.items() if len(key) > 1 or key == param.name}
 
 
 def _take(tables: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-    """Take the table of a command out of `tables`, groups that it leaves empty included."""
+    """Remove and return the table of a command, and its group if that is empty then."""
     table: Any = tables
     for word in path[:-1]:
         table = table.get(word, {})
@@ -125,16 +125,16 @@ def _defaults(
             raise _unknown(f"[{table}]", "key", key, set(keys))
         param = keys[key]
         if param.name in result:
-            raise UsageError(f"[{table}] sets {key!r} twice, by two names", where=FILE)
+            raise UsageError(f"[{table}] sets {key!r} twice under two names", where=FILE)
         where = f"[{table}] {key}"
         annotation = type_of(node.command, param)
-        value = _in_one_word(where, param.metavar or "", value)
+        value = _joined(where, param.metavar or "", value)
         result[param.name] = _checked(where, annotation, value)
     return result
 
 
-def _in_one_word(where: str, metavar: str, value: Any) -> Any:
-    """Lists and tables as options take them: --langs en,fi, --budgets 4000,8000, --mix en=0.7."""
+def _joined(where: str, metavar: str, value: Any) -> Any:
+    """Join lists and tables as options expect: --langs en,fi, --budgets 4000,8000, --mix en=0.7."""
     if metavar.endswith(",...") and isinstance(value, list):
         kind = int if metavar == "N,..." else str
         return ",".join(str(_checked(where, kind, item)) for item in value)
@@ -153,7 +153,7 @@ def _checked(where: str, annotation: Any, value: Any) -> Any:
     if choices:
         if value not in choices:
             raise UsageError(
-                f"{where}: expected one of {', '.join(choices)}, found {value!r}", where=FILE
+                f"{where}: expected one of {', '.join(choices)}, got {value!r}", where=FILE
             )
         return value
     expected, words = _TYPES[annotation]
@@ -165,12 +165,14 @@ def _checked(where: str, annotation: Any, value: Any) -> Any:
 
 def _wrong(where: str, expected: str, value: Any) -> UsageError:
     found = _NAMES.get(type(value), f"{value}")
-    return UsageError(f"{where}: expected {expected}, found {found}", where=FILE)
+    return UsageError(f"{where}: expected {expected}, got {found}", where=FILE)
 
 
 def _unknown(where: str | None, what: str, name: str, known: set[str]) -> UsageError:
     close = get_close_matches(name, sorted(known), n=1, cutoff=0.5)
-    remedy = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(known))}"
+    remedy = (
+        f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(sorted(known))}"
+    )
     place = f"{where}: " if where else ""
     return UsageError(f"{place}unknown {what} {name!r}", where=FILE, remedy=remedy)
 
@@ -181,9 +183,9 @@ def _refuse_unknown_tables(tables: dict[str, Any], commands: list[Node]) -> None
     for name, value in tables.items():
         if not isinstance(value, dict):
             raise UsageError(
-                f"{name!r} stands outside any table",
+                f"{name!r} is outside of any table",
                 where=FILE,
-                remedy=f"put it under [{SHARED_TABLE}] or the table of a command",
+                remedy=f"move it to [{SHARED_TABLE}] or to the table of a command",
             )
         if name in groups:
             name = f"{name}.{next(iter(value))}" if value else name

@@ -1,4 +1,4 @@
-"""What the study commands share: their options, and the command line that made a file."""
+"""Shared by the study commands: options, output file, recorded command line."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ Orders = Annotated[
         "--orders",
         metavar="N",
         min=1,
-        help="Language orders to learn in: the alphabetical one and shuffled ones.",
+        help="Number of language orders: the alphabetical one and random ones.",
     ),
 ]
-Seed = Annotated[int, Option("--seed", metavar="N", help="What shuffles and samples start from.")]
+Seed = Annotated[int, Option("--seed", metavar="N", help="Seed of random orders and samples.")]
 
 Row = Mapping[str, Any]
 
 
 def command_line(session: Session) -> str:
-    """The command as it was typed, to keep beside its rows.
+    """The command line as typed, to store with the rows.
 
-    `--plot` and `--force` are left out: they change no row.
+    Options that do not change the rows, such as `--plot` and `--force`, are omitted.
     """
     words: list[str] = []
     skip = False
@@ -45,8 +45,8 @@ def command_line(session: Session) -> str:
     return shlex.join(["modtok", *words])
 
 
-def place(output: Path | None, name: str) -> Path:
-    """Where a study's rows go: -o, else studies/NAME.jsonl."""
+def study_output(output: Path | None, name: str) -> Path:
+    """Output file of a study: -o, else studies/NAME.jsonl."""
     return output or Path("studies") / f"{name}.jsonl"
 
 
@@ -59,25 +59,27 @@ def emit_study(
     plot: str | None,
     json: bool,
 ) -> None:
-    """Rows for programs, a summary for people, and the picture where asked for."""
+    """Write the rows as JSON lines or as summary tables, and the plot if requested."""
     emit_tables(rows, tables, json=json)
     emit_plot(session, plot, rows, kind)
 
 
-def numbers(text: str, flag: str) -> list[int]:
-    """The numbers of a comma-separated list.
+def parse_numbers(text: str, flag: str) -> list[int]:
+    """Positive integers of a comma-separated list.
 
-    >>> numbers("8000,16000", "--budgets")
+    >>> parse_numbers("8000,16000", "--budgets")
     [8000, 16000]
 
     Raises:
-        UsageError: something in it is no number above 0.
+        UsageError: an entry is not a positive integer.
     """
     found = []
     for part in text.split(","):
         if not part.strip().isdecimal() or int(part) == 0:
             raise UsageError(
-                f"'{part.strip()}' is no number", where=flag, remedy=f"write {flag} 8000,16000"
+                f"'{part.strip()}' is not a positive integer",
+                where=flag,
+                remedy=f"as in: {flag} 8000,16000",
             )
         found.append(int(part))
     return found

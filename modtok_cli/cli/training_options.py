@@ -83,7 +83,7 @@ def training_settings(
     options = options_of(Settings)
     given = {}
     for name, value in values.items():
-        on_command_line = name in session.told
+        on_command_line = name in session.explicit
         if value is None or (not on_command_line and value == _default(options[name])):
             continue
         if on_command_line or not resume or not options[name].section:

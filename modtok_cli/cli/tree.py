@@ -1,4 +1,4 @@
-"""The command tree as plain data: what help, man pages, settings and tests are made from."""
+"""The command tree as plain data, for help, man pages, settings and tests."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 @dataclass(frozen=True)
 class Line:
-    """One parameter in words.
+    """One rendered parameter.
 
-    heading: `-k, --budget N`; text: its help with the default; value: `N`, or "" for a
-    flag that takes none.
+    heading: `-k, --budget N`; text: help and default; value: `N`, or "" for a flag without a
+    value.
     """
 
     name: str
@@ -27,12 +27,12 @@ class Line:
 
     @property
     def heading(self) -> str:
-        """The flags and the value that they take."""
+        """Flags and value placeholder."""
         return f"{', '.join(self.flags)} {self.value}".strip()
 
     @property
     def text(self) -> str:
-        """The help and, in brackets, default and range."""
+        """The help, with default and range in brackets."""
         return f"{self.help}  {self.note}".strip()
 
 
@@ -58,15 +58,15 @@ def _annotations(callback: Any) -> dict[str, Any]:
 
 
 def type_of(command: Any, param: Any) -> Any:
-    """The Python type of a parameter, as its function is annotated; str where it is not.
+    """The Python type of a parameter from the annotation of its function; str by default.
 
-    Read from our own annotations: the framework's notion of types changes with its versions.
+    click's own type objects change between its versions; the annotations do not.
     """
     return plain_type(_annotations(command.callback).get(param.name, str))
 
 
 def _range_of(command: Any, param: Any) -> tuple[int | None, int | None]:
-    """Smallest and largest value, as its function is annotated."""
+    """Minimum and maximum value from the annotation of its function."""
     for extra in get_args(_annotations(command.callback).get(param.name, str))[1:]:
         if hasattr(extra, "min"):
             return extra.min, extra.max
@@ -74,12 +74,12 @@ def _range_of(command: Any, param: Any) -> tuple[int | None, int | None]:
 
 
 def choices_of(annotation: Any) -> tuple[str, ...]:
-    """Values of a Literal, else nothing."""
+    """Values of a Literal, else ()."""
     return get_args(annotation) if get_origin(annotation) is Literal else ()
 
 
 def describe(param: Any, ctx: Any) -> Line:
-    """Words for `param` of the command of `ctx`."""
+    """Render `param` of the command of `ctx`."""
     is_argument = param.param_type_name == "argument"
     annotation = type_of(ctx.command, param)
     choices = choices_of(annotation)
@@ -106,7 +106,7 @@ def _note(param: Any, ctx: Any) -> str:
     if isinstance(default, (list, tuple)):
         default = ", ".join(map(str, default)) or None
     if param.param_type_name == "option" and param.is_flag and param.secondary_opts:
-        # A pair of switches: say which of the two is in force.
+        # A pair of switches: name the default one.
         parts.append(f"default: {(param.opts if default else param.secondary_opts)[0]}")
     elif default is not None and default is not False:
         parts.append(f"default: {default}")
@@ -120,7 +120,7 @@ def _note(param: Any, ctx: Any) -> str:
 
 @dataclass(frozen=True)
 class Node:
-    """One command: its words after `modtok`, the framework's object, its context."""
+    """One command: its words after `modtok`, the click command, its context."""
 
     path: tuple[str, ...]
     command: Any
@@ -128,7 +128,7 @@ class Node:
 
     @property
     def is_group(self) -> bool:
-        """Whether it only holds other commands."""
+        """Whether the node is a group of commands."""
         return hasattr(self.command, "commands")
 
     @property
@@ -139,19 +139,19 @@ class Node:
 
     @property
     def usage(self) -> str:
-        """`[OPTIONS] TEXT...`: what follows the command's name."""
+        """`[OPTIONS] TEXT...`: the usage after the command's name."""
         words = ["[OPTIONS]"] + [line.value for line in self.lines if line.is_argument]
         return " ".join(words + (["COMMAND [ARGS]..."] if self.is_group else []))
 
     @property
     def lines(self) -> list[Line]:
-        """Every parameter in words, in the order of the help."""
+        """Every rendered parameter, in the order of the help."""
         params = self.command.get_params(self.ctx)
         return [describe(param, self.ctx) for param in params if not param.hidden]
 
 
 def nodes(root: Any) -> Iterator[Node]:
-    """The root, then every group and command below it, in the order of the help."""
+    """The root and every group and command below it, in the order of the help."""
 
     def walk(command: Any, path: tuple[str, ...], parent: Any) -> Iterator[Node]:
         name = path[-1] if path else "modtok"

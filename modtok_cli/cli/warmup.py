@@ -1,7 +1,4 @@
-"""`modtok warmup`: run every kernel once, so that its compiled form lies on the disk.
-
-It stands below all rooms, since it goes through the kernels of each.
-"""
+"""`modtok warmup`: compile every kernel and store it on disk."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from pathlib import Path
 
 from modtok_cli.base.progress import SILENT, Progress
 
-# Enough to reach every kernel: lines of text and JSON, long and short words, digits.
+# Covers every kernel: text and JSON lines, long and short words, digits.
 _TEXT = {"en": "one two three, one two 33 threes\n", "fi": "yksi kaksi kolme, yksi kaksi 3\n"}
 
 
@@ -28,7 +25,7 @@ def _bpe(data: Path, output: Path) -> None:
     nsl([f"{output}@each", str(output)], [data])
 
 
-def _least(data: Path, output: Path) -> None:
+def _fewest_tokens(data: Path, output: Path) -> None:
     from modtok_cli.construct.bpe_merge import bpe_merge
     from modtok_cli.measure.nsl import nsl
 
@@ -45,19 +42,19 @@ def _unigram(data: Path, output: Path) -> None:
 
 
 def _rows(data: Path, output: Path) -> None:
-    import modtok_cli.pretrain.rows.kernel  # noqa: F401 - with signatures: compiled when imported
+    import modtok_cli.pretrain.rows.kernel  # noqa: F401 - explicit signatures: compiled on import
 
 
 STEPS: dict[str, Callable[[Path, Path], None]] = {
     "BPE": _bpe,
-    "least tokens": _least,
+    "fewest tokens": _fewest_tokens,
     "Unigram": _unigram,
     "rows": _rows,
 }
 
 
 def warmup(*, progress: Progress = SILENT) -> dict[str, float]:
-    """Run a tiny job through every kernel; seconds it took, by group of kernels."""
+    """Run a tiny job through every kernel; seconds by group of kernels."""
     seconds: dict[str, float] = {}
     with (
         tempfile.TemporaryDirectory() as directory,

@@ -26,7 +26,7 @@ def test_corpus_build(here, stand_in) -> None:
     called = stand_in(*where, Report())
     status, out, err = here("corpus", "build", "a.warc.gz", "b")
     assert (status, json.loads(out)) == (0, {"kept": True, "language": "fi", "pages": 2})
-    assert "1 bad record is listed in data/corpus.json, the first: a.warc.gz:17 (damaged)" in err
+    assert "1 invalid record is listed in data/corpus.json, first: a.warc.gz:17 (damaged)" in err
     assert called.args == (["a.warc.gz", "b"],)
     plain: dict[str, Any] = {
         "languages": None,
@@ -95,7 +95,7 @@ def test_corpus_train_quality(here, stand_in) -> None:
     assert rest(called) == {"output": Path("q.bin"), "epochs": 2, "force": True}
     fits(called, *where)
     status, _, err = here("corpus", "train-quality", "--good", "a")
-    assert (status, "both --good and --bad are needed" in err) == (2, True)
+    assert (status, "--good and --bad are required" in err) == (2, True)
 
 
 def test_corpus_count_by_an_executor(here, stand_in) -> None:
@@ -116,7 +116,7 @@ def test_corpus_count_by_an_executor(here, stand_in) -> None:
     }
     fits(called, *where)
     status, _, err = here("corpus", "count", "--workers", "2")
-    assert (status, "go with --executor" in err) == (2, True)
+    assert (status, "require --executor" in err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_wrong_usage_in_one_line(here) -> None:
         ("a.jsonl --lang-model a.jsonl", "a.jsonl: not a fastText model"),
         ("a.jsonl --executor slurm", "Slurm needs partition and time"),
         ("a.jsonl --executor-option a=b", "--executor-option is for slurm and ray"),
-        ("a.jsonl --executor-option a", "--executor-option 'a' is not KEY=VALUE"),
+        ("a.jsonl --executor-option a", "--executor-option: expected KEY=VALUE, got 'a'"),
     ]:
         status, out, err = here("corpus", "build", *line.split())
         assert (status in (1, 2), out) == (True, ""), line

@@ -12,7 +12,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from modtok_cli.cli import doctor as module
-from modtok_cli.cli.doctor import SERVES, doctor, healthy
+from modtok_cli.cli.doctor import PURPOSES, doctor, healthy
 from modtok_cli.cli.kernels import PACKAGE, is_warm, kernels
 from modtok_cli.cli.main import ORDER
 from modtok_cli.cli.warmup import warmup
@@ -21,8 +21,8 @@ PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text
 
 
 def test_every_extra_says_what_it_is_for() -> None:
-    assert set(SERVES) - {""} == set(PROJECT["optional-dependencies"]) - {"dev", "all"}
-    named = re.findall(r"(corpus [a-z-]+|eval [a-z]+|study [a-z]+|\bpretrain)", str(SERVES))
+    assert set(PURPOSES) - {""} == set(PROJECT["optional-dependencies"]) - {"dev", "all"}
+    named = re.findall(r"(corpus [a-z-]+|eval [a-z]+|study [a-z]+|\bpretrain)", str(PURPOSES))
     assert len(named) >= 3
     for name in named:
         assert name in ORDER
@@ -51,7 +51,7 @@ def test_what_is_missing_or_old_is_said_with_its_remedy(monkeypatch) -> None:
     assert found["torch"].remedy == "pip install 'modtok[lm]'"
     assert "pretrain" in found["torch"].detail
     assert found["matplotlib"].state == "old"
-    assert found["matplotlib"].detail.startswith("0.1, not >=3.8")
+    assert found["matplotlib"].detail.startswith("0.1, requires >=3.8")
     assert found["numpy"].state == "ok"
     assert healthy(list(found.values()))
 

@@ -116,7 +116,7 @@ def test_what_is_not_installed_is_named(here: Any, monkeypatch: pytest.MonkeyPat
     )
     status, _, err = here("eval", "mt")
     assert status == 2
-    assert "this needs sacrebleu, which is not installed; pip install 'modtok[eval]'" in err
+    assert "this command needs sacrebleu, which is not installed; pip install 'modtok[eval]'" in err
     with pytest.raises(UsageError, match="needs sacrebleu"):
         evaluation_output.require_evaluation("torch", "sacrebleu")
 
@@ -157,7 +157,7 @@ def test_fetch(here: Any, room: Any) -> None:
     assert done.kwargs["force"] is True
     status, _, err = here("eval", "fetch")
     assert status == 2
-    assert "which languages?; name them: --langs en,fr" in err
+    assert "no languages given; as in: modtok eval fetch --langs en,fr" in err
 
 
 def test_fetch_takes_the_languages_of_the_tokenizer(

@@ -59,13 +59,13 @@ def test_slice(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("slice --run runs/a -o s", "no languages given"),
         ("slice --run runs/a --langs fr", "no output directory given"),
-        ("slice --run runs/a --langs fr --in en -o s", "--langs names both sides"),
+        ("slice --run runs/a --langs fr --in en -o s", "--langs conflicts with --in and --out"),
         ("slice --run s --append fi --langs fr", "--append adds languages to both sides"),
         ("slice --run runs/a --langs fr,,en -o s", "has an empty entry"),
-        ("generate", "no prompt"),
+        ("generate", "no prompt given"),
         ("generate --in fr, hello", "--in 'fr,' has an empty entry"),
         ("memory text.txt", "by which tokenizer?"),
-        ("memory --scale 3b", "no model is called '3b'"),
+        ("memory --scale 3b", "model size '3b' does not exist"),
         ("memory --run nowhere", "nowhere: is no run"),
         ("memory -t tokenizer@each", "depends on the text"),
     ],
@@ -124,8 +124,8 @@ def test_generate(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     room(monkeypatch, "sampling", Options=lambda **said: said)
     status, out, err = here("generate", "--langs", "auto", "Il")
     assert (status, out) == (0, " était\n")
-    assert "fr (chosen by the prompt, ahead by 12.5 bits); 1 tokens read, 2 written" in err
-    assert "looks like it, whose own subtokenizer would read it in 1" in err
+    assert "fr (identified, by a margin of 12.5 bits); 1 prompt tokens, 2 new tokens" in err
+    assert "looks like it, which needs 1 prompt tokens with its own subtokenizer" in err
     assert Generator.made[0] == (Path("runs/latest"), ["auto"], None)
     line = (
         "generate --run s --max-tokens 5 --temperature 0.5 --top-p 0.9 --min-p 0.1 --stop x "
@@ -153,7 +153,7 @@ def test_export(here: Any, monkeypatch: pytest.MonkeyPatch, workspace: Path) -> 
     line = "export --run s --format gguf --probe fr.txt --inexact --dtype float32 --json"
     status, out, err = here(*line.split())
     assert (status, json.loads(out)["output"]) == (0, "m.gguf")
-    assert "3 of 4 probe lines get the same ids" in err
+    assert "3 of 4 probe lines have the same ids" in err
     assert made.args == (Path("s"), Path("s.gguf"))
     assert (made.kwargs["probe"], made.kwargs["inexact"]) == (["un", "deux"], True)
     assert made.kwargs["dtype"] == "float32"

@@ -21,8 +21,8 @@ TOY = [sys.executable, "-m", "helpers.toy_program"]
         ("usage", 2, "modtok: error: unknown language 'xx'; try \"modtok usage --help\""),
         ("missing", 1, "modtok: error: no/such.txt: No such file or directory"),
         ("memory", 1, "modtok: error: out of memory; use fewer languages or threads, or a sma"),
-        ("interrupt", 130, "modtok: interrupted; nothing half-written was left"),
-        ("kernel", 130, "modtok: interrupted; nothing half-written was left"),
+        ("interrupt", 130, "modtok: interrupted; no partial output remains"),
+        ("kernel", 130, "modtok: interrupted; no partial output remains"),
         (
             "defect",
             1,
@@ -52,11 +52,11 @@ def test_one_line_and_status(here, command: str, status: int, line: str) -> None
             ["bpe", "--errors", "no"],
             "Invalid value for '--errors': 'no' is not one of 'strict'",
         ),
-        (["bpe", "--langs", "en,,fi"], "--langs 'en,,fi' has an empty entry; write it as --langs"),
-        (["bpe", "--langs", "en,en"], "--langs names 'en' twice; name it once"),
-        (["bpe-seq", "--append", "sv,"], "--append 'sv,' has an empty entry; write it as --app"),
+        (["bpe", "--langs", "en,,fi"], "--langs 'en,,fi' has an empty entry; as in: --langs"),
+        (["bpe", "--langs", "en,en"], "--langs repeats 'en'; give each language once"),
+        (["bpe-seq", "--append", "sv,"], "--append 'sv,' has an empty entry; as in: --app"),
         (["nsl"], "Missing argument 'TEXT'; try \"modtok nsl --help\""),
-        (["nsl", "-", "-"], "standard input (-) can be read once only; name it once"),
+        (["nsl", "-", "-"], "standard input (-) is given twice; give it once"),
         (["bpe_seq"], "No such command 'bpe_seq'. Did you mean 'bpe-seq', 'bpe'?; try \"modtok "),
         (["corpus", "cuont"], "No such command 'cuont'. Did you mean 'count'?; try \"modtok corp"),
     ],
@@ -111,7 +111,7 @@ def test_a_full_disk_under_standard_output(command: str) -> None:
     assert done.returncode == 1
     assert done.stderr.decode() == (
         "modtok: error: standard output: cannot write: No space left on device; "
-        "free space, or write elsewhere\n"
+        "free disk space or write to another file system\n"
     )
 
 
@@ -134,7 +134,7 @@ def test_ctrl_c() -> None:
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=600)
     assert (process.returncode, out) == (130, b"")
-    assert err == b"modtok: interrupted; nothing half-written was left\n"
+    assert err == b"modtok: interrupted; no partial output remains\n"
 
 
 def test_run_as_module_and_as_script_are_the_same(modtok) -> None:

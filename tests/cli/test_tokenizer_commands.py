@@ -79,7 +79,7 @@ def test_extract(at, learned: Path) -> None:
     assert (learned / "fr-en.json").read_text(encoding="utf-8") == out
     status, _, err = at("extract", "--langs", "fr", "-o", "fr-en.json")
     assert status == 2
-    assert err == "modtok: error: fr-en.json: is there already; choose another -o, or --force\n"
+    assert err == "modtok: error: fr-en.json: already exists; choose another -o or pass --force\n"
     assert at("extract", "--langs", "fr", "-o", "fr-en.json", "--force")[0] == 0
     assert (learned / "fr-en.json").read_text(encoding="utf-8") != out
 
@@ -87,23 +87,27 @@ def test_extract(at, learned: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "status", "line"),
     [
-        (["extract"], 2, "which languages?; name them: modtok extract --langs fr,en"),
+        (["extract"], 2, "no languages given; as in: modtok extract --langs fr,en"),
         (["extract", "--langs", "xx"], 2, "the tokenizer has no language 'xx'"),
         (["extract", "--langs", "fr", "-t", "none"], 1, "none"),
         (["encode", "--langs", "xx", "fr.txt"], 2, "the tokenizer has no language 'xx'"),
         (["encode", "-t", "none", "fr.txt"], 2, "no such tokenizer"),
-        (["encode", "-t", "tokenizer@fr", "--langs", "fr", "fr.txt"], 2, "names its languages"),
+        (
+            ["encode", "-t", "tokenizer@fr", "--langs", "fr", "fr.txt"],
+            2,
+            "already selects languages",
+        ),
         (["encode", "-t", "-"], 2, "text and tokenizer cannot both be standard input"),
         (["decode", "-t", "-"], 2, "ids and tokenizer cannot both be standard input"),
-        (["decode", "none.txt"], 1, "none.txt: no such file; check the name"),
-        (["inspect", "--check", "--find", "x"], 2, "exclude each other"),
+        (["decode", "none.txt"], 1, "none.txt: file does not exist; check the path"),
+        (["inspect", "--check", "--find", "x"], 2, "mutually exclusive"),
         (["inspect", "--find", "("], 2, "is no regular expression"),
-        (["inspect", "-t", "tokenizer@fr", "--find", "x"], 2, "--find is for modular"),
-        (["inspect", "-t", "tokenizer@fr", "--langs", "fr"], 2, "--langs is for modular"),
+        (["inspect", "-t", "tokenizer@fr", "--find", "x"], 2, "--find requires a modular"),
+        (["inspect", "-t", "tokenizer@fr", "--langs", "fr"], 2, "--langs requires a modular"),
         (["nsl", "none.txt"], 1, "none.txt: no such file"),
         (["nsl", "fr.txt", "--lang", "de"], 1, "de"),
-        (["corpus", "stats", "fr.txt", "--langs", "fr"], 2, "--langs chooses from the data"),
-        (["corpus", "stats", "--lang", "fr"], 2, "--lang says the language of TEXT"),
+        (["corpus", "stats", "fr.txt", "--langs", "fr"], 2, "--langs selects from the data"),
+        (["corpus", "stats", "--lang", "fr"], 2, "--lang is the language of TEXT"),
         (["corpus", "count", "--data", "none"], 1, "none: no such directory"),
     ],
 )
@@ -119,7 +123,7 @@ def test_extract_refuses_a_terminal(at, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("modtok_cli.cli.commands.extract.is_stdout_terminal", lambda: True)
     status, out, err = at("extract", "--langs", "fr")
     assert (status, out) == (2, "")
-    assert "name a file with -o, or pipe it" in err
+    assert "write to a file with -o, or pipe" in err
 
 
 @pytest.mark.parametrize("flags", [[], ["--langs", "fr"], ["--global-ids", "--langs", "el,en"]])
@@ -171,16 +175,16 @@ def test_several_texts_in_order(at) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"1 x", "no token ids"),
-        (b"{}", "no token ids"),
-        (b'{"ids": [1.5]}', "no token ids"),
-        (b"[true]", "no token ids"),
-        (b"[1", "no token ids"),
-        (b"\xff", "no token ids"),
+        (b"1 x", "invalid token ids"),
+        (b"{}", "invalid token ids"),
+        (b'{"ids": [1.5]}', "invalid token ids"),
+        (b"[true]", "invalid token ids"),
+        (b"[1", "invalid token ids"),
+        (b"\xff", "invalid token ids"),
         (b"999999", "outside the vocabulary"),
         (b"-1", "outside the vocabulary"),
-        (b"[99999999999999999999]", "no token ids"),
-        (b"99999999999999999999", "no token ids"),
+        (b"[99999999999999999999]", "invalid token ids"),
+        (b"99999999999999999999", "invalid token ids"),
     ],
 )
 def test_decode_says_which_line_is_wrong(at, line: bytes, message: str) -> None:
@@ -196,16 +200,16 @@ def test_decode_global_ids_of_other_languages(at) -> None:
     line = json.dumps(max((row["ids"] for row in whole), key=max)).encode()
     status, _, err = at("decode", "--langs", "en", "--global-ids", stdin=line)
     assert status == 1
-    assert "is not of these languages; decode with more languages" in err
+    assert "is not in this subset; add its language to --langs" in err
 
 
 def test_inspect(at) -> None:
     status, out, _ = at("inspect")
     assert status == 0
-    assert [row["language"] for row in rows(out)] == [*LANGUAGES, "together"]
+    assert [row["language"] for row in rows(out)] == [*LANGUAGES, "union"]
     assert [row["tokens"] for row in rows(out)][:3] == [500, 500, 500]
     two = rows(at("inspect", "--langs", "fr,en")[1])
-    assert [row["language"] for row in two] == ["en", "fr", "together"]
+    assert [row["language"] for row in two] == ["en", "fr", "union"]
     assert 500 < two[2]["tokens"] < rows(out)[3]["tokens"]
     (one,) = rows(at("inspect", "-t", "tokenizer@fr,en")[1])
     assert (one["tokens"], one["languages"]) == (two[2]["tokens"], ["en", "fr"])
@@ -229,7 +233,7 @@ def test_inspect_check_fails_after_the_rows(at, monkeypatch: pytest.MonkeyPatch)
     status, out, err = at("inspect", "--check")
     assert status == 1
     assert rows(out)[0]["unreachable"] == [300]
-    assert "1 of 1 subsets hold tokens that no text is cut into, the first is fr" in err
+    assert "1 of 1 subsets have unreachable tokens, first: fr" in err
 
 
 def test_inspect_find(at) -> None:

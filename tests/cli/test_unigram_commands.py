@@ -85,9 +85,9 @@ def test_defaults_are_the_functions_own() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--top-k", "300"], "--top-k and --on go together"),
-        (["--on", "fi.txt", "--langs", "fi"], "--top-k and --on go together"),
-        (["one", "-t", "two", "--langs", "fi"], "two tokenizers, one and two"),
+        (["--top-k", "300"], "--top-k and --on require each other"),
+        (["--on", "fi.txt", "--langs", "fi"], "--top-k and --on require each other"),
+        (["one", "-t", "two", "--langs", "fi"], "two tokenizers given, one and two"),
         (["none", "--top-k", "300", "--on", "fi.txt"], "none: no such tokenizer"),
     ],
 )
@@ -108,7 +108,7 @@ def test_from_text_to_measurement(here: Any, workspace: Path) -> None:
     assert [json.loads(line)["tokens"] for line in out.splitlines()] == [600] * 3
     status, out, err = here("unigram-merge", "--langs", "en,fi,fr", "-k", "600")
     assert status == 0
-    assert "fr: model taken from unigram/fr.json" in err
+    assert "fr: using the model unigram/fr.json" in err
     assert "EM 1: log-likelihood" in err
     rows = [json.loads(line) for line in out.splitlines()]
     assert [row["tokens"] for row in rows] == [600] * 3

@@ -318,5 +318,5 @@ def test_ctrl_c_leaves_no_worker_behind(built) -> None:
     )
     _, err = process.communicate()
     assert process.returncode == 130
-    assert err.decode() == "modtok: interrupted; nothing half-written was left\n"
+    assert err.decode() == "modtok: interrupted; no partial output remains\n"
     wait_for_the_end_of(process.pid)

@@ -12,7 +12,7 @@ import typer
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.cli.command import Group, Registered, as_command
-from modtok_cli.cli.output import Column, emit_bytes, emit_rows, emit_text_lines
+from modtok_cli.cli.output import Column, emit_bytes, emit_chunks, emit_rows
 from modtok_cli.cli.run import run
 from modtok_cli.cli.session import Session
 
@@ -34,7 +34,7 @@ def paths(session: Session) -> None:
 
 
 def endless(session: Session) -> None:
-    emit_text_lines(str(i) for i in range(10_000_000))
+    emit_chunks(b"%d\n" % i for i in range(10_000_000))
 
 
 def small(session: Session) -> None:

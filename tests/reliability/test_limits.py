@@ -160,7 +160,7 @@ def test_ctrl_c_while_modules_are_read() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False
     )
     assert (done.returncode, done.stdout) == (130, "")
-    assert done.stderr == "modtok: interrupted; nothing half-written was left\n"
+    assert done.stderr == "modtok: interrupted; no partial output remains\n"
 
 
 def test_a_damaged_model_that_opens_is_one_line(tmp_path: Path) -> None:

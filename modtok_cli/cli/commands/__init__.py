@@ -1,1 +1,1 @@
-"""One file per command: options in, one call into a room, results out."""
+"""One file per command: parse options, call one function of a package, print the result."""

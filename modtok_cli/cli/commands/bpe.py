@@ -1,4 +1,4 @@
-"""`modtok bpe`: one language, or several in one vocabulary."""
+"""`modtok bpe`: plain BPE tokenizers, one per language or a joint one."""
 
 from pathlib import Path
 from typing import Annotated
@@ -23,7 +23,7 @@ from modtok_cli.cli.session import Session
 
 Joint = Annotated[
     bool,
-    typer.Option("--joint", help="One tokenizer of N tokens over all languages together."),
+    typer.Option("--joint", help="Learn one tokenizer of N tokens for all languages."),
 ]
 
 
@@ -32,9 +32,9 @@ Joint = Annotated[
     examples="""
     # one language
     modtok bpe --langs fr -k 24000
-    # one for each of three languages: bpe/en.json, bpe/fi.json, bpe/fr.json
+    # three languages: bpe/en.json, bpe/fi.json, bpe/fr.json
     modtok bpe --langs en,fi,fr -k 24000
-    # one ordinary multilingual tokenizer, to compare with: bpe-joint/
+    # one multilingual tokenizer as a baseline: bpe-joint/
     modtok bpe --langs en,fi,fr --joint -k 64000
     """,
 )
@@ -51,10 +51,10 @@ def bpe(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Learn a plain BPE tokenizer, for each language or jointly.
+    """Learn plain BPE tokenizers, per language or jointly.
 
-    These are the ordinary tokenizers that a modular one is compared with; each is a
-    tokenizer.json that other tools load. Without --langs, every language in data/.
+    These are baselines for modular tokenizers. Each output is a tokenizer.json that the
+    tokenizers library loads. Without --langs, all languages in data/ are used.
     """
     languages = split_languages(langs)
     from modtok_cli.construct.bpe import bpe

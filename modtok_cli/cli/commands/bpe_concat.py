@@ -1,4 +1,4 @@
-"""`modtok bpe-concat`: naive concatenation of BPE tokenizers, the baseline."""
+"""`modtok bpe-concat`: naive concatenation of BPE tokenizers, a baseline."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from modtok_cli.cli.session import Session
 
 Parts = Annotated[
     list[str],
-    Argument(metavar="TOKENIZER", help="BPE tokenizers in the order to append them."),
+    Argument(metavar="TOKENIZER", help="BPE tokenizers, in order of concatenation."),
 ]
 
 
 @command(
     "bpe-concat",
     examples="""
-    # French appended to Finnish, both learned alone
+    # append French to Finnish, each learned on its own
     modtok bpe --langs fi,fr
     modtok bpe-concat bpe/fi.json bpe/fr.json -o fi-fr.json
-    # what that does to French
+    # measure the result on French
     modtok bpe-concat bpe/fi.json bpe/fr.json | modtok nsl fr.txt --references bpe
     """,
 )
@@ -35,30 +35,30 @@ def bpe_concat(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Append BPE tokenizers to each other, naively.
+    """Concatenate BPE tokenizers naively, as a baseline.
 
-    The first stays as it is; of each further one come the tokens and merges that are not
-    there yet. Early merges of one language then block tokens of another: this is the
-    baseline that shows why sequential training (bpe-seq) exists, not a good tokenizer.
+    The first tokenizer is kept. Of each further one, tokens and merges that are not present
+    yet are appended. Early merges of one language then block tokens of another, which
+    sequential training (bpe-seq) avoids.
 
-    The result is a plain tokenizer.json, on standard output or in the file of -o.
+    The result is a tokenizer.json, written to standard output or to the file given by -o.
     """
     if output is None and json:
-        raise UsageError("--json needs -o", remedy="standard output has the tokenizer.json")
+        raise UsageError("--json requires -o, since the tokenizer is written to stdout")
     if output is None and is_stdout_terminal():
         raise UsageError(
-            "a tokenizer.json is nothing for a terminal",
-            remedy="name a file with -o, or pipe it into modtok nsl",
+            "standard output is a terminal",
+            remedy="write to a file with -o, or pipe the output into modtok nsl",
         )
     if output is not None and output.exists() and not force:
         raise UsageError(
-            "is there already", where=str(output), remedy="choose another -o, or --force"
+            "already exists", where=str(output), remedy="choose another -o or pass --force"
         )
     from modtok_cli.base.files import write_bytes
     from modtok_cli.construct.bpe_concat import bpe_concat
 
     made = bpe_concat(tokenizers)
-    session.say(f"{made.size:,} tokens, {made.unreached:,} of them can never be formed")
+    session.say(f"{made.size:,} tokens, {made.unreached:,} of them unreachable")
     if output is None:
         emit_bytes(made.data)
     else:

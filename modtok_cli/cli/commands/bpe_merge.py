@@ -1,4 +1,4 @@
-"""`modtok bpe-merge`: vocabularies learned apart, united, cut into fewest tokens."""
+"""`modtok bpe-merge`: union of monolingual vocabularies, fewest-tokens segmentation."""
 
 from pathlib import Path
 from typing import Annotated
@@ -29,14 +29,14 @@ Overtrain = Annotated[
         metavar="FACTOR",
         min=1,
         max=16,
-        help="Learn this many times k tokens by BPE, and keep the k that are missed most.",
+        help="Learn FACTOR times N tokens by BPE, then prune to the N most useful.",
     ),
 ]
 WholeCharacters = Annotated[
     bool,
     typer.Option(
         "--whole-characters",
-        help="No token cuts a character, so that SentencePiece can carry the vocabulary.",
+        help="Learn only tokens of whole characters, as SentencePiece models require.",
     ),
 ]
 Append = Annotated[
@@ -44,8 +44,8 @@ Append = Annotated[
     typer.Option(
         "--append",
         metavar="LANG,...",
-        help="Add languages to the tokenizer that is there; nothing else of it changes. Its "
-        "settings hold, whatever modtok.toml says; others on the command line are refused.",
+        help="Add languages to the existing tokenizer; all else is unchanged. Conflicting "
+        "options are an error.",
     ),
 ]
 Remove = Annotated[
@@ -53,7 +53,7 @@ Remove = Annotated[
     typer.Option(
         "--remove",
         metavar="LANG,...",
-        help="Take languages out of the tokenizer that is there, with what only they use.",
+        help="Remove languages from the existing tokenizer, with tokens only they use.",
     ),
 ]
 
@@ -63,10 +63,10 @@ Remove = Annotated[
     examples="""
     # three languages from data/, into tokenizer/
     modtok bpe-merge --langs en,fi,fr -k 24000
-    # one that SentencePiece can carry too
+    # also exportable to SentencePiece
     modtok bpe-merge --whole-characters -o whole
     modtok extract -t whole --langs fi -o fi.model
-    # Swedish comes, French goes; the others stay as they are
+    # add Swedish, remove French; other languages are unchanged
     modtok bpe-merge --append sv
     modtok bpe-merge --remove fr
     """,
@@ -88,14 +88,15 @@ def bpe_merge(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Learn a modular tokenizer of fewest tokens.
+    """Learn a modular tokenizer with fewest-tokens segmentation.
 
-    Languages are learned apart and united; words are cut into the fewest tokens.
+    A vocabulary is learned for each language on its own; the tokenizer is their union. Words
+    are segmented into the fewest tokens instead of by merges.
 
-    Each language's k tokens are chosen by what it would cost to do without them. Since no
-    merges are replayed, no language gets in another's way: any set of languages can be
-    taken out, languages can come and go, and each stays as it was. Without --langs, every
-    language in data/.
+    BPE learns more than N tokens per language, which are pruned to the N whose removal would
+    increase the token count most. Without merges, languages do not interfere: any subset can
+    be extracted, and adding or removing a language does not change the others. Without
+    --langs, all languages in data/ are used.
     """
     languages = split_languages(langs)
     added = split_languages(append, "--append")
@@ -104,7 +105,7 @@ def bpe_merge(
 
     def setting(name: str, value: Value) -> Value | None:
         is_new = added is None and removed is None
-        return value if is_new else session.if_told(name, value)
+        return value if is_new else session.if_explicit(name, value)
 
     report = bpe_merge(
         setting("langs", languages),
@@ -122,4 +123,4 @@ def bpe_merge(
         force=force,
         progress=session.progress,
     )
-    emit_report(report, title="United BPE, least tokens", json=json)
+    emit_report(report, title="Merged BPE, fewest tokens", json=json)

@@ -21,19 +21,21 @@ from modtok_cli.cli.session import Session
 
 Parallel = Annotated[
     Path,
-    Argument(metavar="PARALLEL", help="Directory of line-aligned text to balance on."),
+    Argument(
+        metavar="PARALLEL", help="Directory of line-aligned text that compression is balanced on."
+    ),
 ]
 
 Total = Annotated[
     int,
-    Option("-k", "--budget", metavar="N", min=257, help="Tokens in all, bytes included."),
+    Option("-k", "--budget", metavar="N", min=257, help="Total vocabulary size, including bytes."),
 ]
 
 
 @command(
     "bpe-parity",
     examples="""
-    # balanced on a development set, compared on a test set
+    # balance on a development set, compare on a test set
     modtok bpe-parity flores/dev --langs en,fi,fr -k 64000
     modtok fairness -t bpe-parity.json -t tokenizer@each flores/devtest
     """,
@@ -50,11 +52,11 @@ def bpe_parity(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Learn parity-aware BPE, a baseline for fairness.
+    """Learn parity-aware BPE, a fairness baseline.
 
-    One vocabulary of -k tokens for all languages; each merge is for the language that is
-    worst compressed on PARALLEL so far. By the tokenizers library, where it has the
-    trainer. Do not measure on the text that it was balanced on.
+    One vocabulary of N tokens for all languages. Each merge is chosen for the language with
+    the worst compression on PARALLEL so far. Requires a version of the tokenizers library
+    with this trainer. Do not evaluate on PARALLEL.
     """
     from modtok_cli.construct.bpe_parity import bpe_parity
 

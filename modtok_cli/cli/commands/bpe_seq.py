@@ -1,4 +1,4 @@
-"""`modtok bpe-seq`: a modular tokenizer by sequential BPE."""
+"""`modtok bpe-seq`: modular tokenizer by sequential BPE."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -24,7 +24,7 @@ from modtok_cli.cli.session import Session, Value
 
 Order = Annotated[
     Literal["alphabetical", "given", "size"],
-    typer.Option("--order", help="Order of the languages; size: most text first."),
+    typer.Option("--order", help="Order of the languages; size: largest text first."),
 ]
 Passes = Annotated[
     int,
@@ -33,21 +33,21 @@ Passes = Annotated[
         metavar="N",
         min=1,
         max=2,
-        help="2: segment again with the adopted merges only and learn the new ones anew.",
+        help="With 2, resegment with the adopted merges only, then relearn the new merges.",
     ),
 ]
 UnitCounts = Annotated[
     Literal["all", "word"],
     typer.Option(
         "--unit-counts",
-        help="What makes a token worth adopting: all its occurrences, or those as a whole word.",
+        help="Adopt tokens by their count in all words, or by their count as whole words.",
     ),
 ]
 Segmentation = Annotated[
     Literal["merges", "fewest-tokens"],
     typer.Option(
         "--segmentation",
-        help="Segment words by applying merges, or into the fewest tokens.",
+        help="Segment words by merges, or into the fewest tokens.",
     ),
 ]
 Append = Annotated[
@@ -55,8 +55,8 @@ Append = Annotated[
     typer.Option(
         "--append",
         metavar="LANG,...",
-        help="Add languages to the tokenizer that is there; older ids and merges stay. Its "
-        "settings hold, whatever modtok.toml says; others on the command line are refused.",
+        help="Add languages to the existing tokenizer; ids and merges are kept. Conflicting "
+        "options are an error.",
     ),
 ]
 
@@ -66,11 +66,11 @@ Append = Annotated[
     examples="""
     # three languages from data/, into tokenizer/
     modtok bpe-seq --langs en,fi,fr -k 24000
-    # every language in data/, better subtokenizers, twice the time
+    # all languages in data/; better subtokenizers in twice the time
     modtok bpe-seq --passes 2
-    # the same vocabulary, with words segmented into the fewest tokens
+    # the same vocabulary with fewest-tokens segmentation
     modtok bpe-seq --segmentation fewest-tokens -o fewest
-    # add Swedish to the tokenizer that is there
+    # add Swedish to the tokenizer
     modtok bpe-seq --append sv
     """,
 )
@@ -94,17 +94,17 @@ def bpe_seq(
 ) -> None:
     """Learn a modular tokenizer by sequential BPE.
 
-    One vocabulary, of which each language uses k tokens; any set of languages can be
-    taken out of it later. Languages come one after the other: each adopts tokens that
-    are there already where they serve it, and adds its own, until it has k. Without
-    --langs, every language in data/.
+    The result is one vocabulary in which each language uses N tokens. A compact tokenizer can
+    be extracted for any subset of the languages. Languages are processed in order: each
+    adopts useful existing tokens and adds new ones until it has N. Without --langs, all
+    languages in data/ are used.
     """
     languages = split_languages(langs)
     added = split_languages(append, "--append")
     from modtok_cli.construct.bpe_seq import bpe_seq
 
     def setting(name: str, value: Value) -> Value | None:
-        return value if added is None else session.if_told(name, value)
+        return value if added is None else session.if_explicit(name, value)
 
     report = bpe_seq(
         setting("langs", languages),

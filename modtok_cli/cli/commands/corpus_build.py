@@ -1,4 +1,4 @@
-"""`modtok corpus build`: crawled pages → a corpus of each language."""
+"""`modtok corpus build`: crawled pages → one corpus per language."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ Pages = Annotated[
     list[str],
     typer.Argument(
         metavar="PAGES",
-        help="WARC, WET, HTML, .txt (a page a line) or .jsonl, also .gz or .zst, or a directory.",
+        help="WARC, WET, HTML, .txt (one page per line) or .jsonl, optionally .gz or .zst; or a "
+        "directory.",
     ),
 ]
 LangModel = Annotated[
@@ -40,44 +41,44 @@ LangModel = Annotated[
     typer.Option(
         "--lang-model",
         metavar="FILE",
-        help="fastText model that tells the language, such as GlotLID; lid.176 by default.",
+        help="fastText language identification model, such as GlotLID; lid.176 by default.",
     ),
 ]
 LangThreshold = Annotated[
     float,
     typer.Option(
-        "--lang-threshold", metavar="SCORE", help="Least score of the language of a page, 0 to 1."
+        "--lang-threshold", metavar="SCORE", help="Minimum language identification score, 0 to 1."
     ),
 ]
 MinCharacters = Annotated[
     int,
-    typer.Option("--min-characters", metavar="N", min=1, help="Pages with less text are dropped."),
+    typer.Option(
+        "--min-characters", metavar="N", min=1, help="Minimum number of characters of a page."
+    ),
 ]
 QualityModel = Annotated[
     Path | None,
     typer.Option(
         "--quality-model",
         metavar="FILE",
-        help="Score the quality of pages by this model (see corpus train-quality).",
+        help="Quality classifier of modtok corpus train-quality.",
     ),
 ]
 QualityThreshold = Annotated[
     float | None,
-    typer.Option(
-        "--quality-threshold", metavar="SCORE", help="Keep pages of at least this quality, 0 to 1."
-    ),
+    typer.Option("--quality-threshold", metavar="SCORE", help="Minimum quality score, 0 to 1."),
 ]
 QualityTop = Annotated[
     float | None,
     typer.Option(
         "--quality-top",
         metavar="SHARE",
-        help="Keep this share of the pages of each language, the best, 0 to 1.",
+        help="Keep the best SHARE of the pages of each language, 0 to 1.",
     ),
 ]
 Executor = Annotated[
     ExecutorKind,
-    typer.Option("--executor", help="Where the tasks run: on this machine, by Slurm or by Ray."),
+    typer.Option("--executor", help="Run tasks locally, on Slurm or on Ray."),
 ]
 
 
@@ -86,9 +87,9 @@ Executor = Annotated[
     examples="""
     # WARC files into data/fi, data/fr and data/en
     modtok corpus build crawl/*.warc.gz --langs fi,fr,en
-    # every language that is found, the better half by quality
+    # all identified languages, the better half by quality
     modtok corpus build crawl/ --quality-model quality.bin --quality-top 0.5
-    # the same on a cluster
+    # on a cluster
     modtok corpus build crawl/ --executor slurm --executor-option partition=cpu \\
         --executor-option time=10:00:00
     """,
@@ -110,14 +111,14 @@ def corpus_build(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Build a corpus of each language from crawled pages.
+    """Build one corpus per language from crawled pages.
 
-    Takes the text out of the pages, tells its language, drops what is no text, scores its
-    quality if there is a model for it, and removes paragraphs that occur again. Writes
-    DIR/LANG/*.jsonl.zst and DIR/corpus.json, which says what was dropped where and why.
-    A broken record is counted and passed over. After an interruption the same call goes on.
+    Extracts the text of the pages, identifies the language, filters boilerplate, optionally
+    scores quality, and removes duplicate paragraphs. Writes DIR/LANG/*.jsonl.zst and
+    DIR/corpus.json, a report of what each step dropped. Invalid records are counted and
+    skipped. An interrupted build resumes when the command is repeated.
 
-    Needs the extra [corpus]: pip install 'modtok[corpus]'.
+    Requires the extra [corpus]: pip install 'modtok[corpus]'.
     """
     languages = split_languages(langs)
     options = split_options(executor_option)
@@ -149,6 +150,6 @@ def corpus_build(
         emit_rows(report.languages, KEPT, title="Corpus", json=False, caption=str(report.output))
     if report.bad:
         first, number = report.bad[0], len(report.bad)
-        said = "1 bad record is" if number == 1 else f"{number} bad records are"
+        count = "1 invalid record is" if number == 1 else f"{number} invalid records are"
         place = f"{report.output}/corpus.json"
-        session.say(f"{said} listed in {place}, the first: {first['source']} ({first['reason']})")
+        session.say(f"{count} listed in {place}, first: {first['source']} ({first['reason']})")

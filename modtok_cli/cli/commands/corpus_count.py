@@ -1,4 +1,4 @@
-"""`modtok corpus count`: text → a table of word counts per language."""
+"""`modtok corpus count`: text → one table of word counts per language."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ Executor = Annotated[
     ExecutorKind | None,
     typer.Option(
         "--executor",
-        help="Count every file as a task of its own, here, by Slurm or by Ray, and merge by a "
-        "tree.",
+        help="Count each file in a task of its own: locally, on Slurm or on Ray.",
     ),
 ]
 
@@ -45,11 +44,11 @@ Executor = Annotated[
 @command(
     "corpus count",
     examples="""
-    # count the words of every language in data/, into counts/
+    # all languages in data/, into counts/
     modtok corpus count
-    # two languages only; text that is not UTF-8 is repaired
+    # two languages; invalid UTF-8 is replaced
     modtok corpus count --langs fi,fr --errors replace
-    # hundreds of gigabytes: a task a file, on a cluster
+    # hundreds of gigabytes on a cluster, one task per file
     modtok corpus count --executor slurm --executor-option partition=cpu \\
         --executor-option time=4:00:00
     # learn from the counts instead of the text
@@ -69,13 +68,13 @@ def corpus_count(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Count the words of each language, once for all.
+    """Count the words of each language.
 
-    Everything that is learned or measured needs only how often each word occurs. The
-    tables are taken wherever text is, and tables of several texts add up.
+    Learning and most measurements need only word counts. Commands accept count tables in
+    place of text, and count tables can be merged.
 
-    With --executor (needs the extra [corpus]) the files are counted by many processes, and
-    an interrupted count goes on where it was; the tables are the same.
+    With --executor (requires the extra [corpus]), many processes count the files, and an
+    interrupted count resumes when the command is repeated. The tables are identical.
     """
     languages = split_languages(langs)
     if executor is not None:
@@ -93,7 +92,7 @@ def corpus_count(
         )
         return
     if executor_option or workers:
-        raise UsageError("--workers and --executor-option go with --executor")
+        raise UsageError("--workers and --executor-option require --executor")
     from modtok_cli.text.corpus import write_counts
 
     rows = write_counts(

@@ -1,4 +1,4 @@
-"""`modtok corpus stats`: what a text holds."""
+"""`modtok corpus stats`: size, words, duplicates and tokens of texts."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ StatsTokenizer = Annotated[
         "-t",
         "--tokenizer",
         metavar="TOKENIZER",
-        help="Count tokens too: a modular directory, DIR@fr,en, DIR@each, tokenizer.json, "
-        ".model, or tiktoken ranks.",
+        help="Also count tokens: modular directory, DIR@fr,en, DIR@each, tokenizer.json, "
+        ".model, or tiktoken file.",
     ),
 ]
 Samples = Annotated[
     int,
     typer.Option(
-        "--samples", metavar="N", min=0, help="Show N documents of each language, cut short."
+        "--samples", metavar="N", min=0, help="Print N truncated documents of each language."
     ),
 ]
 
@@ -54,13 +54,13 @@ Samples = Annotated[
 @command(
     "corpus stats",
     examples="""
-    # every language in data/
+    # all languages in data/
     modtok corpus stats
-    # two files, with three documents of each
+    # two files, with three sample documents each
     modtok corpus stats fr.txt fi.jsonl.zst --samples 3
-    # with the tokens of each language under its own subtokenizer
+    # with token counts under the subtokenizer of each language
     modtok corpus stats -t tokenizer@each
-    # a file whose name tells no language
+    # a file with no language in its name
     modtok corpus stats --lang sw stories.txt
     """,
 )
@@ -76,16 +76,17 @@ def corpus_stats(
     threads: Threads = None,
     json: Json = False,
 ) -> None:
-    """Say what a text holds: documents, size, words, duplicates, tokens.
+    """Print statistics of texts.
 
-    For each language of the data directory, or of TEXT. Duplicates are documents that
-    equal an earlier one.
+    Counts documents, bytes, words, duplicates and optionally tokens. Prints one row per
+    language of the data directory, or of TEXT. A document is a duplicate if it equals an
+    earlier one.
     """
     languages = split_languages(langs)
     if texts and languages is not None:
-        raise UsageError("--langs chooses from the data directory", remedy="leave it out, or TEXT")
+        raise UsageError("--langs selects from the data directory", remedy="omit --langs or TEXT")
     if lang is not None and not texts:
-        raise UsageError("--lang says the language of TEXT", remedy="name a text, or use --langs")
+        raise UsageError("--lang is the language of TEXT", remedy="give a TEXT, or use --langs")
     from modtok_cli.measure.corpus_stats import corpus_stats
     from modtok_cli.text.workspace import by_language, language_files
 

@@ -1,4 +1,4 @@
-"""`modtok corpus train-quality`: good and random pages → a classifier that tells them apart."""
+"""`modtok corpus train-quality`: good and random pages → quality classifier."""
 
 from __future__ import annotations
 
@@ -28,17 +28,14 @@ Good = Annotated[
     typer.Option(
         "--good",
         metavar="TEXT",
-        help="Text as it should be: encyclopedia, books, news, articles. May be given several "
-        "times.",
+        help="High-quality text, such as encyclopedias, books or news. Repeatable.",
     ),
 ]
 Bad = Annotated[
     list[Path] | None,
-    typer.Option("--bad", metavar="TEXT", help="Random pages. May be given several times."),
+    typer.Option("--bad", metavar="TEXT", help="Random pages. Repeatable."),
 ]
-Epochs = Annotated[
-    int, typer.Option("--epochs", metavar="N", min=1, help="How often to go over the examples.")
-]
+Epochs = Annotated[int, typer.Option("--epochs", metavar="N", min=1, help="Number of epochs.")]
 
 
 @command(
@@ -46,7 +43,7 @@ Epochs = Annotated[
     examples="""
     # Wikipedia and textbooks against random pages of the crawl
     modtok corpus train-quality --good wiki.jsonl --good books.txt --bad data/en
-    # then keep the better half
+    # use it to keep the better half
     modtok corpus build crawl/ --quality-model quality.bin --quality-top 0.5
     """,
 )
@@ -59,15 +56,15 @@ def corpus_train_quality(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Train the classifier that scores the quality of pages.
+    """Train a classifier that scores the quality of pages.
 
-    It learns to tell the good texts from the bad ones; one example in ten is held out, and
-    precision and recall are those on the held-out ones. The model is a fastText one.
+    A fastText model is trained to separate the good texts from the random ones. A tenth of
+    the examples is held out to measure precision and recall.
 
-    Needs the extra [corpus]: pip install 'modtok[corpus]'.
+    Requires the extra [corpus]: pip install 'modtok[corpus]'.
     """
     if not good or not bad:
-        raise UsageError("both --good and --bad are needed", remedy="name texts for each")
+        raise UsageError("--good and --bad are required", remedy="give at least one text for each")
     from modtok_cli.corpus.extra import require_training
 
     require_training()

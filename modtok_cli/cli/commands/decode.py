@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Files = Annotated[
     list[str] | None,
-    typer.Argument(metavar="FILE", help="Lines of ids, or - (standard input), the default."),
+    typer.Argument(metavar="FILE", help="File with lines of ids; - (stdin) by default."),
 ]
 
 
@@ -29,7 +29,7 @@ Files = Annotated[
     "decode",
     examples="""
     modtok encode -t tokenizer@fr text.txt | modtok decode -t tokenizer@fr
-    # ids of the whole vocabulary, as encode --global-ids writes them
+    # ids of the full vocabulary, as written by encode --global-ids
     echo '[301, 542, 99]' | modtok decode
     """,
 )
@@ -41,15 +41,17 @@ def decode(
     global_ids: GlobalIds = False,
     json: Json = False,
 ) -> None:
-    """Turn token ids back into text, a line for each line of ids.
+    """Decode token ids to text, one text per line of ids.
 
-    A line is {"ids": [...]} as encode writes it, a JSON list, or numbers with spaces
-    between. A text that holds line ends takes several lines; --json keeps it in one.
+    A line is {"ids": [...]} as written by encode, a JSON list, or ids separated by spaces. A
+    text with line breaks is printed on several lines; --json keeps it on one.
     """
     spec = subset_spec(tokenizer, langs)
     files = files or ["-"]
     if "-" in files and tokenizer == "-":
-        raise UsageError("ids and tokenizer cannot both be standard input", remedy="name a file")
+        raise UsageError(
+            "ids and tokenizer cannot both be standard input", remedy="give a file for one of them"
+        )
     import orjson
 
     from modtok_cli.modular.open import open_tokenizer
@@ -67,17 +69,17 @@ def decode(
 
 
 def decode_lines(tokenizer: AnyTokenizer, files: list[str], *, global_ids: bool) -> Iterator[bytes]:
-    """The bytes that each line of ids stands for.
+    """Decoded bytes of each line of ids.
 
     Raises:
-        ModtokError: a line that holds no ids, or an id outside the vocabulary (`file:line`).
+        ModtokError: an invalid line, or an id outside the vocabulary (`file:line`).
     """
     for file in files:
         if file != "-" and not Path(file).exists():
             raise ModtokError(
-                "no such file",
+                "file does not exist",
                 where=file,
-                remedy="check the name, or give - to read standard input",
+                remedy="check the path, or use - for standard input",
             )
         with nullcontext(sys.stdin.buffer) if file == "-" else open(file, "rb") as lines:
             for number, line in enumerate(lines, 1):
@@ -92,13 +94,13 @@ def decode_lines(tokenizer: AnyTokenizer, files: list[str], *, global_ids: bool)
 
 
 def parse_ids(line: bytes) -> list[int]:
-    r"""Ids of one line, in any of the three forms.
+    r"""Parse one line of ids in any of the three forms.
 
     >>> parse_ids(b'{"ids": [1, 2]}'), parse_ids(b"[1, 2]"), parse_ids(b"1 2\n")
     ([1, 2], [1, 2], [1, 2])
 
     Raises:
-        ModtokError: anything else.
+        ModtokError: another form.
     """
     import orjson
 
@@ -116,7 +118,7 @@ def parse_ids(line: bytes) -> list[int]:
         type(item) is int and -(2**63) <= item < 2**63 for item in found
     ):
         raise ModtokError(
-            "no token ids", remedy='a line is {"ids": [1, 2]}, [1, 2] or 1 2, as encode writes it'
+            "invalid token ids", remedy='expected a line such as {"ids": [1, 2]}, [1, 2] or 1 2'
         )
     return found
 
@@ -125,13 +127,13 @@ def _to_local(tokenizer: AnyTokenizer, ids: list[int]) -> list[int]:
     from modtok_cli.modular.subtokenizer import Subtokenizer
 
     if not isinstance(tokenizer, Subtokenizer):
-        raise UsageError("--global-ids is for our own tokenizers")
+        raise UsageError("--global-ids requires a subset of a modular tokenizer")
     local = []
     for index in ids:
         inside = 0 <= index < len(tokenizer.local_of_global)
         local.append(int(tokenizer.local_of_global[index]) if inside else -1)
         if local[-1] < 0:
             raise ModtokError(
-                f"token {index} is not of these languages", remedy="decode with more languages"
+                f"token {index} is not in this subset", remedy="add its language to --langs"
             )
     return local

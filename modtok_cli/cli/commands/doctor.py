@@ -1,4 +1,4 @@
-"""`modtok doctor`: what is here, what is missing, how to mend it."""
+"""`modtok doctor`: check installation, machine and kernels."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ COLUMNS = (
 @command(
     "doctor",
     examples="""
-    # after an installation, or when a command says that something is missing
+    # after an installation, or if a command reports a missing package
     modtok doctor
     # for a bug report
     modtok doctor --json > doctor.jsonl
     """,
 )
 def doctor(session: Session, json: Json = False) -> None:
-    """Say what is installed, what is missing, and how to mend it.
+    """Check the installation and show how to fix problems.
 
-    Packages by the extra that brings them and the commands that need it; processor,
-    memory and GPUs; whether the kernels are compiled. The exit status is 1 when something
-    is missing that every command needs.
+    Lists packages by extra, with the commands that need them; processor, memory and GPUs;
+    and whether the kernels are compiled. The exit status is 1 if a package is missing that
+    every command needs.
     """
     from modtok_cli.base.errors import ModtokError
     from modtok_cli.cli.doctor import doctor, healthy
 
     findings = doctor()
-    emit_rows(map(asdict, findings), COLUMNS, title="modtok on this machine", json=json)
+    emit_rows(map(asdict, findings), COLUMNS, title="Installation", json=json)
     if not healthy(findings):
         raise ModtokError(
             "a package that every command needs is missing or too old",
-            remedy="see the column remedy",
+            remedy="run the command in the remedy column",
         )

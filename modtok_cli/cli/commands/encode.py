@@ -1,4 +1,4 @@
-"""`modtok encode`: text → token ids, a JSON line for each document."""
+"""`modtok encode`: text → token ids, one JSON line per document."""
 
 from __future__ import annotations
 
@@ -25,22 +25,24 @@ if TYPE_CHECKING:
     from modtok_cli.modular.protocol import Tokenizer as AnyTokenizer
 
 Ids = Annotated[
-    bool, typer.Option("--ids/--tokens", help="Write numbers, or the text of each token.")
+    bool, typer.Option("--ids/--tokens", help="Output token ids, or the text of each token.")
 ]
 AddSpecialTokens = Annotated[
     bool,
-    typer.Option("--add-special-tokens", help="Encode special tokens in the text to their ids."),
+    typer.Option(
+        "--add-special-tokens", help="Encode special tokens that occur in the text to their ids."
+    ),
 ]
 
 
 @command(
     "encode",
     examples="""
-    # a document per line in, a JSON line with its ids out
+    # one document per line; one JSON line of ids per document
     echo "Un très long mot" | modtok encode --langs fr
-    # see the tokens themselves
+    # show the tokens
     modtok encode -t tokenizer@fr,en --tokens flores.txt
-    # and back
+    # round trip
     modtok encode -t tokenizer@fr text.txt | modtok decode -t tokenizer@fr
     """,
 )
@@ -55,15 +57,17 @@ def encode(
     errors: Errors = "strict",
     json: Json = False,
 ) -> None:
-    """Turn text into tokens, a JSON line for each document.
+    """Encode text to token ids, one JSON line per document.
 
-    A line is {"ids": [...]}, or {"tokens": [...]} with --tokens, where bytes that are no
-    whole characters are written as \\xNN. Without TEXT, standard input is read.
+    A line is {"ids": [...]}, or {"tokens": [...]} with --tokens, where incomplete
+    characters are escaped as \\xNN. Without TEXT, reads standard input.
     """
     spec = subset_spec(tokenizer, langs)
     texts = texts or ["-"]
     if "-" in texts and tokenizer == "-":
-        raise UsageError("text and tokenizer cannot both be standard input", remedy="name a file")
+        raise UsageError(
+            "text and tokenizer cannot both be standard input", remedy="give a file for one of them"
+        )
     import orjson
 
     from modtok_cli.modular.open import open_tokenizer
@@ -91,10 +95,10 @@ def encode_documents(
     errors: Any,
     progress: Any,
 ) -> Iterator[dict[str, Any]]:
-    """One row for each document of `texts`: {"ids": (N,) int32} or {"tokens": [str]}.
+    """One row per document of `texts`: {"ids": (N,) int32} or {"tokens": [str]}.
 
     Raises:
-        UsageError: `global_ids` or `specials` of a tokenizer that is not one of ours.
+        UsageError: `global_ids` or `specials` with an external tokenizer.
     """
     from modtok_cli.modular.subtokenizer import Subtokenizer
     from modtok_cli.text.readers import read_batches
@@ -102,7 +106,7 @@ def encode_documents(
     ours = tokenizer if isinstance(tokenizer, Subtokenizer) else None
     if (global_ids or specials) and ours is None:
         flag = "--global-ids" if global_ids else "--add-special-tokens"
-        raise UsageError(f"{flag} is for our own tokenizers", where=tokenizer.name)
+        raise UsageError(f"{flag} is not supported for external tokenizers", where=tokenizer.name)
     names: dict[int, str] = {}
 
     def name(index: int) -> str:

@@ -1,4 +1,4 @@
-"""`modtok eval compare`: two systems on the same examples → what their difference is worth."""
+"""`modtok eval compare`: paired significance test of two systems."""
 
 from __future__ import annotations
 
@@ -25,27 +25,30 @@ COLUMNS = (
     Column("n", "n", "int"),
 )
 First = Annotated[
-    Path, typer.Argument(metavar="A", help="What modtok eval --examples kept of one system.")
+    Path,
+    typer.Argument(
+        metavar="A", help="Examples of the first system, written by modtok eval --examples."
+    ),
 ]
-Second = Annotated[Path, typer.Argument(metavar="B", help="The same of another.")]
+Second = Annotated[Path, typer.Argument(metavar="B", help="Examples of the second system.")]
 
 
 @command(
     "eval compare",
     examples="""
-    # does the whole vocabulary translate otherwise than that of the pair?
+    # compare the vocabulary of the pair with the full vocabulary
     modtok eval mt --pairs en-fr --examples lang.jsonl
     modtok eval mt --pairs en-fr --infer full --examples full.jsonl
     modtok eval compare lang.jsonl full.jsonl
     """,
 )
 def eval_compare(session: Session, first: First, second: Second, json: Json = False) -> None:
-    """Test two systems' difference by paired bootstrap.
+    """Compare two systems by paired bootstrap.
 
-    Both files must hold the same examples. Each metric is drawn 1,000 times on examples with
-    replacement, the same for both systems; BLEU and chrF++ from their sums over sentences. The
-    interval holds 95% of the differences, p is that of no difference. A task in several
-    languages also gets a row for their mean.
+    Both files must have the same examples. Each metric is computed on 1,000 resamples of the
+    examples, the same for both systems; BLEU and chrF++ from sentence statistics. Reports the
+    95% interval of the difference and the p-value of no difference. A task in several
+    languages also has a row for their mean.
     """
     from modtok_cli.evaluate.compare import compare
 

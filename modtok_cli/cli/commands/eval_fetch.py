@@ -1,4 +1,4 @@
-"""`modtok eval fetch`: the data of evaluations, from the hub to a directory."""
+"""`modtok eval fetch`: download evaluation data from the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ COLUMNS = (
 )
 Tasks = Annotated[
     list[str] | None,
-    typer.Argument(metavar="TASK", help="mcq, mt or sum; all of them without a name."),
+    typer.Argument(metavar="TASK", help="mcq, mt or sum; all by default."),
 ]
 
 
 @command(
     "eval fetch",
     examples="""
-    # everything for the languages of tokenizer/, to tasks/
+    # all tasks in the languages of tokenizer/, into tasks/
     modtok eval fetch
-    # FLORES in three languages
+    # FLORES-200 in three languages
     modtok eval fetch mt --langs en,fr,fi -o elsewhere
     """,
 )
@@ -44,11 +44,11 @@ def eval_fetch(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Write what evaluation reads, from the hub.
+    """Download evaluation data from the Hugging Face hub.
 
-    The multiple-choice suites, FLORES-200 and WikiLingua, in the layouts that modtok eval
-    reads, to tasks/. The network is needed here and nowhere else. Without it, the files can
-    be laid out by hand, as the error says.
+    Writes the multiple-choice suites, FLORES-200 and WikiLingua to tasks/, in the layout that
+    modtok eval reads. No other command needs the network. Without network access, place the
+    files by hand; the error describes the layout.
     """
     languages = split_languages(langs) or workspace_languages()
     require_evaluation("datasets", "yaml")
@@ -63,15 +63,15 @@ def eval_fetch(
 
 
 def workspace_languages() -> list[str]:
-    """Languages of the workspace's tokenizer.
+    """Languages of the tokenizer in the workspace.
 
     Raises:
-        UsageError: there is none.
+        UsageError: the workspace has no tokenizer.
     """
     from modtok_cli.modular.directory import is_modular
     from modtok_cli.modular.manifest import read_manifest
 
     path = Path("tokenizer")
     if not is_modular(path):
-        raise UsageError("which languages?", remedy="name them: --langs en,fr")
+        raise UsageError("no languages given", remedy="as in: modtok eval fetch --langs en,fr")
     return [str(row["language"]) for row in read_manifest(path)["languages"]]

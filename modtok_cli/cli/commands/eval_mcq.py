@@ -1,4 +1,4 @@
-"""`modtok eval mcq`: multiple-choice questions → accuracies, a table of languages and tasks."""
+"""`modtok eval mcq`: accuracy on multiple-choice questions, by language and task."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from modtok_cli.cli.evaluation_output import (
     Limit,
     Shots,
     check_examples,
-    examples_kept,
     require_evaluation,
     torch_dtype,
+    writing_examples,
 )
 from modtok_cli.cli.inference_options import LATEST, Dtype, Run, RunTokenizer, Step
 from modtok_cli.cli.options import Json, Langs, Plot, split_languages
@@ -29,34 +29,38 @@ from modtok_cli.cli.session import Session
 if TYPE_CHECKING:
     from modtok_cli.evaluate.results import Result
 
-HERE = Path("tasks")  # in the workspace
+WORKSPACE_TASKS = Path("tasks")
 Tasks = Annotated[
     str | None,
-    typer.Option("--tasks", metavar="NAME,...", help="Tasks: suites of ours, or lm-eval's."),
+    typer.Option(
+        "--tasks",
+        metavar="NAME,...",
+        help="Comma-separated tasks: built-in suites or lm-eval tasks.",
+    ),
 ]
 Questions = Annotated[
     Path | None,
     typer.Option(
-        "--data", metavar="DIR", help="Directory with mcq/<task>/<lang>.jsonl, not the hub."
+        "--data", metavar="DIR", help="Directory with mcq/TASK/LANG.jsonl, instead of the hub."
     ),
 ]
 Include = Annotated[
     Path | None,
-    typer.Option("--include", metavar="DIR", help="Folder with lm-eval tasks of one's own."),
+    typer.Option("--include", metavar="DIR", help="Directory with additional lm-eval tasks."),
 ]
 BatchSize = Annotated[
-    int, typer.Option("--batch-size", metavar="N", min=1, help="Number of choices scored together.")
+    int, typer.Option("--batch-size", metavar="N", min=1, help="Number of choices per batch.")
 ]
 
 
 @command(
     "eval mcq",
     examples="""
-    # the last run, every language by its own subtokenizer
+    # the last run, each language with its own subtokenizer
     modtok eval mcq
-    # read by the whole vocabulary, predict in the language's
+    # full input vocabulary, predictions over the vocabulary of the language
     modtok eval mcq --langs fr,fi --infer full-lang --tasks arc_easy,hellaswag
-    # a slice, on local questions, keeping a row for each
+    # a slice on local questions, with one row per question
     modtok eval mcq --run fr-en/ --data tasks --examples answers.jsonl
     """,
 )
@@ -78,23 +82,25 @@ def eval_mcq(
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """Score multiple-choice questions in cloze form.
+    """Evaluate on multiple-choice questions in cloze form.
 
-    English: ARC, HellaSwag, MMLU, BeleBele, CSQA, PIQA, SIQA; other languages: the translations
-    of the first four. 5 shots, HellaSwag and BeleBele none; accuracies under the normalization
-    of each task.
+    English: ARC, HellaSwag, MMLU, BeleBele, CSQA, PIQA, SIQA. Other languages: translations of
+    the first four. 5 shots (HellaSwag and BeleBele: 0); accuracy under the normalization of
+    each task.
 
-    Questions are those in --data, else in tasks/ of the workspace, else on the hub. What has no
-    questions is named, and the exit status is 1.
+    Questions are read from --data, else from tasks/ in the workspace, else from the hub.
+    Languages and tasks without questions are reported, and the exit status is 1.
     """
     check_plot(plot)
     check_examples(examples)
     languages = split_languages(langs)
     names = split_languages(tasks, "--tasks")
     if data is not None and not data.is_dir():
-        raise UsageError("no such directory", where=str(data), remedy="see docs/evaluation.md")
+        raise UsageError(
+            "directory does not exist", where=str(data), remedy="see docs/evaluation.md"
+        )
     require_evaluation("lm_eval")
-    folder = data or (HERE if (HERE / "mcq").is_dir() else None)
+    folder = data or (WORKSPACE_TASKS if (WORKSPACE_TASKS / "mcq").is_dir() else None)
     if folder is not None and all_local(folder, names):
         _stay_local()
     from modtok_cli.evaluate.mcq import Settings, evaluate_mcq
@@ -117,12 +123,12 @@ def eval_mcq(
         dtype=torch_dtype(dtype),
         progress=session.progress,
     )
-    with examples_kept(examples, evaluation):
+    with writing_examples(examples, evaluation):
         if evaluation.results:
             lines, columns = pivot(evaluation.results)
             emit_tables(
                 [result.as_row() for result in evaluation.results],
-                [("Accuracy, with half of the 95% interval", lines, columns)],
+                [("Accuracy ± half of the 95% interval", lines, columns)],
                 json=json,
                 caption=evaluation.results[0].signature,
             )
@@ -133,7 +139,7 @@ def eval_mcq(
 
 
 def all_local(folder: Path, tasks: Sequence[str] | None) -> bool:
-    """Whether what is asked lies in files: a task of lm-eval may have its data on the hub."""
+    """Whether all `tasks` are local files; lm-eval tasks may load data from the hub."""
     from modtok_cli.evaluate.questions import Folder
     from modtok_cli.evaluate.suites import suites
 
@@ -141,7 +147,7 @@ def all_local(folder: Path, tasks: Sequence[str] | None) -> bool:
 
 
 def _stay_local() -> None:
-    """Keep lm-eval's libraries off the network: everything is in files."""
+    """Disable network access of the libraries of lm-eval; all data is local."""
     import os
 
     for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
@@ -149,14 +155,14 @@ def _stay_local() -> None:
 
 
 def pivot(results: Sequence[Result]) -> tuple[list[Mapping[str, Any]], list[Column]]:
-    """Languages × tasks; the last row is what guessing gives."""
+    """Table of languages × tasks; the last row is the accuracy of guessing."""
     tasks = list(dict.fromkeys(result.task for result in results))
     tasks.sort(key=lambda task: task == "mean")
     lines: dict[str, dict[str, Any]] = {}
     guess: dict[str, Any] = {"language": "guessing"}
     for result in results:
         line = lines.setdefault(result.language, {"language": result.language})
-        line.setdefault(result.task, _cell(result))  # the first metric of a task of lm-eval
+        line.setdefault(result.task, _cell(result))  # the first metric of an lm-eval task
         if "chance" in result.facts:
             guess.setdefault(result.task, f"{result.facts['chance']:.1f}")
     rows: list[Mapping[str, Any]] = [*lines.values()]

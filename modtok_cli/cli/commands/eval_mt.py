@@ -1,4 +1,4 @@
-"""`modtok eval mt`: parallel text → BLEU, chrF++ and the share in the right language."""
+"""`modtok eval mt`: few-shot translation, BLEU and chrF++."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from modtok_cli.cli.command import command
-from modtok_cli.cli.commands.generate import BatchSize, Most
+from modtok_cli.cli.commands.generate import BatchSize, MaxTokens
 from modtok_cli.cli.evaluation_output import (
     Examples,
     Infer,
@@ -30,23 +30,26 @@ Pairs = Annotated[
     typer.Option(
         "--pairs",
         metavar="FROM-TO,...",
-        help="Pairs as en-fr, or all; by default English into every other language.",
+        help="Language pairs such as en-fr, or all; by default, English to each other language.",
     ),
 ]
 Lowercase = Annotated[
-    bool, typer.Option("--lowercase", help="Ignore case in BLEU and chrF++, as the paper.")
+    bool,
+    typer.Option(
+        "--lowercase", help="Compute BLEU and chrF++ on lowercased text, as in the paper."
+    ),
 ]
 
 
 @command(
     "eval mt",
     examples="""
-    # the last run on tasks/mt, each pair by its two subtokenizers together
+    # the last run on tasks/mt, each pair with the union of its subtokenizers
     modtok eval mt --pairs en-fr,en-fi
-    # the paper's crossed vocabulary, and every pair by the whole one
+    # separate source and target vocabularies; all pairs with the full vocabulary
     modtok eval mt --pairs en-fr --infer "src|tgt"
     modtok eval mt --pairs all --infer full
-    # a text of one's own, keeping what was written
+    # custom parallel text, with one row per translation
     modtok eval mt --pairs en-fr --data news.tsv --examples written.jsonl
     """,
 )
@@ -58,7 +61,7 @@ def eval_mt(
     infer: Infer = None,
     shots: Shots = None,
     lowercase: Lowercase = False,
-    max_tokens: Most = 128,
+    max_tokens: MaxTokens = 128,
     batch_size: BatchSize = 8,
     limit: Limit = None,
     examples: Examples = None,
@@ -68,18 +71,18 @@ def eval_mt(
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """Translate few-shot and score by BLEU and chrF++.
+    """Evaluate few-shot translation by BLEU and chrF++.
 
-    A prompt is five lines "sentence = translation" and the sentence; the rest of the line is
-    what is scored, by sacreBLEU. Beside it stands how much was written in the target
-    language at all.
+    A prompt has five lines "sentence = translation" and the source sentence. The rest of the
+    line that the model generates is scored by sacreBLEU. The share of output in the target
+    language is reported as well.
 
-    --infer lang, the default, is the union of both subtokenizers. Under src|tgt source sides
-    are cut by the source's subtokenizer and target sides, predictions too, by the target's.
-    A slice keeps the vocabularies it was cut for.
+    --infer lang, the default, uses the union of both subtokenizers. With src|tgt, source
+    sentences are tokenized by the subtokenizer of the source language; target sentences and
+    predictions by that of the target language. A slice uses its own vocabularies.
 
-    --data holds parallel text as FLORES, as TSV, or in line-aligned files, also in its mt/.
-    Pairs without text are named, and the exit status is 1.
+    --data is a directory with FLORES, TSV or line-aligned files, directly or in mt/. Pairs
+    without text are reported, and the exit status is 1.
     """
     check_plot(plot)
     check_examples(examples)

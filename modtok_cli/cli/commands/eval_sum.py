@@ -1,11 +1,11 @@
-"""`modtok eval sum`: documents → summaries, and their ROUGE."""
+"""`modtok eval sum`: few-shot summarization, ROUGE."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from modtok_cli.cli.command import command
-from modtok_cli.cli.commands.generate import BatchSize, Most
+from modtok_cli.cli.commands.generate import BatchSize, MaxTokens
 from modtok_cli.cli.evaluation_output import (
     Examples,
     Infer,
@@ -26,11 +26,11 @@ from modtok_cli.cli.session import Session
 @command(
     "eval sum",
     examples="""
-    # the last run on tasks/sum, each language by its own subtokenizer
+    # the last run on tasks/sum, each language with its own subtokenizer
     modtok eval sum --langs fr
-    # read by the whole vocabulary, write in the language's
+    # full input vocabulary, output over the vocabulary of the language
     modtok eval sum --langs fr,en --infer full-lang
-    # a slice, on documents elsewhere, keeping the summaries
+    # a slice on other documents, with one row per summary
     modtok eval sum --run fr-en/ --data wikilingua --examples summaries.jsonl
     """,
 )
@@ -41,7 +41,7 @@ def eval_sum(
     data: TaskData = Path("tasks"),
     infer: Infer = None,
     shots: Shots = None,
-    max_tokens: Most = 128,
+    max_tokens: MaxTokens = 128,
     batch_size: BatchSize = 8,
     limit: Limit = None,
     examples: Examples = None,
@@ -51,14 +51,14 @@ def eval_sum(
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """Summarize few-shot and score by ROUGE in every script.
+    """Evaluate few-shot summarization by ROUGE in any script.
 
-    A prompt is five documents, each with a line "TL;DR: summary", and the document; what is
-    written on its line is scored. Shots that do not fit the context are left out, the farthest
-    first, and counted in the rows.
+    A prompt has five documents, each followed by a line "TL;DR: summary", and the document to
+    summarize. The line that the model generates is scored. Shots that do not fit into the
+    context are dropped, the first ones first; the rows have the number of shots used.
 
-    --data holds <lang>.jsonl and, for shots, <lang>.train.jsonl, also in its sum/. Languages
-    without documents are named, and the exit status is 1.
+    --data is a directory with LANG.jsonl and, for shots, LANG.train.jsonl, directly or in
+    sum/. Languages without documents are reported, and the exit status is 1.
     """
     languages = split_languages(langs)
     check_plot(plot)

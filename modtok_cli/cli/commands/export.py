@@ -1,4 +1,4 @@
-"""`modtok export`: a slice as one file for other programs."""
+"""`modtok export`: a run or slice as one GGUF file."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Probe = Annotated[
     typer.Option(
         "--probe",
         metavar="TEXT",
-        help="Text whose ids must stay the same; the slice's own words by default.",
+        help="Text whose token ids are compared; words of the vocabulary by default. Repeatable.",
     ),
 ]
 ExportDtype = Annotated[
     Literal["float32", "bfloat16", "float16"], typer.Option("--dtype", help="Dtype of the weights.")
 ]
 Inexact = Annotated[
-    bool, typer.Option("--inexact", help="Write it though some text is cut into other tokens.")
+    bool, typer.Option("--inexact", help="Export even if some token ids of the probe differ.")
 ]
 
 
@@ -59,11 +59,12 @@ def export(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Write a slice as GGUF, for llama.cpp.
+    """Export a run or slice as a GGUF file for llama.cpp.
 
-    llama.cpp cuts text in ways of its own. The nearest is taken; the ids that it gives are
-    compared on a probe first, and the export is refused if any differ, unless --inexact.
-    Merges and Unigram can be carried, least tokens if learned with --whole-characters.
+    llama.cpp has a fixed set of pre-tokenizers. The closest one is selected, and its token ids
+    are compared on a probe text; a difference is an error unless --inexact is given. Merges
+    and Unigram tokenizers can be exported; fewest-tokens ones if learned with
+    --whole-characters.
     """
     require_models()
     from modtok_cli.inference.export import export
@@ -80,7 +81,7 @@ def export(
             for document in read_documents(path, errors)
         ]
         if not texts:
-            raise UsageError("holds no text", where=", ".join(probe))
+            raise UsageError("contains no text", where=", ".join(probe))
     report = export(
         run,
         output or Path(f"{run.resolve().name}.{format}"),
@@ -106,7 +107,7 @@ def export(
             }
         )
     session.say(
-        f"wrote {report.output}: {report.bytes:,} bytes, {report.vocabulary:,} tokens, split by "
-        f"'{report.tokenizer}' of {report.program}; "
-        f"{report.lines - report.different:,} of {report.lines:,} probe lines get the same ids"
+        f"wrote {report.output}: {report.bytes:,} bytes, {report.vocabulary:,} tokens, "
+        f"pre-tokenizer {report.tokenizer!r} of {report.program}; "
+        f"{report.lines - report.different:,} of {report.lines:,} probe lines have the same ids"
     )

@@ -1,4 +1,4 @@
-"""`modtok extract`: the tokenizer of some languages, or of the most used tokens, as a file."""
+"""`modtok extract`: a compact tokenizer of some languages, or of the most frequent tokens."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WORKSPACE_TOKENIZER = "tokenizer"
 
 Name = Annotated[
     str | None,
-    typer.Argument(metavar="TOKENIZER", help="The same as -t TOKENIZER."),
+    typer.Argument(metavar="TOKENIZER", help="Same as -t TOKENIZER."),
 ]
 TopK = Annotated[
     int | None,
@@ -34,27 +34,27 @@ TopK = Annotated[
         "--top-k",
         metavar="N",
         min=1,
-        help="Keep the N tokens that --on uses most, of any Unigram tokenizer.",
+        help="Keep the N tokens most frequent in --on; for any Unigram tokenizer.",
     ),
 ]
 On = Annotated[
     list[str] | None,
-    typer.Option("--on", metavar="TEXT", help="Text for --top-k. May be given several times."),
+    typer.Option("--on", metavar="TEXT", help="Text for --top-k. Repeatable."),
 ]
 
 
 @command(
     "extract",
     examples="""
-    # French and English, for any program that reads a tokenizer.json
+    # French and English, as a standard tokenizer.json
     modtok extract --langs fr,en -o fr-en.json
-    # straight into a measurement
+    # pipe into a measurement
     modtok extract --langs fr,en | modtok nsl flores.txt
     # from another directory
     modtok extract -t bpe-joint --langs fi > fi.json
     # a Unigram tokenizer for SentencePiece
     modtok extract -t unigram-merged --langs fr -o fr.model
-    # the 24,000 tokens that French uses most, of a model from elsewhere
+    # the 24,000 tokens most frequent in French, of an external model
     modtok extract --top-k 24000 --on data/fr.jsonl.zst other.model -o fr.model
     """,
 )
@@ -70,38 +70,38 @@ def extract(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Take the tokenizer of some languages out of a modular one.
+    """Extract a compact tokenizer for a subset of languages.
 
-    The result is an ordinary tokenizer.json with ids from 0 on, on standard output or in
-    the file of -o; a SentencePiece .model if that is its name and the tokenizer is
-    Unigram, or bpe-merge's of --whole-characters. Its bytes depend on the tokenizer and
-    the set of languages alone.
+    The result is a standard tokenizer.json with contiguous ids, written to standard output or
+    to the file given by -o. If that is named *.model, a SentencePiece model is written, for
+    Unigram tokenizers and those of bpe-merge --whole-characters. The output depends only on
+    the tokenizer and the set of languages.
 
-    With --top-k and --on the tokens are chosen by how often a text uses them, in place of
-    or beside --langs; special tokens and bytes always stay.
+    With --top-k and --on, tokens are selected by their frequency in a text, instead of or in
+    addition to --langs. Special tokens and bytes are always kept.
     """
     if name is not None:
         if tokenizer not in (WORKSPACE_TOKENIZER, name):
-            raise UsageError(f"two tokenizers, {name} and {tokenizer}", remedy="name one")
+            raise UsageError(f"two tokenizers given, {name} and {tokenizer}", remedy="give one")
         tokenizer = name
     if (top_k is None) != (not on):
         raise UsageError(
-            "--top-k and --on go together",
+            "--top-k and --on require each other",
             remedy="as in: modtok extract --top-k 24000 --on data/fr.jsonl.zst TOKENIZER",
         )
     languages = split_languages(langs)
     if languages is None and top_k is None:
-        raise UsageError("which languages?", remedy="name them: modtok extract --langs fr,en")
+        raise UsageError("no languages given", remedy="as in: modtok extract --langs fr,en")
     if output is None and json:
-        raise UsageError("--json needs -o", remedy="standard output has the tokenizer.json")
+        raise UsageError("--json requires -o, since the tokenizer is written to stdout")
     if output is None and is_stdout_terminal():
         raise UsageError(
-            "a tokenizer.json is nothing for a terminal",
-            remedy="name a file with -o, or pipe it: modtok extract --langs fr,en | modtok nsl …",
+            "standard output is a terminal",
+            remedy="write to a file with -o, or pipe: modtok extract --langs fr,en | modtok nsl …",
         )
     if output is not None and output.exists() and not force:
         raise UsageError(
-            "is there already", where=str(output), remedy="choose another -o, or --force"
+            "already exists", where=str(output), remedy="choose another -o or pass --force"
         )
     from modtok_cli.base.files import write_bytes
 

@@ -1,4 +1,4 @@
-"""`modtok fairness`: tokenizers × parallel texts → does every language pay the same?"""
+"""`modtok fairness`: compare tokenization cost between languages on parallel text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from modtok_cli.cli.command import command
-from modtok_cli.cli.commands.nsl import named_or_default, texts_of
+from modtok_cli.cli.commands.nsl import text_paths, tokenizers_or_default
 from modtok_cli.cli.options import Errors, Json, Lang, Plot, References, Texts, Tokenizers
 from modtok_cli.cli.output import Column, emit_tables
 from modtok_cli.cli.plotting import check_plot, emit_plot
@@ -32,7 +32,7 @@ Pivot = Annotated[
     typer.Option(
         "--pivot",
         metavar="LANG",
-        help="Language that premiums are relative to; en, or else the first there is.",
+        help="Language that premiums are relative to; by default en, else the first language.",
     ),
 ]
 
@@ -40,11 +40,11 @@ Pivot = Annotated[
 @command(
     "fairness",
     examples="""
-    # the workspace's tokenizer on parallel text, a file for each language
+    # tokenizer/ on parallel text, one file per language
     modtok fairness flores/
-    # each language by its own subtokenizer, beside other people's tokenizers
+    # each language with its own subtokenizer, and external tokenizers
     modtok fairness -t tokenizer@each -t llama3.tiktoken -t gemma.json flores/
-    # as a picture, relative to French
+    # plot, relative to French
     modtok fairness -t tokenizer flores/ --pivot fr --plot fairness.svg
     """,
 )
@@ -59,20 +59,21 @@ def fairness(
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """Measure what each language pays for one content.
+    """Compare token counts of languages on parallel text.
 
-    On line-aligned text, one file for each language: tokens per character, byte and
-    word; the premium over a pivot language; Gini and max/min over languages; the share of
-    the vocabulary that is used; and of tokens that are only parts of others (junk).
+    Reads line-aligned text, one file per language. Reports tokens per character, byte and
+    word; the premium over a pivot language; Gini coefficient and max/min ratio over
+    languages; the share of the vocabulary in use; and the share of tokens that occur only
+    as parts of others (junk).
 
-    Rows of kind "language" come first, then one of kind "tokenizer" for each.
+    Rows of kind "language" are followed by one row of kind "tokenizer" per tokenizer.
     """
-    sources = texts_of(texts)
+    sources = text_paths(texts)
     check_plot(plot)
     from modtok_cli.measure.fairness import fairness
 
     rows = fairness(
-        named_or_default(session, tokenizer, texts),
+        tokenizers_or_default(session, tokenizer, texts),
         sources,
         pivot=pivot,
         references=references,
@@ -84,7 +85,7 @@ def fairness(
     wide, columns = per_language(rows)
     emit_tables(
         rows,
-        [("Tokens per character", wide, columns), ("Over all languages", totals, TOTALS)],
+        [("Tokens per character", wide, columns), ("Summary over languages", totals, TOTALS)],
         json=json,
     )
     emit_plot(session, plot, rows, "fairness")

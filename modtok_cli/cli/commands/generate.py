@@ -1,4 +1,4 @@
-"""`modtok generate`: prompts to text, on the terminal or as JSON lines."""
+"""`modtok generate`: continue prompts, on the terminal or as JSON lines."""
 
 from __future__ import annotations
 
@@ -30,46 +30,57 @@ if TYPE_CHECKING:
 
 PromptText = Annotated[
     str | None,
-    typer.Argument(metavar="PROMPT", help="Text to continue; without it, JSON lines on stdin."),
+    typer.Argument(
+        metavar="PROMPT", help="Text to continue; without it, reads JSON lines from stdin."
+    ),
 ]
-Most = Annotated[
-    int, typer.Option("--max-tokens", metavar="N", min=1, help="Tokens to write at the most.")
+MaxTokens = Annotated[
+    int, typer.Option("--max-tokens", metavar="N", min=1, help="Maximum number of new tokens.")
 ]
 Temperature = Annotated[
-    float, typer.Option("--temperature", metavar="T", min=0, help="0 is greedy, 1 as trained.")
+    float,
+    typer.Option("--temperature", metavar="T", min=0, help="Sampling temperature; 0 is greedy."),
 ]
 TopP = Annotated[
     float,
     typer.Option(
-        "--top-p", metavar="P", min=0, max=1, help="Draw among the best tokens of mass P."
+        "--top-p",
+        metavar="P",
+        min=0,
+        max=1,
+        help="Sample from the most probable tokens with total probability P.",
     ),
 ]
 MinP = Annotated[
     float,
     typer.Option(
-        "--min-p", metavar="P", min=0, max=1, help="Draw among tokens of P times the best's mass."
+        "--min-p",
+        metavar="P",
+        min=0,
+        max=1,
+        help="Sample from tokens with at least P times the highest probability.",
     ),
 ]
 Stop = Annotated[
     list[str] | None,
-    typer.Option("--stop", metavar="TEXT", help="Stop before this. May be given several times."),
+    typer.Option("--stop", metavar="TEXT", help="Stop before this text. Repeatable."),
 ]
-DrawSeed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of all draws.")]
+DrawSeed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Random seed.")]
 BatchSize = Annotated[
-    int, typer.Option("--batch-size", metavar="N", min=1, help="Number of prompts in a batch.")
+    int, typer.Option("--batch-size", metavar="N", min=1, help="Number of prompts per batch.")
 ]
 
 
 @command(
     "generate",
     examples="""
-    # continue a text by the French subtokenizer of the last run
+    # continue a text with the French subtokenizer of the last run
     modtok generate --langs fr "Il était une fois"
-    # let the prompt decide, and draw
+    # choose the subtokenizer by the prompt, and sample
     modtok generate --langs auto --temperature 0.8 --top-p 0.95 "Olipa kerran"
-    # read English, write French
+    # English input vocabulary, French output vocabulary
     modtok generate --in en --out fr "The cat sleeps. "
-    # many prompts from a slice
+    # many prompts, with a slice
     modtok generate --run fr-en/ < prompts.jsonl > answers.jsonl
     """,
 )
@@ -80,7 +91,7 @@ def generate(
     langs: Langs = None,
     reading: In = None,
     writing: Out = None,
-    max_tokens: Most = 128,
+    max_tokens: MaxTokens = 128,
     temperature: Temperature = 0.0,
     top_p: TopP = 1.0,
     min_p: MinP = 0.0,
@@ -94,17 +105,17 @@ def generate(
 ) -> None:
     """Continue a text with a trained model.
 
-    It is read and written by the subtokenizer of --langs, or of --in and --out.
+    Uses the subtokenizer of --langs, or those of --in and --out.
 
-    --langs auto finds the language of each prompt by the tokenizer's monolingual
-    references; a prompt that leaves doubt gets the union of what it may be. Without
-    --langs the whole vocabulary is used, of a slice its own.
+    --langs auto identifies the language of each prompt with the monolingual references of the
+    tokenizer; an ambiguous prompt gets the union of the candidates. Without --langs, the full
+    vocabulary is used; for a slice, its own.
 
-    Without PROMPT, standard input holds a JSON object a line with "prompt", and "langs"
-    where it differs; the answers are JSON lines in the same order.
+    Without PROMPT, reads one JSON object per line from standard input, with "prompt" and
+    optionally "langs". Results are JSON lines in the same order.
     """
     if prompt is None and not stdin_holds_data():
-        raise UsageError("no prompt", remedy='as in: modtok generate --langs fr "Il était"')
+        raise UsageError("no prompt given", remedy='as in: modtok generate --langs fr "Il était"')
     inputs, outputs = sides(langs, reading, writing)
     require_models()
     from modtok_cli.inference.generate import Generator
@@ -158,26 +169,26 @@ def _answer_one(
         emit_chunks([orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)])
     else:
         show(0, "\n")
-    session.say(_told(row))
+    session.say(_summary(row))
 
 
-def _told(row: dict[str, Any]) -> str:
-    """What was done, in a line.
+def _summary(row: dict[str, Any]) -> str:
+    """One line about the result.
 
     >>> _told({"langs": ["fr"], "output_langs": ["fr"], "routed": True, "lead": 12.5, "tokens": 7,
     ...        "prompt_tokens": 4, "reason": "end"})
-    'fr (chosen by the prompt, ahead by 12.5 bits); 4 tokens read, 7 written, ended by end'
+    'fr (identified, by a margin of 12.5 bits); 4 prompt tokens, 7 new tokens, stopped by end'
     """
-    told = ",".join(row["langs"])
+    text = ",".join(row["langs"])
     if row["output_langs"] != row["langs"]:
-        told += f" to {','.join(row['output_langs'])}"
+        text += f" to {','.join(row['output_langs'])}"
     if row["routed"]:
-        told += f" (chosen by the prompt, ahead by {row['lead']:g} bits)"
-    told += f"; {row['prompt_tokens']:,} tokens read, {row['tokens']:,} written, "
-    told += f"ended by {row['reason']}"
+        text += f" (identified, by a margin of {row['lead']:g} bits)"
+    text += f"; {row['prompt_tokens']:,} prompt tokens, {row['tokens']:,} new tokens, "
+    text += f"stopped by {row['reason']}"
     if "looks_like" in row:
-        told += (
-            f"; the prompt looks like {row['looks_like']}, whose own subtokenizer would read it in "
-            f"{row['own_tokens']:,}"
+        text += (
+            f"; the prompt looks like {row['looks_like']}, which needs {row['own_tokens']:,} "
+            "prompt tokens with its own subtokenizer"
         )
-    return told
+    return text

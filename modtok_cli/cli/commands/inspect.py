@@ -1,4 +1,4 @@
-"""`modtok inspect`: what is in a tokenizer, is it sound, how do two differ?"""
+"""`modtok inspect`: contents, validity and differences of tokenizers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.cli.command import command
 from modtok_cli.cli.options import Json, Langs, Tokenizer, split_languages, subset_spec
-from modtok_cli.cli.output import Column, emit_rows, emit_story
+from modtok_cli.cli.output import Column, emit_lines, emit_rows
 from modtok_cli.cli.session import Session
 
 if TYPE_CHECKING:
@@ -45,24 +45,26 @@ CHECKS = (
     Column("unused", "unused", "count"),
 )
 TOKENS = (Column("id", "id", "int"), Column("token", "token"), Column("languages", "languages"))
-RANDOM_SUBSETS = 10  # beside the whole, every language alone, and what --langs names
+RANDOM_SUBSETS = 10  # in addition to T, every single language, and --langs
 
 Other = Annotated[
     str | None,
-    typer.Argument(metavar="OTHER", help="A second tokenizer: show how it differs."),
+    typer.Argument(metavar="OTHER", help="Second tokenizer; prints the differences."),
 ]
 Check = Annotated[
     bool,
     typer.Option(
         "--check",
-        help="Prove that merges are proper and tokens reachable: in the whole, in every language "
-        "alone, in --langs, in random subsets.",
+        help="Check that merges are proper and all tokens reachable: in the full vocabulary, "
+        "each single language, --langs, and random subsets.",
     ),
 ]
 Find = Annotated[
     str | None,
     typer.Option(
-        "--find", metavar="PATTERN", help="The tokens that match a regular expression, and whose."
+        "--find",
+        metavar="PATTERN",
+        help="List tokens that match a regular expression, with their languages.",
     ),
 ]
 
@@ -70,13 +72,13 @@ Find = Annotated[
 @command(
     "inspect",
     examples="""
-    # languages and sizes of the workspace's tokenizer
+    # languages and sizes of tokenizer/
     modtok inspect
-    # is every subset sound?
+    # check subsets
     modtok inspect --check
-    # whose are the tokens that begin with " über"?
+    # tokens that start with " über"
     modtok inspect --find '^ über'
-    # how do two tokenizers differ?
+    # differences of two tokenizers
     modtok inspect -t tokenizer other-tokenizer
     """,
 )
@@ -89,23 +91,27 @@ def inspect(
     find: Find = None,
     json: Json = False,
 ) -> None:
-    """Show what is in a tokenizer and whose tokens are whose.
+    """Show the contents of a tokenizer, check it, or compare two.
 
-    For each language: its tokens, those that it alone has, those that it shares. With
-    --langs, of these languages and of their union. --check ends with status 1 if anything
-    is wrong.
+    Prints one row per language: number of tokens, tokens of this language only, and tokens
+    shared with others. With --langs, only these languages and their union. The exit status of
+    --check is 1 if a check fails.
     """
     if sum([check, find is not None, other is not None]) > 1:
-        raise UsageError("--check, --find and OTHER exclude each other", remedy="give one of them")
+        raise UsageError(
+            "--check, --find and OTHER are mutually exclusive", remedy="give one of them"
+        )
     languages = split_languages(langs)
     from modtok_cli.modular.subtokenizer import Subtokenizer
 
     if other is not None:
-        show_difference(open_ours(tokenizer, langs), open_ours(other, langs), json=json)
+        show_difference(
+            open_inspectable(tokenizer, langs), open_inspectable(other, langs), json=json
+        )
         return
-    found = open_ours(tokenizer)
+    found = open_inspectable(tokenizer)
     if languages is not None and isinstance(found, Subtokenizer):
-        raise UsageError("--langs is for modular directories", where=tokenizer)
+        raise UsageError("--langs requires a modular directory", where=tokenizer)
     if check:
         show_check(found, languages, json=json)
     elif find is not None:
@@ -114,11 +120,11 @@ def inspect(
         show_contents(found, languages, json=json)
 
 
-def open_ours(spec: str, langs: str | None = None) -> ModularTokenizer | Subtokenizer:
-    """A modular directory whole, or a single tokenizer of our shape.
+def open_inspectable(spec: str, langs: str | None = None) -> ModularTokenizer | Subtokenizer:
+    """A modular directory, or a single tokenizer with known merges or scores.
 
     Raises:
-        ModtokError: a tokenizer of another kind, which says nothing of merges and languages.
+        ModtokError: a tokenizer of another kind.
     """
     from modtok_cli.modular.directory import is_modular
     from modtok_cli.modular.open import open_tokenizer
@@ -130,9 +136,9 @@ def open_ours(spec: str, langs: str | None = None) -> ModularTokenizer | Subtoke
     found = open_tokenizer(subset_spec(spec, langs))
     if not isinstance(found, Subtokenizer):
         raise ModtokError(
-            "not a tokenizer of ours, nothing to look into",
+            "cannot inspect this kind of tokenizer",
             where=spec,
-            remedy="give a modular directory, DIR@fr,en or a byte-level BPE tokenizer.json",
+            remedy="expected a modular directory, DIR@fr,en or a byte-level BPE tokenizer.json",
         )
     return found
 
@@ -152,7 +158,7 @@ def _plain_row(tokenizer: Subtokenizer) -> dict[str, Any]:
 def show_contents(
     found: ModularTokenizer | Subtokenizer, languages: Sequence[str] | None, *, json: bool
 ) -> None:
-    """A row per language, or one for a single tokenizer."""
+    """One row per language, or one row for a single tokenizer."""
     from modtok_cli.modular.inspect import describe
     from modtok_cli.modular.tokenizer import ModularTokenizer
 
@@ -162,7 +168,7 @@ def show_contents(
     wanted = found.resolve(languages) if languages else set(found.languages)
     rows = [asdict(row) for row in describe(found) if row.language in wanted]
     union = found.subset(wanted)
-    rows.append({"language": "together", "tokens": union.size, "merges": len(union.merge_ranks)})
+    rows.append({"language": "union", "tokens": union.size, "merges": len(union.merge_ranks)})
     caption = (
         f"{found.algorithm}, segmentation {found.segmentation}, k = {found.k:,}, "
         f"pre-tokenizer {found.scheme}, "
@@ -174,10 +180,10 @@ def show_contents(
 def show_check(
     found: ModularTokenizer | Subtokenizer, languages: Sequence[str] | None, *, json: bool
 ) -> None:
-    """A row per subset looked at.
+    """One row per checked subset.
 
     Raises:
-        ModtokError: something is wrong; said after the rows.
+        ModtokError: a check failed; raised after the rows are printed.
     """
     from modtok_cli.modular.inspect import check, check_single
     from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -185,24 +191,24 @@ def show_check(
     if isinstance(found, ModularTokenizer):
         report = check(found, [languages] if languages else (), samples=RANDOM_SUBSETS)
         if report.broken is not None:
-            raise ModtokError(report.broken, remedy="learn it again, or fetch it again")
+            raise ModtokError(report.broken, remedy="learn or copy the tokenizer again")
         rows = [asdict(subset) for subset in report.subsets]
     else:
         rows = [_plain_row(found) | asdict(check_single(found))]
     for row in rows:
         row["sound"] = not len(row["improper"]) and not len(row["unreachable"])
     sound = all(row["sound"] for row in rows)
-    caption = f"{len(rows)} subsets, all sound" if sound else None
+    caption = f"{len(rows)} subsets, all valid" if sound else None
     emit_rows(rows, CHECKS, title="Proper and reachable", json=json, caption=caption)
     if not sound:
         bad = [",".join(row["languages"]) for row in rows if not row["sound"]]
         if any(len(row["improper"]) for row in rows):
-            what, remedy = "are not proper", "learn it again, or fetch it again"
+            what, remedy = "are not proper", "learn or copy the tokenizer again"
         else:
-            what = "hold tokens that no text is cut into"
-            remedy = "they cost a row each and no more; sequential BPE in one pass has none"
+            what = "have unreachable tokens"
+            remedy = "each wastes an embedding row; bpe-seq with --passes 1 has none"
         raise ModtokError(
-            f"{len(bad)} of {len(rows)} subsets {what}, the first is {bad[0]}", remedy=remedy
+            f"{len(bad)} of {len(rows)} subsets {what}, first: {bad[0]}", remedy=remedy
         )
 
 
@@ -213,29 +219,29 @@ def show_tokens(
     *,
     json: bool,
 ) -> None:
-    """The tokens that match, those of `languages` only if given."""
+    """Matching tokens, optionally only those of `languages`."""
     from modtok_cli.modular.inspect import token_owners
     from modtok_cli.modular.tokenizer import ModularTokenizer
 
     if not isinstance(found, ModularTokenizer):
-        raise UsageError("--find is for modular directories", where=found.name)
+        raise UsageError("--find requires a modular directory", where=found.name)
     wanted = found.resolve(languages) if languages else set(found.languages)
     rows = [
         {"id": owner.id, "token": _text(owner.token), "languages": owner.languages}
         for owner in token_owners(found, pattern)
         if wanted.intersection(owner.languages)
     ]
-    emit_rows(rows, TOKENS, title=f"Tokens that match {pattern}", json=json)
+    emit_rows(rows, TOKENS, title=f"Tokens matching {pattern}", json=json)
 
 
 def show_difference(
     a: ModularTokenizer | Subtokenizer, b: ModularTokenizer | Subtokenizer, *, json: bool
 ) -> None:
-    """Findings, one a line; as JSON one object that holds every token and merge."""
+    """One line per finding; as JSON, one object with every token and merge."""
     from modtok_cli.modular.inspect import diff
 
     difference = diff(a, b)
-    emit_story(difference.lines(), _difference_row(difference), json=json)
+    emit_lines(difference.lines(), _difference_row(difference), json=json)
 
 
 def _difference_row(difference: Difference) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`modtok latency`: time of reading and writing, by tokenizer and scale."""
+"""`modtok latency`: time of forward passes and decoding, by tokenizer and model size."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ COLUMNS = (
     Column("tokens", "tokens", "int"),
     Column("forward_seconds", "forward", "seconds"),
     Column("forward_ratio", "ratio", "ratio"),
-    Column("token_seconds", "a token", "seconds"),
+    Column("token_seconds", "per token", "seconds"),
     Column("decode_ratio", "ratio", "ratio"),
 )
 
 Lines = Annotated[
-    int, typer.Option("--lines", metavar="N", min=1, help="Documents of each text to read.")
+    int, typer.Option("--lines", metavar="N", min=1, help="Number of documents per text.")
 ]
 
 
 @command(
     "latency",
     examples="""
-    # the whole vocabulary and each language's own, against monolingual tokenizers
+    # full vocabulary and subtokenizers, relative to monolingual tokenizers
     modtok latency flores/fr.txt flores/fi.txt
-    # the size and the tokenizer of a run
+    # model size and tokenizer of a run
     modtok latency --run runs/latest flores/fr.txt
-    # another model's tokenizer at two sizes
+    # an external tokenizer at two model sizes
     modtok latency -t gemma.json -t tokenizer@each --scale 0.5b --scale 1b fr.txt
     """,
 )
@@ -54,14 +54,13 @@ def latency(
     errors: Errors = "strict",
     json: Json = False,
 ) -> None:
-    """Time reading and writing by tokenizer.
+    """Measure forward and decoding time by tokenizer.
 
-    Forward passes and decoding, on the same text, the tokenizers taking turns.
-
-    Times are divided by those of the language's own monolingual tokenizer. Weights are
-    random, which costs no other time. Without -t the workspace's tokenizer/ is taken
-    whole and by language; without --scale or
-    --run, tiny on a CPU and 0.5b on a GPU.
+       Times are relative to those of the monolingual tokenizer of the language, on the same text,
+       with interleaved measurements. Weights are random, which does not affect the time.
+    Without -t the workspace's tokenizer/ is taken
+       whole and by language; without --scale or
+       --run, tiny on a CPU and 0.5b on a GPU.
     """
     require_models()
     import torch
@@ -87,4 +86,4 @@ def latency(
         errors=errors,
         progress=session.progress,
     )
-    emit_rows(rows, COLUMNS, title="Time, against monolingual tokenizers", json=json)
+    emit_rows(rows, COLUMNS, title="Time relative to monolingual tokenizers", json=json)

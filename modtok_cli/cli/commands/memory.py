@@ -1,4 +1,4 @@
-"""`modtok memory`: what each tokenizer costs in parameters and cache."""
+"""`modtok memory`: parameters and KV cache, by tokenizer and model size."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLUMNS = (
     Column("tokenizer", "tokenizer"),
     Column("vocabulary", "vocabulary", "int"),
     Column("parameters", "parameters", "int"),
-    Column("share", "vocabulary's", "ratio"),
+    Column("share", "vocabulary share", "ratio"),
     Column("saved", "saved", "ratio"),
     Column("kv_bytes_per_token", "KV/token", "bytes"),
 )
@@ -33,7 +33,7 @@ Scales = Annotated[
     typer.Option(
         "--scale",
         metavar="NAME",
-        help="Model size: tiny, small, 0.5b, 1b, 2.5b, 7b, 12b, 30b. May be given several times.",
+        help="Model size: tiny, small, 0.5b, 1b, 2.5b, 7b, 12b, 30b. Repeatable.",
     ),
 ]
 OptionalRun = Annotated[
@@ -42,17 +42,17 @@ OptionalRun = Annotated[
         "--run", metavar="DIR", help="Run to take model size, tokenizer and languages from."
     ),
 ]
-Tied = Annotated[bool, typer.Option("--tied", help="One table for input and output.")]
+Tied = Annotated[bool, typer.Option("--tied", help="Tie input and output embeddings.")]
 
 
 @command(
     "memory",
     examples="""
-    # the paper's table: 24,000 tokens in place of 256,000
+    # the table of the paper: 24,000 tokens instead of 256,000
     modtok memory
-    # one's own run: the whole vocabulary, then each language's
+    # a run: full vocabulary, then each language
     modtok memory --run runs/latest
-    # tokenizers against the first, with the cache that a text takes
+    # tokenizers relative to the first, with the cache size of a text
     modtok memory -t gemma.json -t tokenizer@each --scale 2.5b flores/
     """,
 )
@@ -67,11 +67,11 @@ def memory(
     errors: Errors = "strict",
     json: Json = False,
 ) -> None:
-    """Count parameters and cache by tokenizer.
+    """Compute parameters and KV cache size by tokenizer.
 
-    "Saved" is the share of all parameters that a tokenizer does without, against the
-    first one named; by default the paper's 256,000 and 24,000 tokens. With TEXT, the
-    cache is also given a character, since a shorter text fills less of it.
+    "saved" is the share of parameters saved relative to the first tokenizer. By default, the
+    vocabulary sizes of the paper are compared: 256,000 and 24,000 tokens. With TEXT, the KV
+    cache is also reported per character.
     """
     from modtok_cli.inference.footprint import footprint
 

@@ -1,4 +1,4 @@
-"""`modtok nsl`: tokenizers × texts → how many tokens, against monolingual tokenizers."""
+"""`modtok nsl`: normalized sequence length of tokenizers on texts."""
 
 from pathlib import Path
 
@@ -26,16 +26,16 @@ WORKSPACE_TOKENIZER = "tokenizer"
 @command(
     "nsl",
     examples="""
-    # the workspace's tokenizer on a text
+    # tokenizer/ on a text
     modtok nsl flores.txt
-    # a subset of it, by pipe and by name
+    # a subset, by pipe and by name
     modtok extract --langs fr,en | modtok nsl flores.txt
     modtok nsl -t tokenizer@fr,en flores.txt
-    # every text by the subset of its language
+    # each text with the subset of its language
     modtok nsl -t tokenizer@each en.txt fi.txt fr.txt
     # several tokenizers on several texts
     modtok nsl -t tokenizer@fr -t bpe-joint fr.txt en.txt
-    # the same as a picture
+    # as a plot
     modtok nsl -t tokenizer -t tokenizer@each -t bpe-joint texts/ --plot nsl.svg
     """,
 )
@@ -49,49 +49,50 @@ def nsl(
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """Measure tokens against monolingual tokenizers.
+    """Measure token counts relative to monolingual tokenizers.
 
-    NSL (normalized sequence length) is tokens divided by those of the language's own
-    tokenizer: 1.2 means a fifth more. Beside it stand tokens per character, per byte and
-    per word.
+    NSL (normalized sequence length) is the number of tokens divided by that of the
+    monolingual reference tokenizer of the language: 1.2 means 20% more tokens. Tokens per
+    character, byte and word are reported as well.
 
-    Without -t, the tokenizer is read from standard input when it is a pipe or a file,
-    else it is the workspace's tokenizer/. DIR@each takes for each text the subset of its
-    language.
+    Without -t, the tokenizer is read from standard input if that is a pipe or a file, else
+    from tokenizer/. DIR@each uses the subset of the language of each text.
     """
-    sources = texts_of(texts)
+    sources = text_paths(texts)
     check_plot(plot)
     from modtok_cli.measure.nsl import nsl
 
     rows = nsl(
-        named_or_default(session, tokenizer, texts),
+        tokenizers_or_default(session, tokenizer, texts),
         sources,
         references=references,
         language=lang,
         errors=errors,
         progress=session.progress,
     )
-    emit_rows(rows, COLUMNS, title="NSL, and tokens per character, byte and word", json=json)
+    emit_rows(rows, COLUMNS, title="NSL and tokens per character, byte and word", json=json)
     emit_plot(session, plot, rows, "nsl")
 
 
-def named_or_default(session: Session, tokenizers: list[str] | None, texts: list[str]) -> list[str]:
-    """Those of -t; else `-` when a tokenizer is piped in, which is said, else the workspace's."""
+def tokenizers_or_default(
+    session: Session, tokenizers: list[str] | None, texts: list[str]
+) -> list[str]:
+    """Tokenizers of -t; else `-` if standard input has data, else the tokenizer/ directory."""
     if tokenizers:
         return tokenizers
     if "-" in texts or not stdin_holds_data():
         return [WORKSPACE_TOKENIZER]
-    # Who forgot -t would wait for a pipe that is silent.
+    # A note, since the command would wait silently if -t was forgotten.
     session.say("reading the tokenizer from standard input")
     return ["-"]
 
 
-def texts_of(texts: list[str]) -> list[Path | str]:
-    """Paths, with `-` left as it is.
+def text_paths(texts: list[str]) -> list[Path | str]:
+    """Paths of `texts`; `-` is kept.
 
     Raises:
-        UsageError: `-` named twice.
+        UsageError: a repeated `-`.
     """
     if texts.count("-") > 1:
-        raise UsageError("standard input (-) can be read once only", remedy="name it once")
+        raise UsageError("standard input (-) is given twice", remedy="give it once")
     return ["-" if text == "-" else Path(text) for text in texts]

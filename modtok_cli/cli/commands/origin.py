@@ -1,9 +1,9 @@
-"""`modtok origin`: whose tokens a tokenizer of several languages uses for each of them."""
+"""`modtok origin`: languages that the tokens of a text belong to."""
 
 from __future__ import annotations
 
 from modtok_cli.cli.command import command
-from modtok_cli.cli.commands.nsl import texts_of
+from modtok_cli.cli.commands.nsl import text_paths
 from modtok_cli.cli.options import Errors, Json, Lang, Plot, Texts, Tokenizer
 from modtok_cli.cli.output import Column, emit_tables
 from modtok_cli.cli.plotting import check_plot, emit_plot
@@ -14,19 +14,19 @@ COLUMNS = (
     Column("language", "lang"),
     Column("tokens", "tokens", "int"),
     Column("outside", "outside %", "ratio"),
-    Column("several", "of several %", "ratio"),
-    Column("most", "most from"),
+    Column("several", "shared %", "ratio"),
+    Column("most", "mainly from"),
 )
 
 
 @command(
     "origin",
     examples="""
-    # whose tokens the whole vocabulary uses for each language
+    # the full vocabulary
     modtok origin flores/
-    # the same of a union of three languages
+    # the union of three languages
     modtok origin -t tokenizer@en,fi,fr fi.txt fr.txt
-    # the matrix of source and added languages as a picture
+    # plot the matrix of source and added languages
     modtok origin flores/ --plot origin.svg
     """,
 )
@@ -39,13 +39,12 @@ def origin(
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """Say which languages the tokens of a text come from.
+    """Show which languages the tokens of a text belong to.
 
-    For text in a language, tokenized by the whole vocabulary or a union: the share of
-    tokens that the language's own subtokenizer does not have, and the languages that they
-    belong to.
+    For a text tokenized with the full vocabulary or a union of languages: the share of tokens
+    that are not in the subtokenizer of its language, and the languages of these tokens.
     """
-    sources = texts_of(texts)
+    sources = text_paths(texts)
     check_plot(plot)
     from modtok_cli.measure.origin import origin
 
@@ -59,11 +58,11 @@ def origin(
         }
         for row in rows
     ]
-    emit_tables(rows, [("Tokens from outside the own subtokenizer", shown, COLUMNS)], json=json)
+    emit_tables(rows, [("Tokens outside the language's subtokenizer", shown, COLUMNS)], json=json)
     emit_plot(session, plot, rows, "origin")
 
 
 def _most(exclusive: dict[str, float], number: int = 3) -> str:
-    """The languages that give most, with their percentages."""
+    """The languages with the largest shares, in percent."""
     ordered = sorted(exclusive.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{name} {100 * share:.2f}" for name, share in ordered[:number] if share)

@@ -1,4 +1,4 @@
-"""`modtok report`: one page of everything measured in a workspace."""
+"""`modtok report`: one HTML page with all measurements of a workspace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from modtok_cli.cli.session import Session
 
 COLUMNS = (
     Column("section", "section"),
-    Column("pictures", "pictures", "int"),
+    Column("pictures", "plots", "int"),
     Column("tables", "tables", "int"),
 )
 
@@ -27,11 +27,11 @@ Workspace = Annotated[
 @command(
     "report",
     examples="""
-    # save measurements, run a study, then put all on a page
+    # save measurements, run a study, then write the report
     modtok nsl -t tokenizer -t tokenizer@each flores/ > results/nsl.jsonl
     modtok study scaling
     modtok report -o report.html
-    # of another workspace
+    # another workspace
     modtok report ~/languages -o languages.html
     """,
 )
@@ -42,15 +42,15 @@ def report(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Put tables and pictures of a workspace on one page.
+    """Write an HTML report of the measurements of a workspace.
 
-    It shows every modular tokenizer there, and every file of rows in the workspace, its
-    results/ and its studies/: pictures, tables, the command and the signatures behind
-    them. The page is one HTML file that loads nothing.
+    Shows every modular tokenizer and every JSONL result file in the workspace, results/ and
+    studies/: plots, tables, commands and signatures. The page is one HTML file without
+    external resources.
     """
     from modtok_cli.measure.report.report import report
 
-    place = output or Path("report.html")
-    rows = report(workspace, place, force=force, progress=session.progress)
-    emit_rows(rows, COLUMNS, title="Report", json=json, caption=str(place))
-    session.say(f"wrote {place}")
+    path = output or Path("report.html")
+    rows = report(workspace, path, force=force, progress=session.progress)
+    emit_rows(rows, COLUMNS, title="Report", json=json, caption=str(path))
+    session.say(f"wrote {path}")

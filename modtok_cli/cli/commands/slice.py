@@ -1,4 +1,4 @@
-"""`modtok slice`: the model of some languages, as a directory that transformers opens."""
+"""`modtok slice`: the model of some languages, as a Hugging Face directory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from modtok_cli.cli.session import Session
 COLUMNS = (
     Column("part", "part"),
     Column("bytes", "slice", "bytes"),
-    Column("full_bytes", "whole", "bytes"),
+    Column("full_bytes", "full model", "bytes"),
     Column("saved", "saved", "ratio"),
 )
 
@@ -50,9 +50,9 @@ Origin = Annotated[
     examples="""
     # French and English, for transformers, vLLM or lm-eval
     modtok slice --langs fr,en -o fr-en/
-    # Finnish as well, from the run that it came from
+    # add Finnish, from the run of the slice
     modtok slice --run fr-en/ --append fi
-    # read any language, write French (for modtok generate only)
+    # full input vocabulary, French output vocabulary (modtok only)
     modtok slice --in full --out fr -o to-fr/
     """,
 )
@@ -71,13 +71,14 @@ def slice(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Cut the model of some languages out of a run.
+    """Extract the model of some languages from a run.
 
-    The directory is an ordinary Hugging Face Llama with the backbone, the rows of these
-    languages and their tokenizer. Its logits are those of the whole model over them.
+    The output is a standard Hugging Face Llama directory: backbone, embedding rows of these
+    languages, and their tokenizer. Its logits equal those of the full model over this
+    vocabulary.
 
-    With different --in and --out the directory is in our own format, which modtok
-    generate and modtok eval read.
+    With different --in and --out, the output is in a format that only modtok generate and
+    modtok eval read.
     """
     added = split_languages(append, "--append")
     inputs, outputs = sides(langs, reading, writing)
@@ -110,4 +111,4 @@ def slice(
     )
     facts = report.facts
     caption = f"{report.output}  (signature {facts.signature}, step {facts.step:,})"
-    emit_rows(report.rows(), COLUMNS, title="Bytes of weights", json=json, caption=caption)
+    emit_rows(report.rows(), COLUMNS, title="Size of the weights", json=json, caption=caption)

@@ -1,4 +1,4 @@
-"""`modtok study budget`: NSL and the size of T over tokens per language."""
+"""`modtok study budget`: NSL and size of T by vocabulary size per language."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from modtok_cli.cli.command import command
-from modtok_cli.cli.commands.nsl import texts_of
+from modtok_cli.cli.commands.nsl import text_paths
 from modtok_cli.cli.options import (
     Budget,
     Data,
@@ -23,7 +23,7 @@ from modtok_cli.cli.options import (
 from modtok_cli.cli.output import Column
 from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
-from modtok_cli.cli.study import command_line, emit_study, numbers, place
+from modtok_cli.cli.study import command_line, emit_study, parse_numbers, study_output
 
 COLUMNS = (
     Column("k", "budget", "int"),
@@ -37,7 +37,7 @@ COLUMNS = (
 
 Budgets = Annotated[
     str,
-    typer.Option("--budgets", metavar="N,...", help="Tokens per language to try."),
+    typer.Option("--budgets", metavar="N,...", help="Vocabulary sizes per language to compare."),
 ]
 
 
@@ -46,7 +46,7 @@ Budgets = Annotated[
     examples="""
     # budgets from 8,000 to 32,000, against references of 24,000
     modtok study budget flores/
-    # others, as a picture
+    # other budgets, as a plot
     modtok study budget flores/ --budgets 4000,8000 -k 8000 --plot budget.svg
     """,
 )
@@ -64,21 +64,21 @@ def study_budget(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Learn sequential BPE with several budgets and measure each.
+    """Compare vocabulary sizes per language for sequential BPE.
 
-    NSL is against monolingual references of -k tokens whatever the budget, so that
-    budgets compare. Rows go to studies/budget.jsonl.
+    NSL is relative to monolingual references of -k tokens for all budgets, which makes budgets
+    comparable. Rows are written to studies/budget.jsonl.
     """
     check_plot(plot)
-    chosen = numbers(budgets, "--budgets")
+    chosen = parse_numbers(budgets, "--budgets")
     from modtok_cli.measure.study.budget import study_budget
     from modtok_cli.measure.study.summary import budget_summary
 
     rows = study_budget(
-        texts_of(texts),
+        text_paths(texts),
         split_languages(langs),
         data=data,
-        output=place(output, "budget"),
+        output=study_output(output, "budget"),
         budgets=chosen,
         k=k,
         errors=errors,
@@ -87,5 +87,5 @@ def study_budget(
         command=command_line(session),
         progress=session.progress,
     )
-    tables = [("NSL over budgets", budget_summary(rows), COLUMNS)]
+    tables = [("NSL by budget", budget_summary(rows), COLUMNS)]
     emit_study(session, "budget", rows, tables, plot=plot, json=json)

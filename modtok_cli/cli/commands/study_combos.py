@@ -1,4 +1,4 @@
-"""`modtok study combos`: unions of languages, extracted against concatenated."""
+"""`modtok study combos`: extracted unions of languages, compared with concatenation."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from modtok_cli.cli.command import command
-from modtok_cli.cli.commands.nsl import texts_of
+from modtok_cli.cli.commands.nsl import text_paths
 from modtok_cli.cli.options import (
     Budget,
     Data,
@@ -23,7 +23,7 @@ from modtok_cli.cli.options import (
 from modtok_cli.cli.output import Column
 from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
-from modtok_cli.cli.study import Orders, Seed, command_line, emit_study, place
+from modtok_cli.cli.study import Orders, Seed, command_line, emit_study, study_output
 
 COLUMNS = (
     Column("n", "languages", "int"),
@@ -43,7 +43,7 @@ Sample = Annotated[
         "--sample",
         metavar="N",
         min=1,
-        help="Sets of languages to measure of each size; all where there are fewer.",
+        help="Number of language sets per size; all if there are fewer.",
     ),
 ]
 
@@ -53,7 +53,7 @@ Sample = Annotated[
     examples="""
     # sets of 1 to 4 languages, 60 of each size
     modtok study combos flores/
-    # more of them, and the distribution per language as a picture
+    # 200 sets, and a plot of the distribution per language
     modtok study combos flores/ --sample 200 --plot combos.svg
     """,
 )
@@ -73,20 +73,21 @@ def study_combos(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Measure unions of 1 to 4 languages, extracted and concatenated.
+    """Compare unions of 1 to 4 languages, extracted and concatenated.
 
-    Extracted from sequential BPE under several orders, against naive concatenation of
-    monolingual BPE in every order of the set. Rows go to studies/combos.jsonl.
+    Subsets extracted from sequential BPE under several language orders are compared with naive
+    concatenation of monolingual BPE in every order of the set. Rows are written to
+    studies/combos.jsonl.
     """
     check_plot(plot)
     from modtok_cli.measure.study.combos import study_combos
     from modtok_cli.measure.study.summary import combos_summary
 
     rows = study_combos(
-        texts_of(texts),
+        text_paths(texts),
         split_languages(langs),
         data=data,
-        output=place(output, "combos"),
+        output=study_output(output, "combos"),
         k=k,
         orders=orders,
         sample=sample,

@@ -1,9 +1,9 @@
-"""`modtok study cost`: what tokenizers cost models of several sizes, by arithmetic."""
+"""`modtok study cost`: estimated inference cost of tokenizers by model size."""
 
 from __future__ import annotations
 
 from modtok_cli.cli.command import command
-from modtok_cli.cli.commands.nsl import named_or_default, texts_of
+from modtok_cli.cli.commands.nsl import text_paths, tokenizers_or_default
 from modtok_cli.cli.options import Errors, Json, Lang, Plot, References, Texts, Tokenizers
 from modtok_cli.cli.output import Column
 from modtok_cli.cli.plotting import check_plot
@@ -23,9 +23,9 @@ COLUMNS = (
 @command(
     "study cost",
     examples="""
-    # the whole vocabulary against each language's own subset
+    # the full vocabulary and the subset of each language
     modtok study cost -t tokenizer -t tokenizer@each flores/
-    # beside another model's tokenizer, as a picture
+    # with an external tokenizer, as a plot
     modtok study cost -t tokenizer@each -t llama3.tiktoken flores/ --plot cost.svg
     """,
 )
@@ -39,18 +39,19 @@ def study_cost(
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """Estimate what a tokenizer costs models of 0.5B to 30B parameters.
+    """Estimate the inference cost of tokenizers by model size.
 
-    Tokens times multiplications per token, output layer included, relative to the
-    language's monolingual reference. Arithmetic only: nothing is run or timed.
+    Models have 0.5B to 30B parameters. Cost is tokens times multiplications per token,
+    including the output layer, relative to the monolingual reference of the language. It is
+    computed, not measured.
     """
     check_plot(plot)
     from modtok_cli.measure.study.cost import study_cost
     from modtok_cli.measure.study.summary import cost_summary
 
     rows = study_cost(
-        texts_of(texts),
-        named_or_default(session, tokenizer, texts),
+        text_paths(texts),
+        tokenizers_or_default(session, tokenizer, texts),
         references=references,
         language=lang,
         errors=errors,

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from modtok_cli.cli.command import command
-from modtok_cli.cli.commands.nsl import texts_of
+from modtok_cli.cli.commands.nsl import text_paths
 from modtok_cli.cli.options import (
     Budget,
     Data,
@@ -23,7 +23,7 @@ from modtok_cli.cli.options import (
 from modtok_cli.cli.output import Column
 from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
-from modtok_cli.cli.study import Orders, Seed, command_line, emit_study, place
+from modtok_cli.cli.study import Orders, Seed, command_line, emit_study, study_output
 
 COLUMNS = (
     Column("tokenizer", "tokenizer"),
@@ -36,7 +36,7 @@ COLUMNS = (
 )
 
 NoJoint = Annotated[
-    bool, typer.Option("--no-joint", help="Leave out the ordinary BPE of the size of T.")
+    bool, typer.Option("--no-joint", help="Skip the joint BPE baseline of the size of T.")
 ]
 
 
@@ -45,7 +45,7 @@ NoJoint = Annotated[
     examples="""
     # five orders of the languages in data/, measured on parallel text
     modtok study orders flores/
-    # as a picture; a study that was stopped goes on where it was
+    # eight orders, with a plot; an interrupted study resumes
     modtok study orders flores/ --orders 8 --plot orders.svg
     """,
 )
@@ -65,20 +65,20 @@ def study_orders(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Learn sequential BPE under several language orders and measure each.
+    """Compare language orders for sequential BPE.
 
-    Rows go to studies/orders.jsonl: T and the extracted subtokenizers of every order, and
-    an ordinary joint BPE of the same size. The table shows least and largest NSL.
+    Rows are written to studies/orders.jsonl: T and the subtokenizers of every order, and a
+    joint BPE of the same size. The table shows minimum and maximum NSL.
     """
     check_plot(plot)
     from modtok_cli.measure.study.orders import study_orders
     from modtok_cli.measure.study.summary import orders_summary
 
     rows = study_orders(
-        texts_of(texts),
+        text_paths(texts),
         split_languages(langs),
         data=data,
-        output=place(output, "orders"),
+        output=study_output(output, "orders"),
         k=k,
         orders=orders,
         seed=seed,
@@ -89,5 +89,5 @@ def study_orders(
         command=command_line(session),
         progress=session.progress,
     )
-    tables = [("NSL over language orders", orders_summary(rows), COLUMNS)]
+    tables = [("NSL by language order", orders_summary(rows), COLUMNS)]
     emit_study(session, "orders", rows, tables, plot=plot, json=json)

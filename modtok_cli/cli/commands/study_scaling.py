@@ -1,4 +1,4 @@
-"""`modtok study scaling`: the size of T as languages are added."""
+"""`modtok study scaling`: size of T by number of languages."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from modtok_cli.cli.options import (
 from modtok_cli.cli.output import Column
 from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
-from modtok_cli.cli.study import Orders, Seed, command_line, emit_study, place
+from modtok_cli.cli.study import Orders, Seed, command_line, emit_study, study_output
 
 COLUMNS = (
     Column("n", "languages", "int"),
@@ -35,7 +35,7 @@ COLUMNS = (
     examples="""
     # the languages in data/, in three orders
     modtok study scaling
-    # as a picture
+    # as a plot
     modtok study scaling --orders 5 --plot scaling.svg
     """,
 )
@@ -53,10 +53,10 @@ def study_scaling(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Learn sequential BPE and note the size of T after each language.
+    """Measure the size of T as languages are added by sequential BPE.
 
-    Rows go to studies/scaling.jsonl: for each order and language how many tokens T has,
-    and how many of the language's tokens were adopted or new.
+    Rows are written to studies/scaling.jsonl: for each order and language, the size of T and
+    the number of adopted and new tokens.
     """
     check_plot(plot)
     from modtok_cli.measure.study.scaling import study_scaling
@@ -65,7 +65,7 @@ def study_scaling(
     rows = study_scaling(
         split_languages(langs),
         data=data,
-        output=place(output, "scaling"),
+        output=study_output(output, "scaling"),
         k=k,
         orders=orders,
         seed=seed,

@@ -1,4 +1,4 @@
-"""`modtok unigram`: one language, or several in one vocabulary."""
+"""`modtok unigram`: plain Unigram tokenizers, one per language or a joint one."""
 
 from pathlib import Path
 from typing import Annotated
@@ -23,16 +23,16 @@ from modtok_cli.cli.session import Session
 
 Joint = Annotated[
     bool,
-    typer.Option("--joint", help="One tokenizer of N tokens over all languages together."),
+    typer.Option("--joint", help="Learn one tokenizer of N tokens for all languages."),
 ]
 
 
 @command(
     "unigram",
     examples="""
-    # a tokenizer for each: unigram/en.json, unigram/en.model, …
+    # three languages: unigram/en.json, unigram/en.model, …
     modtok unigram --langs en,fi,fr -k 24000
-    # one ordinary multilingual tokenizer of 64,000 tokens: unigram-joint/
+    # one multilingual tokenizer as a baseline: unigram-joint/
     modtok unigram --langs en,fi,fr --joint -k 64000
     """,
 )
@@ -49,12 +49,12 @@ def unigram(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Learn a Unigram tokenizer, for each language or jointly.
+    """Learn plain Unigram tokenizers, per language or jointly.
 
-    SentencePiece learns it from word counts, with the settings of the paper: nothing
-    normalized, no white space removed, digits apart, bytes for what no piece spells. Each
-    is written as tokenizer.json and as .model, which segment alike. Without --langs, every
-    language in data/.
+    SentencePiece trains on word counts with the settings of the paper: no normalization,
+    whitespace preserved, digits split, byte fallback. Each tokenizer is written as
+    tokenizer.json and as SentencePiece .model; both give the same tokens. Without --langs,
+    all languages in data/ are used.
     """
     languages = split_languages(langs)
     from modtok_cli.construct.unigram import unigram

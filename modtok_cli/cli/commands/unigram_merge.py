@@ -1,4 +1,4 @@
-"""`modtok unigram-merge`: a modular tokenizer of monolingual Unigram models."""
+"""`modtok unigram-merge`: modular tokenizer from monolingual Unigram models."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -27,20 +27,20 @@ Models = Annotated[
     typer.Option(
         "--models",
         metavar="DIR",
-        help="Take the models there, LANG.json or SentencePiece's LANG.model; by default those "
-        "of unigram/ that fit the text, and learn the others.",
+        help="Directory of models, LANG.json or LANG.model. By default, matching models in "
+        "unigram/ are used and missing ones are learned.",
     ),
 ]
 Init = Annotated[
     Literal["uniform", "mean"],
-    typer.Option("--init", help="Where EM starts: all pieces alike, or the models' mean."),
+    typer.Option("--init", help="Initial probabilities of EM: uniform, or the mean of the models."),
 ]
 Weights = Annotated[
     str | None,
     typer.Option(
         "--weights",
         metavar="LANG=X,...",
-        help="How much a language's text counts, such as fr=2,en=0.5; equal: all the same.",
+        help="Weight of each language, such as fr=2,en=0.5; equal: equal total weight.",
     ),
 ]
 Tolerance = Annotated[
@@ -49,7 +49,7 @@ Tolerance = Annotated[
         "--tolerance",
         metavar="X",
         min=0,
-        help="EM ends when the log-likelihood changes by less than this part of itself.",
+        help="Stop EM when the relative change of the log-likelihood is below X.",
     ),
 ]
 Iterations = Annotated[
@@ -58,7 +58,7 @@ Iterations = Annotated[
         "--iterations",
         metavar="N",
         min=0,
-        help="EM ends after so many at the latest; 0 with --init mean: no EM.",
+        help="Maximum number of EM iterations; 0 with --init mean disables EM.",
     ),
 ]
 
@@ -68,11 +68,11 @@ Iterations = Annotated[
     examples="""
     # three languages from data/, into tokenizer/
     modtok unigram-merge --langs en,fi,fr -k 24000
-    # models that SentencePiece trained elsewhere, as models/en.model
+    # use existing SentencePiece models, such as models/en.model
     modtok unigram-merge --langs en,fi --models models
-    # no EM: the mean of the models' probabilities
+    # no EM: mean probabilities of the models
     modtok unigram-merge --init mean --iterations 0
-    # every language counts the same, however much text it has
+    # equal weight for all languages, whatever the size of their text
     modtok unigram-merge --weights equal
     """,
 )
@@ -94,11 +94,12 @@ def unigram_merge(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Unite monolingual Unigram models in a modular tokenizer.
+    """Merge monolingual Unigram models into a modular tokenizer.
 
-    Each language has its own k pieces; what several have is there once. Their
-    probabilities are estimated anew by expectation-maximization over all the text, so that
-    any set of languages can be taken out later. Without --langs, every language in data/.
+    Each language keeps its N pieces; shared pieces are stored once. Expectation-maximization
+    over the text of all languages reestimates their probabilities. A compact tokenizer can be
+    extracted for any subset of the languages. Without --langs, all languages in data/ are
+    used.
     """
     languages = split_languages(langs)
     from modtok_cli.construct.unigram_merge import unigram_merge

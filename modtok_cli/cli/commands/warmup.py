@@ -1,4 +1,4 @@
-"""`modtok warmup`: compile the kernels before they are needed."""
+"""`modtok warmup`: compile all kernels."""
 
 from modtok_cli.cli.command import command
 from modtok_cli.cli.options import Json
@@ -9,15 +9,15 @@ from modtok_cli.cli.session import Session
 @command(
     "warmup",
     examples="""
-    # after an installation or upgrade, or while building a container image
+    # after an installation or upgrade, or in a container build
     modtok warmup
     """,
 )
 def warmup(session: Session, json: Json = False) -> None:
-    """Compile the kernels and keep them on disk.
+    """Compile all kernels and store them on disk.
 
-    The first use of a kernel after an installation or upgrade compiles it, which takes
-    some seconds; afterwards it is loaded.
+    Otherwise each kernel is compiled at its first use after an installation or upgrade,
+    which takes some seconds.
     """
     from modtok_cli.cli.warmup import warmup
 
