@@ -124,7 +124,7 @@ def offload(options: argparse.Namespace, limit: float) -> Iterator[dict[str, Any
     """Rows in host memory: the trip alone, steps with it and without, a profiler's trace."""
     began = time.monotonic()
     benchmark = [sys.executable, "-m", "benchmarks", "offload"]
-    shape = ["--models", "1b", "--micros", "8", "--rows", "2", "--length", "4096"]
+    shape = ["--models", "1b", "--microbatches", "8", "--rows", "2", "--length", "4096"]
     runs = [["trip"], ["step", *shape, "--turns", "6"], ["trace", *shape, "--turns", "4"]]
     if options.cpu:
         small = ["--models", "1b", "--scale", "0.0005", "--layers", "1", "--turns", "1"]

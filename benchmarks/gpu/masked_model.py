@@ -52,22 +52,22 @@ class MaskedModel:
         table.initialize(seed)
         return torch.nn.Parameter(table.weight)
 
-    def loss(self, micro: MicroBatch) -> torch.Tensor:
-        x = F.embedding(micro.inputs.t(), self.input.to(self.dtype))
+    def loss(self, microbatch: MicroBatch) -> torch.Tensor:
+        x = F.embedding(microbatch.inputs.t(), self.input.to(self.dtype))
         hidden = self.backbone(x).transpose(0, 1).reshape(-1, self.shape.hidden_size)
         mask = torch.full((self.size,), -torch.inf, device=hidden.device)
-        mask[micro.vocabulary] = 0
+        mask[microbatch.vocabulary] = 0
         logits = (hidden @ self.output.to(self.dtype).t()).float() + mask
-        nll = F.cross_entropy(logits, micro.targets, reduction="none")
-        return (nll * micro.weights).sum()
+        nll = F.cross_entropy(logits, microbatch.targets, reduction="none")
+        return (nll * microbatch.weights).sum()
 
-    def step(self, micros: Sequence[MicroBatch], rate: float) -> torch.Tensor:
+    def step(self, microbatches: Sequence[MicroBatch], rate: float) -> torch.Tensor:
         self.backbone.clear_gradients()
         self.adamw.zero_grad()
         total = torch.zeros(())
-        for index, micro in enumerate(micros):
-            with self.backbone.accumulating(more=index + 1 < len(micros)):
-                loss = self.loss(micro) / len(micros)
+        for index, microbatch in enumerate(microbatches):
+            with self.backbone.accumulating(more=index + 1 < len(microbatches)):
+                loss = self.loss(microbatch) / len(microbatches)
                 loss.backward()
             total = total + loss.detach().cpu()
         gradients = self.backbone.finish_gradients()

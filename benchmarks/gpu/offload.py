@@ -35,9 +35,9 @@ from modtok_cli.pretrain.distributed.ranks import pick_device, start_ranks, stop
 from modtok_cli.pretrain.model.model import Model
 from modtok_cli.pretrain.presets import PRESETS
 from modtok_cli.pretrain.rows.copies import copies_for
-from modtok_cli.pretrain.rows.host_memory import HostMemory, Mates
+from modtok_cli.pretrain.rows.host_memory import HostMemory, NodePeers
 from modtok_cli.pretrain.rows.host_tables import Offload
-from modtok_cli.pretrain.rows.microbatch import MicroBatch, wanted_rows
+from modtok_cli.pretrain.rows.microbatch import MicroBatch, active_ids
 from modtok_cli.pretrain.rows.offload import OffloadedRows
 from modtok_cli.pretrain.rows.table import AdamW, RowTable
 from modtok_cli.pretrain.rows.thread_team import ThreadTeam
@@ -84,7 +84,7 @@ def made_beside(first: Model | None) -> Iterator[None]:
 
 def begin_weights(model: Model, batch: list[MicroBatch]) -> None:
     """Normal numbers for the rows in use: those of all T would have to be in memory."""
-    for name, ids in wanted_rows(model.tables, batch).items():
+    for name, ids in active_ids(model.tables, batch).items():
         table = model.tables[name]
         drawn = torch.randn(len(ids), table.width, generator=torch.Generator().manual_seed(1))
         table.weight[ids.to(table.weight.device)] = 0.02 * drawn.to(table.weight.device)
@@ -103,8 +103,8 @@ def figures(seconds: list[float]) -> dict[str, float]:
 
 def host_table(size: int, width: int, moments: torch.dtype = torch.float32) -> RowTable:
     """A table whose memory is taken as it is touched: of T, only active rows are ever there."""
-    memory = HostMemory(start_ranks(), Mates())
-    return RowTable(size, width, moments=moments, zeros=memory.zeros, crew=ThreadTeam(cores()))
+    memory = HostMemory(start_ranks(), NodePeers())
+    return RowTable(size, width, moments=moments, zeros=memory.zeros, team=ThreadTeam(cores()))
 
 
 def spread(size: int, count: int, seed: int) -> torch.Tensor:
@@ -114,7 +114,7 @@ def spread(size: int, count: int, seed: int) -> torch.Tensor:
 
 def fused_pass(options: argparse.Namespace) -> None:
     device = torch.device("cpu")
-    crew = ThreadTeam(cores())
+    team = ThreadTeam(cores())
     torch.set_num_threads(cores())
     for model in options.models:
         width = WIDTHS[model]
@@ -134,7 +134,7 @@ def fused_pass(options: argparse.Namespace) -> None:
                 cut = slice(length * i // n, length * (i + 1) // n)
                 np.copyto(target[cut], source[cut])
 
-            crew.share(part)
+            team.share(part)
 
         def by_torch(table: RowTable = table, ids: Any = ids, gradients: Any = gradients) -> None:
             state = [x[ids] for x in (table.weight, table.moment1, table.moment2)]
@@ -189,7 +189,7 @@ def fused_pass(options: argparse.Namespace) -> None:
         del table, half, gradients
 
 
-def micro(
+def microbatch(
     size: int, k: int, scale: float, device: torch.device, shape: tuple[int, int] | None = None
 ) -> MicroBatch:
     """A batch of one language under K of them; of `shape`, or with every input row once."""
@@ -217,7 +217,7 @@ def round_trip(options: argparse.Namespace) -> None:
         width = WIDTHS[model]
         for k in OUTPUT_ROWS:
             tables = {"input": host_table(T, width), "output": host_table(T, width)}
-            batch = [micro(T, k, options.scale, device)]
+            batch = [microbatch(T, k, options.scale, device)]
             moved = OffloadedRows(tables, dtype, ADAMW, copies_for(device, print), delay=0)
             active = moved.begin(batch)
             gradients = {
@@ -277,11 +277,11 @@ def step(options: argparse.Namespace) -> None:
                 models[name] = Model(shape, size, ranks, dtype=dtype, offload=offload)
         for k in OUTPUT_ROWS:
             sizes = (options.rows, options.length)
-            batch = [micro(size, k, options.scale, device, sizes)] * options.micros
+            batch = [microbatch(size, k, options.scale, device, sizes)] * options.microbatches
             work = {}
             for name, one in models.items():
                 begin_weights(one, batch)
-                work[name] = lambda one=one, batch=batch: one.step(batch, 1e-4, coming=batch)
+                work[name] = lambda one=one, batch=batch: one.step(batch, 1e-4, upcoming=batch)
             before = {name: one.host_seconds for name, one in models.items()}
             found = turns(work, options.turns, device)
             for name, one in models.items():
@@ -299,7 +299,7 @@ def step(options: argparse.Namespace) -> None:
                     K=k,
                     rows_of_T=size,
                     output_rows=len(batch[0].vocabulary),
-                    tokens=options.micros * options.rows * options.length,
+                    tokens=options.microbatches * options.rows * options.length,
                     seconds=figures(found[name]),
                     processor=figures(found[f"{name}, processor"]),
                     against_resident=round(statistics.median(ratio), 3),
@@ -326,7 +326,7 @@ def languages(options: argparse.Namespace) -> None:
     for count, one in models.items():
         batch = [micro_of(count * each, 3 * each, options.rows, options.length, device)]
         begin_weights(one, batch)
-        work[str(count)] = lambda one=one, batch=batch: one.step(batch, 1e-4, coming=batch)
+        work[str(count)] = lambda one=one, batch=batch: one.step(batch, 1e-4, upcoming=batch)
     found = turns(work, options.turns, device)
     for count, one in models.items():
         ratio = [a / b for a, b in zip(found[str(count)], found["21"], strict=True)]
@@ -361,15 +361,15 @@ def trace(options: argparse.Namespace) -> None:
             shape = shape_of(model, options)
             one = Model(shape, size, ranks, dtype=torch.bfloat16, offload=Offload(touch=False))
         sizes = (options.rows, options.length)
-        batch = [micro(size, 6, options.scale, device, sizes)] * options.micros
+        batch = [microbatch(size, 6, options.scale, device, sizes)] * options.microbatches
         begin_weights(one, batch)
         for _ in range(3):
-            one.step(batch, 1e-4, coming=batch)
+            one.step(batch, 1e-4, upcoming=batch)
         torch.cuda.synchronize()
         before = one.host_seconds
         with profile(activities=[ProfilerActivity.CUDA]) as seen:
             for _ in range(options.turns):
-                one.step(batch, 1e-4, coming=batch)
+                one.step(batch, 1e-4, upcoming=batch)
             torch.cuda.synchronize()
         spent = {k: round(v - before[k], 4) for k, v in one.host_seconds.items()}
         large = 1 << 20  # copies of rows; ids and scalars are smaller
@@ -423,7 +423,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=12)
     parser.add_argument("--models", type=lambda text: text.split(","), default=list(WIDTHS))
     parser.add_argument("--layers", type=int, default=0, help="0: as many as the model has")
-    parser.add_argument("--micros", type=int, default=1, help="microbatches a step")
+    parser.add_argument("--microbatches", type=int, default=1, help="microbatches a step")
     parser.add_argument("--width", type=int, default=512, help="languages only")
     parser.add_argument("--rows", type=int, default=1, help="sequences in a batch")
     parser.add_argument("--length", type=int, default=128)

@@ -99,14 +99,14 @@ def backbone_of(first: Any) -> Iterator[None]:
         megatron.build_backbone, model_module.backbone_optimizer = made, optimizer
 
 
-def peak_of_a_step(model: Any, micros: list[MicroBatch], device: torch.device) -> int | None:
+def peak_of_a_step(model: Any, microbatches: list[MicroBatch], device: torch.device) -> int | None:
     """What a step takes at its highest, over what lies on the GPU before it."""
     if device.type != "cuda":
         return None
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
-    model.step(micros, 1e-4)
+    model.step(microbatches, 1e-4)
     return torch.cuda.max_memory_allocated() - before
 
 
@@ -134,26 +134,26 @@ def main() -> None:
             masked = MaskedModel(shape, LANGUAGES[0] * each, device=device, dtype=dtype)
         masked.optimizer = first.optimizer
         models[f"masked, {LANGUAGES[0]} languages"] = masked
-    micros = {}
+    microbatches = {}
     for name in models:
         size = int(name.split()[1]) * each
-        micros[name] = [micro_of(size, active, options.rows, options.length, device)]
+        microbatches[name] = [micro_of(size, active, options.rows, options.length, device)]
     times: dict[str, list[float]] = {name: [] for name in models}
     for turn in range(options.steps + 2):
         for name, model in models.items():
             with clock(times[name] if turn >= 2 else [], device):
-                model.step(micros[name], 1e-4)
+                model.step(microbatches[name], 1e-4)
     first = statistics.median(times[next(iter(models))])
     for name, model in models.items():
         with Fresh() as fresh:
-            model.step(micros[name], 1e-4)
-        peak = peak_of_a_step(model, micros[name], device)
+            model.step(microbatches[name], 1e-4)
+        peak = peak_of_a_step(model, microbatches[name], device)
         seconds = statistics.median(times[name])
         row = {
             "what": name,
             "model": options.model,
             "rows_of_T": int(name.split()[1]) * each,
-            "active_rows": len(micros[name][0].vocabulary),
+            "active_rows": len(microbatches[name][0].vocabulary),
             "tokens": options.rows * options.length,
             "step_seconds": round(seconds, 5),
             "least_seconds": round(min(times[name]), 5),

@@ -52,7 +52,7 @@ class Config(Settings):
         """Learning rate at the end of the schedule."""
         return self.lr / 10
 
-    def rate(self, step: int) -> float:
+    def lr_at(self, step: int) -> float:
         """Learning rate of a step (1 …): linear warm-up, then a cosine to `final_lr`.
 
         >>> resolve(Settings(lr=1.0, warmup=10, steps=110), gpu=False).rate(5)

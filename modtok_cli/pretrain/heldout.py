@@ -78,12 +78,12 @@ def add_texts(
     size = sum(map(len, texts))
     for start in range(0, len(inputs), rows):
         part = slice(start, start + rows)
-        micro = MicroBatch.of(
+        microbatch = MicroBatch.of(
             subtokenizer.global_ids[inputs[part]],
             targets[part],
             subtokenizer.global_ids,
             model.ranks.device,
         )
-        nll = model.measure(micro)
-        counted = micro.targets != int(subtokenizer.global_ids[end_of_text])
+        nll = model.measure(microbatch)
+        counted = microbatch.targets != int(subtokenizer.global_ids[end_of_text])
         sums.add_tokens(language, nll, counted, size if start == 0 else 0)

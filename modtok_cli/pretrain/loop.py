@@ -60,7 +60,7 @@ def build_model(run: Run) -> Model:
         )
     return Model(
         config.shape,
-        run.subsets.size,
+        run.subtokenizers.size,
         run.ranks,
         seed=config.seed,
         dtype=getattr(torch, config.dtype),
@@ -71,7 +71,7 @@ def build_model(run: Run) -> Model:
 
 
 def restore(run: Run, model: Model) -> tuple[int, dict[int, dict[str, tuple[int, int]]]]:
-    """Fill the model from the last sound checkpoint: (its step, places of all lanes).
+    """Fill the model from the last sound checkpoint: (its step, positions of all packers).
 
     Rank 0 looks for it, which reads it whole, and all take that one.
 
@@ -91,14 +91,16 @@ def restore(run: Run, model: Model) -> tuple[int, dict[int, dict[str, tuple[int,
     name, state = told
     checkpoint.load(run.directory.checkpoints / name, state, model)
     run.progress.note(f"going on after step {state['step']:,}")
-    places = {
-        int(slot): {language: (int(n), int(at)) for language, (n, at) in lane.items()}
-        for slot, lane in state["lanes"].items()
+    positions = {
+        int(slot): {language: (int(n), int(at)) for language, (n, at) in packer.items()}
+        for slot, packer in state["positions"].items()
     }
-    return int(state["step"]), places
+    return int(state["step"]), positions
 
 
-def open_stream(run: Run, step: int, places: dict[int, dict[str, tuple[int, int]]]) -> Prefetcher:
+def open_stream(
+    run: Run, step: int, positions: dict[int, dict[str, tuple[int, int]]]
+) -> Prefetcher:
     """The batches of this rank's slots from `step` on."""
     config, ranks = run.config, run.ranks
     plan = StreamPlan(
@@ -114,9 +116,9 @@ def open_stream(run: Run, step: int, places: dict[int, dict[str, tuple[int, int]
     )
     mine = range(ranks.replica, config.slots, ranks.replicas)
     stream = BatchStream(
-        plan, mine, first_step=step, last_step=config.steps, state=places, workers=config.workers
+        plan, mine, first_step=step, last_step=config.steps, state=positions, workers=config.workers
     )
-    return Prefetcher(stream, run.subsets, run.device)
+    return Prefetcher(stream, run.subtokenizers, run.device)
 
 
 def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> dict[str, Any]:
@@ -128,14 +130,14 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> dict[str,
     config, ranks = run.config, run.ranks
     started, waited = time.perf_counter(), feed.waited
     now = feed.step(step)
-    coming = feed.ahead(step + 1) if config.offload_delay else None
+    upcoming = feed.ahead(step + 1) if config.offload_delay else None
     host = model.host_seconds
-    rate = config.rate(step)
+    rate = config.lr_at(step)
     losses, norm = model.step(
-        now.micros,
+        now.microbatches,
         rate,
         dense=config.update == "dense",
-        coming=coming.micros if coming is not None else None,
+        upcoming=upcoming.microbatches if upcoming is not None else None,
     )
     _refuse_infinite(run, step, now.batches, losses, float(norm))
     sums = LanguageSums(run.mixture.languages, run.device)
@@ -206,8 +208,8 @@ def evaluate(run: Run, model: Model, step: int, *, most: int = BYTES) -> dict[st
     found = held_out_bits(
         model,
         run.stores,
-        {name: run.subsets.of(None if joint else (name,)) for name in run.mixture.languages},
-        end_of_text=run.subsets.end_of_text,
+        {name: run.subtokenizers.of(None if joint else (name,)) for name in run.mixture.languages},
+        end_of_text=run.subtokenizers.end_of_text,
         length=run.config.seq_length,
         rows=run.config.micro_batch,
         most=most,
@@ -222,17 +224,17 @@ def evaluate(run: Run, model: Model, step: int, *, most: int = BYTES) -> dict[st
 
 
 def save_checkpoint(run: Run, model: Model, stream: Prefetcher, step: int) -> None:
-    """Weights, moments and the places of all lanes; every rank calls it.
+    """Weights, moments and the positions of all packers; every rank calls it.
 
     Raises:
         ModtokError: the file system refused, or weights are not finite. The last checkpoint
             stays.
     """
-    lanes: dict[str, Any] = {}
-    for part in gather_json(run.ranks, {str(slot): lane for slot, lane in stream.state.items()}):
-        lanes.update(part)
+    positions: dict[str, Any] = {}
+    for part in gather_json(run.ranks, {str(slot): one for slot, one in stream.state.items()}):
+        positions.update(part)
     try:
-        run.checkpointer.save(model, step, {"lanes": lanes})
+        run.checkpointer.save(model, step, {"positions": positions})
     except checkpoint.NotFinite as error:
         raise _diverged(run, f"after step {step} {error}") from error
 
@@ -263,14 +265,14 @@ def pretrain(
 def _pretrain(run: Run, resume: bool) -> RunReport:
     config, first = run.config, run.ranks.first
     model = build_model(run)
-    step, places = restore(run, model) if resume else (0, {})
+    step, positions = restore(run, model) if resume else (0, {})
     if first:
         run.directory.open_metrics(step)
         if config.tensorboard:
             run.board = TensorBoard(run.directory.path / "tensorboard", step)
         if not resume:
             run.progress.note(_describe(run, model))
-    stream = open_stream(run, step + 1, places)
+    stream = open_stream(run, step + 1, positions)
     last: dict[str, Any] = {}
     try:
         with run.progress.task("training", config.steps, "steps") as task:
@@ -320,7 +322,7 @@ def _describe(run: Run, model: Model) -> str:
     where = where or (f"{ranks.world} processes on CPU" if ranks.world > 1 else "one CPU process")
     return (
         f"{config.model}: {config.shape.parameters:,} parameters in the backbone, "
-        f"{tables:,} in the tables of {run.subsets.size:,} rows; {config.steps:,} steps of "
+        f"{tables:,} in the tables of {run.subtokenizers.size:,} rows; {config.steps:,} steps of "
         f"{config.step_tokens:,} tokens, {config.sampling}, on {where}; {run.directory.path}"
     )
 

@@ -16,7 +16,7 @@ import torch
 
 from modtok_cli.pretrain.data.slot_packer import Batch
 from modtok_cli.pretrain.distributed.ranks import Ranks
-from modtok_cli.pretrain.model.optimizer import same_on_all
+from modtok_cli.pretrain.model.optimizer import sum_over_ranks
 
 # Dense bfloat16 FLOP/s by the makers' data sheets.
 PEAKS = {"H200": 989e12, "H100": 989e12, "H800": 989e12, "A100": 312e12, "B200": 2250e12}
@@ -52,7 +52,7 @@ class LanguageSums:
 
         Every shard of a replica adds the same, so the sums are divided by their number.
         """
-        sums = same_on_all(torch.cat([self._sums.flatten(), self._loss])) / ranks.shards
+        sums = sum_over_ranks(torch.cat([self._sums.flatten(), self._loss])) / ranks.shards
         loss = float(sums[-2] / sums[-1]) if sums[-1] else float("nan")
         found = {}
         for language, (nats, tokens, size) in zip(

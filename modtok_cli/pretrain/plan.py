@@ -85,15 +85,15 @@ def plan(settings: Settings, *, ranks: int, device: str | None = None) -> Plan:
     gpu = device is not None or ranks > 1 or _has_gpu()
     config = resolve(settings, gpu=gpu)
     check_ranks(config, ranks)
-    subsets = SubtokenizerCache.load(config.tokenizer)
-    mixture = _mixture(config, subsets)
+    subtokenizers = SubtokenizerCache.load(config.tokenizer)
+    mixture = _mixture(config, subtokenizers)
     config.regime.check(mixture.languages)
-    active, union = row_counts(config, mixture, subsets, ranks // config.tp)
+    active, union = row_counts(config, mixture, subtokenizers, ranks // config.tp)
     shape, shards = config.shape, config.tp
     replicas = ranks // shards
     half = 2 if config.dtype == "bfloat16" else 4
     backbone = shape.parameters // shards
-    rows = shape.table_parameters(-(-subsets.size // shards))
+    rows = shape.table_parameters(-(-subtokenizers.size // shards))
     tokens = config.micro_batch * config.seq_length
     gathered = shape.table_parameters(int(union / shards))
     # Moments, and masters where weights are half as wide; the optimizer may deal them out.
@@ -112,15 +112,15 @@ def plan(settings: Settings, *, ranks: int, device: str | None = None) -> Plan:
     host, words = {}, ""
     if config.offload:
         del memory["tables"]
-        need = node_need(config, subsets.size, union, shards, ranks, ranks)
-        host, words = _on_host(config, subsets, union, shards, ranks), need.words
+        need = node_need(config, subtokenizers.size, union, shards, ranks, ranks)
+        host, words = _on_host(config, subtokenizers, union, shards, ranks), need.words
     flops = shape.step_flops(config.seq_length, [(tokens, active)] * config.slots)
     name, peak = (device or "H100", _H100) if gpu else _cpu(config)
     return Plan(
         config,
         ranks,
         shards,
-        subsets.size,
+        subtokenizers.size,
         active,
         union,
         memory,
@@ -152,18 +152,18 @@ def node_need(
 
 
 def _on_host(
-    config: Config, subsets: SubtokenizerCache, union: float, shards: int, ranks: int
+    config: Config, subtokenizers: SubtokenizerCache, union: float, shards: int, ranks: int
 ) -> dict[str, int]:
     """Bytes of a node by part, all ranks being on it; the tables also of more languages.
 
     T grows with the number of languages; what a step moves and what the device holds do not.
     """
-    need = node_need(config, subsets.size, union, shards, ranks, ranks)
+    need = node_need(config, subtokenizers.size, union, shards, ranks, ranks)
     parts = {"tables": need.tables, "buffers": need.buffers}
-    languages = len(subsets.tokenizer.languages)
+    languages = len(subtokenizers.tokenizer.languages)
     for more in _MORE_LANGUAGES:
         if more > languages:
-            size = subsets.size * more // languages
+            size = subtokenizers.size * more // languages
             tables = node_need(config, size, union, shards, ranks, ranks).tables
             parts[f"tables of {more} languages"] = tables
     return parts
@@ -185,7 +185,7 @@ def _cpu(config: Config) -> tuple[str, float]:
     return "CPU", peak
 
 
-def _mixture(config: Config, subsets: SubtokenizerCache) -> Mixture:
+def _mixture(config: Config, subtokenizers: SubtokenizerCache) -> Mixture:
     """The mixture by the sizes of the files: the text itself is not read for a plan."""
     files: dict[str, list[Path]] = language_files(config.data, config.langs)
     sizes = {
@@ -193,7 +193,7 @@ def _mixture(config: Config, subsets: SubtokenizerCache) -> Mixture:
         for language, paths in files.items()
     }
     for language, size in sizes.items():
-        if language not in subsets.tokenizer.languages:
+        if language not in subtokenizers.tokenizer.languages:
             raise UsageError(f"the tokenizer has no language '{language}'", where="--langs")
         if not size:
             raise UsageError(f"language '{language}' has no text", where=str(config.data))
@@ -201,7 +201,7 @@ def _mixture(config: Config, subsets: SubtokenizerCache) -> Mixture:
 
 
 def row_counts(
-    config: Config, mixture: Mixture, subsets: SubtokenizerCache, replicas: int
+    config: Config, mixture: Mixture, subtokenizers: SubtokenizerCache, replicas: int
 ) -> tuple[float, float]:
     """Mean |V_S| of a microbatch, and of the union over a step: (rows, rows)."""
     sizes: list[int] = []
@@ -212,15 +212,17 @@ def row_counts(
             draw(config.regime, config.p, mixture, config.seed, step, slot)
             for slot in range(config.slots)
         ]
-        sizes += [_size(subsets, one.languages) for one in drawn]
+        sizes += [_size(subtokenizers, one.languages) for one in drawn]
         together = {name for one in drawn for name in one.languages or ()}
         everything = any(one.languages is None for one in drawn)
-        unions.append(_size(subsets, None if everything else tuple(sorted(together))))
+        unions.append(_size(subtokenizers, None if everything else tuple(sorted(together))))
     return _mean(sizes), _mean(unions)
 
 
-def _size(subsets: SubtokenizerCache, languages: tuple[str, ...] | None) -> int:
-    return subsets.size if languages is None else subsets.tokenizer.subset(languages).size
+def _size(subtokenizers: SubtokenizerCache, languages: tuple[str, ...] | None) -> int:
+    return (
+        subtokenizers.size if languages is None else subtokenizers.tokenizer.subset(languages).size
+    )
 
 
 def _mean(values: Sequence[int]) -> float:

@@ -44,7 +44,7 @@ class Run:
     config: Config
     directory: RunDirectory
     ranks: Ranks
-    subsets: SubtokenizerCache
+    subtokenizers: SubtokenizerCache
     stores: dict[str, TextStore]
     mixture: Mixture
     progress: Progress
@@ -85,9 +85,9 @@ def prepare(settings: Settings, *, resume: bool, force: bool, progress: Progress
         progress.note(note)
     if resume and ranks.device.type == "cpu":  # sums on a CPU depend on the number of threads
         torch.set_num_threads(directory.read_config()["ranks"]["threads"])
-    subsets = SubtokenizerCache.load(config.tokenizer)
+    subtokenizers = SubtokenizerCache.load(config.tokenizer)
     files = language_files(config.data, config.langs)
-    strangers = sorted(set(files) - set(subsets.tokenizer.languages))
+    strangers = sorted(set(files) - set(subtokenizers.tokenizer.languages))
     if strangers:
         raise UsageError(
             f"the tokenizer has no language '{strangers[0]}', which {config.data} has",
@@ -107,12 +107,12 @@ def prepare(settings: Settings, *, resume: bool, force: bool, progress: Progress
     mixture = Mixture.of(sizes, config.mix, config.mix_rest)
     config.regime.check(mixture.languages)
     if config.offload:
-        _check_host(config, mixture, subsets, ranks)
+        _check_host(config, mixture, subtokenizers, ranks)
     run = Run(
         config,
         directory,
         ranks,
-        subsets,
+        subtokenizers,
         stores,
         mixture,
         progress,
@@ -142,13 +142,13 @@ def _stores(
 def _check_host(
     config: Config,
     mixture: Mixture,
-    subsets: SubtokenizerCache,
+    subtokenizers: SubtokenizerCache,
     ranks: Ranks,
 ) -> None:
     """Check, before anything is allocated, that every node has the memory that its ranks need."""
-    union = row_counts(config, mixture, subsets, ranks.replicas)[1]
+    union = row_counts(config, mixture, subtokenizers, ranks.replicas)[1]
     here = gather_json(ranks, platform.node()).count(platform.node())
-    need = node_need(config, subsets.size, union, ranks.shards, ranks.world, here)
+    need = node_need(config, subtokenizers.size, union, ranks.shards, ranks.world, here)
     error = None
     try:
         check_host(
@@ -208,7 +208,7 @@ def _check_path(path: Path) -> None:
         ) from error
 
 
-def _begun(path: Path) -> bool:
+def _has_content(path: Path) -> bool:
     """Whether there is something; a run that was killed before its first file is nothing."""
     if path.is_symlink() or not path.is_dir():
         return path.exists()
@@ -217,10 +217,10 @@ def _begun(path: Path) -> bool:
 
 def _open_directory(run: Run, *, resume: bool, force: bool) -> None:
     """Check what is there; write config.json of a new run."""
-    signature = run.subsets.tokenizer.signature
+    signature = run.subtokenizers.tokenizer.signature
     directory = run.directory
     if resume:
-        directory.hold()
+        directory.lock()
         then = directory.read_config()
         if then["tokenizer"]["signature"] != signature:
             raise ModtokError(
@@ -238,7 +238,7 @@ def _open_directory(run: Run, *, resume: bool, force: bool) -> None:
             )
         point_latest(directory.path)
         return
-    if _begun(directory.path):
+    if _has_content(directory.path):
         if not force:
             there = "is there already" if checkpoint.has_any(directory.checkpoints) else "is there"
             raise UsageError(
@@ -248,7 +248,7 @@ def _open_directory(run: Run, *, resume: bool, force: bool) -> None:
             )
         if not (directory.path / "config.json").is_file():
             raise UsageError("is no run of ours", where=str(directory.path), remedy="use --name")
-        directory.hold()
+        directory.lock()
         remove_directory(directory.path)
     directory.start(
         {
@@ -258,8 +258,8 @@ def _open_directory(run: Run, *, resume: bool, force: bool) -> None:
             "tokenizer": {
                 "path": os.fsencode(run.tokenizer.name).decode(errors="replace"),
                 "signature": signature,
-                "size": run.subsets.size,
-                "languages": run.subsets.tokenizer.languages,
+                "size": run.subtokenizers.size,
+                "languages": run.subtokenizers.tokenizer.languages,
             },
             "ranks": {
                 "world": run.ranks.world,

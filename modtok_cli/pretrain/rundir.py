@@ -38,7 +38,7 @@ class RunDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._metrics: BinaryIO | None = None
-        self._held: int | None = None
+        self._lock: int | None = None
 
     @property
     def checkpoints(self) -> Path:
@@ -83,7 +83,7 @@ class RunDirectory:
             ) from error
         return config
 
-    def hold(self) -> None:
+    def lock(self) -> None:
         """Keep other processes from writing this run, until `close` or the end of this one.
 
         By a lock on the directory itself, which leaves no file behind; a kill ends it too.
@@ -108,19 +108,19 @@ class RunDirectory:
             os.close(held)
             return
         self._release()
-        self._held = held
+        self._lock = held
 
     def _release(self) -> None:
-        if self._held is not None:
-            os.close(self._held)
-            self._held = None
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def start(self, config: Mapping[str, Any]) -> None:
         """Begin a run: its config, no metrics, and `runs/latest` pointing here."""
         options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
         write_bytes(self.path / CONFIG, orjson.dumps(config, option=options))
         self.metrics.write_bytes(b"")
-        self.hold()
+        self.lock()
         point_latest(self.path)
 
     def open_metrics(self, step: int) -> None:

@@ -131,7 +131,7 @@ def measure_run(
     rows = []
     for language in run.mixture.languages:
         for name, chosen in inference_sets(language, run.mixture.languages).items():
-            subtokenizer = run.subsets.of(chosen)
+            subtokenizer = run.subtokenizers.of(chosen)
             sums = LanguageSums([language], run.device)
             store = run.stores[language]
             add_texts(
@@ -140,7 +140,7 @@ def measure_run(
                 language,
                 held_out_texts(store, 1 << 16),
                 subtokenizer,
-                run.subsets.end_of_text,
+                run.subtokenizers.end_of_text,
                 run.config.seq_length,
                 run.config.micro_batch,
             )
@@ -190,7 +190,7 @@ def _prompts(
     """An end of text and the first tokens of held-out lines, all equally long."""
     texts = held_out_texts(run.stores[language], 1 << 18)
     lines = [line for text in texts for line in text.split(b"\n") if len(line) > 100]
-    end = np.array([run.subsets.end_of_text], dtype=np.int32)
+    end = np.array([run.subtokenizers.end_of_text], dtype=np.int32)
     encoded = subtokenizer.encode_utf8(lines[: 2 * samples], 1)
     return [
         np.concatenate([end, ids[:PROMPT_TOKENS]]) for ids in encoded if len(ids) >= PROMPT_TOKENS

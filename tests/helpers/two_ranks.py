@@ -45,22 +45,27 @@ def optimizer_of(name: str) -> AbstractContextManager[None]:
 
 
 def train(
-    name: str, ranks: Ranks, subsets: SubtokenizerCache, stores: dict[str, TextStore]
+    name: str, ranks: Ranks, subtokenizers: SubtokenizerCache, stores: dict[str, TextStore]
 ) -> tuple[Model, list[float]]:
     """Train one way; the mean loss of each step over all slots."""
     _, slots, tied, dense, kind = WAYS[name]
     distributed = kind == "distributed" and ranks.replicas > 1
     model = Model(
-        replace(SHAPE, tied=tied), subsets.size, ranks, seed=4, chunk=16, distributed=distributed
+        replace(SHAPE, tied=tied),
+        subtokenizers.size,
+        ranks,
+        seed=4,
+        chunk=16,
+        distributed=distributed,
     )
     mixture = Mixture.of({language: store.text_bytes for language, store in stores.items()})
     mine = range(ranks.replica, slots, ranks.replicas)
-    lanes = [
+    packers = [
         SlotPacker(
             slot,
             slots,
             stores=stores,
-            subsets=subsets,
+            subtokenizers=subtokenizers,
             regime=Regime.parse("sub:1"),
             p=0.5,
             mixture=mixture,
@@ -72,12 +77,12 @@ def train(
     ]
     losses = []
     for step in range(1, STEPS + 1):
-        micros = []
-        for lane in lanes:
-            batch = lane.batch(step)
-            ids = subsets.of(batch.draw.languages).global_ids
-            micros.append(MicroBatch.of(batch.inputs, batch.targets, ids, ranks.device))
-        nll, _ = model.step(micros, 2e-3, dense=dense)
+        microbatches = []
+        for packer in packers:
+            batch = packer.batch(step)
+            ids = subtokenizers.of(batch.draw.languages).global_ids
+            microbatches.append(MicroBatch.of(batch.inputs, batch.targets, ids, ranks.device))
+        nll, _ = model.step(microbatches, 2e-3, dense=dense)
         total = torch.stack([one.mean() for one in nll]).sum()
         if ranks.replica_group is not None:
             dist.all_reduce(total, group=ranks.replica_group)
@@ -87,27 +92,27 @@ def train(
 
 def main() -> None:
     tokenizer, texts, out = (Path(argument) for argument in sys.argv[1:4])
-    subsets = SubtokenizerCache.load(tokenizer)
+    subtokenizers = SubtokenizerCache.load(tokenizer)
     stores = {path.name.split("-")[0]: TextStore(path) for path in sorted(texts.iterdir())}
     found = {}
     for name, (shards, *_) in WAYS.items():
         ranks = start_ranks(shards)
         with optimizer_of(name):
-            model, found[name] = train(name, ranks, subsets, stores)
+            model, found[name] = train(name, ranks, subtokenizers, stores)
             checkpoint.save(out / name, model, STEPS, {})
     # And the other way round: what one process wrote, on two shards.
     ranks = start_ranks(2)
-    model = Model(SHAPE, subsets.size, ranks, seed=1)
+    model = Model(SHAPE, subtokenizers.size, ranks, seed=1)
     path = out / "single" / "step-00000003"
     checkpoint.load(path, orjson.loads((path / "state.json").read_bytes()), model)
     checkpoint.save(out / "again", model, 3, {})
     # And what was trained on shards, dealt to replicas.
     with megatron_optimizer():
-        model = Model(SHAPE, subsets.size, start_ranks(1), seed=1, distributed=True)
+        model = Model(SHAPE, subtokenizers.size, start_ranks(1), seed=1, distributed=True)
         path = out / "tp-megatron" / f"step-{STEPS:08d}"
         checkpoint.load(path, orjson.loads((path / "state.json").read_bytes()), model)
         checkpoint.save(out / "dealt", model, STEPS, {})
-    held = two_ranks_offload.compare(out, subsets, stores)
+    held = two_ranks_offload.compare(out, subtokenizers, stores)
     if ranks.first:
         (out / "offload.json").write_bytes(orjson.dumps(held))
         (out / "losses.json").write_bytes(orjson.dumps(found))

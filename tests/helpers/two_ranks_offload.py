@@ -28,17 +28,17 @@ STEPS, BREAK = 8, 5
 WAYS = {"tp": (2, 2, False), "dp": (1, 4, False), "dp-tied": (1, 2, True)}
 
 
-def micros(
-    ranks: Ranks, slots: int, subsets: SubtokenizerCache, stores: dict[str, TextStore]
+def microbatches(
+    ranks: Ranks, slots: int, subtokenizers: SubtokenizerCache, stores: dict[str, TextStore]
 ) -> list[list[MicroBatch]]:
     """This rank's microbatches of each step."""
     mixture = Mixture.of({language: store.text_bytes for language, store in stores.items()})
-    lanes = [
+    packers = [
         SlotPacker(
             slot,
             slots,
             stores=stores,
-            subsets=subsets,
+            subtokenizers=subtokenizers,
             regime=Regime.parse("sub:1"),
             p=0.5,
             mixture=mixture,
@@ -50,8 +50,8 @@ def micros(
     ]
     found = []
     for step in range(1, STEPS + 1):
-        batches = [lane.batch(step) for lane in lanes]
-        ids = [subsets.of(batch.draw.languages).global_ids for batch in batches]
+        batches = [packer.batch(step) for packer in packers]
+        ids = [subtokenizers.of(batch.draw.languages).global_ids for batch in batches]
         found.append(
             [
                 MicroBatch.of(batch.inputs, batch.targets, rows, ranks.device)
@@ -65,8 +65,8 @@ def run(model: Model, steps: Sequence[list[MicroBatch]], first: int, last: int) 
     """Train from one step to another: gradient norms and first losses."""
     seen = []
     for step in range(first, last):
-        coming = steps[step + 1] if step + 1 < len(steps) and step % 3 else None
-        losses, norm = model.step(steps[step], 2e-3, coming=coming)
+        upcoming = steps[step + 1] if step + 1 < len(steps) and step % 3 else None
+        losses, norm = model.step(steps[step], 2e-3, upcoming=upcoming)
         seen += [float(norm), float(losses[0].sum())]
     return seen
 
@@ -80,22 +80,22 @@ def same(one: Model, other: Model) -> bool:
 
 
 def compare(
-    out: Path, subsets: SubtokenizerCache, stores: dict[str, TextStore]
+    out: Path, subtokenizers: SubtokenizerCache, stores: dict[str, TextStore]
 ) -> dict[str, dict[str, bool]]:
     """What holds on every rank, by way: {name: {claim: true or false}}."""
-    return {name: _compare(out, name, subsets, stores) for name in WAYS}
+    return {name: _compare(out, name, subtokenizers, stores) for name in WAYS}
 
 
 def _compare(
-    out: Path, name: str, subsets: SubtokenizerCache, stores: dict[str, TextStore]
+    out: Path, name: str, subtokenizers: SubtokenizerCache, stores: dict[str, TextStore]
 ) -> dict[str, bool]:
     shards, slots, tied = WAYS[name]
     ranks = start_ranks(shards)
-    steps = micros(ranks, slots, subsets, stores)
+    steps = microbatches(ranks, slots, subtokenizers, stores)
 
     def make(kind: type[Model], offload: Offload | None = None) -> Model:
         return kind(
-            replace(SHAPE, tied=tied), subsets.size, ranks, seed=4, chunk=16, offload=offload
+            replace(SHAPE, tied=tied), subtokenizers.size, ranks, seed=4, chunk=16, offload=offload
         )
 
     holds: dict[str, bool] = {}
@@ -104,7 +104,7 @@ def _compare(
     delayed = make(Model, Offload(delay=1, hook=sleeper(ranks.rank)))
     assert delayed.offloaded is not None
     holds["memory is shared"] = all(
-        table.mates == ranks.replicas for table in delayed.tables.values()
+        table.peers == ranks.replicas for table in delayed.tables.values()
     )
     holds["losses, no delay"] = run(resident, steps, 0, STEPS) == run(without, steps, 0, STEPS)
     without.drain()

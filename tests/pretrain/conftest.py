@@ -39,12 +39,12 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def subsets(tokenizer: Path) -> SubtokenizerCache:
+def subtokenizers(tokenizer: Path) -> SubtokenizerCache:
     return SubtokenizerCache.load(tokenizer)
 
 
 @pytest.fixture(scope="session", params=["bpe-seq", "unigram", "least"])
-def every_subsets(
+def every_construction(
     request: pytest.FixtureRequest, tokenizer: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> SubtokenizerCache:
     """SubtokenizerCache of each of the three constructions."""

@@ -36,8 +36,8 @@ def test_a_token_attends_to_its_own_document() -> None:
 def nll(model: Model, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     vocabulary = torch.arange(50)
     weights = torch.full((targets.numel(),), 1.0 / targets.numel())
-    micro = MicroBatch(inputs, targets.flatten(), vocabulary, weights)
-    return model.measure(micro).view(inputs.shape)
+    microbatch = MicroBatch(inputs, targets.flatten(), vocabulary, weights)
+    return model.measure(microbatch).view(inputs.shape)
 
 
 @pytest.mark.parametrize("recompute", [False, True])
@@ -66,8 +66,8 @@ def test_gradients_stop_at_the_end_of_a_document() -> None:
     inputs = torch.tensor([[END, 3, 4, END, 5, 6]])
     targets = torch.tensor([3, 4, END, 5, 6, 7])
     weights = torch.tensor([0.0, 0, 0, 0.5, 0.5, 0])
-    micro = MicroBatch(inputs, targets, torch.arange(50), weights)
-    active = model.activate([micro])
-    model.loss(micro, active)[0].backward()
+    microbatch = MicroBatch(inputs, targets, torch.arange(50), weights)
+    active = model.activate([microbatch])
+    model.loss(microbatch, active)[0].backward()
     touched = torch.nonzero(active[0].rows.grad.abs().sum(1)).flatten()
     assert active[0].ids[touched].tolist() == [END, 5]

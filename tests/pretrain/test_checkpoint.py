@@ -19,7 +19,7 @@ from modtok_cli.pretrain.checkpoint.writing import write_safetensors
 from modtok_cli.pretrain.distributed.ranks import start_ranks
 from modtok_cli.pretrain.model.model import Model
 
-from .test_model import micros
+from .test_model import microbatches
 
 SHAPE = llama(1, 32, 8, 88)
 
@@ -90,16 +90,16 @@ def same(one: Model, other: Model) -> bool:
 
 
 def test_training_continues_while_a_checkpoint_is_written(
-    subsets, stores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    subtokenizers, stores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, twin, loaded = (Model(SHAPE, subsets.size, start_ranks()) for _ in range(3))
-    batches = micros(subsets, stores, 4)
+    model, twin, loaded = (Model(SHAPE, subtokenizers.size, start_ranks()) for _ in range(3))
+    batches = microbatches(subtokenizers, stores, 4)
     for batch in batches[:2]:
         model.step(batch, 1e-2)
         twin.step(batch, 1e-2)
     saver = checkpoint.Checkpointer(tmp_path, model.ranks)
     go = slow_writer(monkeypatch)
-    saver.save(model, 2, {"lanes": {}})
+    saver.save(model, 2, {"positions": {}})
     for batch in batches[2:]:
         model.step(batch, 1e-2)
     assert checkpoint.newest(tmp_path, SILENT) is None  # not before it is complete
@@ -113,18 +113,18 @@ def test_training_continues_while_a_checkpoint_is_written(
 
 
 def test_without_memory_for_a_copy_save_waits(
-    subsets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    subtokenizers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(saving, "available", lambda: 1000)
-    model = Model(SHAPE, subsets.size, start_ranks())
+    model = Model(SHAPE, subtokenizers.size, start_ranks())
     checkpoint.Checkpointer(tmp_path, model.ranks).save(model, 1, {})
     assert checkpoint.newest(tmp_path, SILENT) is not None
 
 
 def test_an_error_of_the_background_is_raised(
-    subsets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    subtokenizers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = Model(SHAPE, subsets.size, start_ranks())
+    model = Model(SHAPE, subtokenizers.size, start_ranks())
     saver = checkpoint.Checkpointer(tmp_path, model.ranks)
     saver.save(model, 1, {})
     saver.wait()
@@ -143,8 +143,8 @@ def test_an_error_of_the_background_is_raised(
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_which_checkpoints_are_kept(subsets, tmp_path: Path) -> None:
-    model = Model(SHAPE, subsets.size, start_ranks())
+def test_which_checkpoints_are_kept(subtokenizers, tmp_path: Path) -> None:
+    model = Model(SHAPE, subtokenizers.size, start_ranks())
     saver = checkpoint.Checkpointer(tmp_path, model.ranks, keep=2, keep_every=4)
     for step in range(1, 10):
         saver.save(model, step, {})
@@ -153,8 +153,8 @@ def test_which_checkpoints_are_kept(subsets, tmp_path: Path) -> None:
     assert kept == [4, 8, 9]
 
 
-def test_nan_is_not_saved(subsets, tmp_path: Path) -> None:
-    model = Model(SHAPE, subsets.size, start_ranks())
+def test_nan_is_not_saved(subtokenizers, tmp_path: Path) -> None:
+    model = Model(SHAPE, subtokenizers.size, start_ranks())
     model.output.moment2[3, 5] = torch.nan
     with pytest.raises(checkpoint.NotFinite, match=r"output\.moment2"):
         checkpoint.save(tmp_path, model, 1, {})

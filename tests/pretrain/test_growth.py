@@ -18,8 +18,8 @@ from modtok_cli.pretrain.rows.growth import grow_rows
 from modtok_cli.pretrain.rows.table import RowTable
 
 from .conftest import SAMPLE
-from .test_model import micro_of, micros
-from .test_text import lane
+from .test_model import micro_of, microbatches
+from .test_text import packer
 
 SHAPE = llama(2, 32, 8, 88)
 
@@ -82,7 +82,7 @@ def test_old_languages_are_unchanged_bit_for_bit(grown: Path, stores, tied: bool
     new = SubtokenizerCache.load(grown / "new")
     small = Model(replace(SHAPE, tied=tied), old.size, start_ranks())
     some = {name: stores[name] for name in ("el", "en", "fi")}
-    for batch in micros(old, some, 3):
+    for batch in microbatches(old, some, 3):
         small.step(batch, 1e-2)
 
     tokenizer = new.tokenizer
@@ -99,8 +99,8 @@ def test_old_languages_are_unchanged_bit_for_bit(grown: Path, stores, tied: bool
 
     def batches(cache: SubtokenizerCache, language: str) -> list:
         only = {language: stores[language]}
-        packer = lane(cache, only, length=24, regime=Regime.parse("none"))
-        return [micro_of(packer.batch(step), cache) for step in (1, 2)]
+        one = packer(cache, only, length=24, regime=Regime.parse("none"))
+        return [micro_of(one.batch(step), cache) for step in (1, 2)]
 
     french = batches(new, "fr")
     before = [large.measure(batch).mean() for batch in french]
@@ -118,12 +118,12 @@ def test_old_languages_are_unchanged_bit_for_bit(grown: Path, stores, tied: bool
             assert torch.equal(small.measure(one), large.measure(other))
 
 
-def test_nothing_else_is_trained(subsets: SubtokenizerCache, stores) -> None:
-    some = torch.zeros(subsets.size, dtype=torch.bool)
+def test_nothing_else_is_trained(subtokenizers: SubtokenizerCache, stores) -> None:
+    some = torch.zeros(subtokenizers.size, dtype=torch.bool)
     some[400:] = True
-    model = Model(SHAPE, subsets.size, start_ranks(), only_rows=some)
+    model = Model(SHAPE, subtokenizers.size, start_ranks(), only_rows=some)
     before = {name: p.clone() for name, p in model.backbone.parameters.items()}
-    for batch in micros(subsets, stores, 2):
+    for batch in microbatches(subtokenizers, stores, 2):
         _, norm = model.step(batch, 1e-2)
         assert torch.isfinite(norm)
         assert norm > 0

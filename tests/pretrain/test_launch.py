@@ -107,9 +107,9 @@ def test_a_shape_counts_what_the_backbone_has() -> None:
 
 def test_learning_rate() -> None:
     config = resolve(Settings(lr=1.0, warmup=10, steps=110), gpu=False)
-    assert [config.rate(step) for step in (1, 10, 110)] == pytest.approx([0.1, 1.0, 0.1])
-    assert config.rate(60) == pytest.approx(0.55)
-    rates = [config.rate(step) for step in range(10, 111)]
+    assert [config.lr_at(step) for step in (1, 10, 110)] == pytest.approx([0.1, 1.0, 0.1])
+    assert config.lr_at(60) == pytest.approx(0.55)
+    rates = [config.lr_at(step) for step in range(10, 111)]
     assert rates == sorted(rates, reverse=True)
 
 

@@ -20,7 +20,7 @@ from modtok_cli.pretrain.model.model import Model
 from modtok_cli.pretrain.model.optimizer import TorchAdamW, backbone_optimizer
 from modtok_cli.pretrain.rows.table import AdamW
 
-from .test_model import SHAPE, micros
+from .test_model import SHAPE, microbatches
 from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
 
 STEPS = 25
@@ -65,12 +65,12 @@ def same(one: Model, other: Model) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("distributed", [False, True])
 def test_it_trains_as_torch_does(
-    subsets: SubtokenizerCache, stores, dtype: torch.dtype, distributed: bool
+    subtokenizers: SubtokenizerCache, stores, dtype: torch.dtype, distributed: bool
 ) -> None:
-    batches = micros(subsets, stores, STEPS)
-    expected, norms, plain = trained(batches, subsets.size, dtype, megatron=False)
+    batches = microbatches(subtokenizers, stores, STEPS)
+    expected, norms, plain = trained(batches, subtokenizers.size, dtype, megatron=False)
     found, also, model = trained(
-        batches, subsets.size, dtype, megatron=True, distributed=distributed
+        batches, subtokenizers.size, dtype, megatron=True, distributed=distributed
     )
     exact = model.ranks.device.type == "cpu"
     assert found == pytest.approx(expected, abs=0, rel=0 if exact else 1e-3)
@@ -79,11 +79,11 @@ def test_it_trains_as_torch_does(
     same(plain, model)
 
 
-def test_norms_are_not_decayed(subsets: SubtokenizerCache, stores) -> None:
+def test_norms_are_not_decayed(subtokenizers: SubtokenizerCache, stores) -> None:
     with megatron_optimizer():
-        model = Model(SHAPE, subsets.size, start_ranks(), adamw=AdamW(weight_decay=1e3))
+        model = Model(SHAPE, subtokenizers.size, start_ranks(), adamw=AdamW(weight_decay=1e3))
         before = {name: p.detach().clone() for name, p in model.backbone.parameters.items()}
-        model.step(micros(subsets, stores, 1)[0], 1e-6)
+        model.step(microbatches(subtokenizers, stores, 1)[0], 1e-6)
     for name, parameter in model.backbone.parameters.items():
         change = (parameter - before[name]).abs().max() / before[name].abs().max()
         assert (change < 1e-5) == name.endswith("norm.weight")
@@ -92,14 +92,16 @@ def test_norms_are_not_decayed(subsets: SubtokenizerCache, stores) -> None:
 @pytest.mark.parametrize("before", ["torch", "megatron", "distributed"])
 @pytest.mark.parametrize("after", ["torch", "megatron", "distributed"])
 def test_one_goes_on_from_the_others_checkpoint(
-    subsets: SubtokenizerCache, stores, tmp_path: Path, before: str, after: str
+    subtokenizers: SubtokenizerCache, stores, tmp_path: Path, before: str, after: str
 ) -> None:
-    batches = micros(subsets, stores, 8)
-    _, _, unbroken = trained(batches, subsets.size, torch.bfloat16, megatron=before != "torch")
+    batches = microbatches(subtokenizers, stores, 8)
+    _, _, unbroken = trained(
+        batches, subtokenizers.size, torch.bfloat16, megatron=before != "torch"
+    )
     with as_told(before != "torch"):
         model = Model(
             SHAPE,
-            subsets.size,
+            subtokenizers.size,
             start_ranks(),
             dtype=torch.bfloat16,
             distributed=before == "distributed",
@@ -110,7 +112,7 @@ def test_one_goes_on_from_the_others_checkpoint(
     with as_told(after != "torch"):
         resumed = Model(
             SHAPE,
-            subsets.size,
+            subtokenizers.size,
             start_ranks(),
             seed=7,
             dtype=torch.bfloat16,
@@ -125,10 +127,12 @@ def test_one_goes_on_from_the_others_checkpoint(
     same(unbroken, resumed)
 
 
-def test_a_step_that_is_not_finite_changes_nothing(subsets: SubtokenizerCache, stores) -> None:
-    batch = micros(subsets, stores, 1)[0]
+def test_a_step_that_is_not_finite_changes_nothing(
+    subtokenizers: SubtokenizerCache, stores
+) -> None:
+    batch = microbatches(subtokenizers, stores, 1)[0]
     with megatron_optimizer():
-        model = Model(SHAPE, subsets.size, start_ranks())
+        model = Model(SHAPE, subtokenizers.size, start_ranks())
         model.input.weight[batch[0].inputs[0, 0]] = torch.nan
         before = {name: p.detach().clone() for name, p in model.backbone.parameters.items()}
         _, norm = model.step(batch, 1e-3)

@@ -14,30 +14,33 @@ from modtok_cli.pretrain.distributed.ranks import pick_device, start_ranks
 from modtok_cli.pretrain.model.model import MicroBatch, Model
 
 from .test_loss import Largest
-from .test_text import lane
+from .test_text import packer
 
 SHAPE = llama(2, 32, 8, 88)
 
 
-def micro_of(batch: Batch, subsets: SubtokenizerCache) -> MicroBatch:
-    ids = subsets.of(batch.draw.languages).global_ids
+def micro_of(batch: Batch, subtokenizers: SubtokenizerCache) -> MicroBatch:
+    ids = subtokenizers.of(batch.draw.languages).global_ids
     return MicroBatch.of(batch.inputs, batch.targets, ids, pick_device())
 
 
-def micros(subsets: SubtokenizerCache, stores, steps: int, slots: int = 2, **changes):
-    lanes = [lane(subsets, stores, s, slots, length=24, **changes) for s in range(slots)]
-    return [[micro_of(each.batch(step), subsets) for each in lanes] for step in range(1, steps + 1)]
+def microbatches(subtokenizers: SubtokenizerCache, stores, steps: int, slots: int = 2, **changes):
+    packers = [packer(subtokenizers, stores, s, slots, length=24, **changes) for s in range(slots)]
+    return [
+        [micro_of(each.batch(step), subtokenizers) for each in packers]
+        for step in range(1, steps + 1)
+    ]
 
 
 @pytest.mark.parametrize("tied", [False, True])
 def test_sliced_with_dense_updates_is_the_masked_softmax(
-    every_subsets: SubtokenizerCache, stores, tied: bool
+    every_construction: SubtokenizerCache, stores, tied: bool
 ) -> None:
-    subsets = every_subsets
+    subtokenizers = every_construction
     ranks = start_ranks()
-    sliced = Model(replace(SHAPE, tied=tied), subsets.size, ranks, chunk=16)
-    masked = MaskedModel(SHAPE, subsets.size, tied=tied, device=ranks.device)
-    for step, batch in enumerate(micros(subsets, stores, 50), 1):
+    sliced = Model(replace(SHAPE, tied=tied), subtokenizers.size, ranks, chunk=16)
+    masked = MaskedModel(SHAPE, subtokenizers.size, tied=tied, device=ranks.device)
+    for step, batch in enumerate(microbatches(subtokenizers, stores, 50), 1):
         rate = 1e-3 * min(1, step / 10)
         losses, _ = sliced.step(batch, rate, dense=True)
         found = torch.stack([nll.mean() for nll in losses]).mean().cpu()
@@ -50,10 +53,10 @@ def test_sliced_with_dense_updates_is_the_masked_softmax(
         torch.testing.assert_close(parameter, other, atol=1e-4, rtol=1e-3)
 
 
-def test_rows_outside_stay_and_nothing_of_their_size_is_made(subsets, stores) -> None:
+def test_rows_outside_stay_and_nothing_of_their_size_is_made(subtokenizers, stores) -> None:
     size = 50_000  # T as if of many languages; ids in use stay below
     model = Model(SHAPE, size, start_ranks())
-    batch = micros(subsets, stores, 2)[1]
+    batch = microbatches(subtokenizers, stores, 2)[1]
     before = model.output.weight.clone()
     with Largest() as largest:
         model.step(batch, 1e-3)
@@ -76,9 +79,9 @@ def test_rows_outside_stay_and_nothing_of_their_size_is_made(subsets, stores) ->
         assert not active[1].rows.grad[active[1].find(outside)].any()
 
 
-def test_a_step_that_is_not_finite_changes_nothing(subsets, stores) -> None:
-    model = Model(SHAPE, subsets.size, start_ranks())
-    batch = micros(subsets, stores, 1)[0]
+def test_a_step_that_is_not_finite_changes_nothing(subtokenizers, stores) -> None:
+    model = Model(SHAPE, subtokenizers.size, start_ranks())
+    batch = microbatches(subtokenizers, stores, 1)[0]
     model.input.weight[batch[0].inputs[0, 0]] = torch.nan
     before = model.output.weight.clone()
     _, norm = model.step(batch, 1e-3)
@@ -86,10 +89,10 @@ def test_a_step_that_is_not_finite_changes_nothing(subsets, stores) -> None:
     assert torch.equal(model.output.weight, before)
 
 
-def test_bfloat16_trains_with_master_weights(subsets, stores) -> None:
-    model = Model(SHAPE, subsets.size, start_ranks(), dtype=torch.bfloat16)
+def test_bfloat16_trains_with_master_weights(subtokenizers, stores) -> None:
+    model = Model(SHAPE, subtokenizers.size, start_ranks(), dtype=torch.bfloat16)
     first = last = 0.0
-    batch = micros(subsets, stores, 1)[0]
+    batch = microbatches(subtokenizers, stores, 1)[0]
     for _ in range(12):
         losses, _ = model.step(batch, 3e-3)
         last = float(torch.stack([nll.mean() for nll in losses]).mean())
@@ -101,23 +104,23 @@ def test_bfloat16_trains_with_master_weights(subsets, stores) -> None:
         assert torch.equal(master.bfloat16(), parameter.detach())
 
 
-def test_recomputation_gives_the_same_step(subsets, stores) -> None:
-    batch = micros(subsets, stores, 1)[0]
-    plain = Model(SHAPE, subsets.size, start_ranks())
-    again = Model(SHAPE, subsets.size, start_ranks(), recompute=True)
+def test_recomputation_gives_the_same_step(subtokenizers, stores) -> None:
+    batch = microbatches(subtokenizers, stores, 1)[0]
+    plain = Model(SHAPE, subtokenizers.size, start_ranks())
+    again = Model(SHAPE, subtokenizers.size, start_ranks(), recompute=True)
     (a, norm_a), (b, norm_b) = plain.step(batch, 1e-3), again.step(batch, 1e-3)
     torch.testing.assert_close(a[0], b[0])
     torch.testing.assert_close(norm_a, norm_b)
 
 
-def test_padding_counts_nothing(subsets, stores) -> None:
-    model = Model(SHAPE, subsets.size, start_ranks())
-    batch = lane(subsets, stores, length=24).batch(1)
-    ids = subsets.of(batch.draw.languages).global_ids
+def test_padding_counts_nothing(subtokenizers, stores) -> None:
+    model = Model(SHAPE, subtokenizers.size, start_ranks())
+    batch = packer(subtokenizers, stores, length=24).batch(1)
+    ids = subtokenizers.of(batch.draw.languages).global_ids
     weights = np.ones(batch.targets.shape, dtype=np.float32)
     weights[:, 20:] = 0
-    whole = model.measure(micro_of(batch, subsets))
-    micro = MicroBatch.of(batch.inputs, batch.targets, ids, pick_device(), weights)
-    loss, nll = model.loss(micro, model.activate([micro], training=False))
+    whole = model.measure(micro_of(batch, subtokenizers))
+    microbatch = MicroBatch.of(batch.inputs, batch.targets, ids, pick_device(), weights)
+    loss, nll = model.loss(microbatch, model.activate([microbatch], training=False))
     torch.testing.assert_close(nll, whole)
-    torch.testing.assert_close(loss, (whole * micro.weights).sum())
+    torch.testing.assert_close(loss, (whole * microbatch.weights).sum())

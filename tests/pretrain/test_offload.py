@@ -19,7 +19,7 @@ from modtok_cli.pretrain.rows.offload import OffloadedRows
 from modtok_cli.pretrain.rows.table import AdamW, RowTable
 from modtok_cli.pretrain.rows.thread_team import ThreadTeam
 
-from .test_model import micros
+from .test_model import microbatches
 
 SHAPE = llama(1, 32, 8, 88)
 PARTS = ("weight", "moment1", "moment2", "steps")
@@ -67,13 +67,13 @@ def made() -> Any:
 
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_without_delay_it_is_resident_training(made, subsets, stores, tied, dtype) -> None:
-    resident = made(Model, subsets.size, tied=tied, dtype=dtype)
-    offloaded = made(Model, subsets.size, tied=tied, dtype=dtype, offload=Offload(delay=0))
-    steps = micros(subsets, stores, 8)
+def test_without_delay_it_is_resident_training(made, subtokenizers, stores, tied, dtype) -> None:
+    resident = made(Model, subtokenizers.size, tied=tied, dtype=dtype)
+    offloaded = made(Model, subtokenizers.size, tied=tied, dtype=dtype, offload=Offload(delay=0))
+    steps = microbatches(subtokenizers, stores, 8)
     for step, batch in enumerate(steps):
-        coming = steps[step + 1] if step + 1 < len(steps) else None
-        equal_losses(resident.step(batch, 3e-3), offloaded.step(batch, 3e-3, coming=coming))
+        upcoming = steps[step + 1] if step + 1 < len(steps) else None
+        equal_losses(resident.step(batch, 3e-3), offloaded.step(batch, 3e-3, upcoming=upcoming))
     offloaded.drain()
     same_tables(resident, offloaded)
     same_backbone(resident, offloaded)
@@ -85,8 +85,10 @@ def test_a_step_late_by_hand() -> None:
     table.weight.copy_(torch.tensor([[1.0], [2.0], [3.0]]))
     twin = copied(table)
     rows = OffloadedRows({"table": table}, torch.float32, AdamW(), Copies(), delay=1)
-    micro = MicroBatch(torch.tensor([[1]]), torch.tensor([1]), torch.tensor([1]), torch.ones(1))
-    ids, steps = torch.tensor([1]), [[micro] for _ in range(5)]
+    microbatch = MicroBatch(
+        torch.tensor([[1]]), torch.tensor([1]), torch.tensor([1]), torch.ones(1)
+    )
+    ids, steps = torch.tensor([1]), [[microbatch] for _ in range(5)]
     versions = [float(twin.weight[1])]
     seen = []
     for step in range(4):
@@ -108,22 +110,22 @@ def test_a_step_late_by_hand() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_delayed_equals_the_plain_reference_under_any_schedule(
-    made, subsets, stores, seed: int
+    made, subtokenizers, stores, seed: int
 ) -> None:
     # Whatever is slow when, with rows active in step after step: never lost, never twice.
     rng = random.Random(seed)
     tied = bool(seed % 2)
-    plain = made(LateModel, subsets.size, tied=tied)
+    plain = made(LateModel, subtokenizers.size, tied=tied)
     options = Offload(delay=1, hook=sleeper(seed))
-    offloaded = made(Model, subsets.size, tied=tied, offload=options)
+    offloaded = made(Model, subtokenizers.size, tied=tied, offload=options)
     for table in offloaded.tables.values():
-        table._crew = ThreadTeam(1 + seed % 3)
-    steps = micros(subsets, stores, 14)
+        table._team = ThreadTeam(1 + seed % 3)
+    steps = microbatches(subtokenizers, stores, 14)
     for step, batch in enumerate(steps):
-        coming = steps[step + 1] if step + 1 < len(steps) else None
+        upcoming = steps[step + 1] if step + 1 < len(steps) else None
         if rng.random() < 0.2:
-            coming = None  # not fetched ahead: seen is the same version
-        equal_losses(plain.step(batch, 3e-3), offloaded.step(batch, 3e-3, coming=coming))
+            upcoming = None  # not fetched ahead: seen is the same version
+        equal_losses(plain.step(batch, 3e-3), offloaded.step(batch, 3e-3, upcoming=upcoming))
         if rng.random() < 0.3:  # an evaluation, which sees all updates, and changes nothing
             offloaded.drain()
             unions, rate = plain.held

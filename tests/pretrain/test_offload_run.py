@@ -18,7 +18,7 @@ from modtok_cli.pretrain.plan import plan
 from modtok_cli.pretrain.rows import host_memory as hostmemory
 from modtok_cli.pretrain.rows import host_need as hostneed
 from modtok_cli.pretrain.rows.copies import CudaCopies
-from modtok_cli.pretrain.rows.host_memory import HostMemory, Mates
+from modtok_cli.pretrain.rows.host_memory import HostMemory, NodePeers
 from modtok_cli.pretrain.rows.table import RowTable
 from modtok_cli.pretrain.rundir import read_metrics
 
@@ -88,8 +88,8 @@ def test_a_worker_that_dies_stops_the_run_and_the_checkpoint_stays(
     with pytest.raises(ModtokError) as caught:
         pretrain(wanted)
     assert str(caught.value) == (
-        "the rows in host memory could not be updated (MemoryError: no pages); "
-        "the last checkpoint is whole: go on from it with --resume"
+        "offloaded rows could not be updated (MemoryError: no pages); "
+        "resume from the last checkpoint with --resume"
     )
     monkeypatch.setattr(RowTable, "update", whole)
     run = settings.runs / "offload"
@@ -123,8 +123,8 @@ def test_a_disk_that_is_full_after_all(tmp_path: Path, monkeypatch: pytest.Monke
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(hostmemory.os, "posix_fallocate", full)
-    memory = HostMemory(start_ranks(), Mates(), tmp_path)
-    with pytest.raises(ModtokError, match=r"cannot take 4,096 bytes for rows \(No space left"):
+    memory = HostMemory(start_ranks(), NodePeers(), tmp_path)
+    with pytest.raises(ModtokError, match=r"cannot allocate 4,096 bytes for rows \(No space left"):
         memory.zeros((32, 32), torch.float32)
 
 
@@ -138,7 +138,9 @@ def test_memory_that_cannot_be_pinned_is_said_with_its_cost() -> None:
     assert copies.empty(1 << 20, torch.float32).shape == (1 << 20,)
     assert copies.empty(5, torch.bfloat16).dtype == torch.bfloat16
     assert len(said) == 1
-    assert re.search(r"cannot be pinned \(.+\): .+ GB/s, \d+ ms for 4 MiB, and no longer", said[0])
+    assert re.search(
+        r"cannot be pinned \(.+\): .+ GB/s, \d+ ms for 4 MiB, and do not overlap", said[0]
+    )
 
 
 @pytest.mark.parametrize(

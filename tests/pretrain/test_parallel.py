@@ -21,10 +21,10 @@ from modtok_cli.pretrain.model.model import Model
 
 
 @pytest.fixture(scope="module")
-def left(tokenizer: Path, subsets: SubtokenizerCache, stores, tmp_path_factory) -> Path:
+def left(tokenizer: Path, subtokenizers: SubtokenizerCache, stores, tmp_path_factory) -> Path:
     """What two ranks left behind."""
     out = tmp_path_factory.mktemp("two")
-    single = Model(SHAPE, subsets.size, start_ranks(), seed=3)
+    single = Model(SHAPE, subtokenizers.size, start_ranks(), seed=3)
     checkpoint.save(out / "single", single, 3, {})
     texts = next(iter(stores.values())).directory.parent
     with socket.socket() as listener:
@@ -52,8 +52,8 @@ def left(tokenizer: Path, subsets: SubtokenizerCache, stores, tmp_path_factory) 
     return out
 
 
-def loaded(directory: Path, subsets: SubtokenizerCache, tied: bool = False) -> Model:
-    model = Model(replace(SHAPE, tied=tied), subsets.size, start_ranks(), seed=8)
+def loaded(directory: Path, subtokenizers: SubtokenizerCache, tied: bool = False) -> Model:
+    model = Model(replace(SHAPE, tied=tied), subtokenizers.size, start_ranks(), seed=8)
     found = checkpoint.newest(directory, SILENT)
     assert found is not None
     checkpoint.load(*found, model)
@@ -73,29 +73,32 @@ def same(one: Model, other: Model, **tolerance: float) -> None:
 
 @pytest.mark.parametrize("name", WAYS)
 def test_two_processes_train_as_one(
-    name: str, left: Path, subsets: SubtokenizerCache, stores
+    name: str, left: Path, subtokenizers: SubtokenizerCache, stores
 ) -> None:
-    alone, losses = train(name, start_ranks(), subsets, stores)
+    alone, losses = train(name, start_ranks(), subtokenizers, stores)
     found = orjson.loads((left / "losses.json").read_bytes())[name]
     assert found == pytest.approx(losses, rel=1e-4)
     assert losses[-1] < losses[0]
-    same(loaded(left / name, subsets, WAYS[name][2]), alone, atol=2e-4, rtol=5e-3)
+    same(loaded(left / name, subtokenizers, WAYS[name][2]), alone, atol=2e-4, rtol=5e-3)
 
 
-def test_a_checkpoint_changes_its_number_of_shards(left: Path, subsets: SubtokenizerCache) -> None:
+def test_a_checkpoint_changes_its_number_of_shards(
+    left: Path, subtokenizers: SubtokenizerCache
+) -> None:
     # One file to two, and back to one: every number is where it was.
     assert len(list((left / "again" / "step-00000003").glob("*.safetensors"))) == 2
-    once, twice = loaded(left / "single", subsets), loaded(left / "again", subsets)
+    once, twice = loaded(left / "single", subtokenizers), loaded(left / "again", subtokenizers)
     same(once, twice, atol=0, rtol=0)
 
 
 def test_a_checkpoint_is_dealt_to_replicas_and_put_together(
-    left: Path, subsets: SubtokenizerCache
+    left: Path, subtokenizers: SubtokenizerCache
 ) -> None:
     # Two shards' files to Megatron's distributed optimizer on two replicas, and to one file.
     names = sorted(file.name for file in (left / "dealt").glob("*/*.safetensors"))
     assert names == [f"shard-0-of-1-part-{part}-of-2.safetensors" for part in (0, 1)]
-    sharded, dealt = loaded(left / "tp-megatron", subsets), loaded(left / "dealt", subsets)
+    sharded = loaded(left / "tp-megatron", subtokenizers)
+    dealt = loaded(left / "dealt", subtokenizers)
     same(sharded, dealt, atol=0, rtol=0)
 
 

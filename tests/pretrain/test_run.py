@@ -221,11 +221,11 @@ def test_an_empty_language_directory(settings: Settings) -> None:
 def test_loss_that_is_not_finite(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = Model.step
 
-    def poisoned(model: Model, micros: Any, rate: float, **options: Any) -> Any:
+    def poisoned(model: Model, microbatches: Any, rate: float, **options: Any) -> Any:
         if poisoned.calls == 4:  # type: ignore[attr-defined]
-            model.input.weight[micros[1].inputs[0, 0]] = float("nan")
+            model.input.weight[microbatches[1].inputs[0, 0]] = float("nan")
         poisoned.calls += 1  # type: ignore[attr-defined]
-        return whole(model, micros, rate, **options)
+        return whole(model, microbatches, rate, **options)
 
     poisoned.calls = 0  # type: ignore[attr-defined]
     monkeypatch.setattr(Model, "step", poisoned)

@@ -301,7 +301,7 @@ def test_an_edited_preset_does_not_change_a_run(
 def test_a_place_for_rows_that_is_a_file(settings: Settings) -> None:  # noqa: F811
     file = settings.data / "fi.jsonl"
     for place in (file, file / "below"):
-        with pytest.raises(UsageError, match=r"fi.jsonl: is no directory; .*--offload-file"):
+        with pytest.raises(UsageError, match=r"fi.jsonl: is not a directory; .*--offload-file"):
             pretrain(replace(settings, offload=True, offload_file=place))
     assert not (settings.runs / "it").exists()
 
@@ -397,5 +397,5 @@ def test_a_run_that_is_being_written_is_let_alone(settings: Settings, way: str) 
 
 HOLDS = (
     "import sys; from pathlib import Path; from modtok_cli.pretrain.rundir import RunDirectory\n"
-    "run = RunDirectory(Path(sys.argv[1])); run.hold(); print('held', flush=True); input()"
+    "run = RunDirectory(Path(sys.argv[1])); run.lock(); print('held', flush=True); input()"
 )

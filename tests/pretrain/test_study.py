@@ -73,10 +73,10 @@ def test_what_cannot_be_finished_is_not_begun(
 
 
 def test_drawn_text_stays_in_the_vocabulary_and_follows_the_seed(
-    subsets: SubtokenizerCache,
+    subtokenizers: SubtokenizerCache,
 ) -> None:
-    model = Model(llama(1, 32, 8, 88), subsets.size, start_ranks())
-    finnish = subsets.of(("fi",))
+    model = Model(llama(1, 32, 8, 88), subtokenizers.size, start_ranks())
+    finnish = subtokenizers.of(("fi",))
     prompts = [np.arange(5, dtype=np.int32), np.arange(7, 12, dtype=np.int32)]
     texts = continue_texts(model, finnish, prompts, 6, avoid=[0, 1], seed=1)
     assert texts == continue_texts(model, finnish, prompts, 6, avoid=[0, 1], seed=1)

@@ -1,4 +1,4 @@
-"""Stores and lanes: which bytes become which batch."""
+"""Stores and packers: which bytes become which batch."""
 
 from pathlib import Path
 
@@ -14,8 +14,8 @@ from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.pretrain.data.text_store import TextStore, permuted, text_store
 
 
-def lane(
-    subsets: SubtokenizerCache, stores, slot: int = 0, slots: int = 1, **changes
+def packer(
+    subtokenizers: SubtokenizerCache, stores, slot: int = 0, slots: int = 1, **changes
 ) -> SlotPacker:
     settings = {
         "regime": Regime.parse("sub:1"),
@@ -25,7 +25,9 @@ def lane(
         "rows": 2,
         "length": 64,
     }
-    return SlotPacker(slot, slots, stores=stores, subsets=subsets, **{**settings, **changes})
+    return SlotPacker(
+        slot, slots, stores=stores, subtokenizers=subtokenizers, **{**settings, **changes}
+    )
 
 
 @given(st.integers(1, 500), st.integers(0, 10), st.integers(0, 3))
@@ -77,12 +79,12 @@ def test_too_few_documents(tmp_path: Path, count: int) -> None:
 
 
 def test_each_byte_is_read_once_and_decodes_to_the_text(
-    every_subsets: SubtokenizerCache, stores
+    every_construction: SubtokenizerCache, stores
 ) -> None:
-    subsets = every_subsets
+    subtokenizers = every_construction
     only = {"fi": stores["fi"]}
-    reader = lane(subsets, only, regime=Regime.parse("none"), rows=3, length=50)
-    tokenizer = subsets.of(("fi",))
+    reader = packer(subtokenizers, only, regime=Regime.parse("none"), rows=3, length=50)
+    tokenizer = subtokenizers.of(("fi",))
     read: list[bytes] = []
     total = 0
     for step in range(1, 40):
@@ -90,7 +92,7 @@ def test_each_byte_is_read_once_and_decodes_to_the_text(
         ids = batch.targets.ravel()
         assert batch.inputs.shape == batch.targets.shape == (3, 50)
         np.testing.assert_array_equal(batch.inputs.ravel()[1:], tokenizer.global_ids[ids[:-1]])
-        assert batch.inputs[0, 0] == subsets.end_of_text
+        assert batch.inputs[0, 0] == subtokenizers.end_of_text
         ends = np.flatnonzero(ids == batch.end_of_text)
         parts = [part[part != batch.end_of_text] for part in np.split(ids, ends)]
         text = b"".join(map(tokenizer.decode_bytes, parts))
@@ -106,27 +108,27 @@ def test_each_byte_is_read_once_and_decodes_to_the_text(
 
 
 def test_characters_cut_by_a_batch_are_read_again(
-    every_subsets: SubtokenizerCache, tmp_path: Path
+    every_construction: SubtokenizerCache, tmp_path: Path
 ) -> None:
-    subsets = every_subsets
+    subtokenizers = every_construction
     file = tmp_path / "fi.txt"
     file.write_text("日本語\n中文字\n漢字漢字\n" * 3, encoding="utf-8")  # bytes only for fi
     store = {"fi": text_store("fi", [file], tmp_path / "cache")}
-    reader = lane(subsets, store, regime=Regime.parse("none"), rows=1, length=8)
+    reader = packer(subtokenizers, store, regime=Regime.parse("none"), rows=1, length=8)
     for step in range(1, 20):
         batch = reader.batch(step)
-        number, offset = batch.places["fi"]
+        number, offset = batch.positions["fi"]
         text = store["fi"].document(store["fi"].training_document(number, 3))
-        text[offset:].decode()  # a place is always between characters
+        text[offset:].decode()  # a position is always between characters
 
 
-def test_long_documents_are_read_in_parts(subsets: SubtokenizerCache, tmp_path: Path) -> None:
+def test_long_documents_are_read_in_parts(subtokenizers: SubtokenizerCache, tmp_path: Path) -> None:
     file = tmp_path / "fi.txt"
     words = " ".join(f"sana{i}" for i in range(40_000))
     file.write_text(f"{words}\nlyhyt\n", encoding="utf-8")
     store = {"fi": text_store("fi", [file], tmp_path / "cache")}
-    reader = lane(subsets, store, regime=Regime.parse("none"), rows=8, length=512)
-    tokenizer = subsets.of(("fi",))
+    reader = packer(subtokenizers, store, regime=Regime.parse("none"), rows=8, length=512)
+    tokenizer = subtokenizers.of(("fi",))
     read = b""
     for step in range(1, 16):
         batch = reader.batch(step)
@@ -138,11 +140,11 @@ def test_long_documents_are_read_in_parts(subsets: SubtokenizerCache, tmp_path: 
 
 
 @pytest.mark.parametrize("slots", [2, 4])
-def test_slots_share_the_documents(subsets: SubtokenizerCache, stores, slots: int) -> None:
+def test_slots_share_the_documents(subtokenizers: SubtokenizerCache, stores, slots: int) -> None:
     only = {"fr": stores["fr"]}
     none = Regime.parse("none")
     seen = [
-        {lane(subsets, only, slot, slots, regime=none)._document("fr", i) for i in range(3)}
+        {packer(subtokenizers, only, slot, slots, regime=none)._document("fr", i) for i in range(3)}
         for slot in range(slots)
     ]
     assert len(set.union(*seen)) == 3 * slots
@@ -150,26 +152,26 @@ def test_slots_share_the_documents(subsets: SubtokenizerCache, stores, slots: in
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(1, 12), st.integers(0, 3))
-def test_a_lane_goes_on_from_its_places(
-    subsets: SubtokenizerCache, stores, cut: int, slot: int
+def test_packer_resumes_from_its_positions(
+    subtokenizers: SubtokenizerCache, stores, cut: int, slot: int
 ) -> None:
-    unbroken = lane(subsets, stores, slot, 4)
+    unbroken = packer(subtokenizers, stores, slot, 4)
     batches = [unbroken.batch(step) for step in range(1, 16)]
-    places = batches[cut - 1].places
-    resumed = lane(subsets, stores, slot, 4, places=places)
+    positions = batches[cut - 1].positions
+    resumed = packer(subtokenizers, stores, slot, 4, positions=positions)
     for step in range(cut + 1, 16):
         again, before = resumed.batch(step), batches[step - 1]
         np.testing.assert_array_equal(again.inputs, before.inputs)
         np.testing.assert_array_equal(again.targets, before.targets)
-        assert (again.bytes, again.places) == (before.bytes, before.places)
+        assert (again.bytes, again.positions) == (before.bytes, before.positions)
 
 
-def test_ids_stay_within_the_subset(every_subsets: SubtokenizerCache, stores) -> None:
-    subsets = every_subsets
-    reader = lane(subsets, stores)
+def test_ids_stay_within_the_subset(every_construction: SubtokenizerCache, stores) -> None:
+    subtokenizers = every_construction
+    reader = packer(subtokenizers, stores)
     for step in range(1, 20):
         batch = reader.batch(step)
-        subset = subsets.of(batch.draw.languages)
+        subset = subtokenizers.of(batch.draw.languages)
         assert batch.targets.max() < subset.size
         assert np.isin(batch.inputs, subset.global_ids).all()
         assert isinstance(stores[batch.draw.language], TextStore)

@@ -249,7 +249,7 @@ def written(place: Path, **change: object) -> Path:
         "shards": 1,
         "parts": 1,
         "files": {"shard-0-of-1.safetensors": size},
-        "lanes": {},
+        "positions": {},
     }
     (step / "state.json").write_bytes(orjson.dumps(state | change))
     return step
@@ -261,10 +261,10 @@ def test_the_state_of_a_checkpoint_is_checked(tmp_path: Path) -> None:
     crc = files.state_crc(sound)
     assert checkpoint.check(written(tmp_path, crc=crc))[0] == ""
     for change in (
-        {"crc": crc, "lanes": {"0": {"en": [0, 1]}}},  # changed after it was written
+        {"crc": crc, "positions": {"0": {"en": [0, 1]}}},  # changed after it was written
         {"step": "4"}, {"shards": 10**12}, {"files": {}},
         {"files": {"shard-0-of-1.safetensors": 1}},
-        {"lanes": {"0": {"en": [0, -1]}}}, {"lanes": {"x": {}}}, {"lanes": 3},
+        {"positions": {"0": {"en": [0, -1]}}}, {"positions": {"x": {}}}, {"positions": 3},
     ):  # fmt: skip
         wrong, state = checkpoint.check(written(tmp_path, **change))
         assert wrong.endswith("state.json: damaged or missing"), change

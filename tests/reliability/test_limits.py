@@ -177,16 +177,16 @@ def test_a_damaged_model_that_opens_is_one_line(tmp_path: Path) -> None:
 
 def test_a_run_killed_before_its_first_file_is_begun_anew(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from modtok_cli.pretrain.prepare import _begun
+    from modtok_cli.pretrain.prepare import _has_content
 
     run = tmp_path / "run"
-    assert not _begun(run)
+    assert not _has_content(run)
     run.mkdir()
     (run / ".config.json.partial-4").write_bytes(b"{")
-    assert not _begun(run)
+    assert not _has_content(run)
     (run / "notes.txt").touch()
-    assert _begun(run)
-    assert _begun(run / "notes.txt")
+    assert _has_content(run)
+    assert _has_content(run / "notes.txt")
 
 
 def test_a_full_disk_by_way_of_safetensors(tmp_path: Path) -> None:

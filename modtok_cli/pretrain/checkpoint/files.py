@@ -113,7 +113,7 @@ def _files(state: Mapping[str, Any]) -> dict[str, dict[str, int]]:
     for facts in files.values():
         if type(facts["bytes"]) is not int or type(facts["crc"]) is not int:
             raise TypeError
-    for slot, positions in state.get("lanes", {}).items():
+    for slot, positions in state.get("positions", {}).items():
         int(slot)
         for position in positions.values():
             if len(position) != 2 or not all(type(n) is int and n >= 0 for n in position):

@@ -40,7 +40,7 @@ def load_tables(model: Model, opened: list[Any]) -> None:
     """
     late: Rows = {}
     for name, table in model.tables.items():
-        if table.mate == 0:  # mates have the same memory
+        if table.peer == 0:  # peers have the same memory
             for part in _PARTS:
                 slices = [file.get_slice(f"{name}.{part}") for file in opened]
                 fill(getattr(table, part), slices, table)
@@ -54,7 +54,7 @@ def load_tables(model: Model, opened: list[Any]) -> None:
             late[name] = (ids[order], weights[order])
     if model.offloaded is not None:
         model.offloaded.resume(late)
-        model.offloaded.meet()
+        model.offloaded.barrier()
 
 
 def fill(target: torch.Tensor, shards: list[Any], table: RowTable) -> None:
@@ -75,12 +75,12 @@ def fill(target: torch.Tensor, shards: list[Any], table: RowTable) -> None:
         for shard, rows in enumerate(shards):
             if old == new and shard != table.shard:
                 continue
-            first, last = _places(start, shard, old), _places(stop, shard, old)
+            first, last = _count_below(start, shard, old), _count_below(stop, shard, old)
             block[first * old + shard - start :: old] = rows[first:last]
-        first, last = _places(start, table.shard, new), _places(stop, table.shard, new)
+        first, last = _count_below(start, table.shard, new), _count_below(stop, table.shard, new)
         target[first:last] = block[first * new + table.shard - start :: new]
 
 
-def _places(row: int, shard: int, shards: int) -> int:
+def _count_below(row: int, shard: int, shards: int) -> int:
     """How many rows below `row` a shard has."""
     return (row - shard + shards - 1) // shards

@@ -1,4 +1,4 @@
-"""One lane of text: which bytes become the microbatch in a slot.
+"""One packer of text: which bytes become the microbatch in a slot.
 
 A step has M slots (sequences per step / sequences per microbatch). Slot s reads, of every
 language, the documents at positions s, s + M, s + 2M, … of the shuffled order, each byte
@@ -20,7 +20,7 @@ from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.pretrain.data.text_store import TextStore
 
 Ids = npt.NDArray[np.int32]
-# Place in a language: number of the document in the lane, and byte within it.
+# Place in a language: number of the document in the packer, and byte within it.
 StreamPosition = tuple[int, int]
 # Longer documents are encoded in parts, so that one of 50 MB costs what others do.
 _PART = 1 << 16
@@ -37,7 +37,7 @@ class Batch:
         end_of_text: local id of the token between documents.
         bytes: bytes of text that the targets stand for; end-of-text tokens count none.
         first_document: number of the document it begins in, to name it in errors.
-        places: of the lane after this batch, by language.
+        positions: of the packer after this batch, by language.
     """
 
     step: int
@@ -48,7 +48,7 @@ class Batch:
     end_of_text: int
     bytes: int
     first_document: int
-    places: dict[str, StreamPosition]
+    positions: dict[str, StreamPosition]
 
 
 class SlotPacker:
@@ -60,31 +60,31 @@ class SlotPacker:
         slots: int,
         *,
         stores: Mapping[str, TextStore],
-        subsets: SubtokenizerCache,
+        subtokenizers: SubtokenizerCache,
         regime: Regime,
         p: float,
         mixture: Mixture,
         seed: int,
         rows: int,
         length: int,
-        places: Mapping[str, StreamPosition] | None = None,
+        positions: Mapping[str, StreamPosition] | None = None,
     ) -> None:
         self.slot, self._slots = slot, slots
-        self._stores, self._subsets = stores, subsets
+        self._stores, self._subtokenizers = stores, subtokenizers
         self._regime, self._p, self._mixture, self._seed = regime, p, mixture, seed
         self._shape = (rows, length)
-        self.places: dict[str, StreamPosition] = dict(places or {})
+        self.positions: dict[str, StreamPosition] = dict(positions or {})
 
     def batch(self, step: int) -> Batch:
-        """The microbatch of `step`; the lane moves on."""
+        """The microbatch of `step`; the packer moves on."""
         what = draw(self._regime, self._p, self._mixture, self._seed, step, self.slot)
-        subtokenizer = self._subsets.of(what.languages)
-        place = self.places.get(what.language, (0, 0))
-        first = self._document(what.language, place[0])
+        subtokenizer = self._subtokenizers.of(what.languages)
+        position = self.positions.get(what.language, (0, 0))
+        first = self._document(what.language, position[0])
         rows, length = self._shape
-        ids, size, place = self._read(what.language, subtokenizer, rows * length, place)
-        self.places = {**self.places, what.language: place}
-        end = self._subsets.end_of_text
+        ids, size, position = self._read(what.language, subtokenizer, rows * length, position)
+        self.positions = {**self.positions, what.language: position}
+        end = self._subtokenizers.end_of_text
         # Each batch begins behind an end of text, so that every token read is predicted once.
         inputs = np.concatenate([ids[:0], np.array([end], dtype=np.int32), ids[:-1]])
         return Batch(
@@ -96,7 +96,7 @@ class SlotPacker:
             end_of_text=end,
             bytes=size,
             first_document=first,
-            places=self.places,
+            positions=self.positions,
         )
 
     def _document(self, language: str, number: int) -> int:
@@ -104,14 +104,14 @@ class SlotPacker:
         return store.training_document(number * self._slots + self.slot, self._seed)
 
     def _read(
-        self, language: str, subtokenizer: Subtokenizer, wanted: int, place: StreamPosition
+        self, language: str, subtokenizer: Subtokenizer, wanted: int, position: StreamPosition
     ) -> tuple[Ids, int, StreamPosition]:
-        """`wanted` tokens from `place` on, the bytes they stand for, and the place after."""
-        end = np.array([self._subsets.end_of_text], dtype=np.int32)
+        """`wanted` tokens from `position` on, the bytes they stand for, and the position after."""
+        end = np.array([self._subtokenizers.end_of_text], dtype=np.int32)
         found: list[Ids] = []
         missing, size = wanted, 0
         while True:
-            parts = self._parts(language, place, missing)
+            parts = self._parts(language, position, missing)
             encoded = subtokenizer.encode_utf8([text for _, text, _ in parts], 1)
             for (start, text, after), ids in zip(parts, encoded, strict=True):
                 if len(ids) >= missing:
@@ -130,38 +130,39 @@ class SlotPacker:
                 if after is not None and after[1] == 0:
                     found.append(end)
                     missing -= 1
-                place = after or _later(start, len(text))
+                position = after or _later(start, len(text))
                 if missing == 0:
-                    return np.concatenate(found), size, place
+                    return np.concatenate(found), size, position
 
     def _parts(
-        self, language: str, place: StreamPosition, missing: int
+        self, language: str, position: StreamPosition, missing: int
     ) -> list[tuple[StreamPosition, bytes, StreamPosition | None]]:
-        """Texts that may fill `missing` tokens: (place, text, place after if its document ends).
+        """Texts that may fill `missing` tokens, estimated at three bytes per token.
 
-        Guessed at three bytes a token; what is read too much is read again next time.
+        Each is (position, text, position after it if its document ends there, else None).
+        Text that is not used is read again for the next batch.
         """
         store = self._stores[language]
         parts: list[tuple[StreamPosition, bytes, StreamPosition | None]] = []
         held = 0
         while held < 3 * missing + 64:
-            number, start = place
+            number, start = position
             document = self._document(language, number)
             text = store.document(document, start, start + _PART)
             if start + len(text) < store.length(document):
                 text = text[: _cut(text)]
-                parts.append((place, text, None))
-                place = (number, start + len(text))
+                parts.append((position, text, None))
+                position = (number, start + len(text))
             else:
                 after = (number + 1, 0)
-                parts.append((place, text, after))
-                place = after
+                parts.append((position, text, after))
+                position = after
             held += len(text)
         return parts
 
 
-def _later(place: StreamPosition, amount: int) -> StreamPosition:
-    return (place[0], place[1] + amount)
+def _later(position: StreamPosition, amount: int) -> StreamPosition:
+    return (position[0], position[1] + amount)
 
 
 def _character_start(text: bytes, at: int) -> int:

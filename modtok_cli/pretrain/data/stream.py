@@ -1,6 +1,6 @@
 """The batches of a rank's slots, tokenized ahead in worker processes.
 
-The state of the stream is the places of its lanes after the last batch that was taken: a
+The state of the stream is the positions of its packers after the last batch that was taken: a
 few numbers per slot and language. Batches still in a queue are made again after a resume.
 """
 
@@ -41,23 +41,23 @@ class StreamPlan:
     rows: int
     length: int
 
-    def lanes(self, slots: Sequence[int], state: State) -> list[SlotPacker]:
-        """The lanes of some slots at their places."""
-        subsets = SubtokenizerCache.load(self.tokenizer)
+    def packers(self, slots: Sequence[int], state: State) -> list[SlotPacker]:
+        """The packers of some slots at their positions."""
+        subtokenizers = SubtokenizerCache.load(self.tokenizer)
         stores = {name: TextStore(path) for name, path in self.stores.items()}
         return [
             SlotPacker(
                 slot,
                 self.slots,
                 stores=stores,
-                subsets=subsets,
+                subtokenizers=subtokenizers,
                 regime=self.regime,
                 p=self.p,
                 mixture=self.mixture,
                 seed=self.seed,
                 rows=self.rows,
                 length=self.length,
-                places=state.get(slot),
+                positions=state.get(slot),
             )
             for slot in slots
         ]
@@ -67,7 +67,7 @@ class BatchStream:
     """The microbatches of some slots, step by step.
 
     Attributes:
-        state: places of the lanes after the batches taken so far, by slot.
+        state: positions of the packers after the batches taken so far, by slot.
         waited: seconds spent waiting for batches, in all.
     """
 
@@ -87,9 +87,9 @@ class BatchStream:
         self._last_step = last_step
         self._ahead: tuple[int, list[Batch]] | None = None
         self._workers: list[_Worker] = []
-        self._lanes: list[SlotPacker] = []
+        self._packers: list[SlotPacker] = []
         if workers == 0:
-            self._lanes = plan.lanes(self._slots, self.state)
+            self._packers = plan.packers(self._slots, self.state)
             return
         count = min(workers, len(self._slots))
         for i in range(count):
@@ -108,7 +108,7 @@ class BatchStream:
         for batch in batches:
             if batch.step != step:
                 raise ModtokError(f"the batch stream is at step {batch.step}, not {step}")
-            self.state[batch.slot] = batch.places
+            self.state[batch.slot] = batch.positions
         return batches
 
     def ahead(self, step: int) -> list[Batch] | None:
@@ -129,7 +129,7 @@ class BatchStream:
             count = len(self._workers)
             batches = [self._workers[i % count].take() for i in range(len(self._slots))]
         else:
-            batches = [lane.batch(step) for lane in self._lanes]
+            batches = [packer.batch(step) for packer in self._packers]
         self.waited += time.perf_counter() - started
         return batches
 
@@ -190,10 +190,10 @@ def _work(
 ) -> None:
     """What a worker process does: batches into the queue until the last step, or alone."""
     try:
-        lanes = plan.lanes(slots, state)
+        packers = plan.packers(slots, state)
         for step in range(first, last + 1):
-            for lane in lanes:
-                if not _put(out, lane.batch(step), parent):
+            for packer in packers:
+                if not _put(out, packer.batch(step), parent):
                     return
     except ModtokError as error:
         _put(out, ModtokError(str(error)), parent)

@@ -180,6 +180,6 @@ def _unpack(
             where=", ".join(map(str, texts)),
             remedy="give two documents at least, or leave the language out with --langs",
         )
-    places = np.array(ends, dtype=np.int64)
-    np.save(directory / "ends.npy", places)
-    (directory / "checksum").write_text(f"{crc32(places.tobytes(), crc)}\n")
+    positions = np.array(ends, dtype=np.int64)
+    np.save(directory / "ends.npy", positions)
+    (directory / "checksum").write_text(f"{crc32(positions.tobytes(), crc)}\n")

@@ -82,10 +82,10 @@ class MegatronAdamW:
             for name, gradient in gradients.items()
         }
 
-    def step(self, gradients: Mapping[str, torch.Tensor], rate: float) -> None:
+    def step(self, gradients: Mapping[str, torch.Tensor], lr: float) -> None:
         """Apply one step; it reads the buffers that `gradients` are views of."""
         for group in self._optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = lr
         self._optimizer.prepare_grads()
         self._optimizer.step_with_ready_grads()
         self._optimizer.zero_grad()

@@ -17,7 +17,7 @@ from modtok_cli.pretrain.model.attention import document_mask
 from modtok_cli.pretrain.model.loss import sliced_cross_entropy
 from modtok_cli.pretrain.model.optimizer import backbone_optimizer, clip, gradient_norm
 from modtok_cli.pretrain.rows.host_tables import Offload, TableMaker
-from modtok_cli.pretrain.rows.microbatch import GatheredRows, MicroBatch, wanted_rows
+from modtok_cli.pretrain.rows.microbatch import GatheredRows, MicroBatch, active_ids
 from modtok_cli.pretrain.rows.table import AdamW, RowTable
 
 CLIP = 1.0
@@ -93,21 +93,27 @@ class Model:
         return {"table": self.input} if self.tied else {"input": self.input, "output": self.output}
 
     def activate(
-        self, micros: Sequence[MicroBatch], *, training: bool = True
+        self, microbatches: Sequence[MicroBatch], *, training: bool = True
     ) -> tuple[GatheredRows, GatheredRows]:
         """Gather the rows of some microbatches: (input, output); the same object when tied."""
         if self.offloaded is None:
-            found = self._gather(micros, training)
+            found = self._gather(microbatches, training)
         else:
-            found = self.offloaded.begin(micros) if training else self.offloaded.read(micros)
+            found = (
+                self.offloaded.begin(microbatches)
+                if training
+                else self.offloaded.read(microbatches)
+            )
         return self._pair(found)
 
-    def _gather(self, micros: Sequence[MicroBatch], training: bool) -> dict[str, GatheredRows]:
+    def _gather(
+        self, microbatches: Sequence[MicroBatch], training: bool
+    ) -> dict[str, GatheredRows]:
         return {
             name: GatheredRows(
                 ids, self.tables[name].gather(ids, self.dtype).requires_grad_(training)
             )
-            for name, ids in wanted_rows(self.tables, micros).items()
+            for name, ids in active_ids(self.tables, microbatches).items()
         }
 
     def _pair(self, found: dict[str, GatheredRows]) -> tuple[GatheredRows, GatheredRows]:
@@ -132,35 +138,40 @@ class Model:
         return self.backbone(megatron.sum_over_shards(found), mask)
 
     def loss(
-        self, micro: MicroBatch, active: tuple[GatheredRows, GatheredRows]
+        self, microbatch: MicroBatch, active: tuple[GatheredRows, GatheredRows]
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Weighted loss of a microbatch, and nll of each token (B · S,) in nats."""
-        x_SBd = self.hidden(micro.inputs, active[0])
+        x_SBd = self.hidden(microbatch.inputs, active[0])
         hidden = x_SBd.transpose(0, 1).reshape(-1, self.shape.hidden_size)
-        own = self.output.mine(micro.vocabulary)
+        own = self.output.mine(microbatch.vocabulary)
         rows = active[1].rows
         if len(own) != len(active[1].ids):
             rows = rows.index_select(0, active[1].find(own))
-        columns = torch.searchsorted(own, micro.targets)
+        columns = torch.searchsorted(own, microbatch.targets)
         if self.ranks.shards > 1:
-            here = micro.targets % self.ranks.shards == self.ranks.shard
+            here = microbatch.targets % self.ranks.shards == self.ranks.shard
             columns = torch.where(here, columns, torch.full_like(columns, -1))
         return sliced_cross_entropy(
-            hidden, rows, columns, micro.weights, group=self.ranks.shard_group, chunk=self._chunk
+            hidden,
+            rows,
+            columns,
+            microbatch.weights,
+            group=self.ranks.shard_group,
+            chunk=self._chunk,
         )
 
     def step(
         self,
-        micros: Sequence[MicroBatch],
-        rate: float,
+        microbatches: Sequence[MicroBatch],
+        lr: float,
         *,
         dense: bool = False,
-        coming: Sequence[MicroBatch] | None = None,
+        upcoming: Sequence[MicroBatch] | None = None,
     ) -> tuple[list[torch.Tensor], torch.Tensor]:
         """One training step over this rank's microbatches.
 
-        `coming` are the `micros` of the next call if they are known: rows in host memory are
-        then fetched ahead. `dense` is for tables on the device.
+        `upcoming` are the `microbatches` of the next call, if known: offloaded rows are then
+        prefetched. `dense` requires tables on the device.
 
         Returns:
             nll of each microbatch's tokens, and the norm of the gradient before clipping,
@@ -168,14 +179,14 @@ class Model:
         """
         self.backbone.clear_gradients()
         if self.offloaded is None:
-            active = self.activate(micros)
+            active = self.activate(microbatches)
         else:
-            active = self._pair(self.offloaded.begin(micros, coming))
+            active = self._pair(self.offloaded.begin(microbatches, upcoming))
         losses = []
-        for index, micro in enumerate(micros):
-            with self.backbone.accumulating(more=index + 1 < len(micros)):
-                loss, nll = self.loss(micro, active)
-                (loss / len(micros)).backward()  # type: ignore[no-untyped-call]
+        for index, microbatch in enumerate(microbatches):
+            with self.backbone.accumulating(more=index + 1 < len(microbatches)):
+                loss, nll = self.loss(microbatch, active)
+                (loss / len(microbatches)).backward()  # type: ignore[no-untyped-call]
             losses.append(nll)
         gradients: dict[str, torch.Tensor] = {}
         if self.only_rows is None:
@@ -190,13 +201,13 @@ class Model:
             self.backbone.parameters,
             rows,
             self.ranks,
-            dealt=self.optimizer.distributed,
+            sharded=self.optimizer.distributed,
         )
         if bool(torch.isfinite(norm)):
             clip([*gradients.values(), *rows], norm, CLIP)
             if self.only_rows is None:
-                self.optimizer.step(gradients, rate)
-            self._update(unions, rate, dense)
+                self.optimizer.step(gradients, lr)
+            self._update(unions, lr, dense)
         return losses, norm
 
     def _trained(
@@ -209,15 +220,15 @@ class Model:
         return ids[kept], gradients[kept]
 
     def _update(
-        self, unions: dict[str, tuple[torch.Tensor, torch.Tensor]], rate: float, dense: bool
+        self, unions: dict[str, tuple[torch.Tensor, torch.Tensor]], lr: float, dense: bool
     ) -> None:
         if self.offloaded is not None:
             assert not dense
-            self.offloaded.update(unions, rate)
+            self.offloaded.update(unions, lr)
             return
         for name, table in self.tables.items():
             update = table.update_dense if dense else table.update
-            update(*unions[name], rate, self._adamw)
+            update(*unions[name], lr, self._adamw)
 
     @property
     def host_seconds(self) -> dict[str, float]:
@@ -235,9 +246,9 @@ class Model:
             self.offloaded.close()
 
     @torch.no_grad()
-    def measure(self, micro: MicroBatch) -> torch.Tensor:
+    def measure(self, microbatch: MicroBatch) -> torch.Tensor:
         """nll of each token of a microbatch, without training."""
-        return self.loss(micro, self.activate([micro], training=False))[1]
+        return self.loss(microbatch, self.activate([microbatch], training=False))[1]
 
 
 def _gradient(active: GatheredRows) -> torch.Tensor:

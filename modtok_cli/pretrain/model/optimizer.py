@@ -30,7 +30,7 @@ class BackboneOptimizer(Protocol):
     def own(self, gradients: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """What this rank has to clip and to apply of the gradients."""
 
-    def step(self, gradients: Mapping[str, torch.Tensor], rate: float) -> None:
+    def step(self, gradients: Mapping[str, torch.Tensor], lr: float) -> None:
         """Apply one step with these gradients (already clipped)."""
 
     def state(self, name: str) -> dict[str, torch.Tensor]:
@@ -86,12 +86,12 @@ class TorchAdamW:
         """All of them."""
         return dict(gradients)
 
-    def step(self, gradients: Mapping[str, torch.Tensor], rate: float) -> None:
+    def step(self, gradients: Mapping[str, torch.Tensor], lr: float) -> None:
         """Apply one step with these gradients (already clipped)."""
         for name, master in self.masters.items():
             master.grad = gradients[name]
         for group in self._adamw.param_groups:
-            group["lr"] = rate
+            group["lr"] = lr
         self._adamw.step()
         for name, master in self.masters.items():
             master.grad = None
@@ -128,7 +128,7 @@ def gradient_norm(
     tables: Iterable[torch.Tensor],
     ranks: Ranks,
     *,
-    dealt: bool = False,
+    sharded: bool = False,
 ) -> torch.Tensor:
     """Euclidean norm over backbone and table rows together, of all shards; on the device.
 
@@ -143,7 +143,7 @@ def gradient_norm(
             whole += square
         else:
             own += square
-    if dealt:
+    if sharded:
         own, whole = summed(torch.stack([own, whole]), ranks.replica_group)
     for gradient in tables:
         own += gradient.float().pow(2).sum(dtype=torch.float64)
@@ -157,7 +157,7 @@ def clip(gradients: Iterable[torch.Tensor], norm: torch.Tensor, most: float) -> 
         gradient.mul_(scale.to(gradient.dtype))
 
 
-def same_on_all(values: torch.Tensor) -> torch.Tensor:
+def sum_over_ranks(values: torch.Tensor) -> torch.Tensor:
     """Values summed over every rank."""
     if dist.get_world_size() > 1:
         dist.all_reduce(values)

@@ -1,11 +1,10 @@
-"""Copies between host memory and the device, beside what the device computes.
+"""Copies between host memory and the device that overlap with compute.
 
-Two streams of their own: rows go up on one, gradients come down on the other. Compute meets
-them at two events only, which correctness needs: it waits for the rows of its step, and the
-way down waits for the gradients of its step. Neither the host nor compute waits for a copy.
+One CUDA stream uploads rows, another downloads gradients. They synchronize with compute by
+two events: compute waits for the rows of its step, and the download waits for the gradients
+of its step. Neither the host nor compute waits for a copy otherwise.
 
-Where the device is the CPU its memory is the host's: nothing is copied or waited for, and
-the same code runs.
+On a CPU nothing is copied or waited for, and the same code runs.
 """
 
 from __future__ import annotations
@@ -22,27 +21,27 @@ Warn = Callable[[str], None]
 
 @dataclass
 class Upload:
-    """Tensors on their way to the device; `staged` is not to be changed until `settle`."""
+    """Tensors being copied to the device; do not reuse the staging memory before `settle`."""
 
     tensors: list[torch.Tensor]
     done: Any = None
 
     def settle(self) -> None:
-        """Wait, on the host, until the staged memory is free again."""
+        """Wait, on the host, until the staging memory can be reused."""
         if self.done is not None:
             self.done.synchronize()
 
 
 @dataclass
 class Download:
-    """Tensors on their way to the host; keeps those of the device until they are here."""
+    """Tensors being copied to the host; keeps the source alive until they have arrived."""
 
     tensors: list[torch.Tensor]
     source: Sequence[torch.Tensor] = ()
     done: Any = None
 
     def wait(self) -> list[torch.Tensor]:
-        """The tensors in host memory, once they are there."""
+        """Wait for the tensors in host memory."""
         if self.done is not None:
             self.done.synchronize()
             self.source = ()
@@ -53,29 +52,29 @@ class Copies:
     """On a CPU: the identity."""
 
     def empty(self, count: int, dtype: torch.dtype) -> torch.Tensor:
-        """Host memory to stage copies in, (count,)."""
+        """Host memory for staging, (count,)."""
         return torch.empty(count, dtype=dtype)
 
     def upload(self, staged: Sequence[torch.Tensor]) -> Upload:
-        """Begin to bring staged tensors to the device; of any thread."""
+        """Start to copy staged tensors to the device; any thread may call it."""
         return Upload(list(staged))
 
     def arrive(self, upload: Upload) -> list[torch.Tensor]:
-        """The tensors on the device, for compute issued by this thread from here on."""
+        """The tensors on the device; compute that this thread issues later waits for them."""
         return upload.tensors
 
     def download(
         self, tensors: Sequence[torch.Tensor], stage: Callable[[int], torch.Tensor]
     ) -> Download:
-        """Begin to bring to the host what this thread's compute has made of `tensors`.
+        """Start to copy `tensors` to the host, after the compute that this thread has issued.
 
-        `stage(i)` gives host memory of the shape and type of the i-th.
+        `stage(i)` returns host memory with shape and dtype of the i-th tensor.
         """
         return Download(list(tensors))
 
 
 class CudaCopies(Copies):
-    """On a GPU: pinned memory, a stream up, a stream down."""
+    """On a GPU: pinned memory, one stream per direction."""
 
     def __init__(self, device: torch.device, warn: Warn) -> None:
         self._device, self._warn = device, warn
@@ -84,7 +83,7 @@ class CudaCopies(Copies):
         self._pinned = True
 
     def empty(self, count: int, dtype: torch.dtype) -> torch.Tensor:
-        """Pinned memory; ordinary memory, with a warning, where the system refuses."""
+        """Pinned memory; pageable memory, with a warning, if the system refuses to pin."""
         if self._pinned:
             try:
                 return torch.empty(count, dtype=dtype, pin_memory=True)
@@ -120,12 +119,12 @@ class CudaCopies(Copies):
 
 
 def copies_for(device: torch.device, warn: Warn) -> Copies:
-    """The way to copy to and from that device."""
+    """Copies to and from `device`."""
     return CudaCopies(device, warn) if device.type == "cuda" else Copies()
 
 
 def _refused(error: RuntimeError, size: int, device: torch.device) -> str:
-    """What went wrong, and what a copy of that size costs without pinning, measured."""
+    """The warning, with the measured cost of a copy of that size from pageable memory."""
     ordinary = torch.ones(min(size, 1 << 28), dtype=torch.uint8)
     best = float("inf")
     for _ in range(3):
@@ -136,6 +135,6 @@ def _refused(error: RuntimeError, size: int, device: torch.device) -> str:
     reason = str(error).splitlines()[0]
     return (
         f"host memory cannot be pinned ({reason}): copies of rows run at {rate / 1e9:.1f} GB/s, "
-        f"{size / rate * 1000:.0f} ms for {size / 2**20:,.0f} MiB, and no longer beside the "
-        "step; raise ulimit -l, or the container's limit of locked memory"
+        f"{size / rate * 1000:.0f} ms for {size / 2**20:,.0f} MiB, and do not overlap with "
+        "compute; raise ulimit -l, or the container's limit of locked memory"
     )

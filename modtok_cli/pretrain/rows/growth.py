@@ -46,7 +46,7 @@ def grow_rows(table: RowTable, old: Sequence[torch.Tensor], spelling: Spelling) 
         scale = norms / rows.norm(dim=1).clamp(min=1e-12)
         # A copied row stays as it is, to the bit.
         rows = torch.where((counts == 1).unsqueeze(1), rows, rows * (scale / counts).unsqueeze(1))
-        table.weight[table.places(block)] = rows.to(table.weight.device)
+        table.weight[table.local_rows(block)] = rows.to(table.weight.device)
 
 
 def _rows(old: Sequence[torch.Tensor], ids: torch.Tensor) -> torch.Tensor:

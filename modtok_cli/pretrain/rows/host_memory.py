@@ -1,8 +1,8 @@
-"""Host memory for tables: given as it is touched, shared by the processes of a node, or a file.
+"""Host memory for tables: anonymous, shared by the processes of a node, or a file.
 
 Replicas on one node hold the same rows: they map the same memory and share the work of
-updating it, so that a node holds each table once, however many GPUs it has. What is mapped
-has no name in the file system; it is gone with the last process, `kill -9` included.
+updating it, so that a node holds each table once, whatever its number of GPUs. The mapped
+memory has no name in the file system and disappears with the last process, also by `kill -9`.
 """
 
 from __future__ import annotations
@@ -24,48 +24,48 @@ from modtok_cli.pretrain.distributed.ranks import TIMEOUT, Ranks, gather_json, r
 
 
 @dataclass(frozen=True)
-class Mates:
-    """The processes that map one memory: those of a node that hold the same shard.
+class NodePeers:
+    """The processes that share memory: those of a node with the same shard.
 
     Attributes:
-        mate, mates: which one this is, of how many.
-        here: processes of this run on this node, of all shards.
-        first: rank of the first mate, the one that makes the memory.
-        group: for `meet`; None if alone.
+        peer, peers: index of this process, and number of peers including it.
+        here: number of processes of this run on this node, of all shards.
+        first: rank of the first peer, which allocates the memory.
+        group: for `barrier`; None without other peers.
     """
 
-    mate: int = 0
-    mates: int = 1
+    peer: int = 0
+    peers: int = 1
     here: int = 1
     first: int = 0
     group: dist.ProcessGroup | None = None
 
-    def meet(self) -> None:
-        """Wait until all mates are here. For one thread of each at a time."""
+    def barrier(self) -> None:
+        """Wait for all peers. Call it from one thread per process at a time."""
         if self.group is not None:
             dist.all_reduce(torch.zeros(1), group=self.group)
 
 
-def find_mates(ranks: Ranks) -> Mates:
-    """Who shares memory with this process; every rank calls it."""
+def find_node_peers(ranks: Ranks) -> NodePeers:
+    """Find the processes that share memory with this one. Collective: every rank calls it."""
     where = gather_json(ranks, [_node(), ranks.shard])
     groups: dict[tuple[str, int], list[int]] = {}
     for rank, (node, shard) in enumerate(where):
         groups.setdefault((node, shard), []).append(rank)
-    found = Mates()
+    found = NodePeers()
     for (node, shard), members in groups.items():
-        # Every rank has a part in making every group, its own or not.
+        # Creating a group is collective: all ranks create all groups.
         group = None
         if len(members) > 1:
             group = dist.new_group(members, timeout=TIMEOUT, backend="gloo")
         if [node, shard] == where[ranks.rank]:
             here = sum(other == node for other, _ in where)
-            found = Mates(members.index(ranks.rank), len(members), here, members[0], group)
+            found = NodePeers(members.index(ranks.rank), len(members), here, members[0], group)
     return found
 
 
 def _node() -> str:
-    """Processes with the same answer can map each other's memory."""
+    """An id of the node; processes with equal ids can map each other's memory."""
     parts = [platform.node()]
     with suppress(OSError):
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
@@ -74,38 +74,38 @@ def _node() -> str:
 
 
 class HostMemory:
-    """Makes zeros for tables.
+    """Allocates tables.
 
-    Alone and without a directory they are anonymous memory, which the system gives page by
-    page as it is touched. With mates it is shared memory, with a directory a file there
-    that the system reads and writes as needed, for tables larger than the memory.
+    Without peers and directory this is anonymous memory, which the system commits page by
+    page. With peers it is shared memory. With a directory it is a file there, which the system
+    pages in and out, for tables larger than the memory.
     """
 
-    def __init__(self, ranks: Ranks, mates: Mates, directory: Path | None = None) -> None:
-        self._ranks, self._mates, self._directory = ranks, mates, directory
+    def __init__(self, ranks: Ranks, peers: NodePeers, directory: Path | None = None) -> None:
+        self._ranks, self._peers, self._directory = ranks, peers, directory
 
     def zeros(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-        """Zeros of that shape; every rank calls it, and mates get the same memory.
+        """Zeros of that shape; peers get the same memory. Collective: every rank calls it.
 
         Raises:
-            ModtokError: the system refuses; says how much was asked for.
+            ModtokError: the system refuses; names the size.
         """
         size = prod(shape) * dtype.itemsize
         if not size:
             return torch.zeros(shape, dtype=dtype)
         opened, error = -1, None
         try:
-            if self._directory is not None or self._mates.mates > 1:
-                opened = self._make(size) if self._mates.mate == 0 else -1
+            if self._directory is not None or self._peers.peers > 1:
+                opened = self._make(size) if self._peers.peer == 0 else -1
         except OSError as caught:
             where = str(self._directory) if self._directory else None
-            what = f"cannot take {size:,} bytes for rows ({caught.strerror})"
-            error = ModtokError(what, where=where, remedy="free space, or choose another place")
+            what = f"cannot allocate {size:,} bytes for rows ({caught.strerror})"
+            error = ModtokError(what, where=where, remedy="free space, or use another directory")
         raise_together(self._ranks, error)
         told = gather_json(self._ranks, [os.getpid(), opened])
-        pid, number = told[self._mates.first]
+        pid, number = told[self._peers.first]
         try:
-            if number >= 0 and self._mates.mate > 0:
+            if number >= 0 and self._peers.peer > 0:
                 opened = os.open(f"/proc/{pid}/fd/{number}", os.O_RDWR)
             mapped = _map(opened, size)
         except OSError as caught:
@@ -116,7 +116,7 @@ class HostMemory:
         return torch.frombuffer(mapped, dtype=dtype).view(shape)
 
     def _make(self, size: int) -> int:
-        """A nameless file of that size, in memory or in the directory, its space set aside."""
+        """An unnamed file of that size, in memory or in the directory, with space reserved."""
         if self._directory is None:
             opened = os.memfd_create("rows")
             os.ftruncate(opened, size)
@@ -124,7 +124,7 @@ class HostMemory:
         self._directory.mkdir(parents=True, exist_ok=True)
         opened = _nameless(self._directory)
         try:
-            os.posix_fallocate(opened, 0, size)  # a full disk later on would kill the process
+            os.posix_fallocate(opened, 0, size)  # a full disk would kill the process later
         except OSError:
             os.close(opened)
             raise
@@ -134,7 +134,7 @@ class HostMemory:
 def _nameless(directory: Path) -> int:
     try:
         return os.open(directory, os.O_TMPFILE | os.O_RDWR, 0o600)
-    except OSError:  # not every file system can; then a name for a moment
+    except OSError:  # not every file system supports O_TMPFILE
         opened, path = tempfile.mkstemp(prefix=".rows-", dir=directory)
         Path(path).unlink()
         return opened
@@ -143,6 +143,6 @@ def _nameless(directory: Path) -> int:
 def _map(opened: int, size: int) -> mmap.mmap:
     if opened >= 0:
         return mmap.mmap(opened, size)
-    # Not counted against the memory until it is touched.
+    # Counts as used only when it is touched.
     lazily = getattr(mmap, "MAP_NORESERVE", 0x4000)
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | lazily)

@@ -1,4 +1,4 @@
-"""What rows in host memory need of a node, and whether it is there."""
+"""Host memory that offloaded rows need, and whether the node has it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HostNeed:
-    """What a node's host memory has to hold, in bytes, and the reckoning in words.
+    """Host memory that a node needs, in bytes.
 
     Attributes:
-        tables: weights, moments and counts of all rows of the shards on the node.
-        buffers: staging for rows on their way up and gradients on their way down.
-        words: how `tables` and `buffers` come about.
+        tables: weights, moments and step counts of all rows of the shards on the node.
+        buffers: staging buffers for uploads and downloads.
+        words: the calculation of `tables` and `buffers`.
     """
 
     tables: int
@@ -41,19 +41,19 @@ def host_need(
     replicas: int,
     node: int,
 ) -> HostNeed:
-    """Reckon the need of a node.
+    """Calculate the need of a node.
 
     Args:
-        size, width, tables: rows of T, numbers in a row, and how many tables.
-        moments, dtype: stored moments; rows on the device.
-        union: rows that are active in a step, per table.
-        shards, replicas, node: of the model, of the run, processes on the node.
+        size, width, tables: rows of T, row size, and number of tables.
+        moments, dtype: dtypes of the stored moments, and of rows on the device.
+        union: active rows of a step, per table.
+        shards, replicas, node: tensor-parallel size, replicas, processes on the node.
     """
     row = width * (4 + 2 * moments.itemsize) + 4
     here = min(shards, node)
     whole = tables * size * row * here // shards
-    # Two buffers each way, a quarter larger than needed. Down comes a process's share of the
-    # rows, in float32 when replicas have summed it.
+    # Two buffers per direction, a quarter larger than needed. A process downloads its part of
+    # the rows, in float32 if replicas have summed them.
     down = (4 if replicas > 1 else dtype.itemsize) * here / node
     buffers = int(2.5 * tables * union / shards * width * (dtype.itemsize + down) * node)
     part = f" × {here}/{shards} shards" if here < shards else ""
@@ -65,19 +65,19 @@ def host_need(
 
 
 def check_host(need: HostNeed, *, moments: torch.dtype, directory: Path | None) -> None:
-    """Is there room on this node? To be asked before the tables are made.
+    """Check, before tables are allocated, that they fit this node.
 
     Raises:
-        ModtokError: there is not; says what is needed and why, what there is, and what helps.
+        ModtokError: they do not; names need, calculation, free space and remedies.
     """
     free = available()
     wanted = need.buffers + (0 if directory else need.tables)
     smaller = []
     if moments.itemsize == 4:
-        smaller.append("--offload-moments bfloat16 takes a third less")
+        smaller.append("use --offload-moments bfloat16 (a third less)")
     if directory is None:
-        smaller.append("--offload-file DIR keeps the tables on a disk")
-    remedy = ", ".join([*smaller, "fewer --langs"])
+        smaller.append("store tables on a disk with --offload-file DIR")
+    remedy = ", ".join([*smaller, "or use fewer --langs"])
     if free is not None and wanted > free:
         raise ModtokError(
             f"the vocabulary needs {wanted / 2**30:.1f} GiB of this machine's memory "
@@ -91,7 +91,7 @@ def check_host(need: HostNeed, *, moments: torch.dtype, directory: Path | None) 
             parent = parent.parent
         if not parent.is_dir():
             raise UsageError(
-                "is no directory", where=str(parent), remedy="name one with --offload-file"
+                "is not a directory", where=str(parent), remedy="choose one with --offload-file"
             )
         room = shutil.disk_usage(parent).free
         if need.tables > room:

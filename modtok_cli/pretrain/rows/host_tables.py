@@ -1,4 +1,4 @@
-"""Making tables in host memory, and what moves their rows."""
+"""Create tables in host memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 from modtok_cli.pretrain.distributed.ranks import Ranks
 from modtok_cli.pretrain.rows.copies import Warn, copies_for
-from modtok_cli.pretrain.rows.host_memory import HostMemory, Mates, find_mates
+from modtok_cli.pretrain.rows.host_memory import HostMemory, NodePeers, find_node_peers
 from modtok_cli.pretrain.rows.offload import Hook, OffloadedRows
 from modtok_cli.pretrain.rows.table import AdamW, RowTable
 from modtok_cli.pretrain.rows.thread_team import ThreadTeam
@@ -18,14 +18,14 @@ from modtok_cli.text.parallel import cores
 
 @dataclass(frozen=True)
 class Offload:
-    """How rows are kept in host memory.
+    """Settings of offloaded rows.
 
     Attributes:
         delay: steps by which rows lag, 0 or 1 (see `offload`).
-        moments: how moments are stored, float32 or bfloat16.
-        directory: where the tables lie as files; None for memory.
-        touch: take the memory at once, each part by the thread that will work on it.
-        warn: told what the user should know.
+        moments: dtype of the moments, float32 or bfloat16.
+        directory: store tables as files there; None for memory.
+        touch: commit the memory at once, each part by the thread that will use it.
+        warn: receives warnings for the user.
         hook: see `OffloadedRows`.
     """
 
@@ -38,17 +38,17 @@ class Offload:
 
 
 class TableMaker:
-    """Makes the tables of a rank in host memory, and what moves their rows."""
+    """Creates the tables of a rank in host memory."""
 
     def __init__(self, ranks: Ranks, offload: Offload) -> None:
         self._ranks, self._offload = ranks, offload
-        self.mates: Mates = find_mates(ranks)
-        self._crew = ThreadTeam(_threads(ranks, self.mates))
-        self._memory = HostMemory(ranks, self.mates, offload.directory)
+        self.peers: NodePeers = find_node_peers(ranks)
+        self._team = ThreadTeam(_threads(ranks, self.peers))
+        self._memory = HostMemory(ranks, self.peers, offload.directory)
 
     def table(self, size: int, width: int, seed: int) -> RowTable:
-        """A shard of a table with its first weights; every rank calls it."""
-        mates = self.mates
+        """A shard of a table with initial weights. Collective: every rank calls it."""
+        peers = self.peers
         table = RowTable(
             size,
             width,
@@ -56,33 +56,33 @@ class TableMaker:
             shards=self._ranks.shards,
             moments=self._offload.moments,
             zeros=self._memory.zeros,
-            crew=self._crew,
-            mate=mates.mate,
-            mates=mates.mates,
+            team=self._team,
+            peer=peers.peer,
+            peers=peers.peers,
         )
         if self._offload.touch and self._offload.directory is None:
             table.touch()
-        mates.meet()
-        if mates.mate == 0:
+        peers.barrier()
+        if peers.peer == 0:
             table.initialize(seed)
-        mates.meet()
+        peers.barrier()
         return table
 
     def rows(self, tables: dict[str, RowTable], dtype: torch.dtype, adamw: AdamW) -> OffloadedRows:
-        """What moves the rows of these tables."""
+        """The object that moves the rows of these tables."""
         return OffloadedRows(
             tables,
             dtype,
             adamw,
             copies_for(self._ranks.device, self._offload.warn),
             delay=self._offload.delay,
-            mates=self.mates,
+            peers=self.peers,
             hook=self._offload.hook,
         )
 
 
-def _threads(ranks: Ranks, mates: Mates) -> int:
-    """Threads of this process for rows: its share of the node, or of what compute has."""
+def _threads(ranks: Ranks, peers: NodePeers) -> int:
+    """Number of threads for rows: a share of the node's cores; on a CPU, torch's threads."""
     if ranks.device.type == "cpu":
         return torch.get_num_threads()
-    return max(1, cores() // mates.here)
+    return max(1, cores() // peers.here)

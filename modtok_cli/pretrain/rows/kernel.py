@@ -1,13 +1,12 @@
-"""Rows of a table in host memory: AdamW in place, and copies of rows out of it.
+"""Kernels for tables in host memory: AdamW in place, and copies of rows.
 
-One pass a step: a row's gradient, weight and moments are read once, the update is done in
-registers, and what changed is written back where it was. Nothing is gathered beside the
-table. The rows are dealt to threads by blocks of neighbours, always the same thread for a
-row, so that no two threads ever touch one row, and a row's memory lies with the processor
-that touched it first (see `touch`).
+An update is one pass: a row's gradient, weight and moments are read once, updated in
+registers, and written back. Nothing is gathered. Blocks of neighbouring rows are assigned to
+threads, always the same thread for a row, so that no two threads write to one row, and a
+row's memory is on the NUMA node of its thread (see `touch`).
 
-bfloat16 numbers come as the uint16 that they are the bits of. No fast-math: the results are
-those of the same operations in numpy, bit for bit, on any number of threads.
+bfloat16 values are passed as uint16 bits. Without fast-math, the results equal the same
+operations in NumPy, bit for bit, on any number of threads.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def _constant(dtype: Any) -> Any:
 
 
 def _number(x: Any) -> Any:
-    """A stored number as float32."""
+    """A stored value as float32."""
     return x if isinstance(x, np.floating) else _widened(x)  # type: ignore[no-untyped-call]
 
 
@@ -50,7 +49,7 @@ def _number_of(x):  # type: ignore[no-untyped-def]
 
 
 def _stored(x: Any, like: Any) -> Any:
-    """A float32 as an array of the type of `like` holds it; ties to even, as torch rounds."""
+    """A float32 converted to the dtype of `like`; rounds ties to even, as torch does."""
     return x if like.dtype.kind == "f" else _rounded(x, like)  # type: ignore[no-untyped-call]
 
 
@@ -65,13 +64,13 @@ def _stored_as(x, like):  # type: ignore[no-untyped-def]
 
 
 @njit(types.boolean(*[types.int64] * 5), cache=True, nogil=True, inline="always")
-def is_own(row, mate, mates, part, parts):  # type: ignore[no-untyped-def]
-    """Whether a row belongs to thread `part` of `parts` of process `mate` of `mates`.
+def is_own(row, peer, peers, part, parts):  # type: ignore[no-untyped-def]
+    """Whether a row belongs to thread `part` of `parts` of process `peer` of `peers`.
 
-    Processes may have different numbers of threads: first blocks are dealt to processes.
+    Processes may have different numbers of threads, so blocks are assigned to processes first.
     """
     block = row // BLOCK
-    return block % mates == mate and block // mates % parts == part
+    return block % peers == peer and block // peers % parts == part
 
 
 @njit(
@@ -85,37 +84,37 @@ def is_own(row, mate, mates, part, parts):  # type: ignore[no-untyped-def]
     ],
     cache=True,
     nogil=True,
-    error_model="numpy",  # python's looks for divisions by zero, and nothing is vectorized
+    error_model="numpy",  # checks for division by zero would prevent vectorization
 )  # fmt: skip
 def update_rows(  # type: ignore[no-untyped-def]
-    weight, moment1, moment2, steps, rows, gradients, mate, mates, part, parts,
-    rate, beta1, beta2, epsilon, decay,
+    weight, moment1, moment2, steps, rows, gradients, peer, peers, part, parts,
+    lr, beta1, beta2, epsilon, decay,
 ):  # fmt: skip
-    """Row-sparse AdamW in place: one step of the rows that one thread of one process has.
+    """Row-sparse AdamW in place: one step of the rows of one thread of one process.
 
     Args:
         weight: (R, d) float32.
         moment1, moment2: (R, d) float32 or the bits of bfloat16. The weight moves by the
             moments before they are rounded.
-        steps: (R,) int32, how often each row was updated.
-        rows: (n,) int64, each row at most once.
+        steps: (R,) int32, number of updates of each row.
+        rows: (n,) int64, unique.
         gradients: (n, d) float32 or the bits of bfloat16, in the order of `rows`.
-        mate, mates, part, parts: process and thread, see `is_own`.
-        rate, beta1, beta2, epsilon, decay: AdamW's.
+        peer, peers, part, parts: process and thread, see `is_own`.
+        lr, beta1, beta2, epsilon, decay: AdamW's.
     """
     width = weight.shape[1]
-    keep = np.float32(1 - rate * decay)
+    keep = np.float32(1 - lr * decay)
     new1 = np.float32(1 - beta1)
     old2 = np.float32(beta2)
     new2 = np.float32(1 - beta2)
     small = np.float32(epsilon)
     for i in range(len(rows)):
         row = rows[i]
-        if not is_own(row, mate, mates, part, parts):
+        if not is_own(row, peer, peers, part, parts):
             continue
         steps[row] += 1
         count = steps[row]
-        size = np.float32(rate / (1 - beta1**count))
+        size = np.float32(lr / (1 - beta1**count))
         scale = np.float32(1 / math.sqrt(1 - beta2**count))
         w, m, v, g = weight[row], moment1[row], moment2[row], gradients[i]
         for j in range(width):
@@ -137,7 +136,7 @@ def update_rows(  # type: ignore[no-untyped-def]
     nogil=True,
 )  # fmt: skip
 def copy_rows(weight, rows, out, part, parts):  # type: ignore[no-untyped-def]
-    """Copy rows out of a table: weight[rows[i]] to out[i], the `part`-th of `parts` of them.
+    """Copy rows of a table: weight[rows[i]] to out[i], part `part` of `parts`.
 
     `out` is (n, d) float32 or the bits of bfloat16.
     """
@@ -155,12 +154,11 @@ def copy_rows(weight, rows, out, part, parts):  # type: ignore[no-untyped-def]
     cache=True,
     nogil=True,
 )
-def touch(array, mate, mates, part, parts):  # type: ignore[no-untyped-def]
-    """Write zeros to the rows that a thread has: the system then gives their pages to it.
+def touch(array, peer, peers, part, parts):  # type: ignore[no-untyped-def]
+    """Write zeros to the rows of a thread, which places their pages.
 
-    On a machine of several memory nodes a page lies on the node of the processor that
-    writes to it first.
+    On a machine with several NUMA nodes a page is on the node that writes to it first.
     """
     for row in range(len(array)):
-        if is_own(row, mate, mates, part, parts):
+        if is_own(row, peer, peers, part, parts):
             array[row, :] = 0

@@ -1,4 +1,4 @@
-"""What a step works on: microbatches, and the rows of the tables that they need."""
+"""Microbatches on the device, and the table rows that they need."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from modtok_cli.pretrain.rows.table import RowTable
 
 @dataclass(frozen=True)
 class GatheredRows:
-    """Rows of a table that a step works with.
+    """The active rows of a table in a step.
 
     Attributes:
-        ids: (n,) int64, ascending, those of this shard.
-        rows: (n, d), a leaf that gathers their gradients.
+        ids: (n,) int64, ascending, ids of this shard.
+        rows: (n, d), a leaf tensor that accumulates their gradients.
     """
 
     ids: torch.Tensor
     rows: torch.Tensor
 
     def find(self, ids: torch.Tensor) -> torch.Tensor:
-        """Places in `rows` of ids that are among them."""
+        """Positions in `rows` of ids that are among them."""
         return torch.searchsorted(self.ids, ids.contiguous())
 
 
@@ -36,9 +36,9 @@ class MicroBatch:
     Attributes:
         inputs: (B, S) int64, ids of T.
         targets: (B · S,) int64, ids of T.
-        vocabulary: (|V_S|,) int64, ascending: ids of T that may be predicted.
-        weights: (B · S,) float32, of each token in the loss.
-        host: inputs and vocabulary in host memory; None where that is the device's.
+        vocabulary: (|V_S|,) int64, ascending ids of T: the output vocabulary.
+        weights: (B · S,) float32, weight of each token in the loss.
+        host: inputs and vocabulary in host memory; None on a CPU.
     """
 
     inputs: torch.Tensor
@@ -78,15 +78,15 @@ class MicroBatch:
         return self.host or (self.inputs.cpu(), self.vocabulary.cpu())
 
 
-def wanted_rows(
-    tables: dict[str, RowTable], micros: Sequence[MicroBatch], *, host: bool = False
+def active_ids(
+    tables: dict[str, RowTable], microbatches: Sequence[MicroBatch], *, host: bool = False
 ) -> dict[str, torch.Tensor]:
-    """Ids of this shard's rows that some microbatches need, ascending, by table.
+    """Ids of this shard's rows that the microbatches need, ascending, by table.
 
-    Of the output table (and of the one table when tied) those of the vocabularies, of the
-    input table the tokens that occur. On the device, or with `host` in host memory.
+    For the output table (and the single table if tied) the ids of the vocabularies; for the
+    input table the input ids. On the device, or with `host` in host memory.
     """
-    both = [m.on_host if host else (m.inputs, m.vocabulary) for m in micros]
+    both = [m.on_host if host else (m.inputs, m.vocabulary) for m in microbatches]
     found = {}
     for name, table in tables.items():
         ids = [inputs.flatten() if name == "input" else rows for inputs, rows in both]

@@ -1,4 +1,4 @@
-"""The microbatches of a rank on its device, and those of the step to come."""
+"""Microbatches of a rank on its device, prefetched one step ahead."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from modtok_cli.pretrain.rows.microbatch import MicroBatch
 
 @dataclass(frozen=True)
 class Step:
-    """What a rank works on in a step, slot by slot.
+    """The microbatches of a rank in one step, in order of slots.
 
     Attributes:
-        batches, micros: the same microbatches, as they were made and on the device.
+        batches, microbatches: the same microbatches in host memory and on the device.
         sizes: (tokens, |V_S|) of each.
     """
 
     batches: list[Batch]
-    micros: list[MicroBatch]
+    microbatches: list[MicroBatch]
     sizes: list[tuple[int, int]]
 
 
 class Prefetcher:
-    """Batches of a stream, brought to the device; a step's own are made once."""
+    """Copies the batches of a stream to the device, once per step."""
 
     def __init__(
-        self, stream: BatchStream, subsets: SubtokenizerCache, device: torch.device
+        self, stream: BatchStream, subtokenizers: SubtokenizerCache, device: torch.device
     ) -> None:
-        self._stream, self._subsets, self._device = stream, subsets, device
+        self._stream, self._subtokenizers, self._device = stream, subtokenizers, device
         self._ahead: tuple[int, Step] | None = None
 
     @property
     def state(self) -> State:
-        """Places of the lanes after the steps taken."""
+        """Stream positions after the steps taken, by slot."""
         return self._stream.state
 
     @property
     def waited(self) -> float:
-        """Seconds spent waiting for batches, in all."""
+        """Total seconds spent waiting for batches."""
         return self._stream.waited
 
     def step(self, step: int) -> Step:
-        """What to work on in `step`, the next one.
+        """The microbatches of `step`, the next one.
 
         Raises:
             ModtokError: a tokenizing process failed, or died.
@@ -57,7 +57,7 @@ class Prefetcher:
         return self._on_device(batches)
 
     def ahead(self, step: int) -> Step | None:
-        """What `step` will give when it is called next; None behind the last step."""
+        """The microbatches that the next call of `step` returns; None after the last step."""
         batches = self._stream.ahead(step)
         if batches is None:
             return None
@@ -66,11 +66,11 @@ class Prefetcher:
         return self._ahead[1]
 
     def close(self) -> None:
-        """End the workers."""
+        """Stop the worker processes."""
         self._stream.close()
 
     def _on_device(self, batches: list[Batch]) -> Step:
-        ids = [self._subsets.of(batch.draw.languages).global_ids for batch in batches]
+        ids = [self._subtokenizers.of(batch.draw.languages).global_ids for batch in batches]
         pairs = list(zip(batches, ids, strict=True))
         return Step(
             batches,

@@ -6,21 +6,21 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
-# Called with (which one, of how many); releases the interpreter's lock for its work.
+# Called with (index, number of parts); releases the GIL while it works.
 Share = Callable[[int, int], None]
 
 
 class ThreadTeam:
-    """As many threads as said, the caller among them. Not for two callers at a time."""
+    """A number of threads, including the caller's. For one caller at a time."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
         self._pool = ThreadPoolExecutor(threads - 1, "rows") if threads > 1 else None
 
     def share(self, work: Share) -> None:
-        """`work(i, n)` for every i below n, side by side; returns when all have ended.
+        """Run `work(i, n)` for every i < n in parallel; return when all have ended.
 
-        The same i is not always the same thread of the system, but the same part.
+        Part i is the same in every call, but may run in another thread.
         """
         others = []
         if self._pool is not None:
@@ -35,6 +35,6 @@ class ThreadTeam:
 
 
 @cache
-def crew_of(threads: int) -> ThreadTeam:
-    """The crew of that size that calls one after the other may use."""
+def team_of(threads: int) -> ThreadTeam:
+    """The shared team of that size; callers use it one after the other."""
     return ThreadTeam(threads)
