@@ -1,1 +1,1 @@
-"""What every room stands on: errors, whole-or-nothing files, progress, signatures."""
+"""Errors, atomic files, memory, progress and signatures, for all other packages."""

@@ -1,7 +1,7 @@
 """Errors that a user can act on: what is wrong, where, and what to do.
 
-A room raises `ModtokError` (or a subclass); the command line prints it as one line and
-exits with `exit_code`. Anything else that escapes is a defect of ours.
+Packages raise `ModtokError` or a subclass; the command line prints it as one line and exits
+with `exit_code`. Any other exception is a bug.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Exit(IntEnum):
 
 
 class ModtokError(Exception):
-    """The work failed, for a reason that lies in the user's data or machine (exit 1).
+    """The command failed because of the user's data or machine (exit 1).
 
     >>> str(ModtokError("not UTF-8", where="fr.txt:3", remedy="pass --errors replace"))
     'fr.txt:3: not UTF-8; pass --errors replace'
@@ -37,6 +37,6 @@ class ModtokError(Exception):
 
 
 class UsageError(ModtokError):
-    """The command was called wrongly (exit 2): an unknown language, an option out of range."""
+    """The command line is wrong (exit 2): an unknown language, an option out of range."""
 
     exit_code = Exit.USAGE

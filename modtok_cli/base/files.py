@@ -1,8 +1,8 @@
-"""Outputs that appear whole or not at all.
+"""Atomic outputs: complete or absent.
 
-A file or directory is written beside its final place, flushed to the disk, and renamed.
-A run that is killed leaves at most a `.NAME.partial-PID` entry, which the next run of
-the same output clears away.
+A file or directory is written beside its final path, flushed to disk, and renamed. A killed
+run leaves at most a `.NAME.partial-PID` entry, which the next run with the same output
+removes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STREAMS = (Path("/dev"), Path("/dev/fd"))
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is a process of that number on this machine."""
+    """Whether a process with this id runs on this machine."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -39,15 +39,15 @@ def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
-        with suppress(OSError):  # not there, or no more to be changed
+        with suppress(OSError):  # does not exist, or cannot be changed
             path.unlink()
 
 
 def _sweep(final: Path) -> None:
-    """Clear what killed runs left behind of this very output.
+    """Remove what killed runs with this output left.
 
-    A run that was killed between moving the older output away and putting the new one in
-    its place left nothing there: then the older one comes back.
+    If a run was killed between moving the old output away and moving the new one in, the old
+    one is restored.
     """
     for left in sorted(final.parent.glob(f".{escape(final.name)}{_MARK}*")):
         pid = left.name.rsplit("-", 1)[-1]
@@ -59,18 +59,18 @@ def _sweep(final: Path) -> None:
 
 
 def clear(path: Path) -> None:
-    """Remove an entry of ours, if it is there, and what killed runs left of it."""
+    """Remove a file or directory if it exists, and what killed runs left of it."""
     _sweep(path)
     _remove(path)
 
 
 def refuse_others(directory: Path, ours: Callable[[str], bool]) -> None:
-    """Never replace what is no output of ours: a slip such as `-o .` must not empty a home.
+    """Refuse to replace a directory that is not such an output, as in `-o .`.
 
-    `ours` tells of the name of an entry whether such an output holds it.
+    `ours`: whether an output of this kind can contain an entry of a given name.
 
     Raises:
-        UsageError: `directory` is a file, or holds something else.
+        UsageError: `directory` is a file, or contains other entries.
     """
     if not directory.exists():
         return
@@ -81,14 +81,14 @@ def refuse_others(directory: Path, ours: Callable[[str], bool]) -> None:
     others = sorted(path.name for path in directory.iterdir() if not ours(path.name))
     if others:
         raise UsageError(
-            f"holds other files ({', '.join(others[:3])}), which would be lost",
+            f"contains other files ({', '.join(others[:3])}), which would be lost",
             where=str(directory),
             remedy="choose a new directory",
         )
 
 
 def remove_directory(path: Path) -> None:
-    """Remove a directory so that it is there whole or not at all, killed or not."""
+    """Remove a directory atomically: a killed run leaves all of it or nothing."""
     beside = _prepare(path)
     try:
         _remove(beside)
@@ -100,10 +100,10 @@ def remove_directory(path: Path) -> None:
 
 @contextmanager
 def scratch_directory() -> Iterator[Path]:
-    """A directory for temporary files, gone at the end; those of killed runs go first.
+    """A temporary directory; also removes those of killed runs.
 
     Raises:
-        ModtokError: there is no place for temporary files.
+        ModtokError: temporary files cannot be written.
     """
     for left in Path(gettempdir()).glob("modtok-*-*"):
         pid = left.name.split("-")[1]
@@ -120,7 +120,7 @@ def scratch_directory() -> Iterator[Path]:
         raise ModtokError(
             f"cannot write: {error.strerror or error}",
             where=str(error.filename),
-            remedy="free space for temporary files, or point TMPDIR elsewhere",
+            remedy="free space for temporary files, or set TMPDIR to another directory",
         ) from error
 
 
@@ -146,12 +146,12 @@ def _cannot_write(final: Path, error: OSError) -> ModtokError:
     return ModtokError(
         f"cannot write: {error.strerror or error}",
         where=str(final),
-        remedy="nothing was changed; free space or choose another place",
+        remedy="nothing was changed; free space or choose another path",
     )
 
 
 def _system_error(error: BaseException) -> OSError | None:
-    """What the system said, where a library in Rust puts it into an error of its own."""
+    """The system error that a Rust library wrapped in an exception of its own."""
     found = re.search(r"\(os error (\d{1,3})\)", str(error))
     if isinstance(error, ModtokError) or found is None:
         return None
@@ -159,9 +159,9 @@ def _system_error(error: BaseException) -> OSError | None:
 
 
 def _is_stream(path: Path) -> bool:
-    """Whether it is a pipe or device, which a file must not take the place of.
+    """Whether it is a pipe or device, which must not be replaced by a file.
 
-    So is `/dev/stdout`, whatever it leads to: otherwise of a link the link is replaced.
+    Also `/dev/stdout`, whatever it links to: otherwise the link would be replaced.
     """
     if path.parent in _STREAMS or path.is_relative_to("/proc"):
         return True
@@ -174,7 +174,7 @@ def _is_stream(path: Path) -> bool:
 
 @contextmanager
 def _into(stream: Path) -> Iterator[Path]:
-    """Yield a path to write to; on success its content goes into a pipe or device."""
+    """Yield a path to write to; on success its content is written to a pipe or device."""
     with scratch_directory() as scratch:
         yield scratch / "content"
         try:
@@ -187,9 +187,9 @@ def _into(stream: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_file(final: Path) -> Iterator[Path]:
-    """Yield a path to write to; on success it becomes `final`, on any failure it is gone.
+    """Yield a path to write to; on success it becomes `final`, on failure it is removed.
 
-    A pipe or device is written into.
+    The content of a pipe or device is written to it.
 
     Raises:
         ModtokError: the file system refused (full, read-only, no permission).
@@ -211,14 +211,14 @@ def atomic_file(final: Path) -> Iterator[Path]:
         raise _cannot_write(final, error) from error
     except BaseException as error:
         _remove(beside)
-        told = _system_error(error)
-        if told is not None:
-            raise _cannot_write(final, told) from error
+        cause = _system_error(error)
+        if cause is not None:
+            raise _cannot_write(final, cause) from error
         raise
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Let two entries change places in one step, where the kernel can; False where not."""
+    """Exchange two entries in one step; False if the kernel cannot."""
     if sys.platform != "linux":
         return False
     import ctypes
@@ -232,17 +232,17 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def write_bytes(final: Path, data: bytes) -> None:
-    """Write `data` to `final`, whole or not at all."""
+    """Write `data` to `final` atomically."""
     with atomic_file(final) as beside:
         beside.write_bytes(data)
 
 
 @contextmanager
 def atomic_directory(final: Path) -> Iterator[Path]:
-    """Yield an empty directory to fill; on success it takes the place of `final`.
+    """Yield an empty directory to fill; on success it replaces `final`.
 
-    An older directory of that name stays until the new one is complete and durable; then
-    the two change places and the older one is removed.
+    An existing directory remains until the new one is complete and durable; then the two are
+    exchanged and the old one is removed.
 
     Raises:
         ModtokError: the file system refused (full, read-only, no permission).
@@ -280,7 +280,7 @@ def atomic_directory(final: Path) -> Iterator[Path]:
         raise _cannot_write(final, error) from error
     except BaseException as error:
         _remove(beside)
-        told = _system_error(error)
-        if told is not None:
-            raise _cannot_write(final, told) from error
+        cause = _system_error(error)
+        if cause is not None:
+            raise _cannot_write(final, cause) from error
         raise

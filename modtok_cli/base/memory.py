@@ -1,7 +1,4 @@
-"""Is there memory for what comes? Asked beforehand, since the system kills without a word.
-
-And Python's collector held off where it would only look.
-"""
+"""Memory checks before large allocations, because the system kills without a message."""
 
 from __future__ import annotations
 
@@ -25,9 +22,9 @@ _GROUPS = (
 
 
 def available() -> int | None:
-    """Bytes that can still be taken, by the kernel's word, the container's limit and `ulimit -v`.
+    """Free bytes according to the kernel, the container's limit and `ulimit -v`.
 
-    None where the system does not say (it is then not checked).
+    None if the system does not report it; memory is then not checked.
     """
     found: list[int] = []
     try:
@@ -51,14 +48,11 @@ def available() -> int | None:
     return min(found) if found else None
 
 
-_LEARNING = "count with fewer rare words, or use a larger machine"
-
-
-def check_memory(need: int, work: str, remedy: str = _LEARNING) -> None:
-    """Refuse work that will not fit; `remedy` says what takes less.
+def check_memory(need: int, work: str, remedy: str) -> None:
+    """Refuse work that will not fit in memory; `remedy`: how the user can reduce it.
 
     Raises:
-        ModtokError: `need` bytes are more than `available()`; says both.
+        ModtokError: `need` bytes are more than `available()`; states both.
     """
     free = available()
     if free is not None and need > free:
@@ -70,7 +64,7 @@ def check_memory(need: int, work: str, remedy: str = _LEARNING) -> None:
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Hold the garbage collector off while millions of objects that stay are made."""
+    """Disable garbage collection while millions of long-lived objects are created."""
     enabled = gc.isenabled()
     gc.disable()
     try:

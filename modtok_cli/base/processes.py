@@ -1,4 +1,4 @@
-"""Processes of ours that do a part of the work."""
+"""Child processes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import sys
 
 
 def die_with_parent() -> None:
-    """Ask the kernel to kill this process when the one that started it ends, however it ends.
+    """Let the kernel kill this process when its parent ends for any reason.
 
-    A child in the middle of hours of work reads no end of input, and Ctrl-C does not reach
-    it when its parent is killed. Linux only; elsewhere nothing happens.
+    A busy child does not read the end of its input, and does not receive Ctrl-C when its
+    parent is killed. Linux only; a no-op elsewhere.
     """
     if sys.platform == "linux":
         import ctypes

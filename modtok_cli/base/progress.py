@@ -1,7 +1,7 @@
-"""Progress as the rooms see it: a task with a total that is advanced.
+"""The progress interface: tasks with a total.
 
-Rooms take a `Progress` and know nothing of terminals; the command line hands in one that
-draws bars with rate and time left, tests and libraries use `SILENT`.
+Packages take a `Progress` and know nothing of terminals; the command line passes one that
+draws bars with rate and remaining time, tests and libraries use `SILENT`.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from typing import Protocol
 
 
 class Task(Protocol):
-    """One running piece of work."""
+    """One task in progress."""
 
     def advance(self, amount: float = 1) -> None:
-        """Add `amount` to what is done; callable from any thread."""
+        """Add `amount` to the completed work; callable from any thread."""
 
     def describe(self, text: str) -> None:
-        """Replace the text beside the bar."""
+        """Replace the label."""
 
 
 class Progress(Protocol):
-    """Where a room reports how far it is."""
+    """Receives progress, notes and warnings."""
 
     def task(self, label: str, total: float | None, unit: str) -> AbstractContextManager[Task]:
         """Open a task; `unit` is "B" for bytes, else a plural such as "tokens"."""
 
     def note(self, text: str) -> None:
-        """Say one line to the user (standard error), beside any bars."""
+        """Print one line (standard error)."""
 
     def warn(self, text: str) -> None:
-        """Say one line that the user should not miss; also under --quiet."""
+        """Print one line that is important; also with --quiet."""
 
 
 class _SilentTask:
@@ -43,21 +43,21 @@ class _SilentTask:
 
 
 class Silent:
-    """A progress that says nothing and keeps the warnings for whoever asks."""
+    """A progress that prints nothing and collects warnings."""
 
     def __init__(self) -> None:
         self.warnings: list[str] = []
 
     @contextmanager
     def task(self, label: str, total: float | None, unit: str) -> Iterator[Task]:
-        """Give a task that goes nowhere."""
+        """A task that is not displayed."""
         yield _SilentTask()
 
     def note(self, text: str) -> None:
-        """Say nothing."""
+        """Ignore."""
 
     def warn(self, text: str) -> None:
-        """Keep the line."""
+        """Collect the line."""
         self.warnings.append(text)
 
 

@@ -1,6 +1,6 @@
-"""A dataclass out of parsed JSON, every field held to the type it is annotated with.
+"""Dataclasses from parsed JSON, with type checks.
 
-What stands in a file may be anything, by damage or by intent; a constructor takes it all.
+A file can contain anything, by damage or by intent, and a constructor does not check.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or 
 
 
 def from_json(kind: type[Record], data: object, where: str, prefix: str = "") -> Record:
-    """The `kind`, a dataclass, that `data` holds field by field.
+    """Convert parsed JSON to the dataclass `kind`.
 
     Fields are of int, float, str, bool, tuples and dicts of these, or further dataclasses;
     `X | None` as well. A field whose class has `read_json` is read by that. Numbers are
@@ -30,20 +30,20 @@ def from_json(kind: type[Record], data: object, where: str, prefix: str = "") ->
             type; names `where` and the field.
     """
     if not isinstance(data, Mapping):
-        raise _amiss(where, prefix.rstrip("."), "is not an object")
+        raise _invalid(where, prefix.rstrip("."), "is not an object")
     hints = get_type_hints(kind)
     fields = [field for field in dataclasses.fields(kind) if field.init]  # type: ignore[arg-type]
     names = [field.name for field in fields]
     for name in data:
         if name not in names:
-            raise _amiss(where, f"{prefix}{name}", "is not known")
+            raise _invalid(where, f"{prefix}{name}", "is not known")
     values = {}
     for field in fields:
         if field.name in data:
             path = f"{prefix}{field.name}"
             values[field.name] = _value(hints[field.name], data[field.name], where, path)
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            raise _amiss(where, f"{prefix}{field.name}", "is missing")
+            raise _invalid(where, f"{prefix}{field.name}", "is missing")
     return kind(**values)
 
 
@@ -62,13 +62,13 @@ def _value(kind: Any, value: Any, where: str, path: str) -> Any:
         return from_json(kind, value, where, f"{path}.")  # type: ignore[arg-type]
     if origin in (tuple, list):
         if not isinstance(value, list | tuple):
-            raise _amiss(where, path, "is not a list")
+            raise _invalid(where, path, "is not a list")
         if origin is list or parts[-1] is Ellipsis:
             kinds = [parts[0]] * len(value)
         elif len(parts) == len(value):
             kinds = list(parts)
         else:
-            raise _amiss(where, path, f"has {len(value)} entries, not {len(parts)}")
+            raise _invalid(where, path, f"has {len(value)} entries, not {len(parts)}")
         found = [
             _value(each, item, where, f"{path}[{index}]")
             for index, (each, item) in enumerate(zip(kinds, value, strict=True))
@@ -76,18 +76,18 @@ def _value(kind: Any, value: Any, where: str, path: str) -> Any:
         return tuple(found) if origin is tuple else found
     if origin is not None and issubclass(origin, Mapping):
         if not isinstance(value, Mapping):
-            raise _amiss(where, path, "is not an object")
+            raise _invalid(where, path, "is not an object")
         return {key: _value(parts[1], item, where, f"{path}.{key}") for key, item in value.items()}
     fits = isinstance(value, kind) or (kind is float and isinstance(value, int))
     # In Python a bool is an int; in JSON it is not.
     if not fits or (isinstance(value, bool) and kind is not bool):
-        raise _amiss(where, path, f"is not {_WORDS[kind]}")
+        raise _invalid(where, path, f"is not {_WORDS[kind]}")
     if kind is int and not -(2**63) <= value < 2**63:
-        raise _amiss(where, path, "is out of range")
+        raise _invalid(where, path, "is out of range")
     if kind is float and not math.isfinite(value):
-        raise _amiss(where, path, "is not a finite number")
+        raise _invalid(where, path, "is not a finite number")
     return value
 
 
-def _amiss(where: str, path: str, what: str) -> ModtokError:
+def _invalid(where: str, path: str, what: str) -> ModtokError:
     return ModtokError(f"field '{path}' {what}" if path else what, where=where)

@@ -1,6 +1,6 @@
-"""Signatures: a number that is printed can be traced to what made it.
+"""Signatures, with which a reported number can be traced to its inputs.
 
-In the manner of sacreBLEU: `key:value` pairs joined by `|`, short enough to quote.
+As in sacreBLEU: `key:value` pairs joined by `|`, short enough to quote.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def digest(*parts: bytes, length: int = 12) -> str:
 
 
 def signature(metric: str, fields: Iterable[tuple[str, object]]) -> str:
-    """`metric|key:value|…|modtok:VERSION`; values must not hold `|`.
+    """`metric|key:value|…|modtok:VERSION`; values must not contain `|`.
 
     >>> signature("nsl", [("tok", "ab12")])[:11]
     'nsl|tok:ab1'

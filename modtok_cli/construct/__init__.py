@@ -1,1 +1,1 @@
-"""Files in, a tokenizer directory out: joins text, learning and the artefact."""
+"""Constructions: text files to a tokenizer directory, by a learner."""

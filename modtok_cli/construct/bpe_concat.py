@@ -1,4 +1,4 @@
-"""`modtok bpe-concat`: independently trained BPE tokenizers, naively put together."""
+"""`modtok bpe-concat`: naive concatenation of independently trained BPE tokenizers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from modtok_cli.modular.vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class Concatenation:
-    """A plain `tokenizer.json`, its size, and how many of its tokens no text can reach."""
+    """A plain `tokenizer.json`, its size, and the number of its unreachable tokens."""
 
     data: bytes
     size: int
@@ -25,26 +25,26 @@ class Concatenation:
 
 
 def bpe_concat(tokenizers: Sequence[str]) -> Concatenation:
-    """Append to the first tokenizer the tokens and merges that the others have beyond it.
+    """Append the missing tokens and merges of the other tokenizers to the first.
 
-    This is the paper's baseline, and deliberately naive: the order decides, and tokens of
-    the later languages may no longer be formed.
+    The paper's baseline, naive on purpose: the result depends on the order, and tokens of
+    later languages can become unreachable.
 
     Args:
         tokenizers: byte-level BPE tokenizers of one pre-tokenizer (files of `modtok bpe`,
             references, `DIR@fi`), in order.
 
     Raises:
-        UsageError: fewer than two, or tokenizers that do not go together.
+        UsageError: fewer than two tokenizers, or tokenizers that cannot be concatenated.
         ModtokError: one is missing or damaged.
     """
     if len(tokenizers) < 2:
-        raise UsageError("one tokenizer needs no concatenation", remedy="name two or more")
+        raise UsageError("expected two or more tokenizers, got 1")
     opened = [plain(spec) for spec in tokenizers]
     for spec, tokenizer in zip(tokenizers, opened, strict=True):
         if tokenizer.scheme != opened[0].scheme:
             raise UsageError(
-                f"cuts words by '{tokenizer.scheme}', {tokenizers[0]} by '{opened[0].scheme}'",
+                f"has pre-tokenizer '{tokenizer.scheme}', {tokenizers[0]} has '{opened[0].scheme}'",
                 where=spec,
             )
     whole = concatenate([merges_of(tokenizer) for tokenizer in opened])
@@ -73,7 +73,7 @@ def plain(spec: str) -> Subtokenizer:
     tokenizer = open_tokenizer(spec)
     if not isinstance(tokenizer, Subtokenizer) or tokenizer.segmentation != "merges":
         raise UsageError(
-            "is no byte-level BPE tokenizer of ours, so its merges cannot be appended",
+            "is not a byte-level BPE tokenizer of modtok",
             where=spec,
             remedy="give files that 'modtok bpe' wrote",
         )
@@ -81,6 +81,6 @@ def plain(spec: str) -> Subtokenizer:
 
 
 def merges_of(tokenizer: Subtokenizer) -> GlobalMerges:
-    """A tokenizer's tokens and merges, as learning holds them."""
+    """A tokenizer's tokens and merges."""
     vocabulary = tokenizer.vocabulary
     return GlobalMerges(vocabulary.specials, vocabulary.data, vocabulary.offsets, tokenizer.merges)

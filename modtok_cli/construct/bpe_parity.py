@@ -1,8 +1,8 @@
 """`modtok bpe-parity`: parity-aware BPE, a fairness baseline, by the `tokenizers` library.
 
 Parity-aware BPE (Foroutan et al. 2025) merges at each step for the language that is worst
-compressed on a parallel development text. We have no trainer of our own for it; newer
-releases of the library do.
+compressed on a parallel development text. The trainer is that of newer releases of the
+library.
 """
 
 from __future__ import annotations
@@ -46,27 +46,27 @@ def bpe_parity(
     """Learn one vocabulary of `k` tokens over all languages, balanced on parallel text.
 
     Args:
-        parallel: directory of line-aligned text, one file a language, to balance on. It
-            must not be the text that is measured on afterwards.
-        languages: which of those in `data`; None for all.
+        parallel: directory of line-aligned text, one file per language, to balance on. Do not
+            measure on the same text.
+        languages: languages of `data` to use; None for all.
         output: the `tokenizer.json` to write.
 
     Raises:
         ModtokError: the installed `tokenizers` has no such trainer; text is not usable.
-        UsageError: `output` is there, or a language has no parallel text.
+        UsageError: `output` exists, or a language has no parallel text.
     """
     trainer_class = parity_trainer()
     if trainer_class is None:
         raise ModtokError(
             "the installed tokenizers library has no trainer for parity-aware BPE",
-            remedy="install a newer one: pip install -U tokenizers",
+            remedy="install a newer release: pip install -U tokenizers",
         )
     specials = tuple(specials) or DEFAULT_SPECIALS
     check_budget(k, specials)
     check_specials(specials)
     if output.exists() and not force:
         raise UsageError(
-            "is there already", where=str(output), remedy="choose another -o, or --force"
+            "already exists", where=str(output), remedy="choose another -o, or --force"
         )
     files = language_files(data, languages)
     balance = language_files(parallel, list(files))
@@ -74,7 +74,7 @@ def bpe_parity(
         tables = [path for path in paths if is_table(path)]
         if tables:
             raise ModtokError(
-                f"a table of word counts; the library learns {language} from the text itself",
+                f"is a table of word counts, but parity-aware BPE needs the text of {language}",
                 where=str(tables[0]),
             )
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers

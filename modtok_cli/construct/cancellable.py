@@ -1,7 +1,7 @@
-"""Work in threads that ends when the main thread gives up.
+"""Cancellation of work in threads.
 
-A thread cannot be interrupted from outside, but all long work here reports progress, and
-`advance` is where it can be told to stop: after Ctrl-C or an error elsewhere it raises.
+A thread cannot be interrupted from outside, but all long work reports progress: after Ctrl-C
+or an error elsewhere, `advance` raises.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 def results_of(futures: Mapping[str, Future[Result]]) -> dict[str, Result]:
-    """Every result, in the order of `futures`; raises as soon as one fails, not in its turn."""
+    """All results, in the order of `futures`; raises as soon as any of them fails."""
     done, _ = wait(futures.values(), return_when=FIRST_EXCEPTION)
     for future in futures.values():
         if future in done:
@@ -27,7 +27,7 @@ def results_of(futures: Mapping[str, Future[Result]]) -> dict[str, Result]:
 
 
 class Stopped(Exception):
-    """The main thread does not want the result any more."""
+    """The work was cancelled."""
 
 
 class _CancellableTask:
@@ -45,7 +45,7 @@ class _CancellableTask:
 
 
 class CancellableProgress:
-    """A `Progress` that hands everything on until `stop` is set, then raises `Stopped`."""
+    """A `Progress` that forwards everything until `stop`, and then raises `Stopped`."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -57,29 +57,29 @@ class CancellableProgress:
 
     @contextmanager
     def task(self, label: str, total: float | None, unit: str) -> Iterator[Task]:
-        """Open a task of the progress behind."""
+        """Open a task of the wrapped progress."""
         with self._progress.task(label, total, unit) as task:
             yield _CancellableTask(task, self._stop)
 
     @contextmanager
     def quiet_task(self, label: str, total: float | None, unit: str) -> Iterator[Task]:
-        """A task that shows nothing but can be stopped."""
+        """A task that is not displayed but can be cancelled."""
         from modtok_cli.base.progress import SILENT
 
         with SILENT.task(label, total, unit) as task:
             yield _CancellableTask(task, self._stop)
 
     def note(self, text: str) -> None:
-        """Hand on."""
+        """Forward."""
         self._progress.note(text)
 
     def warn(self, text: str) -> None:
-        """Hand on."""
+        """Forward."""
         self._progress.warn(text)
 
 
 class HiddenProgress:
-    """The same stop, nothing shown: for many small tasks under one visible bar."""
+    """Cancellable but not displayed: for many small tasks under one visible bar."""
 
     def __init__(self, behind: CancellableProgress) -> None:
         self.task = behind.quiet_task

@@ -25,17 +25,18 @@ def reference_json(
 ) -> bytes:
     """A plain BPE of one language as `tokenizer.json`.
 
-    Its provenance holds `counts`, how often each token occurs in the training text: with
-    them the references also tell in which language a line is written (`measure.identify`).
+    Its provenance contains `counts`, how often each token occurs in the training text, from
+    which `measure.identify` identifies the language of a line.
     """
     grown = learn_plain(counts, k, specials, label=f"{language} alone", progress=progress)
     return _reference(language, counts, k, grown.merges, np.asarray(grown.frequency))
 
 
 def reference_of(language: str, counts: WordCounts, k: int, longer: GlobalMerges) -> bytes:
-    """As `reference_json`, from a plain BPE of the same counts that went on beyond k tokens.
+    """As `reference_json`, from a plain BPE of the same counts with more than k tokens.
 
-    Its first k tokens are what learning to k gives; only their frequencies are counted anew.
+    Its first k tokens are those that learning to k gives; only their frequencies are counted
+    again.
     """
     from modtok_cli.learn.sequential import segment
 

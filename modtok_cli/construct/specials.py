@@ -1,4 +1,4 @@
-"""Which texts can be special tokens."""
+"""Checks of special tokens."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from modtok_cli.text.counter import split_words
 
 
 def check_specials(specials: Sequence[str]) -> None:
-    """Refuse a special token that a learned token could come to equal.
+    """Refuse special tokens that could also be learned.
 
-    No learned token crosses a word boundary, so a text that the pre-tokenizer cuts into
-    two words or more ("<|endoftext|>": "<|", "endoftext", "|>") can never be learned.
+    No learned token crosses a word boundary, so a text that the pre-tokenizer splits into
+    two words or more ("<|endoftext|>": "<|", "endoftext", "|>") is never learned.
 
     Raises:
-        UsageError: a special token that is a single word.
+        UsageError: a special token is a single word.
     """
     for special in specials:
         if len(split_words(special.encode())) < 2:
             raise UsageError(
                 f"'{special}' is a single word and could be learned as an ordinary token",
                 where="--special",
-                remedy=f"write it with signs around it, as in <|{special}|>",
+                remedy=f"surround it with punctuation, as in <|{special}|>",
             )

@@ -136,7 +136,7 @@ class UnitedUnigram(UnigramLearner[UnigramMergeSettings]):
             iterations=self.settings.iterations,
             threads=work.request.threads,
             progress=work.progress,
-            begun=start,
+            resume=start,
             keep=keep,
         )
         if not estimate.converged:
@@ -187,15 +187,15 @@ def estimate_scores(
     iterations: int = ITERATIONS,
     threads: int | None = None,
     progress: Progress = SILENT,
-    begun: Halfway | None = None,
+    resume: Halfway | None = None,
     keep: Callable[[Halfway], None] = lambda state: None,
 ) -> Estimate:
-    """EM over the words of all languages, with a line of progress per iteration.
+    """Run EM over the words of all languages, with a note per iteration.
 
-    `begun` and `keep` are those of `learn.em.maximize`.
+    `resume` and `keep` are those of `learn.em.maximize`.
     """
     if all(factors[language] == 1.0 for language in tables):
-        # Many languages share words; a word that all have is then done once.
+        # Languages share words; a shared word is then processed once.
         expectation = Expectation(united, [merge_counts(list(tables.values()))], None, threads)
     else:
         expectation = Expectation(
@@ -215,7 +215,7 @@ def estimate_scores(
             tolerance=tolerance,
             iterations=iterations,
             report=report,
-            begun=begun,
+            resume=resume,
             keep=keep,
         )
 

@@ -1,4 +1,4 @@
-"""Monolingual Unigram models: learned, written as files, and read from files again."""
+"""Monolingual Unigram models as files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from modtok_cli.text.pretokenizer import UNIGRAM as SCHEME
 
 
 def tokenizer_of(model: LearnedPieces, name: str) -> Subtokenizer:
-    """A learned model as a tokenizer by itself."""
+    """A learned model as a tokenizer."""
     vocabulary = PieceVocabulary(model.specials, model.token_data, model.token_offsets)
     return Subtokenizer(
         vocabulary,
@@ -43,8 +43,8 @@ def tokenizer_of(model: LearnedPieces, name: str) -> Subtokenizer:
 def model_json(language: str, model: LearnedPieces, counts: WordCounts, k: int) -> bytes:
     """The `tokenizer.json` of a monolingual model, which also serves as reference.
 
-    Its provenance holds `counts`, how often each token occurs in the training text: with
-    them references tell in which language a line is written (`measure.identify`).
+    Its provenance contains `counts`, how often each token occurs in the training text, from
+    which `measure.identify` identifies the language of a line.
     """
     tokenizer = tokenizer_of(model, language)
     assert isinstance(tokenizer.vocabulary, PieceVocabulary)
@@ -76,12 +76,12 @@ def read_language_model(
 ) -> tuple[LearnedPieces, Subtokenizer | None]:
     """The pieces of a model file, ours or SentencePiece's, with our special tokens.
 
-    Of another program's `.model` the ordinary pieces are taken. Gives the tokenizer too
-    where the file is ours.
+    Of a SentencePiece `.model` only the normal pieces are used. Returns the tokenizer too if
+    modtok wrote the file.
 
     Raises:
         ModtokError: a tokenizer of another kind, a model that normalizes its text, or pieces
-            that reach across our words; names the file.
+            that cross word boundaries; names the file.
     """
     where = str(path)
     data = path.read_bytes()
@@ -89,7 +89,7 @@ def read_language_model(
         opened = open_bytes(data, language, where)
         if not isinstance(opened, Subtokenizer) or opened.scores is None:
             raise ModtokError(
-                "is no Unigram tokenizer of ours, models of different kinds do not merge",
+                "is not a Unigram tokenizer of modtok",
                 where=where,
                 remedy="learn it with 'modtok unigram', or give a SentencePiece .model",
             )
@@ -108,14 +108,13 @@ def read_language_model(
         )
     if model_file.charsmap:
         raise ModtokError(
-            f"normalizes its text ('{model_file.normalizer}'), so what it decodes is not what "
-            "was written",
+            f"normalizes text ('{model_file.normalizer}'), so that decoding does not restore it",
             where=where,
             remedy="train it with --normalization_rule_name=identity",
         )
     if USER_DEFINED in model_file.kinds:
         raise ModtokError(
-            "has user-defined pieces, which are no part of a Unigram model", where=where
+            "has user-defined pieces, which a Unigram model cannot contain", where=where
         )
     space = " " if model_file.escape_spaces else SPACE
     rows = [
@@ -152,16 +151,15 @@ def _model(
 
 
 def parse_weights(text: str | None, languages: Sequence[str]) -> dict[str, float]:
-    """`--weights fr=2,en=0.5`: a factor for the counts of each language; 1 for the others.
+    """Parse `--weights fr=2,en=0.5`: a factor for the counts of each language, default 1.
 
-    "equal" gives every language the same total; that needs the counts and is left to the
-    caller, as {}.
+    "equal", the same total for every language, requires the counts: the result is {}.
 
     >>> parse_weights("fr=2", ["en", "fr"])
     {'en': 1.0, 'fr': 2.0}
 
     Raises:
-        UsageError: no number, a number below 0, or a language that is not there.
+        UsageError: not a number, a negative number, or an unknown language.
     """
     weights = dict.fromkeys(languages, 1.0)
     if text is None:
@@ -176,13 +174,13 @@ def parse_weights(text: str | None, languages: Sequence[str]) -> dict[str, float
             value = -1.0
         if not sign or not 0 <= value < float("inf"):
             raise UsageError(
-                f"'{part}' is no weight", where="--weights", remedy="write fr=2,en=0.5 or equal"
+                f"'{part}' is not a weight", where="--weights", remedy="write fr=2,en=0.5 or equal"
             )
         if language not in weights:
             raise UsageError(
                 f"no language '{language}'",
                 where="--weights",
-                remedy=f"there are: {', '.join(languages)}",
+                remedy=f"expected one of {', '.join(languages)}",
             )
         weights[language] = value
     if not any(weights.values()):

@@ -1,4 +1,4 @@
-"""What tokens are made of: the merges that give a token, and the parts a subset must take along."""
+"""Derivations of tokens: the merges that give a token, and the parts that it requires."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from modtok_cli.learn.heap_kernel import grown
 
 @njit(cache=True, nogil=True)
 def ancestry(first, second, merges, derivation, member):  # type: ignore[no-untyped-def]
-    """`first` and `second` (or -1), and all they are made of, as far as V_i lacks it.
+    """`first` and `second` (or -1), and all their parts, as far as V_i lacks them.
 
-    In T's order, so that taking only the front of it leaves nothing without its parts.
+    In T's order, so that every prefix contains the parts of its tokens.
     """
     pending = np.empty(16, dtype=np.int64)
     found = 0
@@ -43,7 +43,7 @@ def ancestry(first, second, merges, derivation, member):  # type: ignore[no-unty
 
 @njit(cache=True, nogil=True)
 def append_merge(merge, left, right, result, merges, derivation, later_merge):  # type: ignore[no-untyped-def]
-    """Write a merge at rank `merge`, last in the chain of those that give `result`."""
+    """Write a merge at rank `merge`, last in the chain of merges that give `result`."""
     merges[merge, 0] = left
     merges[merge, 1] = right
     merges[merge, 2] = result
@@ -58,10 +58,10 @@ def append_merge(merge, left, right, result, merges, derivation, later_merge):  
 
 @njit(cache=True, nogil=True)
 def merges_to_derive(merge, merges, derivation, later_merge, merge_member):  # type: ignore[no-untyped-def]
-    """Merges that M_i lacks so that the parts of `merge` are derived before its rank.
+    """Merges that M_i must add so that the parts of `merge` are derived before its rank.
 
-    A part that M_i gives only at a later rank takes T's first merge for it along, and the
-    same for that merge's parts. Ascending; empty when all is well.
+    A part that M_i derives only at a later rank requires T's first merge for it, and so do
+    that merge's parts. Ascending; empty if nothing is missing.
     """
     found = np.empty(16, dtype=np.int64)
     total = 0

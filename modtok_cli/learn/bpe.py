@@ -20,7 +20,7 @@ def learn_plain(
     label: str = "BPE",
     progress: Progress = SILENT,
 ) -> Grown:
-    """Merge the most frequent pair until there are k tokens, ties to the smaller ids."""
+    """Merge the most frequent pair until the vocabulary has k tokens; ties: smaller ids."""
     check_budget(k, specials)
     start: GlobalMerges = empty_merges(specials)
     symbols = start.byte_ids()[counts.data]
@@ -37,9 +37,9 @@ def learn_bpe(
 ) -> LearnedMerges:
     """Learn one BPE vocabulary of at most `k` tokens, special tokens and bytes included.
 
-    At each step the most frequent adjacent pair is merged; of equally frequent ones that
-    with the smaller left id, then the smaller right id. Fewer than k tokens come out when
-    no word has two symbols left. Every token belongs to all of `languages`.
+    Each step merges the most frequent adjacent pair; ties go to the smaller left id, then the
+    smaller right id. The result has fewer than k tokens if no word has two symbols left.
+    Every token belongs to all of `languages`.
 
     >>> table = WordCounts.from_pairs([(b"aab", 5), (b"ab", 3)], "bpe")
     >>> [learn_bpe(table, 258).token(i) for i in (256, 257)]

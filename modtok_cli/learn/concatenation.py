@@ -1,9 +1,8 @@
 """Naive concatenation of independently trained BPE tokenizers: the baseline of the paper.
 
-The first tokenizer stays as it is; of each further one the tokens that are not there yet
-are appended, and the merges that are not there yet, in their order. Early merges of one
-language then keep tokens of another from ever being formed, which is why sequential
-training exists.
+The first tokenizer is unchanged; each further tokenizer appends its missing tokens and
+merges in order. Early merges of one language then prevent tokens of another from ever being
+formed, which is why sequential training exists.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ Ids = npt.NDArray[np.int32]
 
 
 class MergePool:
-    """Several tokenizers in one numbering, so that any concatenation of them is cheap.
+    """Several tokenizers with common ids, so that any concatenation of them is cheap.
 
-    Ids are given in order of first appearance: special tokens, the 256 bytes, then the
-    tokens of the first tokenizer, the new ones of the second, and so on.
+    Ids are in order of first appearance: special tokens, the 256 bytes, then the tokens of
+    the first tokenizer, the new ones of the second, and so on.
     """
 
     def __init__(self, parts: Sequence[GlobalMerges]) -> None:
         if not parts:
-            raise UsageError("nothing to concatenate", remedy="name two tokenizers or more")
+            raise UsageError("nothing to concatenate", remedy="give two or more tokenizers")
         first = parts[0]
         self.specials = first.specials
         self._ids: dict[bytes, int] = {}
@@ -40,7 +39,7 @@ class MergePool:
                 raise UsageError(
                     "the tokenizers have different special tokens: "
                     f"{', '.join(self.specials) or 'none'}; {', '.join(part.specials) or 'none'}",
-                    remedy="learn them with the same --special",
+                    remedy="build them with the same --special",
                 )
             numbers = self._intern(part)
             self._tokens.append(numbers)
@@ -58,7 +57,7 @@ class MergePool:
 
     @cached_property
     def everything(self) -> GlobalMerges:
-        """All tokens of the pool with no merge: the table that `byte_ids` and lengths need."""
+        """All tokens of the pool without merges, for `byte_ids` and lengths."""
         tokens = [text.encode() for text in self.specials] + list(self._ids)
         offsets = np.zeros(len(tokens) + 1, dtype=np.int64)
         np.cumsum([len(token) for token in tokens], out=offsets[1:])
@@ -68,7 +67,7 @@ class MergePool:
     def merges(self, order: Sequence[int]) -> Ids:
         """Merges of the concatenation of the tokenizers `order`, in the pool's ids; (M, 3).
 
-        A pair that an earlier tokenizer merges already keeps its earlier rank.
+        A pair that an earlier tokenizer merges keeps its earlier rank.
         """
         joined = np.concatenate([self._merges[index] for index in order])
         pairs = joined[:, 0].astype(np.int64) << 32 | joined[:, 1]
@@ -81,13 +80,13 @@ class MergePool:
 
 
 def concatenate(parts: Sequence[GlobalMerges]) -> GlobalMerges:
-    """The tokenizers one after the other, as one.
+    """Concatenate tokenizers.
 
     With a+b → ab in the first, and b+c → bc, a+bc → abc in the second, "abc" becomes
-    [ab, c]: the token abc is there and cannot be formed.
+    [ab, c]: the token abc exists but cannot be formed.
 
     Raises:
-        UsageError: none given, or their special tokens differ.
+        UsageError: no tokenizer was given, or their special tokens differ.
     """
     pool = MergePool(parts)
     whole = pool.everything

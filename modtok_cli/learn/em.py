@@ -24,11 +24,11 @@ from modtok_cli.text.counts import WordCounts
 Floats = npt.NDArray[np.float64]
 
 CHUNKS = 32
-"""Words are dealt into so many runs of equal size in bytes, whatever the number of threads,
-and their sums added in order: the result is the same to the last bit on any machine."""
+"""Number of chunks of words, independent of the number of threads. Their sums are added in
+order, so that the result is bit-identical on any machine."""
 
 FLOOR_COUNT = 1e-3
-"""A piece that is expected fewer times than this in the whole text has no count to speak of."""
+"""A piece with a smaller expected count in the whole text is at the floor."""
 
 TOLERANCE = 1e-6
 ITERATIONS = 100
@@ -36,10 +36,10 @@ ITERATIONS = 100
 
 @dataclass(frozen=True)
 class Step:
-    """One iteration: likelihood (nats) of the probabilities it began with, and what it gave.
+    """One iteration: likelihood (nats) of the probabilities before it, and its result.
 
-    `change`: relative to the likelihood before it, None for the first; `floor`: pieces
-    whose expectation is below `FLOOR_COUNT`.
+    `change`: relative change of the likelihood, None for the first; `floor`: number of
+    pieces with an expected count below `FLOOR_COUNT`.
     """
 
     iteration: int
@@ -49,7 +49,7 @@ class Step:
     seconds: float
 
     def line(self) -> str:
-        """For people."""
+        """A line for the progress display."""
         change = "" if self.change is None else f", change {self.change:.2e}"
         return (
             f"EM {self.iteration}: log-likelihood {self.log_likelihood:.6e}{change}, "
@@ -59,7 +59,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Probabilities (V,), expected counts (V,) of the last E-step, every step, and the end."""
+    """Probabilities (V,), expected counts (V,) of the last E-step, and all steps."""
 
     probabilities: Floats
     expected: Floats
@@ -68,15 +68,15 @@ class Estimate:
 
     @property
     def floor(self) -> int:
-        """Pieces without a count to speak of."""
+        """Number of pieces at the floor."""
         return self.steps[-1].floor
 
 
 @dataclass(frozen=True)
 class Halfway:
-    """EM after some steps: expected counts (V,) of the last one, and every step.
+    """EM after some steps: expected counts (V,) of the last one, and all steps.
 
-    Enough to go on to the last bit: probabilities and scale are made of them.
+    Probabilities and scale follow from these, so that a resumed EM is bit-identical.
     """
 
     expected: Floats
@@ -112,18 +112,18 @@ class Expectation:
                     table.data,
                     table.offsets,
                     (table.counts * float(factor)).astype(np.float64),
-                    _runs(table.offsets),
+                    _chunks(table.offsets),
                 )
             )
         self.bytes = sum(float(counts @ np.diff(offsets)) for _, offsets, counts, _ in self._tables)
-        # Scale to nats a byte: at first a guess, afterwards what the last step found.
+        # Scale in nats per byte: a guess at first, then from the last step.
         self._log_scale = np.log(max(2, pieces.size)) / 5
 
     def __call__(self, probabilities: Floats) -> tuple[Floats, float]:
         """Expected counts (V,) and log-likelihood under probabilities (V,)."""
-        # No piece so long that its factor would be no float.
+        # Keep the factor of the longest piece within the range of floats.
         scale = float(min(self._log_scale, 600 / self._lengths.max()))
-        # The kernel's row 0 is that of no piece; expected counts stand beside weights.
+        # The kernel's row 0 means no piece; column 1 holds the expected counts.
         table = np.zeros((len(probabilities) + 1, 2))
         table[1:, 0] = probabilities * np.exp(scale * self._lengths)
 
@@ -155,17 +155,17 @@ class Expectation:
             for expected, part in pool.map(run, jobs):
                 total += expected
                 likelihood += part
-        self.found(likelihood)
+        self.rescale(likelihood)
         return total, likelihood
 
-    def found(self, likelihood: float) -> None:
-        """Scale the next step by what the last one gave; rounding depends on it."""
+    def rescale(self, likelihood: float) -> None:
+        """Set the scale of the next step from the last likelihood; rounding depends on it."""
         if self.bytes > 0:
             self._log_scale = min(max(-likelihood / self.bytes, 0.0), 20.0)
 
 
-def _runs(offsets: npt.NDArray[np.int64]) -> list[int]:
-    """Word indices that deal the words into `CHUNKS` runs of about equal bytes."""
+def _chunks(offsets: npt.NDArray[np.int64]) -> list[int]:
+    """Word indices that split the words into `CHUNKS` chunks of about equal bytes."""
     marks = np.linspace(0, int(offsets[-1]), CHUNKS + 1)
     cuts: list[int] = np.searchsorted(offsets, marks).tolist()
     cuts[0], cuts[-1] = 0, len(offsets) - 1
@@ -195,15 +195,21 @@ def maximize(
     tolerance: float = TOLERANCE,
     iterations: int = ITERATIONS,
     report: Callable[[Step], None] = lambda step: None,
-    begun: Halfway | None = None,
+    resume: Halfway | None = None,
     keep: Callable[[Halfway], None] = lambda state: None,
 ) -> Estimate:
     """Iterate p(v) = E[c(v)] / Σ E until the log-likelihood converges.
 
-    Converged: it changed by less than `tolerance` of itself from one iteration to the next.
-    `first`: id of the first piece, for the number of pieces at the floor.
-    `keep` is handed the state after every step; with it as `begun`, and all else the same,
-    the result is that of having gone through, to the last bit.
+    Args:
+        expectation: the E-step.
+        start: (V,) probabilities to start from.
+        first: id of the first piece, for the number of pieces at the floor.
+        tolerance: relative change of the log-likelihood below which EM has converged.
+        iterations: largest number of iterations.
+        report: called with every step.
+        resume: state of an interrupted run; the result is bit-identical to that of a run
+            without interruption.
+        keep: called with the state after every step.
 
     Raises:
         ValueError: the text has no words.
@@ -211,23 +217,23 @@ def maximize(
     probabilities = start
     steps: list[Step] = []
     expected = np.zeros_like(start)
-    if begun is not None:
-        expected, steps = begun.expected, list(begun.steps)
+    if resume is not None:
+        expected, steps = resume.expected, list(resume.steps)
         probabilities = expected / expected.sum()
-        expectation.found(steps[-1].log_likelihood)
+        expectation.rescale(steps[-1].log_likelihood)
     while len(steps) < iterations and not _converged(steps, tolerance):
-        began = time.perf_counter()
+        start_time = time.perf_counter()
         expected, likelihood = expectation(probabilities)
         total = expected.sum()
         if not total > 0:
-            raise ValueError("there are no words to estimate from")
+            raise ValueError("the text has no words")
         probabilities = expected / total
         change = None
         if steps:
             before = steps[-1].log_likelihood
             change = (likelihood - before) / abs(before) if before else 0.0
         floor = int((expected[first:] < FLOOR_COUNT).sum())
-        seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - start_time
         steps.append(Step(len(steps) + 1, likelihood, change, floor, seconds))
         report(steps[-1])
         keep(Halfway(expected, tuple(steps)))
@@ -240,17 +246,17 @@ def _converged(steps: Sequence[Step], tolerance: float) -> bool:
 
 
 def floor_probability(expected: Floats) -> float:
-    """The probability of a piece that is expected `FLOOR_COUNT` times."""
+    """The probability of a piece with an expected count of `FLOOR_COUNT`."""
     return float(FLOOR_COUNT / max(expected.sum(), 1.0))
 
 
 def rescored(pieces: LearnedPieces, estimate: Estimate) -> LearnedPieces:
     """The pieces with the estimate's log-probabilities as scores.
 
-    A piece at the floor gets the score of one that is expected `FLOOR_COUNT` times.
+    A piece at the floor gets the score of an expected count of `FLOOR_COUNT`.
     """
     scores = np.zeros(pieces.size)
     own = slice(len(pieces.specials), None)
-    least = floor_probability(estimate.expected)
-    scores[own] = np.log(np.maximum(estimate.probabilities[own], least))
+    smallest = floor_probability(estimate.expected)
+    scores[own] = np.log(np.maximum(estimate.probabilities[own], smallest))
     return replace(pieces, scores=on_grid(scores))

@@ -1,10 +1,10 @@
 """The E-step of Unigram: forward-backward over words, each weighted by its count.
 
-Probabilities are added as they are, not as logarithms. That they do not run out of the
-range of floats, every byte of a piece brings a constant factor s to its weight,
-w(v) = p(v) s^|v|: all segmentations of a word have as many bytes, so all are scaled alike
-and expectations do not change. Words that leave the safe range all the same (very long
-ones, mostly) are done again with logarithms.
+Probabilities are added directly, not as logarithms. To keep them within the range of floats,
+each byte of a piece multiplies its weight by a constant s, w(v) = p(v) s^|v|: all
+segmentations of a word have the same number of bytes, so that all are scaled equally and
+expectations do not change. Words that still leave the safe range (mostly very long ones) are
+computed again with logarithms.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Units = npt.NDArray[np.uint64]
 
-# Within these bounds of the forward sums (the least is of those above 0) no backward sum can
-# overflow, and what is lost below the least float (1e-308) is nothing beside the total.
+# Within these bounds of the forward sums (the smallest above 0) no backward sum can overflow,
+# and what underflows (below 1e-308) is negligible.
 _LARGE = 1e100
 _SMALL = 1e-100
-_LEAST = 1e-200
+_SMALLEST = 1e-200
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
-# An edge is one number: where it begins, and the piece as a unit has it (0 for bytes).
+# An edge is one number: its start, and the value of its piece in a unit (0 for bytes).
 _START = np.uint64(32)
 _TWO = np.uint64(2)
 _HIGH = np.uint64(0xC0)
@@ -47,7 +47,7 @@ _BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 
 @njit(cache=True, nogil=True)
 def _log_add(a, b):  # type: ignore[no-untyped-def]
-    """Logarithm of the sum of two numbers given by theirs."""
+    """Logarithm of the sum of two numbers given by their logarithms."""
     if a < b:
         a, b = b, a
     if b == -math.inf:
@@ -63,7 +63,7 @@ def _log(a):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _larger(array, room):  # type: ignore[no-untyped-def]
-    """A copy of an array with room for more."""
+    """A copy of an array with a larger capacity."""
     copy = np.empty(room, dtype=array.dtype)
     copy[: len(array)] = array
     return copy
@@ -96,32 +96,32 @@ def expect(
     byte_entries: Ids,
     log_scale: float,
 ) -> float:
-    """Add the expected counts of words first … last - 1 to the table; give their likelihood.
+    """Add the expected counts of words first … last - 1 to the table; return their likelihood.
 
-    The likelihood is sum of counts[w] × ln(alpha(n) of word w), scaling taken out again.
+    The likelihood is the sum of counts[w] × ln(alpha(n) of word w), without the scaling.
 
     Shapes: data (B,) uint8, whole UTF-8 characters; offsets (W + 1,) int64; counts (W,)
     float64, at least 0; units `trie.build_trie` of the pieces; table (V + 1, 2) float64: in
     row v + 1 the weight of v, p(v) times exp(log_scale) for every byte of v, and its
-    expected count, side by side since both are asked for within a word; row 0 is all 0;
+    expected count, adjacent because both are accessed within a word; row 0 is all 0;
     byte_entries (256,) int32: the rows of the bytes.
 
-    A character that is no piece may be written in bytes: an edge whose weight is the
-    product of theirs, and whose expectation counts for each of them.
+    A character that is not a piece may be spelled in bytes: an edge with the product of their
+    weights, and its expected count is added to each of them.
     """
     longest = 0
     for word in range(first, last):
         longest = max(longest, offsets[word + 1] - offsets[word])
     alpha = np.zeros(longest + 1, dtype=np.float64)
     beta = np.zeros(longest + 1, dtype=np.float64)
-    # Edges that end at place j are those from edge_end[j - 1] to edge_end[j]: where they begin
-    # and their piece (0: bytes) in one number, and their weight. Walks down the trie that are
-    # still open at place j likewise: where they began, and the base to go on from.
+    # Edges that end at position j are those from edge_end[j - 1] to edge_end[j]: their start and
+    # piece (0: bytes) in one number, and their weight. Walks down the trie that are still open
+    # at position j likewise: their start, and the base to continue from.
     edge_end = np.zeros(longest + 1, dtype=np.uint64)
     walk_end = np.zeros(longest + 1, dtype=np.uint64)
-    # Of the character that place j ends or lies in: its first byte.
+    # The first byte of the character that contains or ends at position j.
     lead = np.zeros(longest + 1, dtype=np.uint64)
-    # Largest and least forward sum (of those above 0) up to a place.
+    # Largest and smallest forward sum (above 0) up to a position.
     largest = np.ones(longest + 1, dtype=np.float64)
     smallest = np.ones(longest + 1, dtype=np.float64)
     room = np.uint64(1024)
@@ -134,14 +134,14 @@ def expect(
     likelihood = 0.0
     kept = _ZERO
     old = _ZERO
-    # Unsigned numbers throughout: an index that cannot be negative needs no test for it.
+    # Unsigned indices need no test for negative values.
     for word in range(first, last):
         count = counts[word]
         start = np.uint64(offsets[word])
         size = np.uint64(offsets[word + 1]) - start
         if size == _ZERO or count == 0.0:
             continue
-        # What the word begins with like the one before it (words are sorted) is done already.
+        # The common prefix with the previous word (words are sorted) is already computed.
         same = _ZERO
         while same < kept and same < size and data[old + same] == data[start + same]:
             same += _ONE
@@ -151,7 +151,7 @@ def expect(
             edges = edge_end[j - _ONE]
             walk = walk_end[j - _TWO] if j > _ONE else _ZERO
             walks = walk_end[j - _ONE]
-            # A walk more begins here, and every walk may leave a walk and an edge.
+            # A new walk starts here, and every walk may add a walk and an edge.
             most = max(edges, walks) + walks - walk + _TWO
             if most > room:
                 room = _TWO * most
@@ -167,15 +167,15 @@ def expect(
             else:
                 begin = lead[j - _ONE]
                 stop = walks
-            # New walks are written over the one that began here only after it was read.
+            # The walk that starts here is overwritten only after it was read.
             here = 0.0
             single = _ZERO
             next_walk = stop
             while walk < stop:
                 origin = origins[walk]
                 unit = units[bases[walk] ^ byte]
-                # Without branches, of which every second would be guessed wrongly: a walk that
-                # ends, or ends no piece here, is written and not counted.
+                # Without branches, half of which would be mispredicted: a walk that ends, or has
+                # no piece here, is written but not counted.
                 alive = np.uint64((unit & _LABEL) == byte)
                 value = ((unit >> _VALUE) & _VALUES) * alive
                 base = (unit >> _BASE) * alive
@@ -198,8 +198,8 @@ def expect(
                 gains[edges] = gain
                 edges += _ONE
                 here += alpha[begin] * gain
-            # The walks of place j are those behind `stop`; they are moved down to `walks`, so
-            # that the walk that began here, read by now, leaves no gap.
+            # The walks of position j are those after `stop`; move them down to `walks`, over the
+            # walk that started here, which is no longer needed.
             if stop > walks:
                 for i in range(stop, next_walk):
                     origins[i - _ONE] = origins[i]
@@ -214,9 +214,9 @@ def expect(
         kept = size
         old = start
         total = alpha[size]
-        if largest[size] < _LARGE and smallest[size] > _LEAST and total > _SMALL:
-            # Backward, and each edge's share at once. alpha(i) beta(i) is at most alpha(n), so
-            # no beta runs out of range where alpha is not 0; where it is, nothing goes through.
+        if largest[size] < _LARGE and smallest[size] > _SMALLEST and total > _SMALL:
+            # Backward, with the share of each edge. alpha(i) beta(i) is at most alpha(n), so beta
+            # cannot overflow where alpha is not 0; where it is 0, no path passes.
             share = count / total
             for j in range(size):
                 beta[j] = 0.0
@@ -243,7 +243,7 @@ def expect(
                 place -= _ONE
             likelihood += count * (math.log(total) - size * log_scale)
             continue
-        # Out of range: the same with logarithms, over what the forward pass has found.
+        # Out of range: the same with logarithms, on the edges of the forward pass.
         kept = _ZERO
         for j in range(_ONE, size + _ONE):
             alpha[j] = -math.inf

@@ -1,8 +1,8 @@
-"""Large pages for large tables.
+"""Huge pages for large tables.
 
-Learning jumps about in tables of many megabytes, where finding the page of an address
-costs as much as fetching it. Linux gives pages of 2 MiB to memory that asks for them
-(numpy asks for its own arrays, numba's allocator does not).
+Learning accesses tables of many megabytes at random, where a TLB miss costs as much as the
+access. Linux backs memory with pages of 2 MiB after `madvise` (numpy calls it for its own
+arrays, numba's allocator does not).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import sys
 
 from numba import njit, types
 
-# Read when a kernel is compiled: elsewhere than on Linux nothing is asked for.
-_ADVISED = sys.platform == "linux"
+# A constant of the compiled kernels: without Linux the function does nothing.
+_IS_LINUX = sys.platform == "linux"
 _HUGE = 1 << 21
 _MADV_HUGEPAGE = 14
 
@@ -20,9 +20,9 @@ _madvise = types.ExternalFunction("madvise", types.int32(types.uintp, types.uint
 
 
 @njit(cache=True, nogil=True)
-def ask_for_large_pages(array):  # type: ignore[no-untyped-def]
-    """Ask for large pages under `array`, which is fresh and not written to yet."""
-    if _ADVISED:
+def advise_huge_pages(array):  # type: ignore[no-untyped-def]
+    """Advise the kernel to back `array`, which was not written to yet, with huge pages."""
+    if _IS_LINUX:
         size = array.size * array.itemsize
         start = array.ctypes.data
         first = (start + _HUGE - 1) // _HUGE * _HUGE

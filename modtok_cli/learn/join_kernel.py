@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from modtok_cli.learn.heap_kernel import Heap, grown, push
-from modtok_cli.learn.hugepages import ask_for_large_pages
+from modtok_cli.learn.hugepages import advise_huge_pages
 from modtok_cli.learn.pair_kernel import (
     COUNT,
     KEY,
@@ -37,7 +37,7 @@ _AHEAD = 6
 def link_words(symbols, word_offsets):  # type: ignore[no-untyped-def]
     """Nodes (N, 4) int32 of the words that are concatenated in `symbols`."""
     nodes = np.empty((len(symbols), 4), dtype=np.int32)
-    ask_for_large_pages(nodes)
+    advise_huge_pages(nodes)
     for word in range(len(word_offsets) - 1):
         start = word_offsets[word]
         stop = word_offsets[word + 1]
@@ -81,7 +81,7 @@ def count_pairs(nodes, word_counts):  # type: ignore[no-untyped-def]
         if used * 2 > len(table):
             table, bits, used = rehash(table, bits)
     places = np.empty((total + total // 2 + 16, 2), dtype=np.int32)
-    ask_for_large_pages(places)
+    advise_huge_pages(places)
     placed = 0
     for row in range(len(table)):
         if table[row, KEY] >= 0:
@@ -207,7 +207,7 @@ def join_pair(  # type: ignore[no-untyped-def]
                 touched = grown(touched, touches)
             if placed + 2 > len(places):
                 more = np.empty((len(places) + len(places) // 2, 2), dtype=np.int32)
-                ask_for_large_pages(more)
+                advise_huge_pages(more)
                 more[:placed] = places[:placed]
                 places = more
             for side in range(2):

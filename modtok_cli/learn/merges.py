@@ -1,4 +1,4 @@
-"""What BPE learning gives: tokens, merges, and which language each belongs to."""
+"""The result of BPE learning: tokens, merges, and the languages each belongs to."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy.typing as npt
 def byte_order() -> list[int]:
     """The 256 byte values in the order of GPT-2's byte alphabet.
 
-    Printable bytes come first, then the rest, each ascending: the order of the visible
-    characters that stand for them. The `tokenizers` library numbers its byte alphabet so,
-    and ties between merges are broken by these numbers; hence ours are the same.
+    Printable bytes come first, then the rest, each ascending. The `tokenizers` library
+    numbers its byte alphabet in this order and breaks ties between merges by these ids, so
+    equal ids give equal merges.
     """
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     return printable + [byte for byte in range(256) if byte not in set(printable)]
@@ -25,7 +25,7 @@ class LearnedMerges:
 
     Ids: special tokens 0 … s-1, then the 256 bytes in `byte_order()`, then results of
     merges in order of creation. Merge m joins `merges[m, 0]` and `merges[m, 1]` to
-    `merges[m, 2]`; m is its rank. One token may be the result of several merges.
+    `merges[m, 2]`; m is its rank. A token can be the result of several merges.
 
     Shapes: token_data (B,) uint8; token_offsets (V + 1,) int64; merges (M, 3) int32;
     token_membership (V, L) bool; merge_membership (M, L) bool.

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from modtok_cli.learn.hugepages import ask_for_large_pages
+from modtok_cli.learn.hugepages import advise_huge_pages
 
 KEY = 0
 COUNT = 1
@@ -46,7 +46,7 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 def new_table(bits):  # type: ignore[no-untyped-def]
     """An empty table of 2**bits rows."""
     table = np.empty((1 << bits, 4), dtype=np.int64)
-    ask_for_large_pages(table)
+    advise_huge_pages(table)
     for row in range(1 << bits):
         table[row, KEY] = -1
         table[row, COUNT] = 0

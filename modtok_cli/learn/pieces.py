@@ -1,4 +1,4 @@
-"""What Unigram learning gives: pieces with scores, and which language each belongs to."""
+"""The result of Unigram learning: pieces with scores, and the languages each belongs to."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from modtok_cli.learn.merges import byte_order
 Floats = npt.NDArray[np.float64]
 
 UNKNOWN = "<unk>"
-"""First special token of every Unigram vocabulary: both libraries ask for an unknown piece.
-No text becomes it, since bytes spell whatever no piece does."""
+"""First special token of every Unigram vocabulary: both libraries require an unknown piece.
+No text is encoded to it, because bytes spell everything that no piece does."""
 
 SCORE_STEP = 2.0**-10
 """Scores are multiples of this. SentencePiece adds scores in 32-bit floats, `tokenizers` in
-64-bit ones; on this grid both sums are exact up to 16,384 nats, some two thousand tokens,
-so that both, and we, see the same ties and break them alike."""
+64-bit ones; on this grid both sums are exact up to 16,384 nats, about two thousand tokens,
+so that all three implementations see the same ties and break them equally."""
 
 
 def on_grid(scores: npt.ArrayLike) -> Floats:
@@ -35,9 +35,9 @@ class LearnedPieces:
 
     Ids: special tokens 0 … s-1, the first of them `UNKNOWN`, then the 256 bytes in
     `byte_order()`, then pieces. Special tokens and bytes are members of every language.
-    A byte token spells one byte of a character that no piece spells; it is no piece, even
-    where a piece has the same bytes ("a" may be both). Scores are log-probabilities on the
-    grid of `SCORE_STEP`; those of special tokens are 0 and mean nothing.
+    A byte token spells one byte of a character that no piece spells; it is not a piece, even
+    if a piece has the same bytes ("a" may be both). Scores are log-probabilities on the
+    grid of `SCORE_STEP`; those of special tokens are 0 and have no meaning.
 
     Shapes: token_data (B,) uint8; token_offsets (V + 1,) int64; scores (V,) float64;
     token_membership (V, L) bool.
@@ -72,7 +72,7 @@ class LearnedPieces:
 
 
 def byte_ids(specials: int) -> npt.NDArray[np.int32]:
-    """Id of each byte behind so many special tokens; shape (256,) int32."""
+    """Id of each byte after `specials` special tokens; shape (256,) int32."""
     ids = np.empty(256, dtype=np.int32)
     ids[byte_order()] = np.arange(specials, specials + 256)
     return ids
@@ -86,10 +86,10 @@ def make_pieces(
     membership: npt.NDArray[np.bool_],
     byte_scores: npt.ArrayLike | None = None,
 ) -> LearnedPieces:
-    """Put special tokens and bytes before pieces.
+    """A vocabulary of special tokens, bytes and pieces.
 
-    scores (P,) and membership (P, L) are of the pieces alone; byte_scores (256,) in the
-    order of `byte_order()`, by default the least score of a piece.
+    scores (P,) and membership (P, L) are of the pieces only; byte_scores (256,) in the
+    order of `byte_order()`, by default the lowest score of a piece.
     """
     tokens = [text.encode() for text in specials]
     tokens += [bytes([byte]) for byte in byte_order()]
@@ -111,18 +111,18 @@ def make_pieces(
 
 
 def unite(models: Mapping[str, LearnedPieces]) -> LearnedPieces:
-    """One vocabulary of all languages' pieces; a piece belongs to each language that has it.
+    """Unite models: a piece belongs to every language whose model has it.
 
-    Special tokens and bytes are there once. Pieces stand in the order in which they first
-    come, languages in the order given; the score is the mean over the languages that have
-    the piece (of the probabilities, not of their logarithms).
+    Special tokens and bytes occur once. Pieces are in order of first appearance, languages in
+    the given order; the score is the mean over the languages that have the piece (of the
+    probabilities, not of their logarithms).
 
     Raises:
-        ValueError: the models have different special tokens, or there is none.
+        ValueError: the models have different special tokens, or no model was given.
     """
     languages = list(models)
     if len({model.specials for model in models.values()}) != 1:
-        raise ValueError("the models to be united have different special tokens, or none is given")
+        raise ValueError("the models have different special tokens, or no model was given")
     specials = models[languages[0]].specials
     place: dict[bytes, int] = {}
     columns: list[npt.NDArray[np.int64]] = []

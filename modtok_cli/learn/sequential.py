@@ -1,7 +1,7 @@
 """Sequential BPE: Algorithm 2 of the paper, one language after the other.
 
-Each language segments its words with the tokenizer T that the earlier ones left, then takes
-the most frequent of two things until it has k tokens: a token of T that it does not have
+Each language segments its words with the tokenizer T of the earlier languages. Until it has
+k tokens it then takes the more frequent of two candidates: a token of T that it does not have
 (adopted with its ancestors) or a new merge (appended to T).
 """
 
@@ -32,7 +32,7 @@ UNIT_COUNTS = ("all", "word")
 
 @dataclass(frozen=True)
 class LanguageReport:
-    """How one language went: tokens in V_i, how many adopted from T, how many new in T."""
+    """Result of one language: tokens in V_i, tokens adopted from T, tokens new in T."""
 
     language: str
     tokens: int
@@ -43,7 +43,7 @@ class LanguageReport:
 
 
 def _widened(marks: Marks, rows: int) -> Marks:
-    """`marks` with rows for what T gained, which no earlier language has."""
+    """`marks` with rows for the new tokens of T, which no earlier language has."""
     wide = np.zeros((rows, marks.shape[1]), dtype=np.bool_)
     wide[: len(marks)] = marks
     return wide
@@ -54,12 +54,12 @@ class SequentialLearner:
 
     Args:
         k: budget per language; special tokens and the 256 bytes count towards it.
-        specials: special tokens; they take the first ids.
-        unit_counts: "all" counts a token wherever it occurs, as the paper says; "word"
-            only where it is a whole word, as the authors' release does.
-        passes: with 2, a language segments its words once more with only what it adopted,
-            and learns its new merges from that.
-        start: a finished tokenizer to continue; all its ids and merges stay as they are.
+        specials: special tokens; they have the first ids.
+        unit_counts: "all" counts every occurrence of a token, as in the paper; "word" only
+            occurrences as a whole word, as in the authors' release.
+        passes: with 2, a language segments its words again with only its adopted merges, and
+            learns its new merges from that.
+        start: an existing tokenizer to extend; all its ids and merges stay unchanged.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class SequentialLearner:
         if unit_counts not in UNIT_COUNTS:
             raise UsageError(f"'{unit_counts}' is not one of all, word", where="--unit-counts")
         if passes < 1:
-            raise UsageError(f"{passes} passes", where="--passes", remedy="give 1 or more")
+            raise UsageError(f"{passes} is not 1 or more", where="--passes")
         self.k = k
         self.whole_words_only = unit_counts == "word"
         self.passes = passes
@@ -101,10 +101,10 @@ class SequentialLearner:
         """Learn one more language from its word counts.
 
         Raises:
-            UsageError: the language is there already.
+            UsageError: the tokenizer already has the language.
         """
         if language in self.languages:
-            raise UsageError(f"language '{language}' is in the tokenizer already")
+            raise UsageError(f"the tokenizer already has language '{language}'")
         before = self.merges
         grown = self._pass(before, counts, None, language, progress)
         for _ in range(1, self.passes):
@@ -135,7 +135,7 @@ class SequentialLearner:
         if previous is not None:
             merge_member = previous.merge_member[: len(before.merges)].copy()
             active = merge_member.view(np.uint8).copy()
-            # Only what the kept merges give: a token may have come by a merge that goes.
+            # Only results of the kept merges: a token may be the result of a dropped merge.
             member = np.zeros(before.tokens, dtype=np.bool_)
             member[: before.base] = True
             member[before.merges[merge_member, 2]] = True
@@ -164,14 +164,14 @@ class SequentialLearner:
         )
 
     def result(self) -> LearnedMerges:
-        """The tokenizer as it stands after the last language added."""
+        """The tokenizer after the last language that was added."""
         return as_learned(self.merges, self.languages, self.token_membership, self.merge_membership)
 
 
 def segment(
     merges: GlobalMerges, counts: WordCounts, active: npt.NDArray[np.uint8]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """The unique words as token ids of T by its active merges: (N,) int32, (W + 1,) int64."""
+    """The unique words as token ids by T's active merges: (N,) int32, (W + 1,) int64."""
     from modtok_cli.learn.word_kernel import build_pair_table, encode_words
 
     if not len(merges.merges):

@@ -1,4 +1,4 @@
-"""The global tokenizer while it grows: flat arrays that the kernel appends to."""
+"""The global tokenizer during learning: flat arrays that the kernel appends to."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from modtok_cli.text.counts import WordCounts
 Ids = npt.NDArray[np.int32]
 Marks = npt.NDArray[np.bool_]
 
-# Per symbol of the unique words: 16 for its node, 12 to 24 for places, 4 for the symbol, and
-# the table of pairs; 56 (fi, de) to 62 (en) were measured.
-_BYTES_A_SYMBOL = 64
+# Per symbol of the unique words: 16 for its node, 12 to 24 for positions, 4 for the symbol,
+# and the table of pairs; measured: 56 (fi, de) to 62 (en).
+_BYTES_PER_SYMBOL = 64
 
-# The kernel numbers places by 32 bits, and a symbol is placed three times at most: once at
-# the start, and each merge removes a symbol and places two pairs anew.
+# Positions have 32 bits, and a symbol adds three of them at most: one at the start, and each
+# merge removes a symbol and adds two.
 _MOST_SYMBOLS = (1 << 31) // 3
 
 
 @dataclass
 class GlobalMerges:
-    """T's tokens and merges, without any language.
+    """T's tokens and merges, without membership.
 
     Shapes: token_data (B,) uint8; token_offsets (V + 1,) int64; merges (M, 3) int32.
     """
@@ -65,13 +65,13 @@ class GlobalMerges:
 
 
 def empty_merges(specials: Sequence[str]) -> GlobalMerges:
-    """Special tokens and the 256 bytes, no merge.
+    """Special tokens and the 256 bytes, no merges.
 
     Raises:
         UsageError: a special token is empty or occurs twice.
     """
     if len(set(specials)) != len(specials) or not all(specials):
-        raise UsageError("special tokens must be different and not empty", where="--special")
+        raise UsageError("special tokens must be distinct and not empty", where="--special")
     pieces = [text.encode() for text in specials] + [bytes([byte]) for byte in byte_order()]
     offsets = np.zeros(len(pieces) + 1, dtype=np.int64)
     np.cumsum([len(piece) for piece in pieces], out=offsets[1:])
@@ -80,22 +80,22 @@ def empty_merges(specials: Sequence[str]) -> GlobalMerges:
 
 
 def check_budget(k: int, specials: Sequence[str]) -> None:
-    """Refuse a budget that the special tokens and the bytes alone exceed."""
-    least = len(specials) + 256
-    if k < least:
+    """Refuse a budget smaller than the number of special tokens and bytes."""
+    smallest = len(specials) + 256
+    if k < smallest:
         raise UsageError(
             f"k = {k} is too small: {len(specials)} special tokens and 256 bytes count towards it",
             where="-k",
-            remedy=f"give at least {least}",
+            remedy=f"give at least {smallest}",
         )
 
 
 @dataclass
 class Grown:
-    """What one language did: T afterwards, the language's membership, and how it went.
+    """Result of one language: T, the language's membership, and the number of adopted tokens.
 
-    `frequency` (V,) int64 is how often each token occurs in the language's text, segmented
-    as the loop left it.
+    `frequency` (V,) int64: how often each token occurs in the final segmentation of the
+    language's text.
     """
 
     merges: GlobalMerges
@@ -138,18 +138,22 @@ def grow(
         k: |V_i| to reach.
         member, merge_member: (V,) and (M,), what is in V_i before the first step; by
             default the special tokens and the bytes.
-        label: what to call the work in the progress display.
+        label: name in the progress display.
 
-    The calling thread reports progress and stays open to Ctrl-C, which stops the loop.
+    The calling thread reports progress and handles Ctrl-C, which stops the loop.
     """
     from modtok_cli.learn.bpe_kernel import Growing, Words, learn_language
 
     if len(symbols) > _MOST_SYMBOLS:
         raise UsageError(
-            f"{len(symbols):,} symbols in unique words, more than the {_MOST_SYMBOLS:,} that fit",
-            remedy="count with a minimum word frequency",
+            f"{len(symbols):,} symbols in unique words; at most {_MOST_SYMBOLS:,} are possible",
+            remedy="use less text of this language",
         )
-    check_memory(_BYTES_A_SYMBOL * len(symbols), f"learning {label}")
+    check_memory(
+        _BYTES_PER_SYMBOL * len(symbols),
+        f"learning {label}",
+        "use less text or fewer --threads, or a larger machine",
+    )
     if member is None:
         member = np.zeros(merges.tokens, dtype=np.bool_)
         member[: merges.base] = True
@@ -223,7 +227,7 @@ def as_learned(
     token_membership: Marks,
     merge_membership: Marks,
 ) -> LearnedMerges:
-    """Join T and its membership to the result that other rooms take."""
+    """T and its membership as the result of learning."""
     return LearnedMerges(
         tuple(languages),
         merges.specials,

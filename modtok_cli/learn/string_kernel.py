@@ -1,4 +1,4 @@
-"""Token strings by their bytes: has the result of a merge a token already?"""
+"""A hash table from token strings to ids: whether the result of a merge exists already."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Monolingual Unigram models by the SentencePiece trainer, fed with word counts.
+"""Monolingual Unigram models by the SentencePiece trainer, from word counts.
 
-The trainer takes (word, count) lines, so that it needs the unique words in memory and not
-the text. It runs in a process of its own: it can then be stopped, says nothing on our
-terminal, and several languages can be trained at a time.
+The trainer reads (word, count) lines, so it needs the unique words in memory and not the
+text. It runs in a separate process, which can be stopped, cannot write to the terminal, and
+allows several languages to be trained in parallel.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import UNIGRAM
 
 SPACE = "▁"
-"""How SentencePiece writes a space; in our pieces a space is a space."""
+"""SentencePiece's symbol for a space; our pieces contain spaces."""
 
-# Fixed, since the trainer adds up floats by thread: another number, another model.
+# Fixed: the trainer sums floats per thread, so another number gives another model.
 TRAINER_THREADS = 8
 CHARACTER_COVERAGE = 0.9995
 LONGEST_WORD = 4192
 
-# What the trainer would take for a space, or for the end of a line or a field.
+# Read by the trainer as a space, or as the end of a line or a field.
 _SEPARATORS = re.compile(b"\xe2\x96\x81|[\x00-\x1f]")
 
 _BYTE_NAME = re.compile("<0x[0-9A-F]{2}>")
 
 
 def trainer_lines(counts: WordCounts) -> bytes:
-    """Words and counts as the trainer reads them, a line each: word, tab, count.
+    """Words and counts in the trainer's format: word, tab, count.
 
-    A literal "▁" and control characters part a word, so that no piece comes to hold one.
+    A literal "▁" and control characters split a word, so that no piece contains one.
     """
     lines: list[bytes] = []
     for word, count in counts.pairs():
@@ -61,27 +61,27 @@ def learn_unigram(
 ) -> LearnedPieces:
     """A Unigram model of `k` tokens, special tokens and the 256 bytes included.
 
-    The paper's settings: no normalization, no white space removed, digits apart, pieces of
-    white space allowed, bytes for what no piece spells. The text may give fewer than k.
+    The paper's settings: no normalization, white space kept, digits split, pieces of white
+    space allowed, byte fallback. The text may give fewer than k tokens.
 
     Raises:
-        UsageError: k leaves no room for pieces, or the counts are of another pre-tokenizer.
-        ModtokError: the trainer cannot make a model of this text; says why.
+        UsageError: k is too small for any piece, or the counts are of another pre-tokenizer.
+        ModtokError: the trainer failed on this text; states the reason.
     """
     check_unigram_budget(k, specials)
     if counts.scheme != UNIGRAM:
-        raise UsageError(f"Unigram learns from words of '{UNIGRAM}', not of '{counts.scheme}'")
+        raise UsageError(f"expected words of pre-tokenizer '{UNIGRAM}', got '{counts.scheme}'")
     lines = trainer_lines(counts)
     if not lines:
-        raise ModtokError(f"the text of language '{language}' holds no words")
+        raise ModtokError(f"the text of language '{language}' has no words")
     with scratch_directory() as scratch:
         words, found = scratch / "words.tsv", scratch / "pieces"
         words.write_bytes(lines)
-        # The trainer's own unknown piece takes the place of ours among the special tokens.
+        # The trainer's unknown piece corresponds to ours among the special tokens.
         size = k - len(specials) + 1
         _train(language, words, found, size, coverage, progress)
         rows = [line.rsplit("\t", 1) for line in found.read_text("utf-8").split("\n") if line]
-    # A text may hold a special token's name, but a vocabulary has each string once.
+    # A text may contain a special token's name, but a vocabulary has each string once.
     spelled = [(text.replace(SPACE, " "), float.fromhex(score)) for text, score in rows]
     kept = [row for row in spelled if row[0] not in specials]
     pieces, scores = [text.encode() for text, _ in kept], [score for _, score in kept]
@@ -90,32 +90,33 @@ def learn_unigram(
 
 
 def check_unigram_budget(k: int, specials: Sequence[str]) -> None:
-    """Refuse a budget without room for pieces, and special tokens without `UNKNOWN` in front.
+    """Check the budget and the special tokens of a Unigram vocabulary.
 
     Raises:
-        UsageError: so.
+        UsageError: the budget is too small for any piece, the first special token is not
+            `UNKNOWN`, or a special token is empty, repeated, or the name of a byte.
     """
     if not specials or specials[0] != UNKNOWN:
-        raise UsageError(f"the first special token of a Unigram vocabulary is {UNKNOWN}")
+        raise UsageError(f"the first special token of a Unigram vocabulary must be {UNKNOWN}")
     for special in specials:
         if specials.count(special) > 1 or not special or _BYTE_NAME.fullmatch(special):
             raise UsageError(
-                f"'{special}' is no special token: empty, there twice, or the name of a byte",
+                f"'{special}' cannot be a special token: empty, repeated, or the name of a byte",
                 where="--special",
             )
-    least = len(specials) + 256
-    if k <= least:
+    smallest = len(specials) + 256
+    if k <= smallest:
         raise UsageError(
-            f"k = {k} leaves no room: {least} tokens are bytes and special tokens",
+            f"k = {k} is too small: {smallest} tokens are bytes and special tokens",
             where="-k",
-            remedy=f"choose more than {least}",
+            remedy=f"choose more than {smallest}",
         )
 
 
 def _train(
     language: str, words: Path, found: Path, size: int, coverage: float, progress: Progress
 ) -> None:
-    """Run the trainer on a file; ends it when the progress raises (the user gave up)."""
+    """Run the trainer on a file; kill it if the progress raises (the build was cancelled)."""
     command = [sys.executable, "-m", "modtok_cli.learn.unigram_trainer"]
     command += [str(words), str(found), str(size), str(coverage), str(TRAINER_THREADS)]
     with (
@@ -149,17 +150,17 @@ def _train(
     if process.returncode != 0:
         raise ModtokError(
             f"language '{language}': {_reason(said, size)}",
-            remedy="choose another k, or give more text",
+            remedy="choose another k, or provide more text",
         )
 
 
 def _reason(said: Sequence[str], size: int) -> str:
-    """What the trainer's last words mean."""
+    """The reason of a failure, from the trainer's messages."""
     text = " ".join(line.strip() for line in said if line.strip())
     required = re.search(r"smaller than required_chars\. (\d+) vs (\d+)", text)
     if required:
         return (
-            f"its characters alone need {int(required[2]):,} tokens, k leaves room "
-            f"for {int(required[1]):,}"
+            f"its characters alone require {int(required[2]):,} tokens, k allows "
+            f"{int(required[1]):,}"
         )
-    return f"the SentencePiece trainer failed: {text[-300:] or 'it was stopped'}"
+    return f"the SentencePiece trainer failed: {text[-300:] or 'it was killed'}"

@@ -1,8 +1,8 @@
-"""The process in which SentencePiece trains: words in, pieces and scores out.
+"""The SentencePiece trainer process: words in, pieces and scores out.
 
     python -m modtok_cli.learn.unigram_trainer WORDS PIECES SIZE COVERAGE THREADS
 
-PIECES gets a line per piece, its score in hexadecimal (exact), in the trainer's order.
+Writes to PIECES a line per piece, with its exact score in hexadecimal, in the trainer's order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def train(words: Path, found: Path, size: int, coverage: float, threads: int) ->
         model_writer=model,
         model_type="unigram",
         vocab_size=size,
-        # A text too small for so many gives fewer.
+        # A small text gives fewer.
         hard_vocab_limit=False,
         character_coverage=coverage,
         byte_fallback=True,
@@ -33,7 +33,7 @@ def train(words: Path, found: Path, size: int, coverage: float, threads: int) ->
         allow_whitespace_only_pieces=True,
         normalization_rule_name="identity",
         remove_extra_whitespaces=False,
-        # A space before the text would be one that is not in it.
+        # The text must not gain a space.
         add_dummy_prefix=False,
         unk_id=0,
         bos_id=-1,
@@ -41,7 +41,7 @@ def train(words: Path, found: Path, size: int, coverage: float, threads: int) ->
         pad_id=-1,
         num_threads=threads,
         minloglevel=2,
-        # Suffix arrays of 64-bit numbers, where 32 bits cannot count the bytes.
+        # 64-bit suffix arrays, if 32 bits are too small for the bytes.
         train_extremely_large_corpus=words.stat().st_size > 1 << 30,
     )
     processor = SentencePieceProcessor(model_proto=model.getvalue())

@@ -1,7 +1,7 @@
-"""Unite vocabularies that were learned apart: T, whose tokens each language has, how used.
+"""Unite vocabularies that were learned independently.
 
-Nothing of one language depends on another, so languages come and go freely: the tokens of
-those that stay keep their order, and so does each of their subtokenizers.
+No language depends on another, so that languages can be added and removed freely: the tokens
+of the others keep their order, and their subtokenizers stay the same.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ def unite(
 ) -> tuple[LearnedMerges, TokenCounts]:
     """T, and per language how often its text uses each of its tokens.
 
-    Order of T: special tokens, the 256 bytes, all others by length and bytes, whatever the
-    order of the languages. With a `base`, all of it first, with its ids and languages, then
-    what is new.
+    Order of T: special tokens, the 256 bytes, all others by length and bytes, independent of
+    the order of the languages. With a `base`: its tokens with their ids, then the new ones.
 
     >>> fi = LanguageTokens((b"aa",), np.zeros(257, dtype=np.int64))
     >>> en = LanguageTokens((b"ab", b"aab"), np.zeros(258, dtype=np.int64))
@@ -65,7 +64,7 @@ def unite(
 
 
 def part(base: tuple[LearnedMerges, TokenCounts], language: str) -> LanguageTokens:
-    """What one language of a united vocabulary contributed, in the order of `LanguageTokens`."""
+    """The tokens that one language contributed to a united vocabulary."""
     learned, token_counts = base
     column = learned.languages.index(language)
     first = len(learned.specials) + 256
@@ -83,7 +82,7 @@ def without(
 ) -> tuple[LearnedMerges, TokenCounts]:
     """T without some languages, and without the tokens that only they have.
 
-    At least one language stays. What stays keeps its order; ids close up.
+    At least one language remains. The remaining tokens keep their order and get new ids.
     """
     learned, token_counts = base
     columns = [i for i, language in enumerate(learned.languages) if language not in gone]

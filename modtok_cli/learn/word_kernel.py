@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit, types
 
-from modtok_cli.learn.hugepages import ask_for_large_pages
+from modtok_cli.learn.hugepages import advise_huge_pages
 
 Ids = npt.NDArray[np.int32]
 
@@ -65,8 +65,8 @@ def build_pair_table(merges: Ids) -> tuple[npt.NDArray[np.uint64], Ids]:
         capacity *= 2
     keys = np.empty(capacity, dtype=np.uint64)
     ranks = np.empty(capacity, dtype=np.int32)
-    ask_for_large_pages(keys)
-    ask_for_large_pages(ranks)
+    advise_huge_pages(keys)
+    advise_huge_pages(ranks)
     keys[:] = _EMPTY
     ranks[:] = -1
     mask = np.uint64(capacity - 1)

@@ -58,7 +58,7 @@ def test_budget_below_the_bytes(tmp_path: Path) -> None:
 def test_force_does_not_empty_a_directory_of_other_things(tmp_path: Path, kind: str) -> None:
     learn = bpe if kind == "bpe" else unigram
     (tmp_path / "notes.txt").write_text("kept")
-    with pytest.raises(UsageError, match=r"holds other files \(notes\.txt\)"):
+    with pytest.raises(UsageError, match=r"contains other files \(notes\.txt\)"):
         learn(["sw"], data=DATA, output=tmp_path, k=400, force=True)
     assert (tmp_path / "notes.txt").read_text() == "kept"
     (tmp_path / "notes.txt").unlink()

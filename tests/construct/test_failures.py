@@ -90,7 +90,7 @@ def test_overlong_words_are_left_out_and_told(tmp_path: Path) -> None:
     progress = Silent()
     counts = count_language("en", [place], "strict", progress)
     assert counts.words() == [b" and", b" few", b" more", b" words", b"a"]
-    assert "1 word of more than 65,536 bytes is not learned from" in progress.warnings[0]
+    assert "en: ignoring 1 word of more than 65,536 bytes" in progress.warnings[0]
 
 
 def test_memory_is_checked_beforehand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -190,7 +190,7 @@ def test_models_of_mixed_kinds_and_missing_ones(tmp_path: Path, models: Path) ->
 
     place = tmp_path / "models"
     bpe(["sw"], data=DATA, output=place, k=400)
-    with pytest.raises(ModtokError, match=r"sw\.json: is no Unigram tokenizer of ours"):
+    with pytest.raises(ModtokError, match=r"sw\.json: is not a Unigram tokenizer of modtok"):
         unigram_merge(["sw"], data=DATA, models=place, output=tmp_path / "t", k=700)
     with pytest.raises(UsageError, match="no model for en; learn it"):
         unigram_merge(["en", "fi"], data=DATA, models=models, output=tmp_path / "t", k=700)
@@ -205,15 +205,15 @@ def test_models_of_mixed_kinds_and_missing_ones(tmp_path: Path, models: Path) ->
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"k": 258}, "leaves no room"),
+        ({"k": 258}, "too small"),
         ({"init": "zero"}, "is not one of uniform, mean"),
         ({"weights": "xx=1"}, "no language 'xx'"),
-        ({"weights": "fi"}, "'fi' is no weight"),
-        ({"weights": "fi=-1"}, "is no weight"),
+        ({"weights": "fi"}, "'fi' is not a weight"),
+        ({"weights": "fi=-1"}, "is not a weight"),
         ({"weights": "fi=0"}, "all weights are 0"),
         ({"iterations": -1}, "must be 0 or more"),
         ({"iterations": 0}, "add --init mean"),
-        ({"specials": ["a", "a"]}, "'a' is no special token"),
+        ({"specials": ["a", "a"]}, "'a' cannot be a special token"),
         ({"specials": ["<0x0A>"]}, "name of a byte"),
         ({"languages": ["xx"]}, "xx"),
     ],

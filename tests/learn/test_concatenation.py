@@ -95,5 +95,5 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
     plain = write_plain(tmp_path / "1.json", [])
     with pytest.raises(UsageError, match="name two or more"):
         bpe_concat([plain])
-    with pytest.raises(UsageError, match="no byte-level BPE tokenizer of ours"):
+    with pytest.raises(UsageError, match="not a byte-level BPE tokenizer of modtok"):
         bpe_concat([plain, write_ranks(tmp_path / "r.tiktoken", [])])

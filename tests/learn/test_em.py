@@ -153,7 +153,7 @@ def test_going_on_from_any_step_gives_the_same_bits() -> None:
             uniform_start(pieces),
             first=pieces.first,
             tolerance=1e-3,
-            begun=begun,
+            resume=begun,
             report=lambda step: steps.append(step.iteration),
             keep=states.append if begun is None else lambda state: None,
         )

@@ -101,7 +101,7 @@ def test_other_peoples_files_are_not_replaced(tmp_path: Path, tokenizer: Modular
     home = tmp_path / "home"
     home.mkdir()
     (home / "thesis.txt").write_text("years of work")
-    with pytest.raises(UsageError, match=r"home: holds other files \(thesis.txt\)"):
+    with pytest.raises(UsageError, match=r"home: contains other files \(thesis.txt\)"):
         tokenizer.save(home)
     with pytest.raises(UsageError, match=r"is a file, not a directory"):
         tokenizer.save(home / "thesis.txt")

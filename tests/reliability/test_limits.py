@@ -243,4 +243,4 @@ def test_a_limit_of_address_space_counts_as_memory(monkeypatch: pytest.MonkeyPat
     assert free is None or (limited is not None and limited <= 1 << 30)
     monkeypatch.setattr(resource, "getrlimit", lambda which: (0, -1))
     with pytest.raises(ModtokError, match=r"training needs about 0\.2 GiB of memory, 0\.0 GiB"):
-        memory.check_memory(1 << 28, "training")
+        memory.check_memory(1 << 28, "training", "use less")
