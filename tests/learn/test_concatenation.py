@@ -93,7 +93,7 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="different special tokens: none; <s>"):
         concatenate([global_merges([]), global_merges([], ("<s>",))])
     plain = write_plain(tmp_path / "1.json", [])
-    with pytest.raises(UsageError, match="name two or more"):
+    with pytest.raises(UsageError, match="expected two or more"):
         bpe_concat([plain])
     with pytest.raises(UsageError, match="not a byte-level BPE tokenizer of modtok"):
         bpe_concat([plain, write_ranks(tmp_path / "r.tiktoken", [])])
