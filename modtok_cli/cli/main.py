@@ -6,54 +6,17 @@ Only light modules are imported here. A command imports its package when it runs
 
 from __future__ import annotations
 
+import pkgutil
 import signal
 import sys
+from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
 import typer
 
 from modtok_cli import __version__
+from modtok_cli.cli import commands
 from modtok_cli.cli.command import REGISTERED, Group, session_of
-from modtok_cli.cli.commands import (  # noqa: F401 - importing registers them
-    bpe,
-    bpe_concat,
-    bpe_merge,
-    bpe_parity,
-    bpe_seq,
-    corpus_build,
-    corpus_count,
-    corpus_stats,
-    corpus_train_quality,
-    decode,
-    doctor,
-    encode,
-    eval_compare,
-    eval_fetch,
-    eval_mcq,
-    eval_mt,
-    eval_sum,
-    export,
-    extract,
-    fairness,
-    generate,
-    inspect,
-    latency,
-    memory,
-    nsl,
-    origin,
-    pretrain,
-    report,
-    slice,
-    study_budget,
-    study_combos,
-    study_cost,
-    study_orders,
-    study_sampling,
-    study_scaling,
-    unigram,
-    unigram_merge,
-    warmup,
-)
 from modtok_cli.cli.options import Debug, Quiet, Verbose
 from modtok_cli.cli.run import run
 
@@ -172,7 +135,10 @@ def _evaluate() -> None:
 _GROUPS = {"corpus": corpus, "study": study, "eval": evaluate}
 for _name, _group in _GROUPS.items():
     app.add_typer(_group, name=_name)
-for _command in map(REGISTERED.__getitem__, ORDER):
+for _module in pkgutil.iter_modules(commands.__path__):
+    import_module(f"{commands.__name__}.{_module.name}")  # declares its command
+
+for _command in map(REGISTERED.__getitem__, [*ORDER, *sorted(set(REGISTERED) - set(ORDER))]):
     _command.add_to(_GROUPS[_command.words[0]] if len(_command.words) > 1 else app)
 
 

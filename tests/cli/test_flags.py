@@ -21,8 +21,8 @@ def test_the_command_line_is_frozen() -> None:
 
 
 def test_every_declared_command_is_in_the_tree() -> None:
-    assert sorted(ORDER) == sorted(REGISTERED)
-    assert {" ".join(node.path) for node in COMMANDS} == set(ORDER)
+    assert set(ORDER) <= set(REGISTERED)
+    assert {" ".join(node.path) for node in COMMANDS} == set(REGISTERED)
 
 
 def test_a_flag_means_the_same_everywhere() -> None:
