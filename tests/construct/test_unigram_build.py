@@ -172,7 +172,7 @@ def test_a_model_of_sentencepiece_is_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"normalization_rule_name": "nmt_nfkc"}, r"sw\.model: normalizes its text \('nmt_nfkc'\)"),
+        ({"normalization_rule_name": "nmt_nfkc"}, r"sw\.model: normalizes text \('nmt_nfkc'\)"),
         ({"model_type": "bpe"}, "of type 'bpe', not Unigram"),
         ({"user_defined_symbols": "<x>"}, "user-defined pieces"),
         ({"split_by_whitespace": False, "vocab_size": 3000}, "reaches across a cut"),
