@@ -1,6 +1,6 @@
 #!/bin/sh
-# All of modtok on the sample text, step by step: sh examples/demo.sh [DIRECTORY]
-# Every line after a "$" is the very command that runs. `make demo` calls this.
+# Run every step of modtok on the sample text: sh examples/demo.sh [DIRECTORY]
+# Lines after "$" are the commands as they run. `make demo` calls this script.
 set -eu
 
 examples=$(cd "$(dirname "$0")" && pwd)
@@ -22,61 +22,61 @@ cp -R "$examples/sample/data" "$examples/sample/parallel" "$examples/sample/task
 cd "$workspace"
 
 say "Six languages in three scripts: Greek, English, Finnish, French, Nepali, Swahili." \
-    "$workspace/data has a little text of each to learn from, $workspace/parallel the same" \
-    "114 lines in each to measure on, $workspace/tasks questions to answer. The first command" \
-    "only compiles what the others need; that happens once after an installation."
+    "$workspace/data has text to learn from, $workspace/parallel the same 114 lines in each" \
+    "language to measure on, $workspace/tasks questions for the evaluation. The first command" \
+    "compiles kernels, once per installation."
 run "modtok warmup"
 
-say "1. LEARN one modular tokenizer. Each language gets 1,500 tokens: it adopts tokens of" \
-    "   the languages before it where they serve it, and adds its own. 'total' is the size" \
-    "   of the whole vocabulary so far; in the end it is below six times 1,500."
+say "1. LEARN a modular tokenizer. Each language gets 1,500 tokens: it adopts useful tokens of" \
+    "   earlier languages and adds its own. 'total' is the size of the whole vocabulary so far;" \
+    "   in the end it is smaller than six times 1,500, because languages share tokens."
 run "modtok bpe-seq --langs el,en,fi,fr,ne,sw -k 1500"
 
-say "2. TAKE the tokenizer of French and English out of it, as an ordinary tokenizer.json" \
-    "   that other programs load, and measure it. NSL compares its number of tokens with" \
-    "   that of a tokenizer learned for one language alone: 1.000 is as good. French and" \
-    "   English are served; Finnish, which was not asked for, would cost far more."
+say "2. EXTRACT the tokenizer of French and English, a tokenizer.json that other programs" \
+    "   load, and measure it. NSL is the number of tokens relative to a tokenizer learned for" \
+    "   the language alone; lower is better. French and English are near 1. Finnish, which is" \
+    "   not in the subset, is much higher."
 run "modtok extract --langs fr,en | modtok nsl parallel/en.txt parallel/fr.txt parallel/fi.txt"
 
-say "3. WHY NOT simply join two tokenizers? Learn French and English apart, append one to the" \
-    "   other, and compare: the merges of the first block tokens of the second, and English" \
-    "   pays for it. What is taken out of the modular tokenizer pays nothing."
+say "3. COMPARE with naive concatenation: learn French and English separately and append one" \
+    "   to the other. Merges of the first block tokens of the second, so English gets longer." \
+    "   The subset of the modular tokenizer does not."
 run "modtok bpe --langs en,fr -k 1500 -o alone -q > results/alone.jsonl"
 run "modtok bpe-concat alone/fr.json alone/en.json -o joined.json -q"
 run "modtok nsl -t joined.json -t tokenizer@en,fr parallel/en.txt parallel/fr.txt --plot - \\
         > results/joined.jsonl"
 
-say "4. MEASURE every language: the whole vocabulary, then each language's own subset ('each')," \
-    "   a sixth of its size. The rows are kept for the report."
+say "4. MEASURE every language with the whole vocabulary, and with its own subtokenizer ('each')," \
+    "   about a sixth of the size. The rows are stored for the report."
 run "modtok nsl -t tokenizer -t tokenizer@each parallel --plot - > results/nsl.jsonl"
 run "modtok inspect --check"
 
-say "5. PRETRAIN a tiny model (0.7 million parameters and the rows of the vocabulary). Every" \
-    "   batch is one language, cut by its own tokens or, half the time, by its own and those of" \
-    "   two others drawn for that batch. Only the rows in use are computed and updated. The text" \
-    "   is so little that the model soon knows it by heart: held-out bits per byte rise again."
+say "5. PRETRAIN a tiny model (0.7 million parameters and the embedding rows). Each batch is one" \
+    "   language, tokenized with its own subtokenizer or, half of the time, with the union of it" \
+    "   and two other languages. Only active rows are computed and updated. The model memorizes" \
+    "   this little text quickly, so held-out bits per byte rise after their minimum."
 run "modtok pretrain --sampling sub:2 --mix en=0.3 --steps 200 --eval-every 20"
 
-say "6. EVALUATE it on multiple choice, every language with its own subtokenizer: how does a" \
-    "   sentence of the text go on (guessing: 25), and what does the text say (guessing: 33)?"
+say "6. EVALUATE it on multiple choice, each language with its own subtokenizer: continuations" \
+    "   of sentences (guessing gives 25) and questions on the text (guessing gives 33)."
 run "modtok eval mcq --plot - > results/mcq.jsonl"
 
-say "7. SLICE it to French and English: a directory that transformers opens as it is, with the" \
-    "   rows of two languages in place of six."
+say "7. SLICE it to French and English: a directory that transformers opens, with the rows of" \
+    "   two languages instead of six."
 run "modtok slice --langs fr,en -o fr-en"
 
-say "8. GENERATE from the slice, and from the whole run with the language chosen by the prompt."
+say "8. GENERATE from the slice, then from the whole run with the language found by the prompt."
 run "printf '{\"prompt\": \"The baker\"}\n{\"prompt\": \"La petite ville\"}\n' \\
         | modtok generate --run fr-en --max-tokens 24 | tee results/generated.jsonl"
 run "modtok generate --langs auto --max-tokens 24 'Kirjastossa luettiin'"
 
-say "9. LOOK at all of it on one page."
+say "9. REPORT everything on one page."
 run "modtok report -o report.html"
 
-say "Open $workspace/report.html. Everything lies in $workspace; try it from there:" \
+say "Open $workspace/report.html. All files are in $workspace; try more from there:" \
     "    cd $workspace" \
     "    modtok extract --langs ne -o nepali.json" \
     "    modtok inspect --find '^ the'" \
     "    modtok memory --run runs/latest" \
     "    modtok generate --langs sw 'Mwalimu'" \
-    "The sample is tiny, so the figures say nothing about other text; see README.md."
+    "The sample is tiny: these measurements do not transfer to other text; see README.md."

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The paper's 2.5B run on one machine of eight GPUs, in a workspace with data/ and tokenizer/.
-# `modtok pretrain --gpus 8` does the same. Run again, it goes on from the last checkpoint.
+# The paper's 2.5B run on one machine with eight GPUs, in a workspace with data/ and tokenizer/.
+# `modtok pretrain --gpus 8` does the same. Run it again to resume from the last checkpoint.
 set -eu
 name=sub2-2.5b
 if [ -f "runs/$name/config.json" ]; then
