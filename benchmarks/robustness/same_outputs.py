@@ -52,6 +52,7 @@ VALUES = {
     b'"least"': b'"fewest-tokens"',
     b"seg:least": b"seg:fewest-tokens",
     b'"numbers"': b'"dtype"',
+    b'"uses"': b'"token_counts"',
 }
 # Fields that hold a time or a rate, the version, or a checksum over fields that hold one.
 PASSING = {
@@ -61,6 +62,9 @@ PASSING = {
 }  # fmt: skip
 # Files in which the later checkout may write more fields than the earlier one.
 MAY_GAIN = ("config.json", "manifest.json", "modtok.json", "state.json")
+
+
+SIGNATURE = re.compile(rb"(?:tok:|\"signature\":\")([0-9a-f]{12})")
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,7 @@ SMALL = (
 CALLS = (
     Call("corpus count -o counts --json"),
     Call("corpus stats --json"),
-    Call("corpus stats --json -t tokenizer parallel"),
+    Call("corpus stats --json parallel/en.txt parallel/fi.txt"),
     Call("bpe --langs en,fr -k 900 -o alone --json"),
     Call("bpe --langs en,fr,ne --joint -k 1500 -o joint.json --json"),
     Call("bpe-seq -k 900 -o tokenizer --json"),
@@ -108,7 +112,7 @@ CALLS = (
     Call("extract -t merged --langs fi -o fi-merged.json"),
     Call("extract -t pieces --langs fi,sw -o fi-sw-pieces.json"),
     Call("extract -t few --langs el,ne"),
-    Call("extract --langs en --top-k 500 --on parallel/en.txt -o top.json"),
+    Call("extract pieces-joint.json --top-k 500 --on parallel/fi.txt -o top.json"),
     Call("encode --langs fr,en parallel/fr.txt parallel/en.txt"),
     Call("encode --tokens parallel/ne.txt"),
     Call("encode --langs fi --global-ids --specials parallel/fi.txt"),
@@ -290,31 +294,44 @@ def without_passing(value: Any) -> Any:
     """A JSON value without the fields that differ from run to run."""
     if isinstance(value, dict):
         kept = {k: without_passing(v) for k, v in value.items() if k not in PASSING}
+        if "sha256" in value:  # the size of a file, which has the version in it
+            kept.pop("bytes", None)
         return {k: v for k, v in kept.items() if not re.search(r"_(seconds|ms|per_s)$", k)}
     if isinstance(value, list):
         return [without_passing(each) for each in value]
     return value
 
 
-def tensors(data: bytes) -> tuple[Any, bytes] | None:
-    """Header and body of a safetensors file; None for anything else."""
+def tensors(data: bytes) -> dict[str, Any] | None:
+    """Every tensor of a safetensors file by name, with its digest; None for anything else."""
     size = int.from_bytes(data[:8], "little")
     if not 2 <= size <= len(data) - 8 or data[8:9] != b"{":
         return None
     try:
-        return orjson.loads(data[8 : 8 + size]), data[8 + size :]
+        header = orjson.loads(data[8 : 8 + size])
     except orjson.JSONDecodeError:
         return None
+    body = data[8 + size :]
+    found: dict[str, Any] = {"__metadata__": header.pop("__metadata__", None)}
+    for name in sorted(header):
+        first, last = header[name].pop("data_offsets")
+        found[name] = {**header[name], "digest": hashlib.sha256(body[first:last]).hexdigest()}
+    return found
+
+
+def renamed(text: bytes, renames: list[tuple[bytes, bytes]]) -> bytes:
+    """`text` in the later spelling, without the version."""
+    for old, new in renames:
+        text = text.replace(old, new)
+    return re.sub(rb"modtok[: ]\d+\.\d+\.\d+[\w.]*", b"modtok", text)
 
 
 def meaning(data: bytes, renames: list[tuple[bytes, bytes]]) -> Any:
     """What is left of a file without version, times and renames; JSON is parsed."""
-    for old, new in renames:
-        data = data.replace(old, new)
-    data = re.sub(rb"modtok[: ]\d+\.\d+\.\d+[\w.]*", b"modtok", data)
-    parsed = tensors(data)
-    if parsed:
-        return [without_passing(parsed[0]), hashlib.sha256(parsed[1]).hexdigest()]
+    if parsed := tensors(data):
+        text = renamed(orjson.dumps(parsed), renames)
+        return orjson.loads(orjson.dumps(orjson.loads(text), option=orjson.OPT_SORT_KEYS))
+    data = renamed(data, renames)
     try:
         return without_passing(orjson.loads(data))
     except orjson.JSONDecodeError:
@@ -351,15 +368,36 @@ def first_difference(one: Any, other: Any, at: str = "", gain: bool = False) -> 
     return f"{at}: {str(one)[:80]} before, {str(other)[:80]} after"
 
 
-def renames_of(before: Path, after: Path) -> list[tuple[bytes, bytes]]:
-    """`VALUES`, and the signatures of tokenizers that record a renamed value."""
+def renames_of(before: dict[str, Outcome], after: dict[str, Outcome]) -> list[tuple[bytes, bytes]]:
+    """`VALUES`, and the signatures of tokenizers that record one of them.
+
+    A signature is over the manifest's values, so that a renamed value gives another one; those
+    of subsets are found in the rows that name such a tokenizer.
+    """
     found = list(VALUES.items())
-    for manifest in sorted(after.rglob("manifest.json")):
-        old = before / manifest.relative_to(after)
-        if old.is_file():
-            one, other = (orjson.loads(path.read_bytes()) for path in (old, manifest))
-            if one.get("segmentation") != other.get("segmentation"):
-                found.append((one["signature"].encode(), other["signature"].encode()))
+    affected = set()
+    rows = []
+    for line in after:
+        for name, path in after[line].files.items():
+            old = before[line].files.get(name)
+            if old is None or old.read_bytes() == path.read_bytes():
+                continue
+            if name.endswith("manifest.json"):
+                one, other = (orjson.loads(each.read_bytes()) for each in (old, path))
+                if one.get("segmentation") != other.get("segmentation"):
+                    affected.add(Path(name).parent.name)
+                    found.append((one["signature"].encode(), other["signature"].encode()))
+            elif name == "stdout" or name.endswith(".jsonl"):
+                rows.append((old.read_bytes().splitlines(), path.read_bytes().splitlines()))
+    for olds, news in rows:
+        for old_row, new_row in zip(olds, news, strict=False):
+            try:
+                tokenizer = str(orjson.loads(new_row).get("tokenizer", ""))
+            except (orjson.JSONDecodeError, AttributeError):
+                break
+            if Path(tokenizer.partition("@")[0]).name in affected:
+                pairs = zip(SIGNATURE.findall(old_row), SIGNATURE.findall(new_row), strict=False)
+                found += [(a, b) for a, b in pairs if a != b and (a, b) not in found]
     return found
 
 
@@ -398,7 +436,8 @@ def main() -> int:
     totals: dict[str, Any] = {"calls": 0, "same": 0, "renamed": 0, "differ": 0, "failed": 0}
     with tempfile.TemporaryDirectory() as scratch:
         kept = options.keep or Path(scratch) / "kept"
-        place = Path(scratch) / "workspace"
+        # One path for both: absolute paths are recorded.
+        place = Path(tempfile.gettempdir()) / "modtok-same-outputs" / "workspace"
         outcomes: list[dict[str, Outcome]] = []
         for name, checkout in (("before", options.before), ("after", options.after)):
             folder = kept / name
@@ -419,7 +458,7 @@ def main() -> int:
                     for line, row in stored.items()
                 }
             )  # fmt: skip
-        renames = renames_of(kept / "before", kept / "after")
+        renames = renames_of(*outcomes)
         for line in outcomes[1]:
             row = compare(outcomes[0][line], outcomes[1][line], renames)
             emit({"command": line, **row})
