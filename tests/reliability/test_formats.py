@@ -36,7 +36,7 @@ from modtok_cli.text.counts import CorpusSize, WordCounts
 from modtok_cli.text.table_files import check_counts
 
 # Their libraries may end the process: they are tried in children, by the benchmark.
-LIGHT = [form for form in FORMATS if form.needs == "light" and "foreign" not in form.name]
+LIGHT = [form for form in FORMATS if form.needs == "light" and "external" not in form.name]
 TRIED = 12
 
 
@@ -62,8 +62,8 @@ def test_damaged_files_of_every_format(
         for index in range(TRIED):
             formats.place(form, sound, place)
             path.write_bytes(damage.damaged(form, data, 1, index))
-            if form.mend:
-                form.mend(path)
+            if form.repair:
+                form.repair(path)
             row = damage.attempt(form, path, index)
             assert row["end"] in ("refused", "loaded"), (form.name, index, row)
             refused += row["end"] == "refused"
@@ -114,7 +114,7 @@ def test_a_merge_without_its_prefix_does_not_end_the_process(sound: Path) -> Non
 
 
 def test_panics_of_libraries_are_one_line(sound: Path) -> None:
-    document = json.loads((sound / "foreign.json").read_bytes())
+    document = json.loads((sound / "external.json").read_bytes())
     model = {"type": "Unigram", "unk_id": None, "vocab": [["a", -1.0]], "byte_fallback": False}
     data = json.dumps({**document, "model": model, "added_tokens": []}).encode()
     with pytest.raises(ModtokError, match="the tokenizers library cannot"):

@@ -124,11 +124,11 @@ def main(number: int, samples: Path, first: int, count: int, seed: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (used + ROOM, used + ROOM))
         out.write(json.dumps({"end": "begun"}) + "\n")
         for index in range(first, count):
-            if form.mend:  # it changed the files around
+            if form.repair:  # it changed the files around
                 place(form, samples, Path(scratch))
             path.write_bytes(damaged(form, data, seed, index))
-            if form.mend:
-                form.mend(path)
+            if form.repair:
+                form.repair(path)
             began = time.monotonic()
             row = attempt(form, path, index)
             row["seconds"] = round(time.monotonic() - began, 3)

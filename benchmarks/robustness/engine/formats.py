@@ -30,7 +30,7 @@ class Format:
             directory, if `beside`, is copied along.
         read: reads the damaged file at a path.
         as_json: half of the damages keep it JSON.
-        mend: sets checksums right, so that the checks behind them are met.
+        repair: corrects checksums, so that the checks behind them are reached.
         needs: "light", "corpus" or "run", which samples it takes.
     """
 
@@ -39,7 +39,7 @@ class Format:
     read: Callable[[Path], object]
     as_json: bool = False
     beside: bool = False
-    mend: Callable[[Path], None] | None = None
+    repair: Callable[[Path], None] | None = None
     needs: str = "light"
 
     def damage(self, data: bytes, rng: random.Random) -> bytes:
@@ -386,9 +386,9 @@ FORMATS = (
     Format("tokenizer.json, BPE", "bpe.json", _ours, as_json=True),
     Format("tokenizer.json, Unigram", "unigram.json", _ours, as_json=True),
     Format("tokenizer.json, least tokens", "least.json", _ours, as_json=True),
-    Format("tokenizer.json, foreign", "foreign.json", _tokenizer, as_json=True),
+    Format("tokenizer.json, foreign", "external.json", _tokenizer, as_json=True),
     Format("SentencePiece model, ours", "unigram.model", _tokenizer),
-    Format("SentencePiece model, foreign", "foreign.model", _tokenizer),
+    Format("SentencePiece model, foreign", "external.model", _tokenizer),
     Format("tiktoken ranks", "ranks.tiktoken", _tokenizer),
     Format("tekken", "tekken.json", _tokenizer, as_json=True),
     Format("manifest", "bpe/manifest.json", _directory, as_json=True, beside=True),

@@ -31,7 +31,7 @@ def light_samples(root: Path) -> None:
     unigram_merge(LANGUAGES, data=data, output=root / "unigram", k=330, references=False)
     _tables(root)
     _plain_tokenizers(root)
-    _foreign_tokenizers(root)
+    _external_tokenizers(root)
     _journal(root)
     _results(root)
     _asked(root)
@@ -205,7 +205,7 @@ def _plain_tokenizers(root: Path) -> None:
     (root / "unigram.model").write_bytes(whole.to_model())
 
 
-def _foreign_tokenizers(root: Path) -> None:
+def _external_tokenizers(root: Path) -> None:
     import sentencepiece
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
@@ -216,7 +216,7 @@ def _foreign_tokenizers(root: Path) -> None:
     bpe.decoder = decoders.Metaspace()
     trainer = trainers.BpeTrainer(vocab_size=120, special_tokens=["<unk>"], show_progress=False)
     bpe.train_from_iterator(lines, trainer)
-    (root / "foreign.json").write_text(bpe.to_str(), encoding="utf-8")
+    (root / "external.json").write_text(bpe.to_str(), encoding="utf-8")
     written = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(lines),
@@ -226,7 +226,7 @@ def _foreign_tokenizers(root: Path) -> None:
         byte_fallback=True,
         minloglevel=2,
     )
-    (root / "foreign.model").write_bytes(written.getvalue())
+    (root / "external.model").write_bytes(written.getvalue())
     tokens = [bytes([byte]) for byte in range(256)] + [b"th", b"the", b" t", b" the", b"en"]
     ranks = [base64.b64encode(token).decode() for token in tokens]
     lines = [f"{code} {rank}\n" for rank, code in enumerate(ranks)]

@@ -1,0 +1,207 @@
+"""A workspace in which commands are run as whole processes, and what is always required of them.
+
+Required: the command ends in time by itself, with status 0, 1, 2, 130 or 143; an error is one
+line on standard error; no traceback, no "internal error"; no control characters of a terminal
+other than colors; memory stays below a limit.
+"""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import resource
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.common.machine import ROOT
+
+GIB = 1 << 30
+# What a program may send to a terminal: colors and moves of the cursor, as rich does.
+ALLOWED = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
+CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]")
+
+
+@dataclass
+class Done:
+    """A command that ended: status as a shell has it (128 + n of a signal), both outputs."""
+
+    status: int
+    out: bytes
+    err: bytes
+    seconds: float
+
+    @property
+    def error(self) -> str:
+        """The line of the error, "" without one."""
+        lines = self.err.decode(errors="replace").splitlines()
+        return next((line for line in lines if line.startswith("modtok: error:")), "")
+
+
+@dataclass
+class Arena:
+    """A fresh copy of a workspace.
+
+    Attributes:
+        place: its directory, the current one of commands.
+        wrong: all that was wrong so far.
+        ended: of every command, its status and its error.
+    """
+
+    place: Path
+    wrong: list[str] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
+
+    def modtok(
+        self,
+        *words: str | bytes,
+        stdin: bytes | None = b"",
+        closed: Sequence[int] = (),
+        env: dict[str, str] | None = None,
+        memory: int = 8 * GIB,
+        seconds: float = 180,
+        terminal: bool = False,
+        package: Path = ROOT,
+    ) -> Done:
+        """Run `modtok WORDS…` to its end and check what is always required.
+
+        Args:
+            words: the command line; bytes for names that are not UTF-8.
+            stdin: what it reads; None for /dev/null.
+            closed: descriptors that are closed when it starts.
+            env: variables over those of `environment`.
+            memory: bytes of resident memory that it may take.
+            seconds: it must have ended by then.
+            terminal: standard output and error are a terminal, read into `out`.
+            package: directory with `modtok_cli`.
+        """
+        command = [sys.executable, "-m", "modtok_cli", *words]
+        variables = {k: v for k, v in os.environ.items() if not k.startswith("MODTOK_")}
+        variables |= {"MODTOK_DEVICE": "cpu", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(package)}
+        variables |= {"TMPDIR": str(self.place / ".tmp"), "PYTHONUNBUFFERED": "1", **(env or {})}
+        (self.place / ".tmp").mkdir(exist_ok=True)
+
+        def prepare() -> None:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            for number in closed:
+                os.close(number)
+
+        began = time.monotonic()
+        if terminal:
+            done = self._on_terminal(command, variables, seconds)
+        else:
+            process = subprocess.Popen(
+                command, cwd=self.place, env=variables, preexec_fn=prepare,
+                stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+            )  # fmt: skip
+            try:
+                out, err = process.communicate(stdin, timeout=seconds)
+                done = Done(shell_status(process.returncode), out, err, time.monotonic() - began)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                out, err = process.communicate()
+                self.wrong.append(f"still running after {seconds:.0f} s")
+                done = Done(137, out, err, time.monotonic() - began)
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+        if peak > memory:
+            self.wrong.append(f"took {peak / GIB:.1f} GiB")
+        self._judge(done, words, terminal)
+        return done
+
+    def _judge(self, done: Done, words: Sequence[str | bytes], terminal: bool) -> None:
+        text = (done.out if terminal else done.err).decode(errors="replace")
+        name = " ".join(map(_word, words))
+        for mark in ("Traceback", "internal error", "panicked", "Segmentation"):
+            if mark in text:
+                self.wrong.append(f"{name}: {text[-300:]}")
+                break
+        if done.status not in (0, 1, 2, 130, 137, 143):
+            self.wrong.append(f"{name}: status {done.status} {text[-200:]}")
+        count = text.count("modtok: error:")
+        if done.status in (1, 2) and count != 1 and not terminal:
+            self.wrong.append(f"{name}: {count} lines of error {text[-200:]}")
+        for stream in (done.out, done.err):
+            # Tokens and texts on standard output are data; a terminal shows tables.
+            if terminal or stream is done.err:
+                found = CONTROL.search(ALLOWED.sub(b"", stream.replace(b"\r\n", b"\n")))
+                if found and found[0] not in (b"\r", b"\x08"):
+                    self.wrong.append(f"{name}: control character {found[0]!r} is written raw")
+        self.ended.append(f"{done.status} {done.error}"[:200])
+
+    def _on_terminal(self, command: list[str], env: dict[str, str], seconds: float) -> Done:
+        began = time.monotonic()
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(
+            command, cwd=self.place, env=env | {"TERM": "xterm", "COLUMNS": "120"},
+            stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, start_new_session=True,
+        )  # fmt: skip
+        os.close(theirs)
+        out = b""
+        while time.monotonic() - began < seconds:
+            if not select.select([ours], [], [], 0.2)[0]:
+                if process.poll() is not None:
+                    break
+                continue
+            try:
+                piece = os.read(ours, 1 << 16)
+            except OSError:  # the last process with the terminal ended
+                break
+            if not piece:
+                break
+            out += piece
+        os.close(ours)
+        if process.poll() is None and time.monotonic() - began >= seconds:
+            os.killpg(process.pid, signal.SIGKILL)
+            self.wrong.append(f"still running after {seconds:.0f} s")
+        return Done(shell_status(process.wait()), out, b"", time.monotonic() - began)
+
+    def check(self, good: bool, what: str) -> None:
+        """Note `what` as wrong unless `good`."""
+        if not good:
+            self.wrong.append(what)
+
+
+def shell_status(returncode: int) -> int:
+    """128 + n for a process that a signal n ended."""
+    return returncode if returncode >= 0 else 128 - returncode
+
+
+def _word(word: str | bytes) -> str:
+    return word if isinstance(word, str) else repr(word)
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One attack: its group, what it does, and the function that does it."""
+
+    group: str
+    name: str
+    run: Callable[[Arena], None]
+
+
+ATTACKS: list[Attack] = []
+
+
+def attack(group: str) -> Callable[[Callable[[Arena], None]], Callable[[Arena], None]]:
+    """Add a function to the list; its docstring is the name."""
+
+    def add(function: Callable[[Arena], None]) -> Callable[[Arena], None]:
+        ATTACKS.append(Attack(group, (function.__doc__ or function.__name__).strip(), function))
+        return function
+
+    return add
+
+
+def copy(base: Path, place: Path) -> Path:
+    """A workspace of its own for one attack."""
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(base, place, symlinks=True, ignore=shutil.ignore_patterns(".tmp"))
+    return place
