@@ -70,7 +70,7 @@ def test_damaged_files_of_every_format(
     assert refused > len(LIGHT) * TRIED // 3  # the damage is real
 
 
-def test_mutations_are_the_same_everywhere() -> None:
+def test_mutations_are_reproducible() -> None:
     form = Format("x", "x", lambda path: None)
     first = [damage.damaged(form, b"some bytes of a file" * 9, 0, n) for n in range(50)]
     assert first == [damage.damaged(form, b"some bytes of a file" * 9, 0, n) for n in range(50)]
@@ -83,7 +83,7 @@ def test_mutations_are_the_same_everywhere() -> None:
     assert mutate(b"", rng)
 
 
-def test_values_of_records() -> None:
+def test_from_json_checks_every_field() -> None:
     sizes = ("layers", "hidden_size", "ffn", "heads", "kv_heads", "head_width")
     shape = dict(zip(sizes, (2, 64, 96, 8, 4, 8), strict=True))
     assert from_json(Llama, shape, "here") == llama(2, 64, 8, 96)
@@ -105,15 +105,15 @@ def test_values_of_records() -> None:
             Config.from_json(again | {name: value})
 
 
-def test_a_merge_without_its_prefix_does_not_end_the_process(sound: Path) -> None:
-    """The library aborts on it; we refuse it before."""
+def test_merge_without_its_prefix_is_refused(sound: Path) -> None:
+    """`tokenizers` aborts the process on it."""
     document = json.loads((sound / "bpe.json").read_bytes())
     document["model"]["continuing_subword_prefix"] = "é"
     with pytest.raises(ModtokError, match=r"model.merges\[0\]': the second part does not begin"):
         open_bytes(json.dumps(document).encode(), "x", "x.json")
 
 
-def test_panics_of_libraries_are_one_line(sound: Path) -> None:
+def test_library_panic_is_one_line(sound: Path) -> None:
     document = json.loads((sound / "external.json").read_bytes())
     model = {"type": "Unigram", "unk_id": None, "vocab": [["a", -1.0]], "byte_fallback": False}
     data = json.dumps({**document, "model": model, "added_tokens": []}).encode()
@@ -121,7 +121,7 @@ def test_panics_of_libraries_are_one_line(sound: Path) -> None:
         LibraryTokenizer("x", data, "x").encode("b")
 
 
-def test_ranks_out_of_range(sound: Path) -> None:
+def test_ranks_out_of_range_are_refused(sound: Path) -> None:
     lines = (sound / "ranks.tiktoken").read_bytes().splitlines()
     lines[3] = lines[3].split()[0] + b" 4294967296"
     with pytest.raises(ModtokError, match="a rank is out of range"):
@@ -136,8 +136,8 @@ def test_ranks_out_of_range(sound: Path) -> None:
     assert base64.b64decode(lines[0].split()[0])
 
 
-def test_offsets_that_run_over_are_noticed() -> None:
-    """Their differences wrap around, and look as if they ascended."""
+def test_overflowing_offsets_are_refused() -> None:
+    """Their differences wrap around and seem to ascend."""
     far = np.int64(2**62)
     offsets = np.array([0, far, -far, 3], dtype=np.int64)
     table = WordCounts(
@@ -149,7 +149,7 @@ def test_offsets_that_run_over_are_noticed() -> None:
             check_counts(replace(table, offsets=moved), "x")
 
 
-def test_a_flipped_bit_in_a_journal_is_noticed(sound: Path, tmp_path: Path) -> None:
+def test_flipped_bit_in_journal_is_detected(sound: Path, tmp_path: Path) -> None:
     from modtok_cli.modular.tokenizer import ModularTokenizer
 
     journal = JournalDir(tmp_path / "tok", {"k": 1})
@@ -165,7 +165,7 @@ def test_a_flipped_bit_in_a_journal_is_noticed(sound: Path, tmp_path: Path) -> N
     assert journal.read() is not None
 
 
-def test_a_damaged_unit_of_a_study_is_made_again(tmp_path: Path) -> None:
+def test_damaged_unit_of_study_is_recomputed(tmp_path: Path) -> None:
     study = StudyFile(tmp_path / "s.jsonl", "toy", {}, "modtok study toy")
     study.resume(False, Silent())
     study.add("a", [{"nsl": 1.25}])
@@ -182,7 +182,7 @@ def test_a_damaged_unit_of_a_study_is_made_again(tmp_path: Path) -> None:
         assert again.has("b")
 
 
-def test_wrong_values_in_rows_cost_their_section_only(sound: Path, tmp_path: Path) -> None:
+def test_wrong_values_in_rows_omit_only_their_section(sound: Path, tmp_path: Path) -> None:
     results = tmp_path / "results"
     results.mkdir()
     good = (sound / "shown" / "results" / "nsl.jsonl").read_bytes()
@@ -211,7 +211,7 @@ def facts(**change: object) -> bytes:
     return json.dumps(document).encode()
 
 
-def test_facts_of_a_slice_are_held_to_their_ranges(tmp_path: Path) -> None:
+def test_slice_facts_are_range_checked(tmp_path: Path) -> None:
     file = tmp_path / "modtok.json"
     file.write_bytes(facts())
     assert isinstance(read_facts(tmp_path), SliceFacts)
@@ -239,7 +239,7 @@ def test_facts_of_a_slice_are_held_to_their_ranges(tmp_path: Path) -> None:
 
 
 def written(place: Path, **change: object) -> Path:
-    """A checkpoint as far as `check` looks."""
+    """A checkpoint with the files that `check` reads."""
     step = place / "step-00000004"
     step.mkdir(parents=True, exist_ok=True)
     (step / "shard-0-of-1.safetensors").write_bytes(b"weights")
@@ -255,7 +255,7 @@ def written(place: Path, **change: object) -> Path:
     return step
 
 
-def test_the_state_of_a_checkpoint_is_checked(tmp_path: Path) -> None:
+def test_checkpoint_state_is_checked(tmp_path: Path) -> None:
     assert checkpoint.check(written(tmp_path))[0] == ""
     sound = orjson.loads((written(tmp_path) / "state.json").read_bytes())
     crc = files.state_crc(sound)

@@ -1,4 +1,4 @@
-"""kill -9 just before changes to files; no clock decides (see `helpers.kill_steps`).
+"""kill -9 before changes to files, without a clock (see `helpers.kill_steps`).
 
 `python -m benchmarks kills` kills at random moments of all commands that write.
 """
@@ -25,7 +25,7 @@ from modtok_cli.construct.bpe_seq import bpe_seq
 OUTPUTS = {"output", "plot", "runs", "examples"}
 
 
-def test_every_command_that_writes_is_killed_by_the_benchmark() -> None:
+def test_kill_benchmark_covers_every_command_that_writes() -> None:
     writing = {
         " ".join(node.path)
         for node in nodes(command_tree())
@@ -54,8 +54,8 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (2, "corpus count --langs en -o tables --threads 1"),
     ],
 )
-def test_killed_at_a_change(base: Path, stride: int, words: str) -> None:
-    """The older tokenizer, or the new one, and the same call then does its work."""
+def test_kill_before_each_file_operation(base: Path, stride: int, words: str) -> None:
+    """The old or the new tokenizer is complete, and the same call then succeeds."""
     command = [sys.executable, "-m", "helpers.kill_steps", str(base), str(stride), *words.split()]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     *rows, last = map(json.loads, done.stdout.splitlines())
@@ -71,14 +71,14 @@ def test_killed_at_a_change(base: Path, stride: int, words: str) -> None:
 
 
 def _reaped() -> int:
-    """Number of a process that is no more."""
+    """Id of a process that has ended."""
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
     return child.pid
 
 
-def test_an_older_output_that_was_moved_away_comes_back(tmp_path: Path) -> None:
-    """Where two entries cannot change places in one step there is a moment without either."""
+def test_moved_output_is_restored(tmp_path: Path) -> None:
+    """Without an exchange in one step there is a moment in which neither exists."""
     old = tmp_path / f".tok.partial-old-{_reaped()}"
     old.mkdir()
     (old / "manifest.json").write_text("old")
@@ -88,7 +88,7 @@ def test_an_older_output_that_was_moved_away_comes_back(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["tok"]
 
 
-def test_replacing_without_the_kernels_help(
+def test_replace_without_exchange_system_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("modtok_cli.base.files._exchange", lambda one, other: False)
@@ -99,7 +99,7 @@ def test_replacing_without_the_kernels_help(
     assert [path.name for path in tmp_path.iterdir()] == ["tok"]
 
 
-def test_a_directory_goes_as_a_whole(tmp_path: Path) -> None:
+def test_remove_directory_is_atomic(tmp_path: Path) -> None:
     target = tmp_path / "elsewhere"
     target.mkdir()
     (target / "kept").write_text("x")
@@ -110,7 +110,7 @@ def test_a_directory_goes_as_a_whole(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_temporary_directories_of_killed_runs_are_cleared(
+def test_temporary_directories_of_killed_runs_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("modtok_cli.base.files.gettempdir", lambda: str(tmp_path))
@@ -124,8 +124,8 @@ def test_temporary_directories_of_killed_runs_are_cleared(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="by the kernel of Linux")
-def test_the_trainer_ends_with_its_parent(tmp_path: Path) -> None:
-    """kill -9 of a command must not leave hours of training behind."""
+def test_child_ends_with_its_parent(tmp_path: Path) -> None:
+    """kill -9 of a command must not leave its trainer running."""
     text = (
         "import os, sys, time; from modtok_cli.base.processes import die_with_parent\n"
         "child = os.fork()\n"

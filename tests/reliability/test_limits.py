@@ -1,4 +1,4 @@
-"""What was found under full disks, read-only places, little memory and Ctrl-C."""
+"""Full disks, read-only directories, little memory and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ ROOT = Path(__file__).parents[2]
         ImportError("libx.so: failed to map segment from shared object"),
     ],
 )
-def test_want_of_memory_is_said_to_be_that(error: BaseException) -> None:
+def test_memory_errors_are_recognized(error: BaseException) -> None:
     status, said = explain(error, None, Session(args=("nsl",)))
     assert status == 1
     assert said.startswith("out of memory")
 
 
-def test_other_errors_are_not_said_to_be_that() -> None:
+def test_other_errors_are_not_memory_errors() -> None:
     _, said = explain(RuntimeError("x"), None, Session(args=("nsl",)))
     assert "internal error (RuntimeError: x)" in said
 
 
-def test_a_read_only_place_is_named_as_the_user_named_it(
+def test_read_only_error_names_the_users_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was begun beside it cannot be removed either, which is not the news."""
+    """Not the temporary file beside it, which cannot be removed either."""
 
     def refuse(path: Path, *args: Any, **options: Any) -> None:
         raise OSError(errno.EROFS, "Read-only file system", str(path))
@@ -58,8 +58,8 @@ def test_a_read_only_place_is_named_as_the_user_named_it(
     assert str(caught.value).startswith(f"{tmp_path / 'out.json'}: cannot write: Read-only")
 
 
-def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
-    """As root, `-o /dev/null --force` would put a file in the device's place."""
+def test_output_to_a_pipe_keeps_the_pipe(tmp_path: Path) -> None:
+    """As root, `-o /dev/null --force` would replace the device by a file."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     found: list[bytes] = []
@@ -71,7 +71,7 @@ def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
-def test_of_a_link_the_link_is_replaced(tmp_path: Path) -> None:
+def test_output_replaces_a_link_not_its_target(tmp_path: Path) -> None:
     large = tmp_path / "large"
     (large / "old").mkdir(parents=True)
     (large / "file").write_bytes(b"kept")
@@ -86,8 +86,8 @@ def test_of_a_link_the_link_is_replaced(tmp_path: Path) -> None:
     assert list((large / "old").iterdir()) == []
 
 
-def test_standard_output_by_its_name_stays_what_it_is(tmp_path: Path) -> None:
-    """It is a link, to a file where output goes to one."""
+def test_output_to_dev_stdout_keeps_the_device(tmp_path: Path) -> None:
+    """It is a link to the file that output is redirected to."""
     code = "from pathlib import Path; from modtok_cli.base.files import write_bytes; "
     code += "write_bytes(Path('/dev/stdout'), b'content')"
     before = Path("/dev/stdout").readlink()
@@ -97,10 +97,10 @@ def test_standard_output_by_its_name_stays_what_it_is(tmp_path: Path) -> None:
     assert Path("/dev/stdout").readlink() == before
 
 
-def test_a_model_cut_by_a_full_disk_is_not_written(
+def test_model_truncated_by_full_disk_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The trainer does not look whether all of it fitted."""
+    """The trainer does not check whether its file fits."""
     pytest.importorskip("floret")
     from modtok_cli.corpus import quality
 
@@ -116,7 +116,7 @@ def test_a_model_cut_by_a_full_disk_is_not_written(
     assert not (tmp_path / "q.bin").exists()
 
 
-def test_sockets_of_a_killed_build_are_cleared(
+def test_sockets_of_killed_build_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("datatrove")
@@ -143,8 +143,8 @@ def test_sockets_of_a_killed_build_are_cleared(
     executors.clear_sockets(logs)  # none were noted
 
 
-def test_ctrl_c_while_modules_are_read() -> None:
-    """It comes before any handler of ours could be there."""
+def test_ctrl_c_during_imports() -> None:
+    """No handler is installed yet."""
     code = (
         "import sys\n"
         "class Finder:\n"
@@ -163,8 +163,8 @@ def test_ctrl_c_while_modules_are_read() -> None:
     assert done.stderr == "modtok: interrupted; no partial output remains\n"
 
 
-def test_a_damaged_model_that_opens_is_one_line(tmp_path: Path) -> None:
-    """Its numbers are looked at when it is asked."""
+def test_damaged_language_model_is_one_line(tmp_path: Path) -> None:
+    """Its values are read when it predicts."""
     from modtok_cli.corpus.language import _Model
 
     class Damaged:
@@ -175,7 +175,7 @@ def test_a_damaged_model_that_opens_is_one_line(tmp_path: Path) -> None:
         _Model(Damaged(), tmp_path / "q.bin").predict("text")
 
 
-def test_a_run_killed_before_its_first_file_is_begun_anew(tmp_path: Path) -> None:
+def test_run_killed_before_its_first_file_starts_over(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from modtok_cli.pretrain.prepare import _has_content
 
@@ -189,8 +189,8 @@ def test_a_run_killed_before_its_first_file_is_begun_anew(tmp_path: Path) -> Non
     assert _has_content(run / "notes.txt")
 
 
-def test_a_full_disk_by_way_of_safetensors(tmp_path: Path) -> None:
-    """It tells of it in an error of its own."""
+def test_full_disk_in_safetensors_is_one_line(tmp_path: Path) -> None:
+    """It raises an error of its own type."""
     from safetensors import SafetensorError
 
     said = "Error while serializing: I/O error: No space left on device (os error 28)"
@@ -204,8 +204,8 @@ def test_a_full_disk_by_way_of_safetensors(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_pool_without_its_manager_is_noticed() -> None:
-    """Where no further thread can be started it dies, and tasks would be waited for for ever."""
+def test_pool_without_its_manager_thread_is_detected() -> None:
+    """If no further thread can be started it dies, and its tasks would never finish."""
     pytest.importorskip("datatrove")
     from concurrent.futures import ProcessPoolExecutor
 
@@ -224,7 +224,7 @@ def test_a_pool_without_its_manager_is_noticed() -> None:
     pool._executor_manager_thread = None
 
 
-def test_a_thread_that_fails_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+def test_failing_thread_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
     from modtok_cli.cli.run import _thread_failed
 
     error = RuntimeError("can't start\nnew thread")
@@ -233,7 +233,7 @@ def test_a_thread_that_fails_is_one_line(capfd: pytest.CaptureFixture[str]) -> N
     assert said == "modtok: warning: a thread ended (RuntimeError: can't start new thread)\n"
 
 
-def test_a_limit_of_address_space_counts_as_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_address_space_limit_counts_as_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     from modtok_cli.base import memory
 
     free = memory.available()

@@ -1,4 +1,4 @@
-"""What data may do: nothing but be data."""
+"""Files that are read execute nothing and write nowhere else."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NAMES = {"eval", "exec", "compile", "__import__", "execfile"}
 
 
 def offences(source: str) -> Iterator[tuple[int, str]]:
-    """(line, what) of everything that could run what a file says."""
+    """(line, name) of every call that could execute the content of a file."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -76,7 +76,7 @@ def _is(node: ast.expr | None, value: object) -> bool:
     return isinstance(node, ast.Constant) and node.value is value
 
 
-def test_no_code_comes_out_of_data() -> None:
+def test_sources_execute_nothing_from_data() -> None:
     assert len(SOURCES) > 150
     found = [
         f"{path.relative_to(ROOT)}:{line}: {what}"
@@ -96,11 +96,11 @@ def test_no_code_comes_out_of_data() -> None:
         "np.load(path, allow_pickle=flag)", "dist.all_gather_object(a, b)",
     ],
 )  # fmt: skip
-def test_the_search_finds_it(source: str) -> None:
+def test_search_finds_dangerous_calls(source: str) -> None:
     assert list(offences(source))
 
 
-def test_the_search_leaves_alone_what_is_harmless() -> None:
+def test_search_accepts_harmless_calls() -> None:
     source = "model.eval()\nre.compile('a')\ntorch.load(p, weights_only=True)\nnp.load(p)\n"
     assert not list(offences(source))
 
@@ -116,8 +116,8 @@ OUTSIDE = ("/etc/hostname", "../secret.json", "references/../../secret.json", "a
 
 
 @pytest.mark.parametrize("path", OUTSIDE)
-def test_a_manifest_does_not_lead_out(tokenizer: Path, tmp_path: Path, path: str) -> None:
-    """Not even with its checksum set right."""
+def test_manifest_paths_stay_inside(tokenizer: Path, tmp_path: Path, path: str) -> None:
+    """Not even with a correct checksum."""
     assert not inside(path)
     manifest = json.loads((tokenizer / "manifest.json").read_bytes())
 
@@ -138,8 +138,8 @@ def test_a_manifest_does_not_lead_out(tokenizer: Path, tmp_path: Path, path: str
             read_manifest(tmp_path)
 
 
-def test_what_a_link_shows_is_held_to_the_manifest(tokenizer: Path, tmp_path: Path) -> None:
-    """Hubs keep files behind links, so links are followed; but not to anything else."""
+def test_linked_content_must_match_the_manifest(tokenizer: Path, tmp_path: Path) -> None:
+    """Hubs store files behind links; other content is refused."""
     import shutil
 
     copy = tmp_path / "copy"
@@ -156,7 +156,7 @@ def test_what_a_link_shows_is_held_to_the_manifest(tokenizer: Path, tmp_path: Pa
     assert "secret" not in str(caught.value)
 
 
-def test_a_report_of_a_corpus_names_nothing_to_remove(tmp_path: Path) -> None:
+def test_corpus_report_cannot_name_directories_to_remove(tmp_path: Path) -> None:
     from modtok_cli.corpus.build import _earlier
 
     data = tmp_path / "data"
@@ -172,8 +172,8 @@ def test_a_report_of_a_corpus_names_nothing_to_remove(tmp_path: Path) -> None:
     assert _earlier(data) == ["fi"]
 
 
-def test_a_plan_that_was_moved_is_not_gone_on_with(tmp_path: Path) -> None:
-    """It says where to write."""
+def test_moved_plan_is_not_resumed(tmp_path: Path) -> None:
+    """It names the directory to write to."""
     from modtok_cli.base.errors import UsageError
     from modtok_cli.corpus.plan import Settings, begin, is_unfinished, load_plan, make_plan
 
@@ -187,8 +187,8 @@ def test_a_plan_that_was_moved_is_not_gone_on_with(tmp_path: Path) -> None:
         is_unfinished(make_plan([page], settings, tmp_path / "b"))
 
 
-def test_labels_of_a_language_model_are_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of each a directory is made."""
+def test_language_model_labels_are_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each becomes a directory."""
     from modtok_cli.corpus import language
 
     class Model:
@@ -214,7 +214,7 @@ def _gzip_bomb() -> bytes:
     return b"".join(compressor.compress(piece) for _ in range(8)) + compressor.flush()
 
 
-def test_much_in_little_comes_in_pieces(tmp_path: Path) -> None:
+def test_decompression_bomb_is_read_in_pieces(tmp_path: Path) -> None:
     bomb = tmp_path / "bomb.txt.zst"
     bomb.write_bytes(_zstd_bomb())
     assert bomb.stat().st_size < 100_000
@@ -228,8 +228,8 @@ def test_much_in_little_comes_in_pieces(tmp_path: Path) -> None:
     assert max(sizes) <= 4 << 20
 
 
-def test_a_long_line_is_refused_before_memory_is(tmp_path: Path) -> None:
-    """As one line a bomb has no end; there is a most that a document may be."""
+def test_endless_line_is_refused_before_memory_is_used(tmp_path: Path) -> None:
+    """A document has a maximal size."""
     bomb = tmp_path / "bomb.txt.zst"
     bomb.write_bytes(_zstd_bomb())
     code = (
@@ -255,14 +255,14 @@ def test_a_long_line_is_refused_before_memory_is(tmp_path: Path) -> None:
     assert int(megabytes) < 600
 
 
-def test_long_lines_that_are_allowed_are_read(tmp_path: Path) -> None:
+def test_long_lines_below_the_limit_are_read(tmp_path: Path) -> None:
     place = tmp_path / "long.txt.gz"
     place.write_bytes(gzip.compress(b"a" * 5_000_000 + b"\nb\n"))
     assert [len(document.text) for document in read_documents(place)] == [5_000_000, 1]
 
 
 def test_special_tokens_in_text_are_text(tokenizer: Path) -> None:
-    """In what is encoded and counted, and in what a foreign tokenizer is given to read."""
+    """In encoding, counting, and in the input of an external tokenizer."""
     opened = open_tokenizer(str(tokenizer))
     specials = ModularTokenizer.load(tokenizer).vocabulary.specials
     assert specials
@@ -271,21 +271,21 @@ def test_special_tokens_in_text_are_text(tokenizer: Path) -> None:
         for ids in (opened.encode(text), *opened.encode_batch([text, text])):
             assert (np.asarray(ids) >= len(specials)).all()
             assert opened.decode(ids) == text
-        library = _as_foreign(opened.to_json())  # type: ignore[attr-defined]
+        library = _as_external(opened.to_json())  # type: ignore[attr-defined]
         assert (library.encode(text) >= len(specials)).all()
         assert (library.encode_batch([text])[0] >= len(specials)).all()
         asked = opened.encode(text, specials=True)  # type: ignore[call-arg]
         assert (np.asarray(asked) < len(specials)).sum() == 2
 
 
-def _as_foreign(data: bytes):  # type: ignore[no-untyped-def]
+def _as_external(data: bytes):  # type: ignore[no-untyped-def]
     from modtok_cli.modular.foreign import LibraryTokenizer
 
     return LibraryTokenizer("x", data, "x")
 
 
 def test_special_tokens_in_training_text_are_text(tokenizer: Path, tmp_path: Path) -> None:
-    """A document cannot end another one: the ids of its text hold no special token."""
+    """The ids of a text hold no special token, so that a document cannot end another."""
     from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
 
     subsets = SubtokenizerCache.load(tokenizer)
@@ -294,7 +294,7 @@ def test_special_tokens_in_training_text_are_text(tokenizer: Path, tmp_path: Pat
     assert subsets.end_of_text not in subset.encode(f"one{special}two").tolist()
 
 
-def test_control_characters_of_files_do_not_reach_the_terminal(
+def test_control_characters_do_not_reach_the_terminal(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     from modtok_cli.cli.main import command_tree
