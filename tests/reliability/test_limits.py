@@ -230,7 +230,7 @@ def test_failing_thread_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
     error = RuntimeError("can't start\nnew thread")
     _thread_failed(threading.ExceptHookArgs((RuntimeError, error, None, None)))
     said = capfd.readouterr().err
-    assert said == "modtok: warning: a thread ended (RuntimeError: can't start new thread)\n"
+    assert said == "modtok: warning: a thread failed (RuntimeError: can't start new thread)\n"
 
 
 def test_address_space_limit_counts_as_memory(monkeypatch: pytest.MonkeyPatch) -> None:
