@@ -124,8 +124,9 @@ def build(files: list[Path], output: Path) -> CorpusReport:
     from datatrove.utils import stats as statistics
     from loguru import logger
 
-    from modtok_cli.corpus.build import load_report, stages_of
+    from modtok_cli.corpus.build import stages_of
     from modtok_cli.corpus.plan import Settings, begin, make_plan
+    from modtok_cli.corpus.report import load_report
 
     logger.disable("datatrove")
     # Its statistics tell the time of the clock; of the processor is what is asked for here.

@@ -63,13 +63,13 @@ def measure(options: argparse.Namespace, path: Path, name: str) -> dict[str, Any
 
     from modtok_cli.evaluate.cloze import ClozeTask
     from modtok_cli.evaluate.lm import ModtokLM
-    from modtok_cli.evaluate.suites import Suite
+    from modtok_cli.evaluate.suite import Suite
     from modtok_cli.inference.model import load
 
     suite = Suite("lines", "{Question}: {question}\n{Answer}:", options.shots, "characters")
     model = load(path)
     sides: dict[str, Any] = {
-        "ours": ModtokLM(model, batch=options.batch_size),
+        "ours": ModtokLM(model, batch_size=options.batch_size),
         "theirs": HFLM(
             pretrained=str(path), batch_size=options.batch_size, device=str(model.device)
         ),

@@ -30,6 +30,7 @@ def evaluate_mcq(
     batch_size: int = 32,
     limit: int | None = None,
     include: FilePath | None = None,
+    allow_code: bool = False,
     tokenizer: FilePath | None = None,
     step: int | None = None,
     progress: Progress | None = None,
@@ -46,6 +47,7 @@ def evaluate_mcq(
         batch_size: Choices per forward pass.
         limit: Maximum number of questions per task and language.
         include: Directory with tasks of lm-eval.
+        allow_code: Load tasks that contain code, such as `!function`.
         tokenizer: The run's modular directory, if it moved.
         step: Step of the checkpoint; the last by default.
         progress: Receives progress; warnings become `ModtokWarning` by default.
@@ -75,8 +77,9 @@ def evaluate_mcq(
             infer=infer,
             tasks=None if tasks is None else tuple(tasks),
             shots=shots,
-            batch=batch_size,
+            batch_size=batch_size,
             limit=limit,
+            allow_code=allow_code,
         ),
         tokenizer=optional_path(tokenizer),
         step=step,
@@ -132,8 +135,8 @@ def evaluate_mt(
         settings=Settings(
             infer=infer,
             shots=shots,
-            most=max_tokens,
-            batch=batch_size,
+            max_tokens=max_tokens,
+            batch_size=batch_size,
             limit=limit,
             lowercase=lowercase,
         ),
@@ -181,7 +184,9 @@ def evaluate_sum(
         Path(model),
         optional_languages(languages),
         data=Path(data),
-        settings=Settings(infer=infer, shots=shots, most=max_tokens, batch=batch_size, limit=limit),
+        settings=Settings(
+            infer=infer, shots=shots, max_tokens=max_tokens, batch_size=batch_size, limit=limit
+        ),
         tokenizer=optional_path(tokenizer),
         step=step,
         progress=progress_or_default(progress),

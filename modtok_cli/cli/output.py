@@ -217,7 +217,7 @@ def _print_table(
 
 def _without_directories(rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Rows with paths of texts and tokenizers shortened to their last part, where unique."""
-    from modtok_cli.measure.pictures import short_names
+    from modtok_cli.measure.tables import short_names
 
     short = {}
     for key in ("text", "tokenizer"):

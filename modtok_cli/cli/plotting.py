@@ -28,13 +28,13 @@ def emit_plot(
 ) -> None:
     """Draw the charts of a `kind` of rows to a file, or as text on standard error.
 
-    `kind` is a key of `measure.pictures.CHARTS`.
+    `kind` is a key of `measure.kinds.kinds()`.
     """
     if plot is None:
         return
-    from modtok_cli.measure.pictures import CHARTS
+    from modtok_cli.measure.kinds import kinds
 
-    charts = CHARTS[kind](rows)
+    charts = kinds()[kind].charts(rows)
     if plot != "-":
         from modtok_cli.measure.plot.draw import write_plot
 

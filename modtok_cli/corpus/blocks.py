@@ -1,8 +1,8 @@
-"""The steps of a build as blocks of datatrove: pages in, records of each language out.
+"""Stages of a build as datatrove blocks, from pages to records of each language.
 
-A task of the first pipeline takes one shard through reading, extraction, language,
-heuristics and quality; each block passes on what it keeps and counts what it drops, by
-reason and language. Counts are datatrove's own statistics, under names of `report.label`.
+A task of the first pipeline takes one shard through reading, text extraction, heuristics, language
+identification and quality scoring. Each block passes on what it keeps and counts what it drops by
+reason and language. The counts are datatrove statistics, named by `report.label`.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from modtok_cli.corpus.sandbox import Failed, Sandbox
 from modtok_cli.corpus.sources import read_pages
 
 BAD_KEPT = 200
-"""So many bad records of a shard are listed with their places; all are counted."""
+"""Maximum number of bad records of a shard that are listed. All of them are counted."""
 _BEAT_SECONDS = 1.0
 
 Documents = Iterator[Document]
 
 
 class Step(PipelineStep):
-    """A block that counts what it drops and keeps."""
+    """A block that counts what it keeps and drops."""
 
     type = "modtok"
 
     def __init__(self, work: Path) -> None:
         super().__init__()
-        # Only the place: the plan may name a million files, and blocks are sent to every task.
+        # Only the path: the plan may list a million files, and blocks are sent to every task.
         self.work = str(work)
 
     @property
     def plan(self) -> Plan:
-        """The build this is a step of."""
+        """The plan of the build."""
         return load_plan(self.work)
 
     def drop(
@@ -58,11 +58,11 @@ class Step(PipelineStep):
         paragraphs: int = 0,
         characters: int = 0,
     ) -> None:
-        """Count pages or paragraphs that end here."""
+        """Count dropped pages or paragraphs."""
         self._count("dropped", reason, language, pages, paragraphs, characters)
 
     def keep(self, language: str, paragraphs: int, characters: int) -> None:
-        """Count a page that goes on."""
+        """Count a page that is kept."""
         self._count("kept", "", language, 1, paragraphs, characters)
 
     def _count(self, kind: str, reason: str, language: str, *amounts: int) -> None:
@@ -72,14 +72,14 @@ class Step(PipelineStep):
 
 
 class BadRecords:
-    """The first bad records of a task, by their places: `bad/<step>-<rank>.json`."""
+    """The first bad records of a task, saved as `bad/<step>-<rank>.json`."""
 
     def __init__(self, plan: Plan, step: str, rank: int) -> None:
         self._path = plan.work / "bad" / f"{rank:05d}-{step}.json"
         self._rows: list[dict[str, object]] = []
 
     def add(self, source: str, reason: str, detail: str) -> None:
-        """Note one, while there are few."""
+        """Add a record, up to the maximum number."""
         if len(self._rows) < BAD_KEPT:
             self._rows.append({"source": source, "reason": reason, "detail": detail})
 
@@ -94,7 +94,7 @@ class ReadPages(Step):
     name = "read"
 
     def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Documents:
-        """Documents with the bytes of a page among their metadata and no text yet."""
+        """Documents without text, with the page's bytes in their metadata."""
         bad = BadRecords(self.plan, "read", rank)
         beat = _Heartbeat(self.plan, rank)
         for name in self.plan.shards[rank]:
@@ -117,12 +117,12 @@ class ReadPages(Step):
 
 
 class ExtractText(Step):
-    """Take the text out of each page, in a process that may die of it."""
+    """Extract the text of each page in a sandboxed process."""
 
     name = "extract"
 
     def run(self, data: Documents, rank: int = 0, world_size: int = 1) -> Documents:
-        """Documents with text, a paragraph a line."""
+        """Documents with text, one paragraph per line."""
         bad = BadRecords(self.plan, "extract", rank)
         with Sandbox(self.plan.settings.page_seconds) as sandbox:
             for document in data:
@@ -145,13 +145,13 @@ class ExtractText(Step):
         bad.save()
 
 
-class JudgeParagraphs(Step):
-    """Drop paragraphs that are no text, and pages that hold little else or are short."""
+class FilterParagraphs(Step):
+    """Drop paragraphs that are not text, and pages that are short or mostly not text."""
 
     name = "heuristics"
 
     def run(self, data: Documents, rank: int = 0, world_size: int = 1) -> Documents:
-        """Documents with fewer paragraphs."""
+        """Documents with the remaining paragraphs."""
         for document in data:
             with self.track_time():
                 whole = len(document.text)
@@ -168,7 +168,7 @@ class JudgeParagraphs(Step):
                 left = len(document.text)
                 reason = None
                 if left < (1 - MAX_LOST) * whole:
-                    reason = "mostly no text"
+                    reason = "mostly not text"
                 elif left < self.plan.settings.min_characters:
                     reason = "short"
                 if reason:
@@ -178,7 +178,7 @@ class JudgeParagraphs(Step):
 
 
 class IdentifyLanguage(Step):
-    """Tell the language of a page; drop others, and paragraphs surely in another one."""
+    """Identify the language of a page. Drop other languages and paragraphs in another language."""
 
     name = "language"
 
@@ -189,11 +189,11 @@ class IdentifyLanguage(Step):
         model = LanguageModel(path, settings.languages)
         for document in data:
             with self.track_time():
-                goes_on = self._judge(document, model)
-            if goes_on:
+                keep = self._identify(document, model)
+            if keep:
                 yield document
 
-    def _judge(self, document: Document, model: LanguageModel) -> bool:
+    def _identify(self, document: Document, model: LanguageModel) -> bool:
         settings = self.plan.settings
         paragraphs = document.text.split("\n")
         language, score = model.page(paragraphs)
@@ -206,7 +206,7 @@ class IdentifyLanguage(Step):
             return False
         kept = []
         for paragraph in paragraphs:
-            if model.is_foreign(paragraph, language):
+            if model.is_other_language(paragraph, language):
                 self.drop(
                     "paragraph: other language",
                     language,
@@ -225,7 +225,7 @@ class IdentifyLanguage(Step):
 
 
 class ScoreQuality(Step):
-    """Score each page; drop those below the threshold, if one was given."""
+    """Score each page and drop those below the threshold, if there is one."""
 
     name = "quality"
 
@@ -251,12 +251,12 @@ class ScoreQuality(Step):
 
 
 class WriteParts(Step):
-    """Write what is left of a shard, a file for each language, with its scores counted."""
+    """Write the pages of a shard, one file per language, and the histogram of their scores."""
 
     name = "write"
 
     def run(self, data: Documents, rank: int = 0, world_size: int = 1) -> Documents:
-        """Nothing: the end of this pipeline."""
+        """End of this pipeline; yields no documents."""
         scores: dict[str, dict[str, int]] = {}
         with PartWriters(self.plan.work / "parts", rank) as parts:
             for document in data:
@@ -278,7 +278,7 @@ class WriteParts(Step):
 
 
 class _Heartbeat:
-    """Says, in a file, how many bytes of a shard are read; only for the eye."""
+    """Write how many bytes of a shard are read to a file, for the progress bar."""
 
     def __init__(self, plan: Plan, rank: int) -> None:
         self._path = plan.work / "progress" / f"{rank:05d}"

@@ -1,25 +1,19 @@
-"""`modtok corpus build`: crawls in, `data/<lang>/*.jsonl.zst` and a report out."""
+"""`modtok corpus build`: from crawls to `data/<lang>/*.jsonl.zst` and a report."""
 
 from __future__ import annotations
 
-import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.files import fsync_directory, write_bytes
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.corpus.executors import Stage, check_executor, clear_sockets, run_stages
 from modtok_cli.corpus.extra import require_build
 from modtok_cli.corpus.heuristics import MIN_CHARACTERS
 from modtok_cli.corpus.language import THRESHOLD
-from modtok_cli.corpus.parts import NAME, SUFFIX
 from modtok_cli.corpus.plan import (
     RANGES,
     SHARD_BYTES,
@@ -30,19 +24,13 @@ from modtok_cli.corpus.plan import (
     is_unfinished,
     make_plan,
     read_json,
+    require_free,
     resume,
-    work_of,
 )
-from modtok_cli.corpus.report import CorpusReport, collect
+from modtok_cli.corpus.report import REPORT, CorpusReport, load_report
 from modtok_cli.corpus.sandbox import SECONDS
 from modtok_cli.corpus.sources import find_files
 from modtok_cli.text.languages import is_language, normalize
-
-REPORT = "corpus.json"
-_SECONDS = "seconds.json"
-_STALE = "stale.json"
-# The tasks' statistics and bad records stay: a build killed at its very end reports them again.
-_BETWEEN = ("parts", "scores", "hashes", "repeated", "out", "progress")
 
 
 def corpus_build(
@@ -64,31 +52,33 @@ def corpus_build(
     shard_bytes: int = SHARD_BYTES,
     progress: Progress = SILENT,
 ) -> CorpusReport | None:
-    """Build a corpus for each language out of crawled pages.
+    """Build a corpus for each language from crawled pages.
+
+    The same call resumes after an interruption.
 
     Args:
-        inputs: WARC, WET, HTML, text (a page per line) or JSON lines files, or directories.
-        languages: which to keep; None for all that are found.
-        output: where `<lang>/<shard>.jsonl.zst` and `corpus.json`, the report, go.
-        language_model: a fastText model; by default lid.176.
-        language_threshold: least score of a page's language.
-        page_seconds: most processor time for the text of one page.
-        min_characters: pages with less text are dropped.
-        quality_model: as `train_quality` writes it; then one of the next two as well, or
-            neither to write the scores only.
-        quality_threshold: least score of a page.
-        quality_top: share of the pages of each language to keep, the best.
-        executor: "local", "slurm" or "ray"; with `executor_options` of datatrove's executor.
-        workers: tasks at a time; by default one a core (local), or all.
-        force: replace what is there, and begin anew.
+        inputs: WARC, WET, HTML, text (one page per line) or JSON lines files, or directories.
+        languages: languages to keep; None for all.
+        output: directory of `<lang>/<shard>.jsonl.zst` and the report `corpus.json`.
+        language_model: fastText model; by default lid.176.
+        language_threshold: minimum language score of a page.
+        page_seconds: maximum processor time for the text of one page.
+        min_characters: minimum text length of a page.
+        quality_model: model of `train_quality`. Without one of the next two options the scores are
+            written but no page is dropped.
+        quality_threshold: minimum quality score of a page.
+        quality_top: fraction of the pages of each language to keep, best first.
+        executor: "local", "slurm" or "ray".
+        executor_options: options of datatrove's executor.
+        workers: number of parallel tasks; by default one per core (local), or all.
+        force: replace an existing corpus, and restart an interrupted build.
 
     Returns:
-        The report; None if the tasks were submitted to a cluster and run there now. The
-        same call goes on after an interruption, and gives the report once all is done.
+        The report; None if the tasks were submitted to a cluster and are still running.
 
     Raises:
-        UsageError: settings that cannot be, or an output that is there already.
-        ModtokError: an input or model that cannot be read, or a task that failed.
+        UsageError: settings are invalid, or the output already exists.
+        ModtokError: an input or model cannot be read, a task failed, or no page was kept.
     """
     options = check_executor(executor, executor_options or {})
     require_build()
@@ -103,37 +93,50 @@ def corpus_build(
         quality_top,
     )
     if output.exists() and not output.is_dir():
-        raise UsageError("is no directory", where=str(output), remedy="choose another -o")
+        raise UsageError("not a directory", where=str(output), remedy="choose another -o")
     plan = make_plan(find_files(inputs, output), settings, output, force, shard_bytes)
     if is_unfinished(plan):
-        progress.note(f"going on with the build in {output}")
+        progress.note(f"resuming the build in {output}")
         plan = resume(plan)
     else:
-        finished = _finished(plan, progress)
+        finished = _existing_report(plan, progress)
         if finished:
             clear_sockets(plan.work / "logs")
-            return finished
+            return _checked(finished, settings, progress)
         _check_models(settings)
         if not force:
             for language in settings.languages or ():
-                _check_free(output / language)
+                require_free(output / language)
         begin(plan)
     with _progress(plan, progress):
         done = run_stages(stages_of(plan), plan.work / "logs", executor, workers, options)
     if not done:
-        progress.note("submitted; the same call tells the result once the jobs are done")
+        progress.note("submitted; repeat the call to get the report once the jobs are done")
         return None
-    report = load_report(output)
+    return _checked(load_report(output), settings, progress)
+
+
+def _checked(report: CorpusReport, settings: Settings, progress: Progress) -> CorpusReport:
+    """Check that something was kept, and warn about languages without a page.
+
+    Raises:
+        ModtokError: no page was kept.
+    """
+    output = report.output
     kept = {row["language"] for row in report.languages}
+    if not kept:
+        raise ModtokError(
+            "no page was kept",
+            where=str(output),
+            remedy=f"{REPORT} in it lists the reasons; check --langs and the thresholds",
+        )
     if without := [name for name in settings.languages or () if name not in kept]:
-        progress.warn(f"no page is left in {', '.join(without)}; {output / REPORT} says why")
-    elif not kept:
-        progress.warn(f"no page is left; {output / REPORT} says why")
+        progress.warn(f"no page was kept in {', '.join(without)}; see {output / REPORT}")
     return report
 
 
 def stages_of(plan: Plan) -> list[Stage]:
-    """The pipelines of a build, in their order."""
+    """Pipelines of a build, in order."""
     from modtok_cli.corpus import blocks, dedup_blocks
     from modtok_cli.corpus.publish import Publish
 
@@ -143,7 +146,7 @@ def stages_of(plan: Plan) -> list[Stage]:
             [
                 blocks.ReadPages,
                 blocks.ExtractText,
-                blocks.JudgeParagraphs,
+                blocks.FilterParagraphs,
                 blocks.IdentifyLanguage,
                 blocks.ScoreQuality,
                 blocks.WriteParts,
@@ -161,67 +164,6 @@ def stages_of(plan: Plan) -> list[Stage]:
     ]
 
 
-def publish(plan: Plan) -> None:
-    """Put the finished languages in their places, and the report beside them, last of all.
-
-    Raises:
-        UsageError: a place is taken, and not by an earlier build that is to be replaced.
-    """
-    output, out = Path(plan.output), plan.work / "out"
-    fresh = sorted(entry for entry in out.iterdir() if entry.is_dir()) if out.is_dir() else []
-    if not plan.force:
-        for entry in fresh:
-            _check_free(output / entry.name)
-    report = collect(plan.work, output)
-    noted = plan.work / _STALE  # the earlier report is gone if this was killed before
-    if not noted.is_file():
-        replaces = plan.force and (output / REPORT).is_file()
-        write_bytes(noted, orjson.dumps(_earlier(output) if replaces else []))
-    stale: list[str] = read_json(noted)
-    (output / REPORT).unlink(missing_ok=True)  # what it says is no longer so
-    for entry in fresh:
-        place = output / entry.name
-        if place.exists():
-            _remove(place)
-        entry.replace(place)
-    written = {row["language"] for row in report.languages}
-    for language in stale:
-        if language not in written:
-            _remove(output / language)
-    fsync_directory(output)
-    content = {"format": "modtok corpus", "build": plan.key} | asdict(report)
-    # The same build gives the same report: what differs each time lies beside the logs.
-    seconds = content.pop("seconds")
-    del content["output"]
-    write_bytes(plan.work / _SECONDS, orjson.dumps(seconds))
-    write_bytes(output / REPORT, orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
-    for name in _BETWEEN:
-        shutil.rmtree(plan.work / name, ignore_errors=True)
-
-
-def load_report(output: Path) -> CorpusReport:
-    """The report of a finished build.
-
-    Raises:
-        ModtokError: there is none, or it is damaged.
-    """
-    content = read_json(output / REPORT)
-    spent = work_of(output) / _SECONDS
-    seconds = read_json(spent) if spent.is_file() else {}
-    names = ("languages", "dropped", "bad")
-    if not isinstance(content, dict) or not all(_is_rows(content.get(name)) for name in names):
-        raise ModtokError(
-            "not a report of modtok corpus build",
-            where=str(output / REPORT),
-            remedy="build with --force",
-        )
-    return CorpusReport(output, **{name: content[name] for name in names}, seconds=seconds)
-
-
-def _is_rows(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(row, dict) for row in value)
-
-
 def _settings(
     languages: Sequence[str] | None,
     language_model: Path | None,
@@ -236,11 +178,11 @@ def _settings(
         if not is_language(name):
             raise UsageError(f"'{name}' is not a language code", remedy="use codes like en,fi,fr")
     if quality_threshold is not None and quality_top is not None:
-        raise UsageError("--quality-threshold and --quality-top exclude each other")
+        raise UsageError("--quality-threshold and --quality-top are mutually exclusive")
     if quality_model is None and (quality_threshold is not None or quality_top is not None):
         raise UsageError(
-            "no model to tell the quality by",
-            remedy="pass --quality-model; `modtok corpus train-quality` makes one",
+            "no quality model",
+            remedy="pass --quality-model; `modtok corpus train-quality` trains one",
         )
     for flag, share in (
         ("--lang-threshold", language_threshold),
@@ -248,7 +190,7 @@ def _settings(
         ("--quality-top", quality_top),
     ):
         if share is not None and not 0 <= share <= 1:
-            raise UsageError(f"{flag} {share} is not between 0 and 1")
+            raise UsageError(f"{flag} must be between 0 and 1, got {share}")
     return Settings(
         None if languages is None else tuple(sorted({normalize(name) for name in languages})),
         str(Path(language_model).absolute()) if language_model else None,
@@ -262,7 +204,7 @@ def _settings(
 
 
 def _check_models(settings: Settings) -> None:
-    """Fail now and not in the tasks."""
+    """Open the models before the tasks do."""
     from modtok_cli.corpus.language import LanguageModel
     from modtok_cli.corpus.quality import QualityModel
 
@@ -272,37 +214,8 @@ def _check_models(settings: Settings) -> None:
         QualityModel(Path(settings.quality_model))
 
 
-def _earlier(output: Path) -> list[str]:
-    """Languages of the corpus that is there, by its report; only such as may be removed.
-
-    What is removed must look like ours, whatever the report says: a directory of this very
-    place that holds parts and nothing else. A damaged report names none.
-    """
-    try:
-        rows = load_report(output).languages
-    except ModtokError:  # it is what is to be replaced
-        return []
-    names = [row.get("language") for row in rows]
-    return [
-        name
-        for name in names
-        if isinstance(name, str)
-        and NAME.fullmatch(name)
-        and (output / name).is_dir()
-        and not (output / name).is_symlink()
-        and all(entry.name.endswith(SUFFIX) for entry in (output / name).iterdir())
-    ]
-
-
-def _check_free(place: Path) -> None:
-    if place.exists():
-        raise UsageError(
-            "is there already", where=str(place), remedy="choose another -o, or --force"
-        )
-
-
-def _finished(plan: Plan, progress: Progress) -> CorpusReport | None:
-    """The report of this very build if it is done, None to go on."""
+def _existing_report(plan: Plan, progress: Progress) -> CorpusReport | None:
+    """Report of a finished build with the same plan; None if there is work to do."""
     output = Path(plan.output)
     if plan.force or not (output / REPORT).is_file():
         return None
@@ -313,24 +226,17 @@ def _finished(plan: Plan, progress: Progress) -> CorpusReport | None:
         key = None
     if key != plan.key:
         raise UsageError(
-            "another corpus is there, of other inputs or settings",
+            "contains a corpus built from other inputs or settings",
             where=str(output / REPORT),
-            remedy="choose another -o, or --force to replace it",
+            remedy="choose another -o, or pass --force to replace it",
         )
-    progress.warn(f"{output.name} is finished already, with these settings; --force builds again")
+    progress.warn(f"{output.name} is already finished with these settings; --force rebuilds it")
     return load_report(output)
-
-
-def _remove(place: Path) -> None:
-    if place.is_dir() and not place.is_symlink():
-        shutil.rmtree(place)
-    else:
-        place.unlink(missing_ok=True)
 
 
 @contextmanager
 def _progress(plan: Plan, progress: Progress) -> Iterator[None]:
-    """Show how much is read, by what the tasks note of themselves."""
+    """Show how much is read, from the heartbeat files of the tasks."""
     stop = threading.Event()
     sizes = plan.sizes()
 

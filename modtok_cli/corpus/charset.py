@@ -1,4 +1,4 @@
-"""Bytes of a page to text: what the server says of them is often wrong."""
+"""Decode the bytes of a page. The charset that servers declare is often wrong."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import re
 _META = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([a-zA-Z0-9_:.-]{2,40})", re.I)
 _HEAD = 2048
 _BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
-# What servers say of everything. If the bytes look like another script it is not believed.
-_BLANKET = frozenset({"windows-1252", "cp1252", "iso-8859-1", "latin-1", "us-ascii", "utf-8"})
-# Control characters are no part of a text; newline and tabulator are, and NEL is a newline.
+# Declared by default. Not believed if the bytes look like another script.
+_DEFAULTS = frozenset({"windows-1252", "cp1252", "iso-8859-1", "latin-1", "us-ascii", "utf-8"})
+# Control characters except newline and tab; NEL counts as a newline.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f]")
 
 
 def decode(data: bytes, declared: str | None, is_html: bool) -> str:
-    """The text of `data`; bytes that fit no encoding become U+FFFD.
+    """Decode `data`; bytes that fit no encoding become U+FFFD.
 
-    In this order: a byte order mark; UTF-8, if the bytes are valid as that (no text in
-    another encoding is, by chance); what server or page declare, if the bytes are valid so
-    and it is not a blanket Latin 1 over what looks like another script; what they look like.
+    In this order: a byte order mark; UTF-8, if the bytes are valid; the charset declared by server
+    or page, if the bytes are valid and it is not a default Latin-1 over what looks like another
+    script; the detected charset.
 
     >>> decode("ääni".encode("latin-1"), "utf-8", False), decode(b"\\xef\\xbb\\xbfa", None, False)
     ('ääni', 'a')
@@ -32,12 +32,12 @@ def decode(data: bytes, declared: str | None, is_html: bool) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         if error.reason == "unexpected end of data" and len(data) - error.start < 4:
-            return data[: error.start].decode()  # cut by the crawler within a character
+            return data[: error.start].decode()  # truncated by the crawler within a character
     meta = _META.search(data, 0, _HEAD) if is_html else None
-    said = [declared, meta[1].decode("ascii") if meta else None]
-    known = [map_encoding_to_html5(name, fallback_utf8=False) for name in said if name]
+    declarations = [declared, meta[1].decode("ascii") if meta else None]
+    known = [map_encoding_to_html5(name, fallback_utf8=False) for name in declarations if name]
     guessed = detect_encoding(data)
-    candidates = [name for name in known if name and name.lower() not in _BLANKET]
+    candidates = [name for name in known if name and name.lower() not in _DEFAULTS]
     if guessed:
         candidates.append(guessed)
     candidates += [name for name in known if name]
@@ -51,7 +51,7 @@ def decode(data: bytes, declared: str | None, is_html: bool) -> str:
 
 
 def clean(text: str) -> str:
-    """Lines of text without control characters, blank lines and white space at their ends.
+    """Remove control characters, blank lines and white space at the ends of lines.
 
     >>> clean("one\\x00\\r\\n\\n  two \\u00a0\\n")
     'one\\ntwo'

@@ -1,9 +1,9 @@
-"""`modtok corpus count` by an executor: a table for every shard, merged by a tree.
+"""`modtok corpus count` on an executor: one count table per file, merged in a tree.
 
-Counting hundreds of gigabytes in one process works but takes hours; here every file is a
-task, and its table is a file. Tables are then merged `FAN` at a time, stage after stage,
-until a language has one. Tables add up exactly, so the result is that of one process, byte
-for byte. A task holds `FAN` tables, the last one all of a language's unique words.
+Counting hundreds of gigabytes in one process takes hours. Here every file is a task that writes a
+table. Tables are then merged `FAN` at a time, stage by stage, until each language has one. Tables
+add up exactly, so the result equals that of one process byte for byte. A task holds `FAN` tables;
+the last one holds all unique words of a language.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PLAN = "plan.json"
 
 @dataclass(frozen=True)
 class Job:
-    """One merge or count: which files become which table; `last` is the table of a language."""
+    """One count or merge: input files and output table. `last`: the final table of a language."""
 
     language: str
     inputs: tuple[str, ...]
@@ -49,7 +49,7 @@ class Job:
 
 
 def jobs_of(files: Mapping[str, Sequence[Path]], work: Path, output: Path) -> list[list[Job]]:
-    """The jobs of each stage: counting, then merging by `FAN` until one table is left.
+    """Jobs of each stage: counting, then merging by `FAN` until one table is left.
 
     >>> files = {"fi": [Path(f"{n}.txt") for n in range(9)]}
     >>> [len(stage) for stage in jobs_of(files, Path("w"), Path("o"))]
@@ -75,7 +75,7 @@ def jobs_of(files: Mapping[str, Sequence[Path]], work: Path, output: Path) -> li
 
 
 class CountOrMerge(PipelineStep):
-    """Do the job of a stage that has the number of the task."""
+    """Run the job of a stage whose index is the rank of the task."""
 
     type = "modtok"
     name = "count"
@@ -86,7 +86,7 @@ class CountOrMerge(PipelineStep):
         self.stage = stage
 
     def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Any:
-        """Nothing: the table is on the disk."""
+        """Write the table; yields no documents."""
         from modtok_cli.text.corpus import count_files
 
         plan = read_json(Path(self.work) / _PLAN)
@@ -105,11 +105,11 @@ class CountOrMerge(PipelineStep):
                 table = merge_counts([load_counts(Path(path)) for path in job.inputs])
             if job.last and not len(table):
                 raise ModtokError(
-                    f"language '{job.language}' has no text",
+                    f"no text in language '{job.language}'",
                     where=", ".join(plan["files"][job.language]),
-                    remedy="put text there, or leave the language out",
+                    remedy="provide text, or remove the language",
                 )
-            # As they were when it began: a file that changes meanwhile is counted anew.
+            # State at the start: a file that changes meanwhile will be counted again.
             sources = [Source(**source) for source in plan["stamps"][job.language]]
             save_counts(
                 table,
@@ -134,13 +134,14 @@ def count_shards(
     force: bool = False,
     progress: Progress = SILENT,
 ) -> list[dict[str, object]] | None:
-    """`text.corpus.write_counts` by an executor, a task for each file; the same tables.
+    """`text.corpus.write_counts` on an executor, one task per file; the tables are the same.
 
-    Interrupted, the same call goes on. None if the tasks were submitted and run elsewhere.
+    The same call resumes after an interruption. Returns None if the tasks were submitted to a
+    cluster and are still running.
 
     Raises:
-        UsageError: another count is unfinished, a table would be written over its own input,
-            or a name is not UTF-8.
+        UsageError: another count is unfinished, a table would overwrite its own input, or a name is
+            not UTF-8.
         ModtokError: a file is missing or damaged, or a task failed.
     """
     options = check_executor(executor, executor_options or {})
@@ -153,7 +154,7 @@ def count_shards(
         place = output / f"{language}{SUFFIX}"
         if any(path.resolve() == place.resolve() for path in paths):
             raise UsageError(
-                "would be written over its own input", where=str(place), remedy="pass --output"
+                "would overwrite its own input", where=str(place), remedy="pass --output"
             )
         for path in (output, *paths):
             check_name(path)
@@ -176,17 +177,17 @@ def count_shards(
     if current and (same or not force):
         clear_sockets(work / "logs")
         shutil.rmtree(work, ignore_errors=True)
-        if not same:  # else a cluster has done what was asked for
-            progress.warn(f"{output.name}: counted already, from these files (--force repeats it)")
+        if not same:  # otherwise a cluster has just finished it
+            progress.warn(f"{output.name}: already counted from these files; --force counts again")
         return [_row(name, place, unchanged=not same) for name, place in places.items()]
     if same:
-        progress.note(f"going on with the count in {output}")
+        progress.note(f"resuming the count in {output}")
     elif work.exists():
         if not force:
             raise UsageError(
-                "an unfinished count of other files is there",
+                "contains an unfinished count of other files",
                 where=str(work),
-                remedy="call it as before to go on, or --force to begin anew",
+                remedy="repeat the earlier call to resume it, or pass --force to restart",
             )
         shutil.rmtree(work)
     write_bytes(work / _PLAN, orjson.dumps(plan))
@@ -196,7 +197,7 @@ def count_shards(
     ]
     with progress.task("counting words", None, "files"):
         if not run_stages(pipelines, work / "logs", executor, workers, options):
-            progress.note("submitted; the same call tells the result once the jobs are done")
+            progress.note("submitted; repeat the call to get the result once the jobs are done")
             return None
     shutil.rmtree(work)
     return [_row(name, place, unchanged=False) for name, place in places.items()]

@@ -1,15 +1,14 @@
-"""Paragraphs that occur again: found by 64-bit hashes, over any number of shards, in bounds.
+"""Find repeated paragraphs by 64-bit hashes, over any number of shards, in bounded memory.
 
-Order decides: the first occurrence in (shard, place in shard) stays, all later ones go.
-A shard is hashed in runs of at most `RUN` paragraphs; for each the sorted, distinct hashes
-are kept. A range of the hash values is then compared over all runs at once, as many values
-at a time as fit the memory, and each run learns which of its hashes an earlier run has.
+The first occurrence in (shard, position in the shard) is kept; later ones are dropped. A shard is
+hashed in runs of at most `RUN` paragraphs, each saved as sorted distinct hashes. Ranges of hash
+values are then compared over all runs, as many values at a time as fit into memory, and each run
+gets the list of its hashes that an earlier run has.
 
-Cost of a billion paragraphs: 8 GB of disk for the hashes (one `uint64` for every distinct
-paragraph of a run) and 8 bytes for each that an earlier run has; memory of a task bounded by
-`MEMORY` while comparing, and by about 90 bytes × `RUN` while writing, however many there are.
-Two different paragraphs are taken for one with probability n² / 2⁶⁵: for a billion (10⁹)
-distinct ones 0.03 paragraphs are lost on average.
+Cost of a billion paragraphs: 8 GB of disk for the hashes (one `uint64` per distinct paragraph of a
+run) plus 8 bytes for each hash that an earlier run has. A task takes at most `MEMORY` bytes while
+comparing and about 90 × `RUN` bytes while writing. Two different paragraphs collide with
+probability n² / 2⁶⁵: among a billion (10⁹) distinct ones 0.03 paragraphs are lost on average.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ Hashes = npt.NDArray[np.uint64]
 
 RUN = 2_000_000
 MEMORY = 512 << 20
-_BYTES_EACH = 40  # a hash, its run, the order of sorting, and copies of them
+_BYTES_EACH = 40  # hash, run, sort order, and copies
 _TYPE = np.dtype("<u8")
 
 
 def paragraph_hash(paragraph: str) -> int:
-    """64 bits of BLAKE2b over the paragraph in lower case, white space as single blanks.
+    """First 64 bits of BLAKE2b of the paragraph, in lower case with white space collapsed.
 
     >>> paragraph_hash("One  Two") == paragraph_hash("one two") != paragraph_hash("one two.")
     True
@@ -45,7 +44,7 @@ def paragraph_hash(paragraph: str) -> int:
 
 
 def save_hashes(path: Path, hashes: Iterable[int] | Hashes) -> int:
-    """Write hashes sorted, each once, whole or not at all; how many."""
+    """Write sorted distinct hashes, whole or not at all; returns their number."""
     array = hashes if isinstance(hashes, np.ndarray) else np.fromiter(hashes, dtype=_TYPE)
     distinct = np.unique(array.astype(_TYPE, copy=False))
     write_bytes(path, distinct.tobytes())
@@ -53,21 +52,21 @@ def save_hashes(path: Path, hashes: Iterable[int] | Hashes) -> int:
 
 
 def load_hashes(path: Path) -> Hashes:
-    """Hashes as `save_hashes` wrote them, mapped into memory.
+    """Memory-map hashes written by `save_hashes`.
 
     Raises:
-        ModtokError: the file is not that long.
+        ModtokError: the file's length is not a multiple of 8.
     """
     size = path.stat().st_size
     if size % 8:
-        raise ModtokError("damaged file of hashes", where=str(path), remedy="build with --force")
+        raise ModtokError("damaged hash file", where=str(path), remedy="build with --force")
     if not size:
         return np.zeros(0, dtype=np.uint64)
     return np.memmap(path, dtype=_TYPE, mode="r")
 
 
 def save_pieces(path: Path, found: Mapping[str, Sequence[Hashes]]) -> None:
-    """Write the hashes found for each run into one file, with an index beside it."""
+    """Write the hashes found for each run to one file, with an index beside it."""
     index: dict[str, tuple[int, int]] = {}
     data: list[bytes] = []
     end = 0
@@ -82,13 +81,13 @@ def save_pieces(path: Path, found: Mapping[str, Sequence[Hashes]]) -> None:
 
 
 def load_piece(path: Path, run: str) -> Hashes:
-    """The hashes of one run out of a file of `save_pieces`."""
+    """Hashes of one run from a file of `save_pieces`."""
     start, stop = orjson.loads(path.with_suffix(".json").read_bytes()).get(run, (0, 0))
     return load_hashes(path)[start:stop]
 
 
 def split(total: int, parts: int) -> list[tuple[int, int]]:
-    """`parts` ranges [low, high) that cover 0 … total, as even as can be."""
+    """Split 0 … total into `parts` ranges [low, high) of nearly equal size."""
     cuts = [total * part // parts for part in range(parts + 1)]
     return list(pairwise(cuts))
 
@@ -96,10 +95,10 @@ def split(total: int, parts: int) -> list[tuple[int, int]]:
 def repeated(
     runs: Sequence[Hashes], low: int, high: int, memory: int = MEMORY
 ) -> list[list[Hashes]]:
-    """Of each run the hashes in [low, high) that an earlier run has as well.
+    """Hashes of each run in [low, high) that an earlier run also has.
 
-    `runs` hold sorted, distinct hashes. A run's answer comes in pieces, ascending.
-    `memory` bounds what is compared at once, in bytes, as far as hash values spread evenly.
+    `runs` hold sorted distinct hashes. The result of a run is a list of ascending pieces.
+    `memory` limits the bytes compared at once, assuming evenly distributed hash values.
     """
     total = sum(int(_stop(run, high) - _start(run, low)) for run in runs)
     steps = max(1, -(-total * _BYTES_EACH // memory))
@@ -110,8 +109,8 @@ def repeated(
         if sum(map(bool, lengths)) < 2:
             continue
         joined = np.concatenate(pieces)
-        # Stable, so that of equal hashes the one of the earliest run comes first; the input
-        # is a few sorted runs, which this sort takes advantage of.
+        # Stable sort: of equal hashes that of the earliest run comes first. The input is a few
+        # sorted runs, which the sort exploits.
         order = np.argsort(joined, kind="stable")
         ascending = joined[order]
         again = np.zeros(len(joined), dtype=np.bool_)
@@ -134,14 +133,14 @@ def _stop(run: Hashes, high: int) -> int:
 
 
 class Seen:
-    """What one run must not repeat: the hashes earlier runs have, and its own so far."""
+    """Hashes that a run must not repeat: those of earlier runs, and its own so far."""
 
     def __init__(self, elsewhere: Hashes) -> None:
         self._elsewhere = elsewhere
         self._here: set[int] = set()
 
     def again(self, hashes: Sequence[int]) -> list[bool]:
-        """For each hash whether it occurred before; from now on all of them did."""
+        """Whether each hash occurred before; all of them count as seen afterwards."""
         array = np.array(hashes, dtype=np.uint64)
         places = np.searchsorted(self._elsewhere, array)
         known = np.zeros(len(array), dtype=np.bool_)

@@ -1,9 +1,8 @@
-"""Deduplication as blocks of datatrove: hash every shard, compare ranges, write what is left.
+"""Deduplication as datatrove blocks: hash shards, compare hash ranges, write the corpus.
 
-Three pipelines, each after the one before: `HashParagraphs` (a task a shard),
-`FindRepeated` (a task a range of hash values), `WriteCorpus` (a task a shard).
-Pages below the quality cut are left out before the hashing: a paragraph is never lost to a
-page that is not kept itself.
+Three pipelines: `HashParagraphs` (one task per shard), `FindRepeated` (one per hash range),
+`WriteCorpus` (one per shard). Pages below the quality cut are removed before hashing, so a
+paragraph is never dropped as a repetition of one in a page that is not kept.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from modtok_cli.corpus.quality import cut_of
 
 
 def quality_cuts(plan: Plan) -> dict[str, float]:
-    """Lowest score that is kept of each language, from all shards' counts; {} without `top`."""
+    """Minimum score to keep by language, from the histograms of all shards; {} without `top`."""
     if plan.settings.quality_top is None:
         return {}
     totals: dict[str, Counter[float]] = {}
@@ -49,7 +48,7 @@ def quality_cuts(plan: Plan) -> dict[str, float]:
 
 
 def runs_of(path: Path, cut: float) -> Iterator[tuple[int, dict[str, Any], list[int]]]:
-    """(number of the run, record, hashes of its paragraphs) of the records a part keeps."""
+    """(run, record, hashes of its paragraphs) of the records of a part above the cut."""
     run = filled = 0
     for record in read_part(path):
         if (record["quality"] or 0.0) < cut:
@@ -67,7 +66,7 @@ class HashParagraphs(Step):
     name = "hash"
 
     def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Documents:
-        """Nothing: hashes are on the disk."""
+        """Write hashes; yields no documents."""
         with self.track_time():
             cuts = quality_cuts(self.plan)
             for language in languages_in(self.plan.work / "parts"):
@@ -87,12 +86,12 @@ class HashParagraphs(Step):
 
 
 class FindRepeated(Step):
-    """Tell each run which of its hashes in a range an earlier run of the language has."""
+    """Find the hashes of each run in a range that an earlier run of the language has."""
 
     name = "compare"
 
     def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Documents:
-        """Nothing: repeated hashes are on the disk, a file for each language and range."""
+        """Write repeated hashes, one file per language and range; yields no documents."""
         low, high = split(1 << 64, world_size)[rank]
         with self.track_time():
             for language in languages_in(self.plan.work / "hashes"):
@@ -107,12 +106,12 @@ class FindRepeated(Step):
 
 
 class WriteCorpus(Step):
-    """Write a shard's records without the paragraphs that occurred before."""
+    """Write a shard's records without repeated paragraphs."""
 
     name = "deduplicate"
 
     def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Documents:
-        """Nothing: the corpus is on the disk."""
+        """Write the corpus; yields no documents."""
         with self.track_time(), PartWriters(self.plan.work / "out", rank) as parts:
             cuts = quality_cuts(self.plan)
             for language in languages_in(self.plan.work / "parts"):
@@ -148,7 +147,7 @@ class WriteCorpus(Step):
                 self.drop("repeated", language)
             elif len(text) < self.plan.settings.min_characters and len(kept) < len(paragraphs):
                 self.drop(
-                    "short without what was repeated",
+                    "short after deduplication",
                     language,
                     paragraphs=len(kept),
                     characters=len(text),
@@ -167,12 +166,12 @@ class WriteCorpus(Step):
 
 
 def _hash_path(plan: Plan, language: str, rank: int, run: int) -> Path:
-    """Names sort as the runs do."""
+    """Path of a run's hashes; paths sort in the order of the runs."""
     return plan.work / "hashes" / language / f"{rank:05d}-{run:04d}.u64"
 
 
 def _repeated_of(plan: Plan, language: str, rank: int, run: int) -> Hashes:
-    """All hashes of a run that an earlier one has, ascending."""
+    """All hashes of a run that an earlier run has, ascending."""
     files = sorted((plan.work / "repeated" / language).glob("*.u64"))
     pieces = [load_piece(path, f"{rank:05d}-{run:04d}") for path in files]
     return np.concatenate([np.zeros(0, dtype=np.uint64), *pieces])

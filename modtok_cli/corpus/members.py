@@ -1,15 +1,16 @@
-"""Compressed archives member by member, so that a damaged one costs only itself.
+"""Read compressed archives member by member, so that damage affects one member only.
 
-A WARC file is a chain of gzip members (or zstd frames), a record each. Libraries that read
-it as one stream stop at the first wrong byte (fastwarc 2.0.1 does: "Gzip decompression
-error"); here every member is a stream of its own, and after a damaged one the file is
-searched for the next beginning.
+A WARC file is a sequence of gzip members or zstd frames, one per record. Libraries that read it as
+one stream stop at the first damaged byte (fastwarc 2.0.1: "Gzip decompression error"). Here every
+member is a separate stream, and after a damaged one the file is searched for the next start.
 """
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,20 +22,24 @@ from modtok_cli.text.streams import Broken
 _READ = 1 << 16
 _GZIP = b"\x1f\x8b\x08"
 _ZSTD = b"\x28\xb5\x2f\xfd"
-# A zstd block of four bytes may stand for 128 KiB: fed in slices, a bomb comes out in pieces.
+# Skippable zstd frames; .warc.zst files start with one that holds the dictionary.
+_SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18")
+_DICTIONARY = b"\x5d\x2a\x4d\x18"
+_MAX_DICTIONARY = 1 << 26
+# A four-byte zstd block can expand to 128 KiB: input in slices limits the output of a bomb.
 _ZSTD_SLICE = 1 << 11
 
 Advance = Callable[[int], None]
-"""Hears how far into the file the reading is, in bytes."""
+"""Called with the number of bytes of the file that were read."""
 
 
 class Member:
-    """The bytes of one member, decompressed as they are asked for.
+    """Bytes of one member, decompressed on demand.
 
-    `read` and `peek` give less than asked for only at its end.
+    `read` and `peek` return less than requested only at its end.
 
     Raises (all reading methods):
-        Broken: the compressed data are damaged or end early; again at every further reading.
+        Broken: the compressed data are damaged or truncated; raised again by every later call.
     """
 
     def __init__(self, offset: int, chunks: Iterator[bytes], plain: bool = False) -> None:
@@ -49,11 +54,11 @@ class Member:
 
     @property
     def place(self) -> int:
-        """Where what is read next lies in the file: the start of its member, or itself."""
+        """Offset in the file of the next byte (plain files) or of the start of the member."""
         return self._offset + (self._read if self._plain else 0)
 
     def abandon(self) -> None:
-        """Read no further; the next member is searched for from this one's beginning on."""
+        """Stop reading; the next member is searched from this one's start."""
         self.abandoned = True
         self._chunks = iter(())
         self._held, self._at = b"", 0
@@ -68,7 +73,7 @@ class Member:
             raise
 
     def peek(self, size: int) -> bytes:
-        """The next `size` bytes, which stay to be read."""
+        """The next `size` bytes, without consuming them."""
         while len(self._held) - self._at < size:
             chunk = self._more()
             if chunk is None:
@@ -93,20 +98,20 @@ class Member:
         return data
 
     def skip(self, size: int) -> int:
-        """Pass over `size` bytes without keeping them; how many there were."""
+        """Skip `size` bytes; returns the number skipped."""
         done = 0
         while done < size and (got := len(self.read(min(size - done, 1 << 20)))):
             done += got
         return done
 
     def unread(self, data: bytes) -> None:
-        """Put `data` back in front."""
+        """Push `data` back."""
         self._held = data + self._held[self._at :]
         self._at = 0
         self._read -= len(data)
 
     def skip_to(self, mark: bytes) -> None:
-        """Pass over everything before `mark`, or all there is."""
+        """Skip everything before `mark`, or to the end."""
         window = 1 << 16
         while True:
             piece = self.peek(window)
@@ -118,10 +123,10 @@ class Member:
 
 
 class Archive:
-    """A file of members; iterate, and be done with each before the next is taken.
+    """A file of members. Iterate, and finish each member before the next.
 
-    A plain file is one member. What is left unread of a member is passed over; a member
-    that is broken or abandoned ends where the next one begins with `mark`.
+    A plain file is one member. The rest of a member that was not read is skipped. A damaged or
+    abandoned member ends where the next one starts with `mark`.
 
     Raises:
         ModtokError: the file cannot be read.
@@ -145,8 +150,8 @@ class Archive:
         magic = handle.read(4)
         if magic.startswith(_GZIP[:2]):
             opener, first = _inflate, _GZIP
-        elif magic == _ZSTD:
-            opener, first = _unzstd, _ZSTD
+        elif magic == _ZSTD or _SKIPPABLE.match(magic):
+            opener, first = partial(_unzstd, dictionary=_dictionary(handle, magic)), _ZSTD
         else:
             handle.seek(0)
             yield Member(0, self._pieces(handle), plain=True)
@@ -156,6 +161,9 @@ class Archive:
             raw = _Raw(handle, offset, self._advance)
             if not raw.skip_padding():
                 return
+            if first == _ZSTD and _SKIPPABLE.match(head := raw.piece(8)) and len(head) == 8:
+                offset = raw.at + 8 + int.from_bytes(head[4:], "little")
+                continue
             offset = raw.at
             member = Member(offset, opener(raw))
             yield member
@@ -169,7 +177,7 @@ class Archive:
                 offset = self._next(handle, opener, first, member.place + 1)
 
     def _next(self, handle: BinaryIO, opener: _Opener, first: bytes, start: int) -> int | None:
-        """Where the next member begins whose content begins with the mark."""
+        """Offset of the next member whose content starts with the mark."""
         found: int | None = start - 1
         while found is not None:
             found = _find(handle, first, found + 1)
@@ -189,7 +197,7 @@ class Archive:
 
 
 class _Raw:
-    """Compressed bytes of a file with the place of the next one that is not used up."""
+    """Compressed bytes of a file, with the offset of the first byte that was not consumed."""
 
     def __init__(self, handle: BinaryIO, at: int, advance: Advance | None) -> None:
         self._handle = handle
@@ -197,7 +205,7 @@ class _Raw:
         self.at = at
 
     def piece(self, size: int = _READ) -> bytes:
-        """The bytes at `at`, as they are; `use` says how many were taken."""
+        """The bytes at `at`; `use` reports how many were consumed."""
         self._handle.seek(self.at)
         return self._handle.read(size)
 
@@ -207,7 +215,7 @@ class _Raw:
             self._advance(self.at)
 
     def skip_padding(self) -> bool:
-        """Pass over zeros between members; False at the end of the file."""
+        """Skip zeros between members; False at the end of the file."""
         while piece := self.piece(4096):
             rest = piece.lstrip(b"\0")
             self.use(len(piece) - len(rest))
@@ -216,16 +224,16 @@ class _Raw:
         return False
 
 
-_Opener = Callable[[_Raw], Iterator[bytes]]
+_Opener = Callable[["_Raw"], Iterator[bytes]]
 
 
 def _inflate(raw: _Raw) -> Iterator[bytes]:
     member = zlib.decompressobj(wbits=31)
-    size = 1 << 12  # most records are small: no need to read far ahead for each
+    size = 1 << 12  # most records are small
     while not member.eof:
         piece = raw.piece(size)
         if not piece:
-            raise Broken("gzip data end in the middle of a record")
+            raise Broken("gzip data ends in the middle of a record")
         size = _READ
         rest = piece
         while rest and not member.eof:
@@ -242,15 +250,39 @@ def _inflate(raw: _Raw) -> Iterator[bytes]:
             raw.use(len(piece))
 
 
-def _unzstd(raw: _Raw) -> Iterator[bytes]:
-    frame: Any = zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj()
+def _dictionary(handle: BinaryIO, magic: bytes) -> Any:
+    """Dictionary in the first, skippable frame of a .warc.zst file; None if there is none.
+
+    It may itself be compressed with zstd.
+    """
+    if magic != _DICTIONARY:
+        return None
+    handle.seek(len(magic))
+    size = int.from_bytes(handle.read(4), "little")
+    data = handle.read(min(size, _MAX_DICTIONARY))
+    if len(data) < size:
+        return None
+    try:
+        if data.startswith(_ZSTD):
+            frame = zstandard.ZstdDecompressor(max_window_size=1 << 27)
+            data = frame.decompress(data, max_output_size=_MAX_DICTIONARY)
+        return zstandard.ZstdCompressionDict(data)
+    except zstandard.ZstdError:
+        return None
+
+
+def _unzstd(raw: _Raw, dictionary: Any = None) -> Iterator[bytes]:
+    decompressor = zstandard.ZstdDecompressor(dict_data=dictionary, max_window_size=1 << 27)
+    frame: Any = decompressor.decompressobj()
     while not frame.eof:
         piece = raw.piece(_ZSTD_SLICE)
         if not piece:
-            raise Broken("zstd data end in the middle of a record")
+            raise Broken("zstd data ends in the middle of a record")
         try:
             data = frame.decompress(piece)
         except zstandard.ZstdError as error:
+            if dictionary is None and "ictionary" in str(error):
+                raise Broken("zstd dictionary required, but the file contains none") from error
             raise Broken(f"damaged zstd data ({error})") from error
         raw.use(len(piece) - (len(frame.unused_data) if frame.eof else 0))
         if data:
@@ -258,7 +290,7 @@ def _unzstd(raw: _Raw) -> Iterator[bytes]:
 
 
 def _find(handle: BinaryIO, mark: bytes, start: int) -> int | None:
-    """Where `mark` occurs next in the file, from `start` on."""
+    """Offset of the next `mark` in the file from `start` on."""
     handle.seek(start)
     held = b""
     while piece := handle.read(1 << 20):

@@ -1,20 +1,20 @@
-"""What passes from the readers on: a page, or a record that could not be read."""
+"""Items that readers yield: a page, a skipped record, or a bad record."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 MAX_BYTES = 8 << 20
-"""A record of more bytes is no page to learn from; Common Crawl itself cuts at 1 to 5 MiB."""
+"""Maximum size of a page in bytes; Common Crawl itself truncates at 1 to 5 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page as it was stored.
+    """One page.
 
-    `data` are its bytes, HTML or plain text, `charset` what the server said of them.
-    `offset` is where its record begins in the file: bytes of the file as it lies on the
-    disk for WARC (what `dd` or an index needs), of the text for lines, 0 for a whole file.
+    `data` is HTML or plain text, `charset` the one that the server declared. `offset` is the start
+    of its record: in bytes of the stored file for WARC (as for `dd` or an index), of the
+    decompressed text for lines, 0 for a file with one page.
     """
 
     data: bytes
@@ -26,19 +26,19 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
-    """A sound record that is not a page (a request, an image, an error 404), and why."""
+class Skipped:
+    """A valid record that is not a page (a request, an image, an error 404), and the reason."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """A record that could not be read, and why."""
+    """A record that cannot be read, and the reason."""
 
     offset: int
     reason: str
     detail: str = ""
 
 
-Found = Page | Passed | Bad
+Found = Page | Skipped | Bad

@@ -1,4 +1,4 @@
-"""Records of one shard, a compressed file for each language: `<place>/<lang>/<shard>.jsonl.zst`."""
+"""Records of one shard, one file per language: `<directory>/<lang>/<shard>.jsonl.zst`."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from modtok_cli.text.streams import read_chunks
 
 SUFFIX = ".jsonl.zst"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-"""What may name a language's directory: nothing that leads elsewhere."""
+"""Valid names of a language's directory; none can point elsewhere."""
 _PART = re.compile(rf"[0-9]{{5,}}{re.escape(SUFFIX)}")
 _LEVEL = 3
 
 
 def part_path(place: Path, language: str, rank: int) -> Path:
-    """Where the records of a shard in a language are."""
+    """Path of a shard's records in a language."""
     return place / language / f"{rank:05d}{SUFFIX}"
 
 
 def is_part(path: Path, place: Path) -> bool:
-    """Whether a file is where the records of a shard go below `place`.
+    """Whether `path` is a file of a shard's records below `place`.
 
     >>> is_part(Path("data/fi/00001.jsonl.zst"), Path("data"))
     True
@@ -37,7 +37,7 @@ def is_part(path: Path, place: Path) -> bool:
 
 
 class PartWriters:
-    """Open files of one shard; all appear when the block ends well, none otherwise."""
+    """Open files of one shard; all appear if the block succeeds, none otherwise."""
 
     def __init__(self, place: Path, rank: int) -> None:
         self._place = place
@@ -46,7 +46,7 @@ class PartWriters:
         self._stack = ExitStack()
 
     def write(self, language: str, record: dict[str, Any]) -> None:
-        """Append a record to the file of its language."""
+        """Append a record to its language's file."""
         writer = self._open.get(language)
         if writer is None:
             path = part_path(self._place, language, self._rank)
@@ -65,7 +65,7 @@ class PartWriters:
 
 
 def read_part(path: Path) -> Iterator[dict[str, Any]]:
-    """The records of a part, in order."""
+    """Records of a part, in order."""
     held = b""
     for chunk in read_chunks(path):
         lines = (held + chunk).split(b"\n")
@@ -75,7 +75,7 @@ def read_part(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def languages_in(place: Path) -> list[str]:
-    """Languages that have parts, sorted."""
+    """Languages that have parts, ascending."""
     if not place.is_dir():
         return []
     return sorted(entry.name for entry in place.iterdir() if entry.is_dir())

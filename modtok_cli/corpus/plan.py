@@ -1,7 +1,7 @@
-"""What one build is: its settings, its inputs dealt into shards, and where its files lie.
+"""Plan of a build: settings, inputs grouped into shards, and paths.
 
-Everything is decided before any work begins, from names and sizes alone, and written down;
-so a task can be run anywhere, again, and by a later process, and does the same.
+The plan depends on file names and sizes only and is saved before any work starts. Every task can
+therefore run anywhere, be repeated, and be run by a later process with the same result.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from modtok_cli.base.records import from_json
 
 VERSION = 1
 STAGES = ("1-pages", "2-hashes", "3-repeated", "4-corpus", "5-publish")
-"""The pipelines of a build, and the directories of their logs."""
+"""Pipelines of a build; also the directories of their logs."""
 SHARD_BYTES = 32 << 20
-"""Smaller files are put together to shards of about this size; a larger one is a shard."""
+"""Smaller files are grouped into shards of about this size; a larger file is a shard."""
 _FILE = "plan.json"
 RANGES = 16
-"""Into so many parts the hashes are split for finding duplicates: the tasks of that step."""
+"""Number of ranges of hash values in deduplication, one task each."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What decides which text is kept.
+    """Settings that decide which text is kept.
 
-    `languages` None: all; `page_seconds`: processor time for the text of one page; `top`:
-    share of the pages to keep by quality, in each language.
+    `languages`: None for all. `page_seconds`: processor time for the text of one page.
+    `quality_top`: fraction of the pages to keep by quality in each language.
     """
 
     languages: tuple[str, ...] | None
@@ -49,10 +49,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class Plan:
-    """A build: `shards` are lists of files, in order; the number of a shard is its task.
+    """A build. `shards` are lists of files; the index of a shard is the rank of its task.
 
-    Files are named as the user named them, from `directory` on; `output` is absolute.
-    `stamps` are sizes and times (ns) of the files, and of the models.
+    Files are named as the user named them, relative to `directory`; `output` is absolute. `stamps`
+    are sizes and modification times (ns) of the files and models.
     """
 
     settings: Settings
@@ -64,12 +64,12 @@ class Plan:
 
     @property
     def work(self) -> Path:
-        """Where the files in between are."""
+        """Directory of intermediate files."""
         return work_of(Path(self.output))
 
     @property
     def key(self) -> dict[str, Any]:
-        """What must be equal for a finished or interrupted build to be this one."""
+        """Fields that must be equal for an existing build to be the same one."""
         content = asdict(self)
         key: dict[str, Any] = orjson.loads(
             orjson.dumps(
@@ -80,12 +80,12 @@ class Plan:
         return key
 
     def sizes(self) -> list[int]:
-        """Bytes of each shard."""
+        """Size of each shard in bytes."""
         return [sum(self.stamps[file][0] for file in shard) for shard in self.shards]
 
 
 def work_of(output: Path) -> Path:
-    """The hidden directory of a build in the output."""
+    """Hidden work directory of a build in the output directory."""
     return output / ".corpus-build"
 
 
@@ -96,10 +96,10 @@ def make_plan(
     force: bool = False,
     shard_bytes: int = SHARD_BYTES,
 ) -> Plan:
-    """Deal sorted files into shards, and note their sizes and times, and those of models.
+    """Group sorted files into shards and record the stamps of files and models.
 
     Raises:
-        UsageError: a name that is not UTF-8.
+        UsageError: a name is not UTF-8.
     """
     models = [Path(name) for name in (settings.language_model, settings.quality_model) if name]
     for path in (*files, *models, output):
@@ -113,9 +113,9 @@ def make_plan(
             filled = 0
         shards[-1].append(name)
         filled += size
-    # Whoever trains a model anew under the same name wants another corpus.
+    # A model retrained under the same name gives another corpus.
     stamps |= {str(model): _stamp(model) for model in models if model.is_file()}
-    # Tasks may run in another directory (a cluster's node): places are absolute, names are not.
+    # Tasks may run in another directory or on another node: paths are absolute, file names are not.
     here = Path.cwd()
     return Plan(settings, tuple(map(tuple, shards)), stamps, str(here / output), str(here), force)
 
@@ -126,7 +126,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 def check_name(path: Path) -> None:
-    """Names go into the plan and into records, which are JSON."""
+    """Check that a name is UTF-8: names go into the plan and into records, which are JSON."""
     try:
         str(path).encode()
     except UnicodeEncodeError as error:
@@ -138,16 +138,16 @@ def check_name(path: Path) -> None:
 
 
 def is_unfinished(plan: Plan) -> bool:
-    """Whether this very build was begun and not ended.
+    """Whether the same build was started and not finished.
 
     Raises:
-        UsageError: another one was, and `force` does not say to forget it.
+        UsageError: another build was, and `force` is not set.
     """
     if not (plan.work / _FILE).is_file() or is_done(plan.work):
         return False
     try:
         begun = load_plan(str(plan.work))
-        # Not only the key: what was moved or copied would be written where it was begun.
+        # Not only the key: a moved or copied build would write to its original location.
         same = (begun.key, begun.output, begun.directory) == (
             plan.key,
             plan.output,
@@ -157,20 +157,20 @@ def is_unfinished(plan: Plan) -> bool:
         same = False
     if not same and not plan.force:
         raise UsageError(
-            "an unfinished build with other inputs or settings is there",
+            "contains an unfinished build with other inputs or settings",
             where=str(plan.work),
-            remedy="call it as before to go on, or --force to begin anew",
+            remedy="repeat the earlier call to resume it, or pass --force to restart",
         )
     return same
 
 
 def is_done(work: Path) -> bool:
-    """Whether the last step of the build in `work` is done."""
+    """Whether the last stage of the build in `work` is finished."""
     return (work / "logs" / STAGES[-1] / "completions" / "00000").exists()
 
 
 def begin(plan: Plan) -> None:
-    """Make the work directory of `plan`, in place of any other."""
+    """Create the work directory of `plan`, replacing any other."""
     if plan.work.exists():
         shutil.rmtree(plan.work)
     plan.work.mkdir(parents=True)
@@ -178,7 +178,7 @@ def begin(plan: Plan) -> None:
 
 
 def resume(plan: Plan) -> Plan:
-    """The build that was begun like `plan`; it may have been begun without `force`."""
+    """Saved plan of the same build; updated if `force` is new."""
     begun = load_plan(str(plan.work))
     if plan.force and not begun.force:
         begun = replace(begun, force=True)
@@ -193,25 +193,25 @@ def _save(plan: Plan) -> None:
 
 @cache
 def load_plan(work: str) -> Plan:
-    """The plan noted in a work directory.
+    """Load the plan of a work directory.
 
     Raises:
-        ModtokError: none there, or of another version.
+        ModtokError: there is none, or it is of another version.
     """
     path = Path(work) / _FILE
     content = read_json(path)
     if not isinstance(content, dict) or content.pop("version", None) != VERSION:
         raise ModtokError(
-            "a build of another version of modtok", where=work, remedy="build with --force"
+            "created by another version of modtok", where=work, remedy="build with --force"
         )
     return from_json(Plan, content, str(path))
 
 
 def read_json(path: Path) -> Any:
-    """A JSON file of ours.
+    """Read a JSON file of a build.
 
     Raises:
-        ModtokError: missing or damaged.
+        ModtokError: it is missing or damaged.
     """
     try:
         return orjson.loads(path.read_bytes())
@@ -219,3 +219,15 @@ def read_json(path: Path) -> Any:
         raise ModtokError(
             f"cannot be read ({error})", where=str(path), remedy="build with --force"
         ) from error
+
+
+def require_free(place: Path) -> None:
+    """Check that the directory of a language does not exist yet.
+
+    Raises:
+        UsageError: it exists.
+    """
+    if place.exists():
+        raise UsageError(
+            "already exists", where=str(place), remedy="choose another -o, or pass --force"
+        )

@@ -1,8 +1,8 @@
-"""Quality of a page: how much it looks like the good examples, by a fastText classifier.
+"""Quality of a page: its similarity to good examples, by a fastText classifier.
 
-The classifier is a bag of words, pairs of words and pieces of words, as fastText has it;
-it is trained by floret (fastText's own code under a name that does not collide with the
-predicting package) and written in fastText's format, so that any fastText opens it.
+The classifier uses words, word pairs and character n-grams, as fastText does. It is trained by
+floret (fastText's code under a name that does not collide with the prediction package) and saved
+in fastText's format.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from modtok_cli.corpus.language import load_fasttext
 from modtok_cli.text.readers import read_documents
 
 CHARACTERS = 5000
-"""Of a page so much is looked at."""
-_LABEL = "__label__"  # fastText takes every word that begins so for a label, wherever it stands
+"""Maximum number of characters of a page that are classified."""
+_LABEL = "__label__"  # fastText treats every word with this prefix as a label
 GOOD, BAD = f"{_LABEL}good", f"{_LABEL}bad"
-_HELD_OUT = 10  # one example in ten is kept back to measure on
+_HELD_OUT = 10  # one in ten examples is held out
 
 
 def one_line(text: str) -> str:
-    """A text as the classifier sees it: lower case, one line, cut, without labels of its own.
+    """Input of the classifier: lower case, one line, truncated, without labels.
 
     >>> one_line("Good\\n Text "), one_line("a line of __label__spam")
     ('good text', 'a line of spam')
@@ -40,10 +40,10 @@ def one_line(text: str) -> str:
 
 
 class QualityModel:
-    """Scores of pages by a fastText classifier with the labels good and bad.
+    """Page scores by a fastText classifier with the labels good and bad.
 
     Raises:
-        ModtokError: no such file, no model, or a model with other labels.
+        ModtokError: the file does not exist, is not a model, or has other labels.
     """
 
     def __init__(self, path: Path) -> None:
@@ -51,13 +51,13 @@ class QualityModel:
         labels, _ = self._model.predict("a", k=-1, threshold=-1.0)
         if set(labels) != {GOOD, BAD}:
             raise ModtokError(
-                f"has the labels {', '.join(sorted(labels)[:5])}, not good and bad",
+                f"expected the labels good and bad, got {', '.join(sorted(labels)[:5])}",
                 where=str(path),
                 remedy="train one with `modtok corpus train-quality`",
             )
 
     def score(self, text: str) -> float:
-        """Probability 0 … 1 that the text is one of the good ones, to four decimals."""
+        """Probability from 0 to 1 that the text is good, with four decimals."""
         labels, scores = self._model.predict(one_line(text), k=2, threshold=-1.0)
         of = dict(zip(labels, scores, strict=True))
         return round(min(1.0, max(0.0, float(of.get(GOOD, 0.0)))), 4)
@@ -65,10 +65,11 @@ class QualityModel:
 
 @dataclass(frozen=True)
 class QualityReport:
-    """How the classifier does on examples it has not seen.
+    """Held-out results of the classifier.
 
-    precision: of those called good (score >= 1/2), how many are; recall: of the good, how
-    many are called so; auc: chance that a good one scores above a bad one.
+    precision: fraction of examples classified as good (score >= 1/2) that are good. recall:
+    fraction of good examples classified as good. auc: probability that a good example scores above
+    a bad one.
     """
 
     output: Path
@@ -81,7 +82,7 @@ class QualityReport:
     auc: float
 
     def row(self) -> dict[str, object]:
-        """As one row of a table."""
+        """Row of a table."""
         return {**self.__dict__, "output": str(self.output)}
 
 
@@ -94,23 +95,23 @@ def train_quality(
     force: bool = False,
     progress: Progress = SILENT,
 ) -> QualityReport:
-    """Train a classifier that tells good pages from bad ones, and measure it.
+    """Train a classifier that separates good pages from bad ones, and evaluate it.
 
     Args:
-        good: texts such as Wikipedia, textbooks, news, articles (as `text.readers` takes them).
+        good: texts such as Wikipedia, textbooks or news, in formats of `text.readers`.
         bad: random pages.
-        output: the model to write.
+        output: path of the model.
 
-    An example is a document of at least ten words; equal ones are taken once, those that
-    are on both sides not at all. One in ten, chosen by its hash, is held out. The smaller
-    side is repeated until both weigh about the same. The same texts give the same model.
+    An example is a document of at least ten words. Duplicates are removed, and documents on both
+    sides are removed from both. One in ten, chosen by hash, is held out. The smaller side is
+    repeated to balance the classes. The same texts give the same model.
 
     Raises:
-        UsageError: the output is there already.
-        ModtokError: a text is missing or damaged, or a side has under 20 examples.
+        UsageError: the output exists.
+        ModtokError: a text is missing or damaged, or a side has fewer than 20 examples.
     """
     if output.exists() and not force:
-        raise UsageError("is there already", where=str(output), remedy="--force overwrites it")
+        raise UsageError("already exists", where=str(output), remedy="pass --force to overwrite it")
     sides = [_examples(good, "good", progress), _examples(bad, "bad", progress)]
     both = sides[0].keys() & sides[1].keys()
     for side, name in zip(sides, ("--good", "--bad"), strict=True):
@@ -118,7 +119,7 @@ def train_quality(
             del side[key]
         if len(side) < 20:
             raise ModtokError(
-                f"{len(side)} examples are too few to learn from", where=name, remedy="give more"
+                f"{len(side)} examples are too few to train on", where=name, remedy="provide more"
             )
     train = [[text for key, text in side.items() if key % _HELD_OUT] for side in sides]
     held = [[text for key, text in side.items() if key % _HELD_OUT == 0] for side in sides]
@@ -130,11 +131,11 @@ def train_quality(
         (place / "whole.bin").write_bytes(model)
         try:
             scorer = QualityModel(place / "whole.bin")
-        except ModtokError as error:  # the trainer does not look whether what it writes fits
+        except ModtokError as error:  # the trainer does not check that all was written
             raise ModtokError(
-                f"the trained model is not whole ({error.what})",
+                f"the trained model is incomplete ({error.what})",
                 where=str(place.parent),
-                remedy="free space for temporary files, or point TMPDIR elsewhere",
+                remedy="free space for temporary files, or set TMPDIR",
             ) from error
         scores = [np.array([scorer.score(text) for text in side]) for side in held]
     write_bytes(output, model)
@@ -152,13 +153,13 @@ def train_quality(
 
 
 def _examples(paths: Sequence[Path], side: str, progress: Progress) -> dict[int, str]:
-    """Examples by their hash, in the order of the files."""
+    """Examples by their hash, in file order."""
     found: dict[int, str] = {}
     with progress.task(f"reading {side}", None, "documents") as task:
         for path in paths:
             for document in read_documents(path, "replace", progress=progress):
                 text = one_line(document.text[: 4 * CHARACTERS].decode(errors="ignore"))
-                # Scripts without blanks have few "words": their length speaks for them.
+                # Scripts without spaces have few "words": their length counts instead.
                 if len(text.split()) >= 10 or len(text) >= 100:
                     found.setdefault(paragraph_hash(text), text)
                 task.advance(1)
@@ -166,11 +167,11 @@ def _examples(paths: Sequence[Path], side: str, progress: Progress) -> dict[int,
 
 
 def _balanced(good: Sequence[str], bad: Sequence[str]) -> Iterator[str]:
-    """Lines of a training file, both sides mixed and about as often."""
+    """Lines of a training file with both classes shuffled and balanced."""
     times = [max(1, round(len(bad) / len(good))), max(1, round(len(good) / len(bad)))]
     lines = [f"{GOOD} {text}" for text in good for _ in range(times[0])]
     lines += [f"{BAD} {text}" for text in bad for _ in range(times[1])]
-    # In an order that is neither that of the files nor another one every time.
+    # A pseudo-random but reproducible order.
     return iter(sorted(lines, key=lambda line: (paragraph_hash(line), line)))
 
 
@@ -189,7 +190,7 @@ def _train(lines: Iterable[str], place: Path, epochs: int) -> bytes:
         maxn=5,
         bucket=200_000,
         minCount=2,
-        thread=1,  # several race for the weights: every model would be another one
+        thread=1,  # several threads race and give a different model every time
         verbose=0,
     )
     model.save_model(str(saved))
@@ -199,7 +200,7 @@ def _train(lines: Iterable[str], place: Path, epochs: int) -> bytes:
 def precision_recall(
     good: npt.NDArray[np.float64], bad: npt.NDArray[np.float64], threshold: float = 0.5
 ) -> tuple[float, float]:
-    """Precision and recall of "score >= threshold" for being good; 0 where nothing is.
+    """Precision and recall of "score >= threshold" for the class good; 0 for empty sets.
 
     >>> precision_recall(np.array([0.9, 0.4]), np.array([0.8, 0.1]))
     (0.5, 0.5)
@@ -209,7 +210,7 @@ def precision_recall(
 
 
 def auc(good: npt.NDArray[np.float64], bad: npt.NDArray[np.float64]) -> float:
-    """Chance that a good one scores above a bad one, ties for half.
+    """Probability that a good example scores above a bad one; ties count half.
 
     >>> auc(np.array([0.9, 0.4]), np.array([0.4, 0.1]))
     0.875
@@ -221,9 +222,9 @@ def auc(good: npt.NDArray[np.float64], bad: npt.NDArray[np.float64]) -> float:
 
 
 def cut_of(scores: dict[float, int], top: float) -> float:
-    """The lowest score still among the best `top` (share 0 … 1) of the counted pages.
+    """Lowest score among the best fraction `top` of the counted pages.
 
-    Equal scores stay or go together; they stay.
+    Pages with equal scores are kept or dropped together; at the cut they are kept.
 
     >>> cut_of({0.9: 1, 0.5: 2, 0.1: 1}, 0.5)
     0.5

@@ -1,4 +1,4 @@
-"""What a build kept and what it dropped, where and why: from the tasks' statistics."""
+"""Report of a build: what was kept and what was dropped and why, from task statistics."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from modtok_cli.corpus.plan import STAGES, read_json
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.corpus.plan import STAGES, read_json, work_of
 
+REPORT = "corpus.json"
+SECONDS = "seconds.json"
 UNITS = ("pages", "paragraphs", "characters")
 _SEPARATOR = "|"
 
 
 def label(kind: str, reason: str, language: str, unit: str) -> str:
-    """The name under which datatrove's statistics keep a count.
+    """Name of a count in datatrove's statistics.
 
     >>> parse_label(label("dropped", "short", "fi", "pages"))
     ('dropped', 'short', 'fi', 'pages')
@@ -23,18 +26,18 @@ def label(kind: str, reason: str, language: str, unit: str) -> str:
 
 
 def parse_label(name: str) -> tuple[str, str, str, str] | None:
-    """The parts of a label; None for a statistic of datatrove's own."""
+    """Parts of a label; None for datatrove's own statistics."""
     parts = name.split(_SEPARATOR)
     return (parts[0], parts[1], parts[2], parts[3]) if len(parts) == 4 else None
 
 
 @dataclass
 class CorpusReport:
-    """Rows for each language that was written, and for each reason that something was not.
+    """Counts of each language that was written, and of each reason for dropping text.
 
-    `languages`: language, pages, paragraphs, characters, and read_* before deduplication.
+    `languages`: language, pages, paragraphs, characters, and *_before deduplication.
     `dropped`: step, reason, language (None before it is known), pages, paragraphs, characters.
-    `bad`: the first bad records, `source` being file:offset. `seconds`: processor time by step.
+    `bad`: the first bad records; `source` is file:offset. `seconds`: processor time by step.
     """
 
     output: Path
@@ -44,14 +47,14 @@ class CorpusReport:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def rows(self) -> list[dict[str, Any]]:
-        """All rows for standard output: what was kept, then what was dropped."""
+        """Rows for standard output: kept text, then dropped text."""
         return [{"kept": True, **row} for row in self.languages] + [
             {"kept": False, **row} for row in self.dropped
         ]
 
 
 def collect(work: Path, output: Path) -> CorpusReport:
-    """Add up the statistics that the tasks of every stage left in `work`."""
+    """Sum the statistics of all tasks in `work`."""
     counts: dict[tuple[str, str, str, str], dict[str, int]] = {}
     seconds: dict[str, float] = {}
     for stage in STAGES:
@@ -104,7 +107,7 @@ def _dropped(
 
 
 def _steps(counts: Iterable[tuple[str, str, str, str]]) -> Iterable[str]:
-    """Steps in the order of the work."""
+    """Steps in processing order."""
     known = ("read", "extract", "heuristics", "language", "quality", "write", "deduplicate")
     yield from known
     for key in counts:
@@ -112,7 +115,7 @@ def _steps(counts: Iterable[tuple[str, str, str, str]]) -> Iterable[str]:
 
 
 def summary(report: CorpusReport) -> list[dict[str, Any]]:
-    """`dropped` with the languages added up, for a table that fits a screen."""
+    """`dropped` summed over languages, for a compact table."""
     sums: dict[tuple[str, str], dict[str, Any]] = {}
     for row in report.dropped:
         total = sums.setdefault(
@@ -122,3 +125,26 @@ def summary(report: CorpusReport) -> list[dict[str, Any]]:
         for unit in UNITS:
             total[unit] += row[unit]
     return list(sums.values())
+
+
+def load_report(output: Path) -> CorpusReport:
+    """Load the report of a finished build.
+
+    Raises:
+        ModtokError: there is none, or it is damaged.
+    """
+    content = read_json(output / REPORT)
+    spent = work_of(output) / SECONDS
+    seconds = read_json(spent) if spent.is_file() else {}
+    names = ("languages", "dropped", "bad")
+    if not isinstance(content, dict) or not all(_is_rows(content.get(name)) for name in names):
+        raise ModtokError(
+            "not a report of modtok corpus build",
+            where=str(output / REPORT),
+            remedy="build with --force",
+        )
+    return CorpusReport(output, **{name: content[name] for name in names}, seconds=seconds)
+
+
+def _is_rows(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(row, dict) for row in value)

@@ -1,10 +1,9 @@
-"""Parsing in a process of its own, which a hostile page may take down without harm.
+"""Parse pages in a separate process, which a malicious page can crash without harm.
 
-A page nested 100,000 deep keeps the parser busy for hours, one with as many attributes for
-a minute, a third may exhaust the memory; none of that can be stopped from within. The
-child works under limits of the kernel: seconds of processor time for each page (not of the
-clock, so that a busy machine drops no more pages than an idle one) and bytes of memory. If
-it dies the page is to blame, and the next one gets a new child.
+A page nested 100,000 levels deep keeps the parser busy for hours, one with as many attributes for
+a minute, and another exhausts the memory. The child runs under kernel limits: processor seconds
+per page (not wall time, so that a busy machine drops no more pages than an idle one) and bytes of
+memory. If it dies, the page is dropped and the next one gets a new child.
 """
 
 from __future__ import annotations
@@ -24,34 +23,34 @@ from modtok_cli.base.processes import die_with_parent
 
 SECONDS = 5.0
 MEMORY = 2 << 30
-_WALL = 60.0  # a child that neither works nor answers: swapped out, stopped from outside
-_REQUEST = struct.Struct("<IBB")  # bytes of the page, is HTML, bytes of the charset's name
-_ANSWER = struct.Struct("<BI")  # 0 text or 1 error, bytes of it
+_WALL = 60.0  # for a child that neither works nor answers, such as one that is swapped out
+_REQUEST = struct.Struct("<IBB")  # size of the page, is HTML, length of the charset's name
+_ANSWER = struct.Struct("<BI")  # 0 text or 1 error, size
 
 
 class Failed(Exception):
-    """The page has no text: "timeout", "crash" or "parser error"."""
+    """No text could be extracted: "timeout", "crash" or "parser error"."""
 
 
 class Sandbox:
-    """`page_text` in a child that is made when it is needed; `close` or `with` ends it."""
+    """`page_text` in a child process, started on demand and stopped by `close` or `with`."""
 
     def __init__(self, seconds: float = SECONDS, memory: int = MEMORY) -> None:
         self._limits = (seconds, memory)
         self._child: subprocess.Popen[bytes] | None = None
 
     def page_text(self, data: bytes, is_html: bool, charset: str | None) -> str:
-        """The text of a page, as `html.page_text` gives it.
+        """Text of a page, as `html.page_text`.
 
         Raises:
-            Failed: the page took too long or too much, or the parser refused it.
+            Failed: the page exceeded a limit, or the parser raised an error.
         """
         name = (charset or "").encode()[:40]
         try:
             return self._ask(_REQUEST.pack(len(data), is_html, len(name)) + name + data)
         except (BrokenPipeError, EOFError):
             status = self._end()
-            # SIGXCPU would count the whole life of the child, SIGPROF is for this page.
+            # SIGPROF is the limit of one page; SIGXCPU would count the lifetime of the child.
             raise Failed("timeout" if status == -signal.SIGPROF else "crash") from None
         except TimeoutError:
             self._end()
@@ -97,7 +96,7 @@ class Sandbox:
         return status
 
     def close(self) -> None:
-        """End the child."""
+        """Stop the child."""
         if self._child and self._child.stdin:
             self._child.stdin.close()
         self._end()
@@ -110,11 +109,11 @@ class Sandbox:
 
 
 def _read(pipe: IO[bytes], size: int) -> bytes:
-    """Exactly `size` bytes of a child's answer.
+    """Read exactly `size` bytes of a child's answer.
 
     Raises:
-        EOFError: it died.
-        TimeoutError: it says nothing.
+        EOFError: the child died.
+        TimeoutError: the child does not answer.
     """
     handle = pipe.fileno()
     pieces = []
@@ -132,10 +131,10 @@ def _read(pipe: IO[bytes], size: int) -> bytes:
 
 
 def serve(seconds: float, memory: int) -> None:
-    """Answer requests on standard input until it ends; what the child runs."""
+    """Main loop of the child: answer requests on standard input."""
     from modtok_cli.corpus.html import page_text
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent, which ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the parent stops the child
     die_with_parent()
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -144,7 +143,7 @@ def serve(seconds: float, memory: int) -> None:
         size, is_html, name = _REQUEST.unpack(header)
         charset = source.read(name).decode(errors="replace") or None
         data = source.read(size)
-        signal.setitimer(signal.ITIMER_PROF, seconds)  # its signal is not handled: it kills
+        signal.setitimer(signal.ITIMER_PROF, seconds)  # the signal has no handler and kills
         try:
             status, answer = 0, page_text(data, bool(is_html), charset).encode(errors="replace")
         except Exception as error:

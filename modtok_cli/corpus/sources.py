@@ -1,4 +1,4 @@
-"""Which files a corpus is built from, and the pages in each, by its format."""
+"""Find the input files of a build and read their pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from modtok_cli.corpus.parts import is_part
 from modtok_cli.corpus.warc import read_warc
 from modtok_cli.text.streams import Broken, is_pipe, read_chunks
 
-# The end of a name, before `.gz` or `.zst`, and the format it stands for.
+# File name suffix (without `.gz` or `.zst`) -> format.
 FORMATS = {
     ".warc": "warc",
     ".wet": "warc",
@@ -29,12 +29,12 @@ FORMATS = {
 }
 _BOM = b"\xef\xbb\xbf"
 _KNOWN = ".warc, .wet, .html, .txt, .jsonl (also .gz or .zst)"
-# A suffix of language or number behind, as web servers have it: page.html.fi, index.htm.1
+# Web servers append a language or number: page.html.fi, index.htm.1
 _LAST_TWO = re.compile(r"(\.[a-z]+)\.[A-Za-z0-9_-]{1,8}$")
 
 
 def format_of(path: Path) -> str | None:
-    """How the file holds its pages: "warc", "html", "lines", "json", or None.
+    """Format of a file: "warc", "html", "lines", "json", or None.
 
     >>> [format_of(Path(name)) for name in ("CC-0.warc.wet.gz", "a.html.fi", "b.png")]
     ['warc', 'html', None]
@@ -47,20 +47,20 @@ def format_of(path: Path) -> str | None:
 
 
 def find_files(inputs: Sequence[str | Path], output: Path | None = None) -> list[Path]:
-    """The files of `inputs`, directories searched through; sorted, each once.
+    """Files of `inputs`, with directories searched recursively; sorted, without duplicates.
 
-    Where the corpus goes into a directory that is searched, at `output`, its own files are
-    not taken for pages: the same call must mean the same after it was done.
+    The corpus itself is skipped if `output` lies in a searched directory, so that the same call
+    finds the same files again.
 
-    The order decides which of two equal paragraphs is the first, so it must not depend on
-    the order they were named in, nor on the file system.
+    The order decides which of two equal paragraphs is kept. It therefore does not depend on the
+    order of `inputs` or on the file system.
 
     Raises:
-        UsageError: a name that tells no format, a pipe, or nothing named.
-        ModtokError: no such file, or a directory without pages.
+        UsageError: a name has no known format, an input is a pipe, or there are no inputs.
+        ModtokError: a file does not exist, or a directory contains no pages.
     """
     if not inputs:
-        raise UsageError("no input named", remedy=f"name files or directories of {_KNOWN}")
+        raise UsageError("no input", remedy=f"pass files or directories of {_KNOWN}")
     found: set[Path] = set()
     for each in inputs:
         path = Path(each)
@@ -68,7 +68,7 @@ def find_files(inputs: Sequence[str | Path], output: Path | None = None) -> list
             raise UsageError(
                 "a pipe cannot be read again after an interruption",
                 where=str(each),
-                remedy="put it into a file",
+                remedy="save it to a file",
             )
         if path.is_dir():
             below = [
@@ -80,12 +80,14 @@ def find_files(inputs: Sequence[str | Path], output: Path | None = None) -> list
                 and not (output and is_part(file, output))
             ]
             if not below:
-                raise ModtokError("no pages in this directory", where=str(path), remedy=_KNOWN)
+                raise ModtokError(
+                    "directory contains no pages", where=str(path), remedy=f"expected {_KNOWN}"
+                )
             found.update(below)
         elif not path.exists():
-            raise ModtokError("no such file or directory", where=str(path), remedy="check the name")
+            raise ModtokError("file or directory does not exist", where=str(path))
         elif format_of(path) is None:
-            raise UsageError("the name tells no format", where=str(path), remedy=_KNOWN)
+            raise UsageError("unknown file format", where=str(path), remedy=f"expected {_KNOWN}")
         else:
             found.add(path)
     return sorted(found)
@@ -94,7 +96,7 @@ def find_files(inputs: Sequence[str | Path], output: Path | None = None) -> list
 def read_pages(
     path: Path, advance: Advance | None = None, limit: int = MAX_BYTES
 ) -> Iterator[Found]:
-    """Every page of a file, whatever its format; nothing in it ends the reading.
+    """Yield every page of a file; damaged records do not stop the reading.
 
     Raises:
         ModtokError: the file cannot be opened.
@@ -157,7 +159,7 @@ def _json_page(line: bytes, offset: int) -> Found:
 
 
 def _lines(path: Path, advance: Advance | None, limit: int) -> Iterator[tuple[bytes | None, int]]:
-    """(line, its bytes with the newline); None for a line longer than `limit`."""
+    """(line, size with its newline); the line is None if it is longer than `limit`."""
     held: list[bytes] = []
     size = 0
     for chunk in _chunks(path, advance):
@@ -171,7 +173,7 @@ def _lines(path: Path, advance: Advance | None, limit: int) -> Iterator[tuple[by
         if size <= limit:
             held.append(chunk[start:])
         else:
-            held = []  # too long: only its length is of interest
+            held = []  # too long: only its size is needed
     if size:
         yield (b"".join(held) if size <= limit else None), size
 

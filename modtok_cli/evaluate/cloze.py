@@ -1,14 +1,14 @@
-"""A suite in one language as a task of lm-eval, in cloze form.
+"""Suite in one language as a task of lm-eval, in cloze form.
 
-The choices are not shown; each is scored as the continuation of the prompt, and the best one
-under the suite's normalization is the answer:
+The choices are not part of the prompt. Each choice is scored as the continuation of the prompt, and
+the choice with the highest score under the suite's normalization is the prediction:
 
     none        sum of log-probabilities
-    characters  … divided by the characters of the choice
-    pmi         … minus the same after "Answer:" alone, in the language's word for it
+    characters  sum divided by the number of characters of the choice
+    pmi         sum minus that of the choice after "Answer:" alone (the word in the language)
 
-These are OLMES's; lm-eval's `acc_mutual_info` compares with an empty context instead. The
-task runs on any `LM` of lm-eval, its Hugging Face class too.
+The normalizations are those of OLMES. lm-eval's `acc_mutual_info` subtracts the likelihood after an
+empty context instead. The task runs on any `LM` of lm-eval, including its Hugging Face class.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.task import ConfigurableTask
 
 from modtok_cli.evaluate.questions import Question
-from modtok_cli.evaluate.suites import Suite
+from modtok_cli.evaluate.suite import Suite
 
 Fits = Callable[[str, Sequence[str]], bool]
 _BETWEEN = "\n\n"
 
 
 class ClozeTask(ConfigurableTask):
-    """Questions, and examples to show before them.
+    """Questions and few-shot examples.
 
     Attributes:
-        suite, language: what is asked.
-        shown: examples that may be shown; the first `shots` of the question's group are.
-        shortened: questions that were shown fewer, because the model reads no more.
+        suite, language: the suite and its language.
+        shown: pool of few-shot examples; a question gets the first `shots` of its group.
+        shortened: number of questions with fewer examples, because the context is too short.
     """
 
     def __init__(
@@ -59,7 +59,8 @@ class ClozeTask(ConfigurableTask):
                 "test_split": "test",
                 "output_type": "multiple_choice",
                 "num_fewshot": self.shots,
-                # What the methods below do; lm-eval copies its settings, so no methods here.
+                # The methods below implement these. lm-eval deep-copies its settings: no bound
+                # methods here.
                 "doc_to_text": "",
                 "doc_to_choice": "choices",
                 "doc_to_target": "answer",
@@ -72,7 +73,7 @@ class ClozeTask(ConfigurableTask):
         )
 
     def download(self, *_: Any, **__: Any) -> None:
-        """Nothing is fetched: the questions are at hand."""
+        """Build the dataset from the questions; nothing is downloaded."""
         rows = [
             {"place": place, "choices": list(row.choices), "answer": row.answer}
             for place, row in enumerate(self.questions)
@@ -80,17 +81,17 @@ class ClozeTask(ConfigurableTask):
         self.dataset = {"test": datasets.Dataset.from_list(rows)}
 
     def fewshot_docs(self) -> None:
-        """Examples are ours to choose, see `examples`."""
+        """Unused: see `examples`."""
 
     def examples(self, question: Question) -> list[Question]:
-        """Examples to show before a question: of its group, and not itself."""
+        """Few-shot examples of a question: from its group, without the question itself."""
         fitting = (
             row for row in self.shown if row.group == question.group and not row.same(question)
         )
         return [row for row, _ in zip(fitting, range(self.shots), strict=False)]
 
     def fewshot_context(self, doc: dict[str, Any], num_fewshot: int, **_: Any) -> str:
-        """Examples and question; the first examples are left out where all do not fit."""
+        """Examples and question. Leading examples are dropped until the rest fits the context."""
         question = self.questions[doc["place"]]
         turns = [
             f"{self._prompt(row)} {row.choices[row.answer]}" for row in self.examples(question)
@@ -107,14 +108,14 @@ class ClozeTask(ConfigurableTask):
         return text
 
     def doc_to_text(self, doc: dict[str, Any], *_: Any) -> str:
-        """The prompt of a question."""
+        """Prompt of a question."""
         return self._prompt(self.questions[doc["place"]])
 
     def _prompt(self, row: Question) -> str:
         return self.suite.render(row.question, row.context, self.language)
 
     def construct_requests(self, doc: dict[str, Any], ctx: str, **kwargs: Any) -> list[Instance]:
-        """One request a choice; under pmi as many again after the word for "Answer:"."""
+        """One request per choice; with pmi another one per choice after the bare "Answer:"."""
         requests: list[Instance] = super().construct_requests(doc, ctx, **kwargs)
         if self.suite.normalization != "pmi":
             return requests
@@ -134,7 +135,7 @@ class ClozeTask(ConfigurableTask):
     def process_results(
         self, doc: dict[str, Any], results: Sequence[tuple[float, bool]]
     ) -> dict[str, float]:
-        """1.0 or 0.0 under each metric."""
+        """Score of 1.0 or 0.0 under each metric."""
         return _scored(doc, results)
 
 
@@ -144,10 +145,10 @@ def _scored(doc: dict[str, Any], results: Sequence[tuple[float, bool]]) -> dict[
 
 
 def choose(nats: Sequence[float], choices: Sequence[str]) -> dict[str, int]:
-    """Place of the best choice under each metric; the first of equals.
+    """Index of the best choice under each metric; the first one on a tie.
 
-    `nats` are the choices' log-likelihoods, behind them those without the question if there
-    are any.
+    `nats` are the log-likelihoods of the choices, optionally followed by those without the
+    question.
 
     >>> choose([-4.0, -5.0], ["one", "eleven"])
     {'acc': 0, 'acc_norm': 1}
@@ -155,11 +156,11 @@ def choose(nats: Sequence[float], choices: Sequence[str]) -> dict[str, int]:
     {'acc': 0, 'acc_norm': 1, 'acc_pmi': 1}
     """
     count = len(choices)
-    told = np.array(nats[:count])
+    scores = np.array(nats[:count])
     found = {
-        "acc": int(told.argmax()),
-        "acc_norm": int((told / [len(choice) for choice in choices]).argmax()),
+        "acc": int(scores.argmax()),
+        "acc_norm": int((scores / [len(choice) for choice in choices]).argmax()),
     }
     if len(nats) > count:
-        found["acc_pmi"] = int((told - np.array(nats[count:])).argmax())
+        found["acc_pmi"] = int((scores - np.array(nats[count:])).argmax())
     return found

@@ -1,8 +1,8 @@
-"""`modtok eval compare`: is one system better than another on the same examples?
+"""`modtok eval compare`: test whether two systems differ on the same examples.
 
-Paired bootstrap (Koehn 2004): both systems are drawn on the same examples, a thousand times.
-The interval is that of the difference; p is the share of draws whose difference is as far from
-the one observed as that is from none.
+Paired bootstrap (Koehn 2004): both systems are resampled on the same examples, 1,000 times. The
+interval is that of the difference; p is the fraction of resamples whose difference is as far from
+the observed difference as the observed difference is from zero.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ Floats = npt.NDArray[np.float64]
 Example = Mapping[str, Any]
 Set = tuple[str, str]  # task and language
 MEAN = "mean"
-# What must be alike in both rows of an example, where it is there.
+# Fields that must be equal in both rows of an example.
 _ALIKE = ("reference", "source", "question", "choices", "gold", "lowercase")
 
 
 @dataclass(frozen=True)
 class _Drawn:
-    """A metric of both systems: observed (2,), and on each draw (resamples, 2)."""
+    """A metric of both systems: observed (2,), and for each resample (resamples, 2)."""
 
     observed: Floats
     draws: Floats
 
 
 def compare(first: Path, second: Path) -> list[dict[str, Any]]:
-    """Compare what two calls of `modtok eval … --examples` kept.
+    """Compare the files of two `modtok eval … --examples` calls.
 
     Returns:
-        A row per task, language and metric: a, b, difference (b less a) with the ends of its
-        95% interval, p, n; where a task has several languages, the same for their mean.
+        One row per task, language and metric: a, b, difference (b - a) with its 95% interval, p, n;
+        and one row for the mean over the languages of a task that has several.
 
     Raises:
-        ModtokError: the files hold other examples, or an example was asked otherwise.
+        ModtokError: the files hold different examples, or an example differs between them.
     """
     ours, theirs = _by_set(first), _by_set(second)
     _require_same(first, ours, second, theirs)
@@ -72,7 +72,7 @@ def compare(first: Path, second: Path) -> list[dict[str, Any]]:
             count = sum(len(group) for group in sets.values())
             rows.append(_row((task, MEAN), metric, mean, count, names))
     if not rows:
-        raise ModtokError("holds no scores and no translations", where=str(first))
+        raise ModtokError("contains no scores and no translations", where=str(first))
     return rows
 
 
@@ -106,11 +106,11 @@ def _row(key: Set, metric: str, found: _Drawn, count: int, names: str) -> dict[s
 
 
 def p_value(differences: Floats, observed: float) -> float:
-    """Two-sided p of no difference, from bootstrap draws shifted to have none.
+    """Two-sided p-value of no difference, from bootstrap resamples shifted to zero mean.
 
-    The draw observed counts as one, so that p is never 0 (sacreBLEU does likewise).
+    The observed sample counts as one resample, so p is never 0 (as in sacreBLEU).
     """
-    # Rounding must not part draws that are equal: systems alike give p = 1.
+    # Tolerance for rounding: identical systems have p = 1.
     far = np.abs(differences - observed) >= abs(observed) - 1e-12
     return float((far.sum() + 1) / (len(differences) + 1))
 
@@ -121,9 +121,9 @@ def _by_set(path: Path) -> dict[Set, dict[str, Example]]:
         group = found.setdefault((row["task"], row["language"]), {})
         if row["id"] in group:
             raise ModtokError(
-                f"holds example {row['id']} of {row['task']} {row['language']} twice",
+                f"contains example {row['id']} of {row['task']} {row['language']} twice",
                 where=str(path),
-                remedy="give what one call of modtok eval --examples kept",
+                remedy="pass a file written by one call of modtok eval --examples",
             )
         group[row["id"]] = row
     return dict(sorted(found.items()))
@@ -143,8 +143,8 @@ def _require_same(
         if lacking:
             place, name = lacking[0]
             raise ModtokError(
-                f"has no example {name} of {task} {language}, which the other file has "
-                f"({len(lacking):,} such)",
+                f"has no example {name} of {task} {language}, unlike the other file "
+                f"({len(lacking):,} missing)",
                 where=str(place),
                 remedy="evaluate both on the same data with the same --limit",
             )
@@ -152,14 +152,14 @@ def _require_same(
             for field in _ALIKE:
                 if row.get(field) != b[name].get(field):
                     raise ModtokError(
-                        f"example {name} of {task} {language} has another {field} than in {first}",
+                        f"{field} of example {name} of {task} {language} differs from {first}",
                         where=str(second),
                         remedy="evaluate both on the same data",
                     )
 
 
 def _metrics(key: Set, pairs: Sequence[tuple[Example, Example]], second: Path) -> dict[str, _Drawn]:
-    """Every metric of a set, drawn for both systems on the same examples."""
+    """All metrics of a set, resampled for both systems on the same examples."""
     found = {}
     if all("output" in row and "reference" in row for pair in pairs for row in pair):
         found.update(_corpus_metrics(key, pairs))
@@ -167,7 +167,7 @@ def _metrics(key: Set, pairs: Sequence[tuple[Example, Example]], second: Path) -
     for a, b in pairs:
         if list(a["scores"]) != names or set(b["scores"]) != set(names):
             raise ModtokError(
-                f"example {b['id']} of {' '.join(key)} is scored by other metrics",
+                f"example {b['id']} of {' '.join(key)} has other metrics",
                 where=str(second),
                 remedy="evaluate both with the same settings",
             )
@@ -178,7 +178,7 @@ def _metrics(key: Set, pairs: Sequence[tuple[Example, Example]], second: Path) -
 
 
 def _corpus_metrics(key: Set, pairs: Sequence[tuple[Example, Example]]) -> dict[str, _Drawn]:
-    """BLEU and chrF++, of translations."""
+    """BLEU and chrF++ of translations."""
     from modtok_cli.evaluate.translation import TASK
 
     if key[0] != TASK:

@@ -1,12 +1,13 @@
 """Documents with summaries, as JSON lines per language.
 
-    DIR/sum/fr.jsonl           {"document": "…", "summary": "…"} a line, to be scored
-    DIR/sum/fr.train.jsonl     the same, for shots; without it the first lines are kept for them
+    DIR/sum/fr.jsonl           {"document": "…", "summary": "…"} per line, to be scored
+    DIR/sum/fr.train.jsonl     the same, for few-shot examples; without this file the first rows
+                               of fr.jsonl are used and not scored
 
-Either may be `.zst` or `.gz`, and DIR itself may be the directory. The names of GEM's WikiLingua
-("source", "target") are understood too, and lists of sentences or sections, which are joined;
-so is WikiLingua's own {"article": {"document": […], "summary": […]}}. White space, line ends
-included, counts as one space: the end of a line ends an example of the prompt.
+Files may be `.zst` or `.gz`, and DIR itself may be the directory. The field names of GEM's
+WikiLingua ("source", "target"), lists of sentences or sections, and WikiLingua's own {"article":
+{"document": […], "summary": […]}} are accepted. White space, including line ends, becomes a single
+space, because a line end terminates an example of the prompt.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from modtok_cli.text.languages import is_language, normalize
 from modtok_cli.text.readers import COMPRESSED
 
 LAYOUT = (
-    'lay documents out as DIR/sum/fr.jsonl and DIR/sum/fr.train.jsonl, {"document": "…", '
-    '"summary": "…"} a line; modtok eval fetch sum writes WikiLingua where the hub is reachable'
+    'provide documents as DIR/sum/fr.jsonl and DIR/sum/fr.train.jsonl, {"document": "…", '
+    '"summary": "…"} per line; modtok eval fetch sum downloads WikiLingua'
 )
-_ROW = 'write {"document": "…", "summary": "…"} a line'
+_ROW = 'a row is {"document": "…", "summary": "…"}'
 _NAMES = (("document", "summary"), ("source", "target"))
 
 
 @dataclass(frozen=True)
 class Summarized:
-    """One document; `name` is its "id", else its line, and no other's."""
+    """One document; `name` is its "id" or line number, unique within its file."""
 
     name: str
     document: str
@@ -39,13 +40,13 @@ class Summarized:
 
 
 class Documents:
-    """The sets at `data`, or at `data`/sum.
+    """Sets in `data` or `data`/sum.
 
     Attributes:
-        path: where they were found.
+        path: directory of the files.
 
     Raises:
-        ModtokError: there are none.
+        ModtokError: the directory does not exist or holds no documents.
     """
 
     def __init__(self, data: Path) -> None:
@@ -53,19 +54,19 @@ class Documents:
         self.path = inside if inside.is_dir() else data
         self._files = _files(self.path)
         if not self.languages:
-            what = "no documents" if self.path.is_dir() else "no such directory"
+            what = "no documents" if self.path.is_dir() else "directory does not exist"
             raise ModtokError(what, where=str(self.path), remedy=LAYOUT)
 
     @property
     def languages(self) -> list[str]:
-        """Languages that can be evaluated, ascending."""
+        """Languages with documents, ascending."""
         return sorted(language for language, part in self._files if part == "test")
 
     def of(self, language: str, shots: int) -> tuple[list[Summarized], list[Summarized]]:
-        """(shots, examples) of a language.
+        """(few-shot examples, documents to score) of a language.
 
         Raises:
-            ModtokError: a damaged or empty row, or fewer rows than shots.
+            ModtokError: a row is invalid, or there are fewer rows than `shots`.
         """
         tests = read_documents(self._files[language, "test"])
         training = self._files.get((language, "train"))
@@ -76,15 +77,15 @@ class Documents:
             pool, tests = tests[:kept], tests[kept:]
         if len(pool) < shots or not tests:
             raise ModtokError(
-                f"too few rows for {shots} shots and an example in {language}",
+                f"too few rows in {language} for {shots} shots and one example",
                 where=str(self.path),
-                remedy="lower --shots, or give more rows",
+                remedy="lower --shots, or provide more rows",
             )
         return pool[:shots], tests
 
 
 def _files(directory: Path) -> dict[tuple[str, str], Path]:
-    """`fr.jsonl`, `fr.test.jsonl`, `fra_Latn.train.jsonl.zst` by language and part."""
+    """Files `fr.jsonl`, `fr.test.jsonl`, `fra_Latn.train.jsonl.zst` by language and split."""
     found: dict[tuple[str, str], Path] = {}
     for path in sorted(directory.iterdir()) if directory.is_dir() else ():
         plain = path.with_suffix("") if path.suffix in COMPRESSED else path
@@ -96,17 +97,17 @@ def _files(directory: Path) -> dict[tuple[str, str], Path]:
 
 
 def read_documents(path: Path) -> list[Summarized]:
-    """The rows of a file.
+    """Read the rows of a file.
 
     Raises:
-        ModtokError: it cannot be read, or a row has no document or no summary; names it.
+        ModtokError: the file cannot be read, or a row has no document or no summary.
     """
     rows: dict[str, Summarized] = {}
     for number, row in json_lines(path, _ROW):
         document, summary = _texts(row)
         for name, text in (("document", document), ("summary", summary)):
             if text is None:
-                raise _bad(path, number, f'no text under "{name}"')
+                raise _bad(path, number, f'no text in "{name}"')
             if not text:
                 raise _bad(path, number, f"the {name} is empty")
         name = own_name(row, number, rows)
@@ -126,7 +127,7 @@ def _texts(row: Any) -> tuple[str | None, str | None]:
 
 
 def one_line(value: Any) -> str | None:
-    """A text, or a list of them, with white space as single spaces; None for anything else.
+    """Join a text or a list of texts and collapse white space; None for any other value.
 
     >>> one_line(["Boil water.", "Add\\n tea. "])
     'Boil water. Add tea.'

@@ -1,10 +1,11 @@
-"""`modtok eval fetch`: what evaluation reads, from the hub to local files.
+"""`modtok eval fetch`: download evaluation data from the hub to local files.
 
     DIR/mcq/<task>/<lang>.jsonl, <lang>.train.jsonl      the suites' own datasets
     DIR/mt/dev/<code>.dev, DIR/mt/devtest/<code>.devtest FLORES-200
     DIR/sum/<lang>.jsonl, <lang>.train.jsonl             WikiLingua
 
-Each directory of a task appears whole or not at all.
+Each directory appears whole or not at all. `.fetch.json` in DIR lists the finished ones while a
+call runs, so that the same call resumes after an interruption.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.files import atomic_directory
+from modtok_cli.base.files import atomic_directory, write_bytes
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate import documents, hub, mcq, parallel
 from modtok_cli.evaluate.hub_text import (
@@ -37,27 +38,28 @@ from modtok_cli.evaluate.suites import suites
 
 Row = Mapping[str, Any]
 
+_JOURNAL = ".fetch.json"
 TASKS = ("mcq", "mt", "sum")
 LAYOUTS = {"mcq": mcq.LAYOUT, "mt": parallel.LAYOUTS, "sum": documents.LAYOUT}
 
 
 @dataclass
 class Fetched:
-    """What a call wrote.
+    """Result of a call.
 
     Attributes:
         rows: task, language, examples, shots, source and path of each set.
-        skipped: sets that the hub has, or should have, and that did not come.
+        skipped: sets that could not be downloaded, and why.
     """
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
 
     def require_complete(self) -> None:
-        """Say what did not come.
+        """Report sets that are missing.
 
         Raises:
-            ModtokError: something.
+            ModtokError: a set is missing.
         """
         if self.skipped:
             raise ModtokError(f"incomplete: {'; '.join(self.skipped)}")
@@ -72,35 +74,86 @@ def fetch(
     source: Hub | None = None,
     progress: Progress = SILENT,
 ) -> Fetched:
-    """Write the data of `tasks` ("mcq", "mt", "sum") in `languages` below `output`.
+    """Write the data of `tasks` ("mcq", "mt", "sum") in `languages` to `output`.
 
-    `source` is the hub, unless another is given.
+    `source` replaces the Hugging Face Hub. After an interruption the same call resumes: finished
+    directories are kept.
 
     Raises:
-        UsageError: an unknown task, or something that is there already.
-        ModtokError: the hub cannot be reached; says how to lay the files out by hand.
+        UsageError: a task is unknown, or a directory already exists.
+        ModtokError: the hub cannot be reached; the message describes the files to provide.
     """
     for task in tasks:
         if task not in TASKS:
-            raise UsageError(f"no task {task!r}", remedy=f"there are: {', '.join(TASKS)}")
+            raise UsageError(f"unknown task {task!r}", remedy=f"use {', '.join(TASKS)}")
     if source is None:
         if not hub.reachable():
-            told = "; ".join(LAYOUTS[task].split("; modtok eval fetch")[0] for task in tasks)
-            raise ModtokError("the hub cannot be reached", remedy=f"by hand, {told}")
+            layouts = "; ".join(LAYOUTS[task].split("; modtok eval fetch")[0] for task in tasks)
+            raise ModtokError("the hub cannot be reached", remedy=layouts)
         source = RemoteHub()
-    # All is looked at before anything is fetched.
+    journal = _Journal(output, languages, force)
+    # All places are checked before anything is downloaded.
     for task in tasks:
         for place in _places(task, output):
-            if place.exists() and not force:
+            if place.exists() and not force and not journal.has(place):
                 raise UsageError(
-                    "is there already",
+                    "already exists",
                     where=str(place),
-                    remedy="--force replaces it, with all its languages; or choose another -o",
+                    remedy="pass --force to replace it in all languages, or choose another -o",
                 )
+    journal.begin([place for task in tasks for place in _places(task, output)], progress)
     fetched = Fetched()
     for task in tasks:
-        _FETCHERS[task](source, languages, output, fetched, progress)
+        for place in _places(task, output):
+            if not journal.has(place):
+                _FETCHERS[task](source, languages, output, place, fetched, progress)
+                journal.add(place)
+    journal.end()
     return fetched
+
+
+class _Journal:
+    """Directories that an interrupted call in the same languages has finished.
+
+    Directories appear whole, so without --force every directory that such a call was going to write
+    and that exists is finished. With --force the old one may still be in place: only directories
+    noted after writing count.
+    """
+
+    def __init__(self, output: Path, languages: Sequence[str], force: bool) -> None:
+        self._path, self._output, self._force = output / _JOURNAL, output, force
+        self._state: dict[str, Any] = {"languages": list(languages), "force": force}
+        self._planned: set[str] = set()
+        self._done: set[str] = set()
+        try:
+            state = orjson.loads(self._path.read_bytes())
+            if {name: state[name] for name in self._state} == self._state:
+                self._planned, self._done = set(state["planned"]), set(state["done"])
+        except (OSError, ValueError, TypeError, KeyError):
+            pass  # no interrupted call, or of something else
+
+    def has(self, place: Path) -> bool:
+        name = str(place.relative_to(self._output))
+        exists = not self._force and name in self._planned and place.exists()
+        return exists or name in self._done
+
+    def begin(self, places: Sequence[Path], progress: Progress) -> None:
+        if self._planned:
+            done = sum(map(self.has, places))
+            progress.note(f"resuming: {done} of {len(places)} directories are finished")
+        self._planned |= {str(place.relative_to(self._output)) for place in places}
+        self._save()
+
+    def add(self, place: Path) -> None:
+        self._done.add(str(place.relative_to(self._output)))
+        self._save()
+
+    def _save(self) -> None:
+        state = {**self._state, "planned": sorted(self._planned), "done": sorted(self._done)}
+        write_bytes(self._path, orjson.dumps(state))
+
+    def end(self) -> None:
+        self._path.unlink(missing_ok=True)
 
 
 def _places(task: str, output: Path) -> list[Path]:
@@ -114,63 +167,99 @@ def _lines(rows: Iterable[Row]) -> bytes:
 
 
 def _fetch_mcq(
-    source: Hub, languages: Sequence[str], output: Path, fetched: Fetched, progress: Progress
+    source: Hub,
+    languages: Sequence[str],
+    output: Path,
+    place: Path,
+    fetched: Fetched,
+    progress: Progress,
 ) -> None:
-    for name, suite in suites().items():
-        files: dict[str, bytes] = {}
-        rows = []
-        for language in languages:
-            place = suite.source(language)
-            if place is None:
-                continue
-            try:
-                asked, shown = hub.fetch(place, language, progress=progress)
-            except ModtokError as error:
-                fetched.skipped.append(f"{name} {language}: {error}")
-                continue
-            files[f"{language}.jsonl"] = _lines(question.as_row() for question in asked)
-            if shown:
-                files[f"{language}.train.jsonl"] = _lines(q.as_row() for q in shown)
-            rows.append(_row(name, language, len(asked), len(shown), place.dataset, output / "mcq"))
-        _write(output / "mcq" / name, files)
-        fetched.rows += rows
+    suite = suites()[place.name]
+    files: dict[str, bytes] = {}
+    rows = []
+    for language in languages:
+        dataset = suite.source(language)
+        if dataset is None:
+            continue
+        try:
+            questions, shown = hub.fetch(dataset, language, progress=progress)
+        except ModtokError as error:
+            fetched.skipped.append(f"{suite.task} {language}: {error}")
+            continue
+        files[f"{language}.jsonl"] = _lines(question.as_row() for question in questions)
+        if shown:
+            files[f"{language}.train.jsonl"] = _lines(q.as_row() for q in shown)
+        rows.append(
+            _row(suite.task, language, len(questions), len(shown), dataset.dataset, output / "mcq")
+        )
+    _write(place, files)
+    fetched.rows += rows
 
 
 def _fetch_mt(
-    source: Hub, languages: Sequence[str], output: Path, fetched: Fetched, progress: Progress
+    source: Hub,
+    languages: Sequence[str],
+    output: Path,
+    place: Path,
+    fetched: Fetched,
+    progress: Progress,
 ) -> None:
     codes = flores_codes()
     known = [language for language in languages if language in codes]
     _note_unknown("FLORES", languages, known, progress)
-    errors = []
+    if not known:
+        return
+    dataset, parts, errors = _flores(source, known)
+    if not parts:
+        fetched.skipped.append(f"mt: {'; '.join(errors)}")
+        return
+    files: dict[str, bytes] = {}
+    for language in known:
+        if not all(language in columns for columns in parts.values()):
+            reasons = "; ".join(errors) or "no such column"
+            fetched.skipped.append(f"mt {language}: not in {dataset} ({reasons})")
+            continue
+        for part, columns in parts.items():
+            text = "".join(f"{line}\n" for line in columns[language])
+            files[f"{part}/{codes[language]}.{part}"] = text.encode()
+        examples, shots = (len(parts[part][language]) for part in ("devtest", "dev"))
+        fetched.rows.append(_row("mt", language, examples, shots, dataset, output))
+    _write(place, files)
+
+
+def _flores(
+    source: Hub, languages: Sequence[str]
+) -> tuple[str, dict[str, dict[str, list[str]]], list[str]]:
+    """(dataset, split -> language -> lines, errors): the first dataset with all languages.
+
+    If none has all, the one with most. Languages of two datasets are never mixed: their lines may
+    differ.
+    """
+    best: tuple[str, dict[str, dict[str, list[str]]]] = ("", {})
+    most, errors = 0, []
     for dataset, read in zip(FLORES, (flores_wide, flores_plus), strict=True):
         try:
-            parts = {part: read(source, dataset, part, known) for part in ("dev", "devtest")}
+            parts = {part: read(source, dataset, part, languages) for part in ("dev", "devtest")}
         except ModtokError as error:
             errors.append(str(error))
             continue
-        files: dict[str, bytes] = {}
-        for language in known:
-            sizes = {}
-            for part, columns in parts.items():
-                lines = columns.get(language)
-                if lines is None:
-                    fetched.skipped.append(f"{dataset} has no {part} in {language}")
-                    continue
-                text = "".join(f"{line}\n" for line in lines)
-                files[f"{part}/{codes[language]}.{part}"] = text.encode()
-                sizes[part] = len(lines)
-            if len(sizes) == len(parts):
-                fetched.rows.append(
-                    _row("mt", language, sizes["devtest"], sizes["dev"], dataset, output)
-                )
-        _write(output / "mt", files)
-        return
-    fetched.skipped.append(f"mt: {'; '.join(errors)}")
+        present = set.intersection(*(set(columns) for columns in parts.values()))
+        if len(present) > most:
+            best, most = (dataset, parts), len(present)
+        if most == len(languages):
+            break
+        lacking = ", ".join(name for name in languages if name not in present)
+        errors.append(f"{dataset} has no {lacking}")
+    return *best, errors
 
 
 def _fetch_sum(
-    source: Hub, languages: Sequence[str], output: Path, fetched: Fetched, progress: Progress
+    source: Hub,
+    languages: Sequence[str],
+    output: Path,
+    place: Path,
+    fetched: Fetched,
+    progress: Progress,
 ) -> None:
     known = [language for language in languages if language in WIKILINGUA]
     _note_unknown("WikiLingua", languages, known, progress)
@@ -179,21 +268,21 @@ def _fetch_sum(
         errors = []
         for dataset, read in ((GEM, gem), (ARTICLES, articles)):
             try:
-                asked, shown = read(source, language, progress)
+                tests, shown = read(source, language, progress)
             except ModtokError as error:
                 errors.append(str(error))
                 continue
-            files[f"{language}.jsonl"] = _lines(asked)
+            files[f"{language}.jsonl"] = _lines(tests)
             files[f"{language}.train.jsonl"] = _lines(shown)
-            fetched.rows.append(_row("sum", language, len(asked), len(shown), dataset, output))
+            fetched.rows.append(_row("sum", language, len(tests), len(shown), dataset, output))
             break
         else:
             fetched.skipped.append(f"sum {language}: {'; '.join(errors)}")
-    _write(output / "sum", files)
+    _write(place, files)
 
 
 def _write(directory: Path, files: Mapping[str, bytes]) -> None:
-    """The files of one directory, whole; nothing where there are none."""
+    """Write the files of one directory, whole or not at all; nothing if there are no files."""
     if not files:
         return
     with atomic_directory(directory) as beside:
@@ -223,7 +312,7 @@ def _note_unknown(
         progress.note(f"{name} has no {', '.join(unknown)}")
 
 
-_FETCHERS: dict[str, Callable[[Hub, Sequence[str], Path, Fetched, Progress], None]] = {
+_FETCHERS: dict[str, Callable[[Hub, Sequence[str], Path, Path, Fetched, Progress], None]] = {
     "mcq": _fetch_mcq,
     "mt": _fetch_mt,
     "sum": _fetch_sum,

@@ -1,8 +1,8 @@
-"""Few-shot prompts and what a model writes after them: one line.
+"""Few-shot prompts and one-line generations.
 
-A prompt is a list of `Piece`s, source sides and target sides. Under a crossed vocabulary
-(`src|tgt`) each piece is cut by its own side's subtokenizer; else the whole prompt is one
-text. Shots that do not fit the context are left out, the farthest first.
+A prompt is a list of `Piece`s of the source side and the target side. Under a crossed vocabulary
+(`src|tgt`) each piece is tokenized by the subtokenizer of its side; otherwise the whole prompt is
+one text. Shots that do not fit the context are dropped, the first ones first.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import torch
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.evaluate.limits import check_batch
 from modtok_cli.evaluate.modes import LANG, Infer, infer_vocabularies
 from modtok_cli.evaluate.results import ResultBuilder, checkpoint_digest, data_digest
 from modtok_cli.inference.decode import generate
@@ -28,31 +29,31 @@ from modtok_cli.modular.unicode import utf8
 
 LINE = "\n"
 IN_LANGUAGE = "in language"
-AS_CUT = "slice"  # the vocabularies that a slice was cut for
+OWN_VOCABULARIES = "slice"  # inference mode of a slice: its own vocabularies
 
 
 @dataclass(frozen=True)
 class GenerationSettings:
-    """How to write.
+    """Settings of a generation task.
 
     Attributes:
-        infer: the inference mode, see `modes`; None is `lang`, of a slice what it was cut for.
-        shots: examples shown before each text.
-        most: tokens to write at the most.
-        batch: texts that run together.
-        limit: texts of each set at the most.
+        infer: inference mode, see `modes`. None: `lang`, or for a slice its own vocabularies.
+        shots: number of few-shot examples.
+        max_tokens: maximum number of generated tokens.
+        batch_size: number of prompts that run together.
+        limit: maximum number of examples of each set.
     """
 
     infer: str | None = None
     shots: int = 5
-    most: int = 128
-    batch: int = 8
+    max_tokens: int = 128
+    batch_size: int = 8
     limit: int | None = None
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a prompt; `target`: whether it is of the target side."""
+    """Part of a prompt; `target` is True on the target side."""
 
     text: str
     target: bool = False
@@ -60,12 +61,12 @@ class Piece:
 
 @dataclass(frozen=True)
 class Prompt:
-    """Rows of a model for one example.
+    """Prompt of one example.
 
     Attributes:
-        rows: with the end of text before them.
-        shots: examples that it shows.
-        cut: whether the text itself had to be shortened, or does not fit at all.
+        rows: embedding rows, starting with the end-of-text token.
+        shots: number of few-shot examples in it.
+        cut: whether the text itself was truncated, or does not fit.
     """
 
     rows: tuple[int, ...]
@@ -75,13 +76,13 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Written:
-    """The first line that came after a prompt.
+    """First line generated after a prompt.
 
     Attributes:
-        text: without white space around it.
-        tokens: of the output vocabulary.
-        reason: "stop" is the end of the line; "end" of text, "length", "context", or "long"
-            where the prompt left no room to write.
+        text: without leading and trailing white space.
+        tokens: number of generated tokens.
+        reason: "stop" (line end), "end" (end of text), "length", "context", or "long" if the prompt
+            leaves no space in the context.
     """
 
     text: str
@@ -90,10 +91,10 @@ class Written:
 
 
 def encode(model: SlicedModel, pieces: Sequence[Piece], *, crossed: bool) -> list[int]:
-    """Rows of a prompt, the end of text before them.
+    """Embedding rows of a prompt, starting with the end-of-text token.
 
-    Crossed, a target piece is cut by `tokenizer_out`; else the pieces are one text, and a
-    token may reach over their joint.
+    If `crossed`, target pieces are tokenized by `tokenizer_out`. Otherwise all pieces are one text,
+    and a token may span two pieces.
     """
     if not crossed:
         text = "".join(piece.text for piece in pieces)
@@ -108,9 +109,9 @@ def encode(model: SlicedModel, pieces: Sequence[Piece], *, crossed: bool) -> lis
     return rows
 
 
-def room(model: SlicedModel, most: int) -> int:
-    """Tokens that a prompt may have: the context less `most`, but half of it at the least."""
-    return max(model.context - most, model.context // 2)
+def prompt_limit(model: SlicedModel, max_tokens: int) -> int:
+    """Maximum prompt length: the context minus `max_tokens`, but at least half of the context."""
+    return max(model.context - max_tokens, model.context // 2)
 
 
 def fit(
@@ -118,14 +119,14 @@ def fit(
     shots: Sequence[Sequence[Piece]],
     question: Sequence[Piece],
     *,
-    most: int,
+    max_tokens: int,
     crossed: bool,
 ) -> Prompt:
-    """The prompt with as many of the last `shots` as leave room for `most` tokens.
+    """Prompt with as many of the last `shots` as leave space for `max_tokens` tokens.
 
-    Where the question alone is too long, the prompt is it alone, `cut`.
+    If the question alone is too long, the prompt is the question alone and `cut` is set.
     """
-    limit = room(model, most)
+    limit = prompt_limit(model, max_tokens)
     for first in range(len(shots) + 1):
         pieces = [piece for shot in shots[first:] for piece in shot]
         rows = encode(model, [*pieces, *question], crossed=crossed)
@@ -138,21 +139,23 @@ def write(
     model: SlicedModel,
     prompts: Sequence[Prompt],
     *,
-    most: int,
-    batch: int,
+    max_tokens: int,
+    batch_size: int,
     label: str = "writing",
     progress: Progress = SILENT,
 ) -> list[Written]:
-    """Greedily write one line after each prompt, in the order given.
+    """Generate one line greedily after each prompt, in the order given.
 
-    Prompts of like length run together; which ones, changes nothing but rounding.
+    Prompts of similar length run together. Batching changes results by rounding only.
     """
-    options = Options(most=most, stop=(LINE,))
+    options = Options(most=max_tokens, stop=(LINE,))
     order = sorted(range(len(prompts)), key=lambda index: len(prompts[index].rows))
     found: dict[int, Written] = {}
     with progress.task(label, len(prompts), "examples") as task:
-        for start in range(0, len(order), batch):
-            part = order[start : start + batch]
+        for start in range(0, len(order), batch_size):
+            part = order[start : start + batch_size]
+            longest = min(len(prompts[part[-1]].rows) + max_tokens, model.context)
+            check_batch(model, len(part), longest)
             fitting = [index for index in part if len(prompts[index].rows) < model.context]
             texts = generate(model, [prompts[index].rows for index in fitting], options)
             for index, text in zip(fitting, texts, strict=True):
@@ -163,7 +166,7 @@ def write(
     return [found[index] for index in range(len(prompts))]
 
 
-def sheet_of(
+def builder_of(
     task: str,
     language: str,
     model: SlicedModel,
@@ -174,12 +177,12 @@ def sheet_of(
     texts: Sequence[Written],
     progress: Progress = SILENT,
 ) -> ResultBuilder:
-    """The sheet for what was written; `read` is every text that decides its numbers.
+    """Result builder of a set of generations; `read` are all texts that determine the scores.
 
-    Its facts hold what was too long, or did not end; prompts too long for the model are said.
+    Its facts count truncated prompts and unfinished outputs; truncation is also reported.
     """
     mode = mode_name(model.source, settings.infer)
-    sheet = ResultBuilder(
+    builder = ResultBuilder(
         task,
         language,
         len(texts),
@@ -189,22 +192,22 @@ def sheet_of(
             "data": data_digest(read),
             "infer": f"{mode}:{infer}",
             "checkpoint": checkpoint_digest(model),
-            "most": settings.most,
+            "most": settings.max_tokens,
         },
         facts={
-            "max_tokens": settings.most,
+            "max_tokens": settings.max_tokens,
             "shots_dropped": sum(settings.shots - prompt.shots for prompt in prompts),
             "prompts_cut": sum(prompt.cut for prompt in prompts),
             "unfinished": sum(text.reason not in ("stop", "end") for text in texts),
             "tokens": sum(text.tokens for text in texts),
         },
     )
-    _note_dropped(sheet, model.context, progress)
-    return sheet
+    _note_dropped(builder, model.context, progress)
+    return builder
 
 
-def kept_of(prompt: Prompt, text: Written, infer: str) -> dict[str, Any]:
-    """What the row of an example keeps of what was written, under the mode `infer`."""
+def output_fields(prompt: Prompt, text: Written, infer: str) -> dict[str, Any]:
+    """Fields of an example's row about its prompt and output, under the mode `infer`."""
     return {
         "output": text.text,
         "reason": text.reason,
@@ -216,20 +219,20 @@ def kept_of(prompt: Prompt, text: Written, infer: str) -> dict[str, Any]:
     }
 
 
-def _note_dropped(sheet: ResultBuilder, context: int, progress: Progress) -> None:
-    dropped, cut = sheet.facts["shots_dropped"], sheet.facts["prompts_cut"]
+def _note_dropped(builder: ResultBuilder, context: int, progress: Progress) -> None:
+    dropped, cut = builder.facts["shots_dropped"], builder.facts["prompts_cut"]
     if dropped or cut:
-        of = sheet.n * sheet.shots
+        of = builder.n * builder.shots
         progress.note(
-            f"{sheet.task} {sheet.language}: the model reads {context:,} tokens, so {dropped:,} of "
-            f"{of:,} shots were left out and {cut:,} of {sheet.n:,} texts did not fit alone"
+            f"{builder.task} {builder.language}: the context has {context:,} tokens; {dropped:,} "
+            f"of {of:,} shots were dropped and {cut:,} of {builder.n:,} texts were truncated"
         )
 
 
 class LanguageIdentifier:
-    """Tells in which of a model's languages a text is written.
+    """Identify the language of a text among the languages of a model.
 
-    By the monolingual references of its tokenizer, as `modtok generate --langs auto` does.
+    Uses the monolingual references of its tokenizer, as `modtok generate --langs auto` does.
     """
 
     def __init__(self, references: dict[str, Reference]) -> None:
@@ -237,23 +240,23 @@ class LanguageIdentifier:
 
     @classmethod
     def of(cls, source: Source, progress: Progress = SILENT) -> LanguageIdentifier:
-        """Those of a run's tokenizer; none, and said so, where it has no references."""
+        """References of a run's tokenizer; none, with a note, if it has none."""
         if not isinstance(source, RunSource):
-            progress.note("a slice has no references: the language of outputs is not told")
+            progress.note("a slice has no references: the language of outputs is not identified")
             return cls({})
         try:
             found = routing_references(source.run.tokenizer_path, source.languages)
             for reference in found.values():
                 _ = reference.prices
         except ModtokError as error:
-            progress.note(f"the language of outputs is not told: {error}")
+            progress.note(f"the language of outputs is not identified: {error}")
             return cls({})
         return cls(found)
 
-    def written_in(self, language: str, texts: Sequence[str]) -> list[float] | None:
-        """1.0 for each text in `language`, 0.0 for others and for those without a letter.
+    def in_language(self, language: str, texts: Sequence[str]) -> list[float] | None:
+        """1.0 for each text in `language`, 0.0 for other texts and for texts without letters.
 
-        None where there is no reference of `language`, or none of another to compare with.
+        None if there is no reference of `language`, or no other reference to compare with.
         """
         if language not in self.references or len(self.references) < 2:
             return None
@@ -265,7 +268,7 @@ class LanguageIdentifier:
 
 
 def languages_of(source: Source) -> tuple[str, ...]:
-    """Languages that can be read or written: of a run all, of a slice those of both sides."""
+    """Languages of the source: all of a run; those of both sides of a slice."""
     if isinstance(source, SliceSource):
         return tuple(dict.fromkeys([*source.facts.inputs, *source.facts.outputs]))
     return source.languages
@@ -278,10 +281,10 @@ def vocabulary_of(
     language: str | None = None,
     pair: tuple[str, str] | None = None,
 ) -> Infer:
-    """`modes.infer_vocabularies`; `mode` None is `lang`, and of a slice what it was cut for.
+    """`modes.infer_vocabularies`; `mode` None is `lang`, and the own vocabularies of a slice.
 
     Raises:
-        UsageError: a mode or a language that makes no sense for the source.
+        UsageError: the source does not support the mode or the language.
     """
     if mode is None and isinstance(source, SliceSource):
         reading, writing = tuple(source.facts.inputs), tuple(source.facts.outputs)
@@ -290,15 +293,15 @@ def vocabulary_of(
 
 
 def mode_name(source: Source, mode: str | None) -> str:
-    """What the rows of results call the mode."""
-    return mode or (AS_CUT if isinstance(source, SliceSource) else LANG)
+    """Name of the mode in result rows."""
+    return mode or (OWN_VOCABULARIES if isinstance(source, SliceSource) else LANG)
 
 
 class Models:
-    """One run under many vocabularies: the backbone is read once, rows as they are needed.
+    """One run under several vocabularies. The backbone is loaded once, rows when needed.
 
     Attributes:
-        source: the run, or the slice.
+        source: the run or slice.
     """
 
     def __init__(
@@ -314,10 +317,10 @@ class Models:
         self._last: tuple[Infer, SlicedModel] | None = None
 
     def of(self, infer: Infer) -> SlicedModel:
-        """The model under these two sides; the last one is kept.
+        """Model with the vocabularies of `infer`; the last one is cached.
 
         Raises:
-            UsageError: languages that the run does not have, or another set than the slice's.
+            UsageError: the run lacks a language, or the slice has other vocabularies.
         """
         if self._last is None or self._last[0] != infer:
             vocabularies = self.source.vocabularies(infer.inputs, infer.outputs)

@@ -1,10 +1,10 @@
-"""lm-eval, run quietly, and with our own tasks or with its index."""
+"""Run tasks of lm-eval without its output, from our objects or from its index."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,12 +15,12 @@ from modtok_cli.base.errors import ModtokError, UsageError
 
 @dataclass(frozen=True)
 class Outcome:
-    """What lm-eval found out.
+    """Results of lm-eval.
 
     Attributes:
-        scores: aggregated metrics of each task, without its standard errors.
-        samples: a row per example of each task.
-        shots: examples shown, by task.
+        scores: aggregated metrics of each task, without standard errors.
+        samples: one row per example of each task.
+        shots: number of few-shot examples of each task.
     """
 
     scores: Mapping[str, Mapping[str, float]]
@@ -30,22 +30,37 @@ class Outcome:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without lm-eval's bars and notes; ours say what is going on."""
+    """Suppress lm-eval's progress bars and log messages, and sandbox its templates."""
     import lm_eval.api.task as tasks
+    from lm_eval import utils
 
-    logger, bars = logging.getLogger("lm_eval"), tasks.tqdm
+    logger, bars, templates = logging.getLogger("lm_eval"), tasks.tqdm, utils.env
     level = logger.level
     logger.setLevel(logging.ERROR)
     tasks.tqdm = partial(bars, disable=True)
+    utils.env = _sandboxed(templates)
     try:
         yield
     finally:
         logger.setLevel(level)
-        tasks.tqdm = bars
+        tasks.tqdm, utils.env = bars, templates
+
+
+def _sandboxed(templates: Any) -> Any:
+    """The same Jinja environment, without access to attributes that lead to code."""
+    from jinja2.sandbox import SandboxedEnvironment
+
+    sandbox = SandboxedEnvironment(
+        loader=templates.loader,
+        undefined=templates.undefined,
+        keep_trailing_newline=templates.keep_trailing_newline,
+    )
+    sandbox.filters.update(templates.filters)
+    return sandbox
 
 
 def run_tasks(lm: Any, tasks: Mapping[str, Any], *, limit: int | None = None) -> Outcome:
-    """Run task objects on a model, by lm-eval's own evaluator."""
+    """Run task objects on a model with lm-eval's evaluator."""
     from lm_eval.evaluator import evaluate
 
     with _quiet():
@@ -72,19 +87,23 @@ def run_tasks(lm: Any, tasks: Mapping[str, Any], *, limit: int | None = None) ->
 
 
 def find_tasks(
-    names: Sequence[str], *, include: Path | None = None, shots: int | None = None
+    names: Sequence[str],
+    *,
+    include: Path | None = None,
+    allow_code: bool = False,
+    shots: int | None = None,
 ) -> dict[str, Any]:
-    """Tasks of lm-eval by name: from YAML files under `include`, else from its own index.
+    """Tasks of lm-eval by name: from YAML files in `include`, else from lm-eval's own index.
 
-    The index takes some 14 s to build and is only asked for what `include` has not.
+    The index takes about 14 s to build and is used only for names that `include` lacks.
 
     Raises:
         UsageError: no task has that name.
-        ModtokError: a task cannot be loaded, for want of its data say.
+        ModtokError: a task cannot be loaded, or it runs code and `allow_code` is not set.
     """
     from lm_eval.tasks import TaskManager
 
-    with _quiet():
+    with _quiet(), nullcontext() if allow_code else _without_code():
         folder = [str(include)] if include is not None else None
         manager = TaskManager(include_path=folder, include_defaults=False)
         if any(name not in manager.all_tasks for name in names):
@@ -92,18 +111,61 @@ def find_tasks(
         unknown = [name for name in names if name not in manager.all_tasks]
         if unknown:
             raise UsageError(
-                f"no task is called {unknown[0]!r}",
+                f"unknown task {unknown[0]!r}",
                 where="--tasks",
-                remedy="name one of ours, one of lm-eval's, or its folder with --include",
+                remedy="use a suite, a task of lm-eval, or pass its directory with --include",
             )
         try:
             found: dict[str, Any] = manager.load(list(names))["tasks"]
-        except Exception as error:  # whatever a task's own code raises
+        except ModtokError:
+            raise
+        except Exception as error:  # any error of lm-eval or of the task's data
             raise ModtokError(
                 f"lm-eval cannot load {','.join(names)} ({' '.join(str(error).split())[:300]})",
-                remedy="its data comes from the hub; name local tasks with --include",
+                remedy="check the task; its data may have to be downloaded from the hub",
             ) from error
         for task in found.values():
             if shots is not None and task.get_config("num_fewshot") != 0:
                 task.set_config(key="num_fewshot", value=shots)
     return found
+
+
+@contextmanager
+def _without_code() -> Iterator[None]:
+    """Refuse task files that run code: `!function`, and metrics that `evaluate` would download.
+
+    lm-eval's own task files are part of the installed package and may use `!function`.
+
+    Raises (within):
+        ModtokError: a task file runs code.
+    """
+    import lm_eval
+    import lm_eval.api.task as tasks
+    from lm_eval.tasks import _yaml_loader as loader
+
+    own = Path(lm_eval.__file__).parent / "tasks"
+    import_function, get_metric = loader._import_func_in_yml, tasks.get_metric
+
+    def import_own(name: str, directory: Path) -> Any:
+        if not Path(directory).resolve().is_relative_to(own.resolve()):
+            raise _runs_code(f"!function {name}", str(directory))
+        return import_function(name, directory)
+
+    def registered_metric(name: str, hf_evaluate_metric: bool = False) -> Any:
+        from lm_eval.api.registry import metric_registry
+
+        if hf_evaluate_metric or name not in metric_registry:
+            raise _runs_code(f"metric {name} of the package evaluate", "")
+        return get_metric(name, hf_evaluate_metric)
+
+    loader._import_func_in_yml, tasks.get_metric = import_own, registered_metric
+    try:
+        yield
+    finally:
+        loader._import_func_in_yml, tasks.get_metric = import_function, get_metric
+
+
+def _runs_code(what: str, where: str) -> ModtokError:
+    return ModtokError(
+        f"the task runs code ({what})", where=where, remedy="pass --allow-code if you trust it"
+    )

@@ -1,29 +1,26 @@
-"""Questions from the hub: its datasets' rows, made into ours."""
+"""Multiple-choice questions from datasets on the Hugging Face Hub."""
 
 from __future__ import annotations
 
 import os
-import re
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any
 from urllib.parse import urlsplit
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate.questions import Question, as_question
-from modtok_cli.evaluate.suites import HubSource
+from modtok_cli.evaluate.suite import HubSource, Row
 
-Row = Mapping[str, Any]
 _SECONDS = 5.0
 
 
 @cache
 def reachable() -> bool:
-    """Whether the hub answers; asked once, since its library tries for half a minute.
+    """Whether the hub can be reached; checked once, because its library retries for 30 s.
 
-    Behind a proxy it is taken to; offline by its own variables it is not.
+    With a proxy it counts as reachable. In the library's offline mode it does not.
     """
     if any(
         os.environ.get(name, "").lower() in {"1", "true", "yes", "on"}
@@ -44,23 +41,23 @@ def reachable() -> bool:
 def fetch(
     source: HubSource, language: str, *, progress: Progress = SILENT
 ) -> tuple[list[Question], list[Question]]:
-    """(what is asked, what may be shown) of a dataset in `language`.
+    """(questions to score, few-shot examples) of a dataset in `language`.
 
-    Rows without a right answer are left out, and said.
+    Rows without a valid answer are skipped and counted.
 
     Raises:
-        ModtokError: the hub does not give it.
+        ModtokError: the dataset cannot be loaded, or holds no questions.
     """
     splits = [source.test, source.train] if source.train else [source.test]
     found = []
     for split in splits:
         place = f"{source.dataset} {source.languages[language]} {split}"
         rows = _load(source, source.languages[language], split, place)
-        questions, bad = convert(rows, source.rows, place)
+        questions, bad = convert(rows, source.convert, place)
         if bad:
-            progress.note(f"{place}: {bad:,} rows are no questions and were left out")
+            progress.note(f"{place}: skipped {bad:,} rows that are not valid questions")
         if not questions:
-            raise ModtokError("holds no questions", where=place)
+            raise ModtokError("contains no questions", where=place)
         found.append(questions)
     return found[0], found[1] if source.train else []
 
@@ -77,99 +74,25 @@ def _load(source: HubSource, code: str, split: str, place: str) -> Iterable[Row]
         else:
             config = source.config.format(code=code) if source.config else None
             rows = datasets.load_dataset(source.dataset, config, split=split)
-    except Exception as error:  # of the library, its file systems, or the network
+    except Exception as error:  # any error of the library, its file systems or the network
         raise ModtokError(
-            f"the hub does not give it ({' '.join(str(error).split())[:300]})",
+            f"cannot load the dataset ({' '.join(str(error).split())[:300]})",
             where=place,
-            remedy="try again, or name local files with --data",
+            remedy="try again, or pass local files with --data",
         ) from error
     return rows
 
 
-def convert(rows: Iterable[Row], kind: str, place: str) -> tuple[list[Question], int]:
-    """Questions out of a dataset's rows, and how many rows were none."""
+def convert(
+    rows: Iterable[Row], as_row: Callable[[Row], Row], place: str
+) -> tuple[list[Question], int]:
+    """Questions of a dataset's rows, and the number of rows that are not valid questions."""
     found, bad = dict[str, Question](), 0
     for number, row in enumerate(rows, 1):
         try:
-            data = CONVERTERS[kind](row)
+            data = as_row(row)
             question = as_question(data, f"{place}:{number}", number, found)
             found[question.name] = question
         except (ModtokError, KeyError, IndexError, TypeError, ValueError):
             bad += 1
     return list(found.values()), bad
-
-
-def _arc(row: Row) -> Row:
-    choices = row["choices"]
-    return {
-        "id": str(row["id"]),
-        "question": row["question"].strip(),
-        "choices": list(choices["text"]),
-        "answer": list(choices["label"]).index(row["answerKey"]),
-    }
-
-
-def _hellaswag(row: Row) -> Row:
-    behind = row["ctx_b"].capitalize()
-    text = f"{row['activity_label']}: {row['ctx_a']} {behind}"
-    return {
-        "question": _without_marks(text),
-        "choices": [_without_marks(ending) for ending in row["endings"]],
-        "answer": int(row["label"]),
-    }
-
-
-def _without_marks(text: str) -> str:
-    """Without the marks in brackets that WikiHow's pages left in HellaSwag.
-
-    >>> _without_marks(" How to knit [title] Take wool. [step] Knit.")
-    'How to knit. Take wool. Knit.'
-    """
-    text = re.sub(r" \[title\]", ".", text.strip())
-    return re.sub(r" {2,}", " ", re.sub(r"\[.*?\]", "", text)).strip()
-
-
-def _mmlu(row: Row) -> Row:
-    group = row.get("subject") or str(row["id"]).split("/")[0]
-    return {
-        "question": row["question"].strip(),
-        "choices": list(row["choices"]),
-        "answer": int(row["answer"]),
-        "group": group,
-    }
-
-
-def _piqa(row: Row) -> Row:
-    return {
-        "question": row["goal"].strip(),
-        "choices": [row["sol1"], row["sol2"]],
-        "answer": int(row["label"]),
-    }
-
-
-def _siqa(row: Row) -> Row:
-    return {
-        "context": row["context"],
-        "question": row["question"],
-        "choices": [row["answerA"], row["answerB"], row["answerC"]],
-        "answer": int(row["label"]) - 1,
-    }
-
-
-def _belebele(row: Row) -> Row:
-    return {
-        "context": row["flores_passage"].strip(),
-        "question": row["question"].strip(),
-        "choices": [row[f"mc_answer{number}"] for number in range(1, 5)],
-        "answer": int(row["correct_answer_num"]) - 1,
-    }
-
-
-CONVERTERS: dict[str, Callable[[Row], Row]] = {
-    "arc": _arc,
-    "belebele": _belebele,
-    "hellaswag": _hellaswag,
-    "mmlu": _mmlu,
-    "piqa": _piqa,
-    "siqa": _siqa,
-}

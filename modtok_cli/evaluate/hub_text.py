@@ -1,4 +1,4 @@
-"""Parallel text and summaries on the hub, and how their columns become ours."""
+"""Parallel text and summaries from datasets on the Hugging Face Hub."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from typing import Any, Protocol
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate.documents import one_line
-from modtok_cli.evaluate.suites import suites
+from modtok_cli.evaluate.suites import belebele
 
 Row = Mapping[str, Any]
 
-# More shots than anyone shows.
-SHOWN = 100
+SHOWN = 100  # number of few-shot examples that are downloaded
 FLORES = ("mteb/flores", "openlanguagedata/flores_plus")
 GEM, ARTICLES = "GEM/wiki_lingua", "esdurmus/wiki_lingua"
 _PARQUET = "refs/convert/parquet"
-# WikiLingua's languages, by the names that its first edition on the hub gives them.
+# Configuration names of esdurmus/wiki_lingua.
 WIKILINGUA = {
     "ar": "arabic",
     "cs": "czech",
@@ -42,7 +41,7 @@ WIKILINGUA = {
 
 
 class Hub(Protocol):
-    """Where datasets come from."""
+    """Source of datasets."""
 
     def rows(
         self,
@@ -57,7 +56,7 @@ class Hub(Protocol):
 
 
 class RemoteHub:
-    """The one of Hugging Face, by `datasets`."""
+    """The Hugging Face Hub, read with the package `datasets`."""
 
     def rows(
         self,
@@ -71,7 +70,7 @@ class RemoteHub:
         """Stream the rows.
 
         Raises:
-            ModtokError: the hub does not give them.
+            ModtokError: the dataset cannot be loaded.
         """
         import datasets
 
@@ -89,66 +88,118 @@ class RemoteHub:
             yield from found
         except GeneratorExit:
             raise
-        except Exception as error:  # of the library, its file systems, or the network
+        except Exception as error:  # any error of the library, its file systems or the network
             raise ModtokError(
-                f"the hub does not give it ({' '.join(str(error).split())[:300]})", where=name
+                f"cannot load the dataset ({' '.join(str(error).split())[:300]})", where=name
             ) from error
 
 
 def flores_codes() -> dict[str, str]:
-    """FLORES's code of each language; those of BeleBele, which is made from it."""
-    (place,) = suites()["belebele"].hub
-    return dict(place.languages)
+    """FLORES-200 code of each language; BeleBele, which is made from FLORES, uses the same."""
+    return dict(belebele.CODES)
 
 
 def flores_wide(
     source: Hub, dataset: str, part: str, languages: Sequence[str]
 ) -> dict[str, list[str]]:
-    """All languages in one row: sentence_eng_Latn, sentence_fra_Latn, …"""
-    return flores_columns(source.rows(dataset, part), languages)
+    """Sentences by language, from rows that hold all languages.
 
+    Columns are `eng_Latn`, … (mteb/flores) or `sentence_eng_Latn`, … (facebook/flores). Languages
+    without a column are left out.
 
-def flores_columns(rows: Iterable[Row], languages: Sequence[str]) -> dict[str, list[str]]:
-    """Sentences by language, in the order of FLORES's own ids."""
-    codes = flores_codes()
-    ordered = sorted(rows, key=lambda row: int(row["id"]))
-    return {
-        language: [str(one_line(row[f"sentence_{codes[language]}"])) for row in ordered]
-        for language in languages
-        if ordered and all(f"sentence_{codes[language]}" in row for row in ordered)
-    }
+    Raises:
+        ModtokError: the dataset cannot be loaded, or is empty.
+    """
+    rows = _by_id(source.rows(dataset, part))
+    if not rows:
+        raise ModtokError("contains no rows", where=f"{dataset} {part}")
+    codes, found = flores_codes(), {}
+    for language in languages:
+        for column in (codes[language], f"sentence_{codes[language]}"):
+            if all(column in row for row in rows):
+                found[language] = [str(one_line(row[column])) for row in rows]
+                break
+    return found
 
 
 def flores_plus(
     source: Hub, dataset: str, part: str, languages: Sequence[str]
 ) -> dict[str, list[str]]:
-    """A configuration per language, sentences under "text"."""
-    codes, found = flores_codes(), {}
-    for language in languages:
-        rows = list(source.rows(dataset, part, config=codes[language]))
-        ordered = sorted(rows, key=lambda row: int(row["id"]))
-        found[language] = [str(one_line(row["text"])) for row in ordered]
-    return found
+    """Sentences by language, from one configuration per language with a column `text`.
+
+    Raises:
+        ModtokError: a language cannot be loaded (the dataset is gated), or has no such column.
+    """
+    return {
+        language: _flores_plus(source, dataset, part, flores_codes()[language])
+        for language in languages
+    }
+
+
+# FLORES+ renamed these codes of FLORES-200: macrolanguages became individual languages.
+_RENAMED = {"est_Latn": "ekk_Latn", "zho_Hans": "cmn_Hans", "zho_Hant": "cmn_Hant"}
+
+
+def _flores_plus(source: Hub, dataset: str, part: str, code: str) -> list[str]:
+    errors: list[ModtokError] = []
+    for config in filter(None, (_RENAMED.get(code), code)):
+        try:
+            rows = _by_id(source.rows(dataset, part, config=config))
+        except ModtokError as error:
+            errors.append(error)
+            continue
+        if not rows or not all("text" in row for row in rows):
+            raise ModtokError("has no column 'text'", where=f"{dataset} {config} {part}")
+        return [str(one_line(row["text"])) for row in rows]
+    raise errors[0]
+
+
+def _by_id(rows: Iterable[Row]) -> list[Row]:
+    """Rows in the order of their ids; unchanged if a row has none."""
+    found = list(rows)
+    try:
+        return sorted(found, key=lambda row: int(row["id"]))
+    except (KeyError, TypeError, ValueError):
+        return found
 
 
 def gem(source: Hub, language: str, progress: Progress) -> tuple[list[Row], list[Row]]:
-    """GEM's edition, which has a test split and no article of it in training."""
+    """(documents to score, few-shot examples) of GEM's edition, which has a test split."""
     parts = []
-    for split, most in (("test", None), ("train", SHOWN)):
-        pattern = f"{language}/*{split}/*.parquet"
-        rows = source.rows(GEM, split, files=pattern, revision=_PARQUET)
-        told = f"{GEM} {language} {split}"
-        parts.append(summaries(rows, "source", "target", "gem_id", told, progress, most))
+    for split, count in (("test", None), ("train", SHOWN)):
+        name = f"{GEM} {language} {split}"
+        rows = _gem_rows(source, language, split)
+        parts.append(summaries(rows, "source", "target", "gem_id", name, progress, count))
     return parts[0], parts[1]
 
 
+def _gem_rows(source: Hub, language: str, split: str) -> Iterator[Row]:
+    """Rows of exactly this split: GEM also has sampled_test. Long splits are called partial-…"""
+    for directory in (split, f"partial-{split}"):
+        files = f"{language}/{directory}/*.parquet"
+        rows = iter(source.rows(GEM, split, files=files, revision=_PARQUET))
+        try:
+            first = next(rows, None)
+        except ModtokError:
+            if directory == split:
+                continue
+            raise
+        if first is not None:
+            yield first
+        yield from rows
+        return
+
+
 def articles(source: Hub, language: str, progress: Progress) -> tuple[list[Row], list[Row]]:
-    """The first edition, which has no test split: its first rows are shown, the rest asked."""
+    """(documents to score, few-shot examples) of the first edition, which has no test split.
+
+    Its first rows are the few-shot examples.
+    """
     name = WIKILINGUA[language]
     rows = source.rows(ARTICLES, "train", config=name)
-    flat = ({"url": row["url"], **row["article"]} for row in rows)
-    told = f"{ARTICLES} {name}"
-    found = summaries(flat, "document", "summary", "url", told, progress)
+    flat = ({"url": row.get("url"), **(row.get("article") or {})} for row in rows)
+    where = f"{ARTICLES} {name}"
+    found = summaries(flat, "document", "summary", "url", where, progress)
     return found[SHOWN:], found[:SHOWN]
 
 
@@ -157,20 +208,20 @@ def summaries(
     document: str,
     summary: str,
     name: str,
-    told: str,
+    where: str,
     progress: Progress = SILENT,
-    most: int | None = None,
+    limit: int | None = None,
 ) -> list[Row]:
-    """Rows of ours out of a dataset's columns; those without a document or a summary go.
+    """Documents and summaries of a dataset's columns; rows without one of them are skipped.
 
     Raises:
-        ModtokError: a column is not there, or nothing is left.
+        ModtokError: a column is missing, or no row is left.
     """
     found: list[Row] = []
     empty = 0
-    for row in islice(rows, most):
+    for row in islice(rows, limit):
         if document not in row or summary not in row:
-            raise ModtokError(f"has no columns {document!r} and {summary!r}", where=told)
+            raise ModtokError(f"has no columns {document!r} and {summary!r}", where=where)
         texts = one_line(row[document]), one_line(row[summary])
         if all(texts):
             named = {"id": str(row[name])} if row.get(name) else {}
@@ -178,7 +229,7 @@ def summaries(
         else:
             empty += 1
     if not found:
-        raise ModtokError("holds no documents", where=told)
+        raise ModtokError("contains no documents", where=where)
     if empty:
-        progress.note(f"{told}: {empty:,} rows are empty and were left out")
+        progress.note(f"{where}: skipped {empty:,} empty rows")
     return found

@@ -1,4 +1,4 @@
-"""JSON lines that people write: examples, questions, documents."""
+"""JSON lines written by users: examples, questions, documents."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _BOM = b"\xef\xbb\xbf"
 
 
 def json_lines(path: Path, remedy: str = "") -> Iterator[tuple[int, Any]]:
-    """(line from 1, value) of each line that is not blank; `.zst` and `.gz` are decompressed.
+    """(line number from 1, value) of each non-blank line; `.zst` and `.gz` are decompressed.
 
     Raises:
-        ModtokError: the file cannot be read, or a line is not JSON; names it, with `remedy`.
+        ModtokError: the file cannot be read, or a line is not JSON.
     """
     try:
         data = b"".join(read_chunks(path))
@@ -31,13 +31,13 @@ def json_lines(path: Path, remedy: str = "") -> Iterator[tuple[int, Any]]:
             value = orjson.loads(line)
         except ValueError as error:
             raise ModtokError(
-                f"not JSON ({error})", where=f"{path}:{number}", remedy=remedy
+                f"invalid JSON ({error})", where=f"{path}:{number}", remedy=remedy
             ) from error
         yield number, value
 
 
 def own_name(row: dict[str, Any], number: int, taken: Container[str]) -> str:
-    """What tells a row from the others of its file: its "id", else its line, and no other's.
+    """Name of a row that is unique in its file: its "id", or its line number.
 
     >>> own_name({"id": 7}, 2, ()), own_name({"id": None}, 2, ()), own_name({"id": "a"}, 2, ["a"])
     ('7', '2', 'a (line 2)')

@@ -1,15 +1,15 @@
-"""Our models as lm-eval sees them: the plain `LM` interface over two vocabularies.
+"""Sliced models as an `LM` of lm-eval, with separate input and output vocabularies.
 
-lm-eval's `TemplateLM` encodes context and continuation together and cuts the tokens where the
-context's end lies, which fails where a token spans the join, and knows one tokenizer. Here:
+lm-eval's `TemplateLM` encodes context and continuation together and splits the tokens at the length
+of the context. This fails if a token spans the boundary, and supports one tokenizer only. Here:
 
-* The boundary: context and continuation are tokenized apart, the context by `tokenizer_in`,
-  the continuation by `tokenizer_out`. White space at the end of the context is moved to the
-  beginning of the continuation, as lm-eval does: our pre-tokenizer joins a space to the word
-  behind it. So a continuation " word" has the tokens that it has within a text.
-* A document begins: before every context stands an end of text, as in training.
-* The score is the sum of log-probabilities, base e, of the continuation's own tokens over
-  V_out. A context that does not fit loses its beginning; `truncated` counts these requests.
+* Boundary: context and continuation are tokenized separately, the context by `tokenizer_in`, the
+  continuation by `tokenizer_out`. Trailing white space of the context is moved to the continuation,
+  as in lm-eval: the pre-tokenizer attaches a space to the following word, so a continuation
+  " word" has the same tokens as within a text.
+* Start: every context starts with the end-of-text token, as documents do in training.
+* Score: the sum of log-probabilities (base e) of the continuation's tokens over the output
+  vocabulary. A context that is too long is truncated on the left; `truncated` counts these.
 """
 
 from __future__ import annotations
@@ -21,35 +21,43 @@ from lm_eval.api.model import LM
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.evaluate.limits import check_batch
 from modtok_cli.inference.decode import generate
 from modtok_cli.inference.model import SlicedModel
 from modtok_cli.inference.sampling import Options
 from modtok_cli.inference.score import Likelihood, Request, score
 
-_MOST = 256  # tokens to generate where a task does not say; lm-eval's own default
+_MAX_TOKENS = 256  # default of lm-eval
 
 
 class ModtokLM(LM):
     """A sliced model for lm-eval.
 
     Attributes:
-        model: what is evaluated.
-        batch: requests that run together.
-        truncated: requests so far whose context lost its beginning.
+        model: the model.
+        batch_size: number of requests that run together.
+        truncated: number of requests so far whose context was truncated.
     """
 
     def __init__(
-        self, model: SlicedModel, *, batch: int = 32, progress: Progress = SILENT, label: str = ""
+        self,
+        model: SlicedModel,
+        *,
+        batch_size: int = 32,
+        progress: Progress = SILENT,
+        label: str = "",
     ) -> None:
         super().__init__()
-        if batch < 1:
-            raise UsageError(f"a batch of {batch}", where="--batch-size", remedy="from 1")
-        self.model, self.batch, self.truncated = model, batch, 0
+        if batch_size < 1:
+            raise UsageError(
+                f"expected a batch size of 1 or more, got {batch_size}", where="--batch-size"
+            )
+        self.model, self.batch_size, self.truncated = model, batch_size, 0
         self._progress, self._label = progress, label or "scoring"
         self._contexts: dict[str, list[int]] = {}
 
     def context_rows(self, context: str) -> list[int]:
-        """Rows of a context, an end of text before them."""
+        """Embedding rows of a context, starting with the end-of-text token."""
         found = self._contexts.get(context)
         if found is None:
             found = [self.model.end_of_text, *self.model.encode_in(context)]
@@ -57,39 +65,43 @@ class ModtokLM(LM):
         return found
 
     def fits(self, context: str, continuations: Sequence[str]) -> bool:
-        """Whether the model reads a context with each of its continuations whole."""
+        """Whether a context fits together with each of its continuations."""
         longest = max((len(self.model.encode_out(text)) for text in continuations), default=0)
         return len(self.context_rows(context)) + longest <= self.model.context + 1
 
     def request(self, context: str, continuation: str) -> Request:
-        """Tokens of a request, by the rule above."""
+        """Tokens of a request, see the module's docstring."""
         kept = context.rstrip()
         moved = context[len(kept) :]
         return self.context_rows(kept), self.model.encode_out(moved + continuation)
 
     def likelihoods(self, pairs: Sequence[tuple[str, str]]) -> list[Likelihood]:
-        """Score continuations of contexts, both as text."""
+        """Score (context, continuation) pairs."""
         requests = [self.request(context, continuation) for context, continuation in pairs]
         found = self._score(requests)
         self._contexts.clear()
         return found
 
     def _score(self, requests: Sequence[Request]) -> list[Likelihood]:
+        if requests:
+            longest = max(len(context) + len(tail) for context, tail in requests)
+            sequences = min(self.batch_size, len(requests))
+            check_batch(self.model, sequences, min(longest, self.model.context + 1))
         with self._progress.task(self._label, len(requests), "requests") as task:
-            found = score(self.model, requests, batch=self.batch, advance=task.advance)
+            found = score(self.model, requests, batch=self.batch_size, advance=task.advance)
         self.truncated += sum(likelihood.truncated for likelihood in found)
         return found
 
     def loglikelihood(self, requests: list[Any], **_: Any) -> list[tuple[float, bool]]:
-        """(log-probability, whether greedy decoding gives it) of each continuation."""
+        """(log-probability, whether greedy decoding produces it) of each continuation."""
         found = self.likelihoods([request.args for request in requests])
         return [(likelihood.nats, likelihood.greedy) for likelihood in found]
 
     def loglikelihood_rolling(self, requests: list[Any], **_: Any) -> list[float]:
-        """Log-probability of whole texts, each token predicted once.
+        """Log-probability of whole texts; each token is predicted once.
 
-        A text longer than the model is scored in windows that fit; the last one looks back
-        as far as it can. Texts are read as they are predicted, by `tokenizer_out`.
+        A text longer than the context is scored in windows; the last window has as much left
+        context as possible. Inputs are tokenized by `tokenizer_out`, like the predictions.
         """
         windows: list[Request] = []
         owners: list[int] = []
@@ -104,7 +116,7 @@ class ModtokLM(LM):
         return totals
 
     def _windows(self, ids: Sequence[int]) -> list[Request]:
-        """(context in rows, ids) that together predict each of `ids` once."""
+        """(context rows, ids) pairs that together predict each of `ids` once."""
         width = self.model.context
         rows = self.model.vocabularies.row_of_out[list(ids)].tolist() if ids else []
         found: list[Request] = []
@@ -115,11 +127,11 @@ class ModtokLM(LM):
         return found
 
     def generate_until(self, requests: list[Any], **_: Any) -> list[str]:
-        """Text behind each context, up to a stop string, an end of text, or the most tokens."""
+        """Text after each context, up to a stop string, the end of text or the token limit."""
         found = [""] * len(requests)
         asked = [(self.context_rows(request.args[0]), request.args[1]) for request in requests]
-        # Prompts of one batch have one set of options; long ones first, so that a model that
-        # does not fit into memory fails at once.
+        # A batch shares its options. Longest prompts first: a model that does not fit into memory
+        # fails immediately.
         groups: dict[str, list[int]] = {}
         for index, pair in enumerate(asked):
             groups.setdefault(repr(sorted(pair[1].items(), key=str)), []).append(index)
@@ -127,9 +139,10 @@ class ModtokLM(LM):
             for members in groups.values():
                 options = options_of(asked[members[0]][1])
                 members.sort(key=lambda index: -len(asked[index][0]))
-                for start in range(0, len(members), self.batch):
-                    part = members[start : start + self.batch]
+                for start in range(0, len(members), self.batch_size):
+                    part = members[start : start + self.batch_size]
                     prompts = [self._prompt(asked[index][0], options) for index in part]
+                    check_batch(self.model, len(part), len(prompts[0]) + options.most)
                     for index, made in zip(
                         part, generate(self.model, prompts, options), strict=True
                     ):
@@ -139,7 +152,7 @@ class ModtokLM(LM):
         return found
 
     def _prompt(self, rows: Sequence[int], options: Options) -> list[int]:
-        """What is left of a context when the answer shall fit; half the model at the least."""
+        """End of a context that leaves space for the answer; at least half of what fits."""
         width = self.model.context
         room = max(width - options.most, width // 2, 1)
         self.truncated += len(rows) > room
@@ -147,7 +160,7 @@ class ModtokLM(LM):
 
 
 def options_of(settings: Mapping[str, Any]) -> Options:
-    """lm-eval's `generation_kwargs` as options of ours; greedy unless `do_sample`.
+    """`Options` from lm-eval's `generation_kwargs`; greedy unless `do_sample` is set.
 
     >>> options_of({"until": ["\\n"], "max_gen_toks": 5, "do_sample": False}).stop
     ('\\n',)
@@ -156,7 +169,7 @@ def options_of(settings: Mapping[str, Any]) -> Options:
     stop = (until,) if isinstance(until, str) else tuple(text for text in until if text)
     drawn = bool(settings.get("do_sample", False))
     return Options(
-        most=int(settings.get("max_gen_toks") or settings.get("max_new_tokens") or _MOST),
+        most=int(settings.get("max_gen_toks") or settings.get("max_new_tokens") or _MAX_TOKENS),
         temperature=float(settings.get("temperature", 1.0)) if drawn else 0.0,
         top_p=float(settings.get("top_p", 1.0)) if drawn else 1.0,
         stop=stop,

@@ -13,7 +13,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.signature import digest, signature
 from modtok_cli.evaluate import hub
-from modtok_cli.evaluate.foreign import PACKAGES, ask_foreign
+from modtok_cli.evaluate.external import PACKAGES, run_external_tasks
 from modtok_cli.evaluate.generation import Models, languages_of, mode_name, vocabulary_of
 from modtok_cli.evaluate.modes import Infer
 from modtok_cli.evaluate.questions import Folder, Question
@@ -25,7 +25,8 @@ from modtok_cli.evaluate.results import (
     data_digest,
     example,
 )
-from modtok_cli.evaluate.suites import TASK_FILE, Suite, read_suite, suites
+from modtok_cli.evaluate.suite import TASK_FILE, Suite, read_suite
+from modtok_cli.evaluate.suites import suites
 from modtok_cli.inference.sources import Source, open_source
 
 if TYPE_CHECKING:
@@ -34,34 +35,35 @@ if TYPE_CHECKING:
 
 MEAN = "mean"
 LAYOUT = (
-    "lay questions out as DIR/mcq/<task>/<lang>.jsonl, with what is shown before them in "
-    '<lang>.train.jsonl: {"question": "…", "choices": ["…", "…"], "answer": 0} a line'
+    "provide questions as DIR/mcq/<task>/<lang>.jsonl and few-shot examples as "
+    '<lang>.train.jsonl: {"question": "…", "choices": ["…", "…"], "answer": 0} per line'
 )
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to ask.
+    """Settings of multiple choice.
 
     Attributes:
-        infer: the inference mode, see `modes`; None is `lang` of a run, and of a slice what it
-            was cut for.
-        tasks: names of suites, or of lm-eval's tasks; None is all there is data for.
-        shots: examples shown before each question; None is what each suite says.
-        batch: choices that run together.
-        limit: questions of each task and language at the most.
+        infer: inference mode, see `modes`. None: `lang`, or for a slice its own vocabularies.
+        tasks: names of suites or of lm-eval's tasks. None: all that have data.
+        shots: number of few-shot examples. None: the suite's default.
+        batch_size: number of choices that run together.
+        limit: maximum number of questions of each task and language.
+        allow_code: load tasks of lm-eval that contain code (`!function`, or a Python class).
     """
 
     infer: str | None = None
     tasks: tuple[str, ...] | None = None
     shots: int | None = None
-    batch: int = 32
+    batch_size: int = 32
     limit: int | None = None
+    allow_code: bool = False
 
 
 @dataclass(frozen=True)
-class _Sheet:
-    """What is to be asked in one task and language."""
+class _Job:
+    """One task in one language."""
 
     suite: Suite
     language: str
@@ -82,18 +84,20 @@ def evaluate_mcq(
     device: torch.device | str | None = None,
     progress: Progress = SILENT,
 ) -> Evaluation:
-    """Score a run's model, or a slice, on multiple-choice questions.
+    """Score the model of a run or slice on multiple-choice questions.
 
-    `langs`: languages to evaluate, all of the run by default; `data`: directory with the
-    questions (see `questions`), None for the hub; `include`: a folder with tasks of lm-eval.
+    Args:
+        langs: languages to evaluate, by default all of the run.
+        data: directory with questions, see `questions`; None to download the suites.
+        include: directory with tasks of lm-eval.
 
     Returns:
-        The accuracy of each task and language under the task's normalization, and the mean
-        of each language; what could not be asked is in `skipped`.
+        Accuracy of each task and language under the task's normalization, and the mean of each
+        language. What has no questions is in `skipped`.
 
     Raises:
-        UsageError: a task, language or mode that makes no sense for the run.
-        ModtokError: no questions at all, or a damaged row.
+        UsageError: the run does not support a task, language or mode.
+        ModtokError: there are no questions at all, or a row is invalid.
     """
     settings = settings or Settings()
     source = open_source(Path(run), tokenizer=tokenizer, step=step, progress=progress)
@@ -102,61 +106,61 @@ def evaluate_mcq(
         language: vocabulary_of(source, settings.infer, language=language) for language in languages
     }
     evaluation = Evaluation()
-    own, foreign = _tasks(settings, data)
-    sheets = _sheets(own, languages, data, settings, evaluation, progress)
-    if foreign and len(set(vocabularies.values())) > 1:
+    own, external = _tasks(settings, data)
+    jobs = _collect_jobs(own, languages, data, settings, evaluation, progress)
+    if external and len(set(vocabularies.values())) > 1:
         raise UsageError(
-            f"the language of {foreign[0]!r} is not known",
+            f"the language of the task {external[0]!r} is unknown",
             where="--langs",
-            remedy="name one language for it, or use --infer full",
+            remedy="pass one language with --langs, or --infer full",
         )
-    if not sheets and not foreign:
-        raise _nothing(evaluation, data)
-    asked = {
-        language: [sheet for sheet in sheets if sheet.language == language]
-        for language in vocabularies
+    if not jobs and not external:
+        raise _no_questions(evaluation, data)
+    by_language = {
+        language: [job for job in jobs if job.language == language] for language in vocabularies
     }
     for language, infer in vocabularies.items():
-        if asked[language]:
-            _require_room(source, infer, asked[language])
+        if by_language[language]:
+            _require_choices_fit(source, infer, by_language[language])
     models = Models(source, dtype=dtype, device=device)
     mode = mode_name(source, settings.infer)
     for language, infer in vocabularies.items():
-        for sheet in asked[language]:
-            _ask(models, infer, mode, sheet, settings, evaluation, progress)
-        _add_mean(evaluation, language, mode, [sheet.suite.task for sheet in asked[language]])
-    if foreign:
+        for job in by_language[language]:
+            _run_job(models, infer, mode, job, settings, evaluation, progress)
+        _add_mean(evaluation, language, mode, [job.suite.task for job in by_language[language]])
+    if external:
         language, infer = next(iter(vocabularies.items()))
         name = language if len(vocabularies) == 1 else str(infer)
-        told = ask_foreign(
+        found = run_external_tasks(
             models.of(infer),
             f"{mode}:{infer}",
             mode,
             name,
-            foreign,
+            external,
             include=include,
+            allow_code=settings.allow_code,
             shots=settings.shots,
-            batch=settings.batch,
+            batch_size=settings.batch_size,
             limit=settings.limit,
             progress=progress,
         )
-        evaluation.results += told.results
-        evaluation.examples += told.examples
+        evaluation.results += found.results
+        evaluation.examples += found.examples
     return evaluation
 
 
 def _tasks(settings: Settings, data: Path | None) -> tuple[list[Suite], list[str]]:
-    """Suites of ours, and names that are not ours."""
+    """Suites, and names that are not suites."""
     known = dict(suites())
     folder = Folder(data) if data is not None else None
-    there = folder.tasks if folder is not None else []
-    for name in there:
+    present = folder.tasks if folder is not None else []
+    for name in present:
         own = folder.path / name / TASK_FILE if folder is not None else Path()
         if own.is_file():
             suite = read_suite(own)
             if suite.task != name:
                 raise ModtokError(
-                    f"is of the task {suite.task!r}", where=str(own), remedy=f"name it {name!r}"
+                    f"describes the task {suite.task!r}", where=str(own), remedy=f"name it {name!r}"
                 )
             known[name] = suite
     if settings.tasks is not None:
@@ -164,53 +168,57 @@ def _tasks(settings: Settings, data: Path | None) -> tuple[list[Suite], list[str
         return chosen, [name for name in settings.tasks if name not in known]
     if folder is None:
         return list(known.values()), []
-    unknown = [name for name in there if name not in known]
+    unknown = [name for name in present if name not in known]
     if unknown:
         raise ModtokError(
-            "is no task of ours and says nothing of itself",
+            "unknown task without a description",
             where=str(folder.path / unknown[0]),
-            remedy=f"write a {TASK_FILE} there, see docs/evaluation.md",
+            remedy=f"add a {TASK_FILE}, see docs/evaluation.md",
         )
-    return [suite for name, suite in known.items() if name in there], []
+    return [suite for name, suite in known.items() if name in present], []
 
 
-def _sheets(
+def _collect_jobs(
     own: Sequence[Suite],
     languages: Sequence[str],
     data: Path | None,
     settings: Settings,
     evaluation: Evaluation,
     progress: Progress,
-) -> list[_Sheet]:
-    """Everything that can be asked; the rest goes to `evaluation.skipped`."""
-    found: list[_Sheet] = []
+) -> list[_Job]:
+    """All tasks and languages with questions; the others are added to `evaluation.skipped`."""
+    found: list[_Job] = []
     missing: dict[str, list[str]] = {}
     for suite in own:
         for language in languages:
-            if suite.hub and suite.source(language) is None and not _named(data, suite, language):
+            if (
+                suite.hub
+                and suite.source(language) is None
+                and not _has_local(data, suite, language)
+            ):
                 if settings.tasks is not None:
                     missing.setdefault(f"{suite.task} does not exist", []).append(language)
                 continue
             questions = _questions(suite, language, data, missing, progress)
             if questions is None:
                 continue
-            sheet = _Sheet(suite, language, questions[0][: settings.limit], questions[1])
-            lacking = _lacks_examples(sheet, settings)
+            job = _Job(suite, language, questions[0][: settings.limit], questions[1])
+            lacking = _lacks_examples(job, settings)
             if lacking:
                 missing.setdefault(f"{suite.task} {lacking}", []).append(language)
             else:
-                found.append(sheet)
+                found.append(job)
     evaluation.skipped += [f"{what} in {','.join(langs)}" for what, langs in missing.items()]
-    told = {name for names in missing.values() for name in names}
-    told.update(sheet.language for sheet in found)
-    bare = [name for name in languages if name not in told]
+    covered = {name for names in missing.values() for name in names}
+    covered.update(job.language for job in found)
+    bare = [name for name in languages if name not in covered]
     if bare and own:
-        evaluation.skipped.append(f"no questions at all in {','.join(bare)}")
+        evaluation.skipped.append(f"no questions in {','.join(bare)}")
     return found
 
 
-def _named(data: Path | None, suite: Suite, language: str) -> bool:
-    """Whether local files have a language that the hub has not."""
+def _has_local(data: Path | None, suite: Suite, language: str) -> bool:
+    """Whether local files have a language that the suite's datasets lack."""
     return data is not None and Folder(data).has(suite.task, language)
 
 
@@ -225,11 +233,11 @@ def _questions(
         folder = Folder(data)
         local = folder.of(suite.task, language)
         if local is None:
-            missing.setdefault(f"{folder.path / suite.task} has no questions", []).append(language)
+            missing.setdefault(f"no questions in {folder.path / suite.task}", []).append(language)
         return local
     source = suite.source(language)
     if source is None or not hub.reachable():
-        missing.setdefault(f"the hub is not reachable: no {suite.task}", []).append(language)
+        missing.setdefault(f"the hub cannot be reached: no {suite.task}", []).append(language)
         return None
     try:
         with progress.task(f"{language} {suite.task}", None, "rows"):
@@ -239,79 +247,75 @@ def _questions(
         return None
 
 
-def _lacks_examples(sheet: _Sheet, settings: Settings) -> str | None:
-    """Why what is shown before the questions is not there; None if it is."""
-    shots = sheet.suite.shots if settings.shots is None else settings.shots
+def _lacks_examples(job: _Job, settings: Settings) -> str | None:
+    """Reason why few-shot examples are missing; None if there are enough."""
+    shots = job.suite.shots if settings.shots is None else settings.shots
     if not shots:
         return None
     groups: dict[str, int] = {}
-    for row in sheet.shown:
+    for row in job.shown:
         groups[row.group] = groups.get(row.group, 0) + 1
-    least = min(groups.get(row.group, 0) for row in sheet.questions)
-    if least < shots:
-        return f"has {least} examples to show where {shots} are wanted (<lang>.train.jsonl)"
+    fewest = min(groups.get(row.group, 0) for row in job.questions)
+    if fewest < shots:
+        return f"has {fewest} few-shot examples, expected {shots} (<lang>.train.jsonl)"
     return None
 
 
-def _require_room(source: Source, infer: Infer, sheets: Sequence[_Sheet]) -> None:
-    """Find a choice that alone is too long now, and not behind hours of other tasks.
+def _require_choices_fit(source: Source, infer: Infer, jobs: Sequence[_Job]) -> None:
+    """Check that every choice fits the context, before hours of other tasks.
 
     Raises:
-        ModtokError: there is one.
+        ModtokError: a choice alone is too long.
     """
     encode = source.vocabularies(infer.inputs, infer.outputs).encode_out
-    for sheet in sheets:
-        for question in sheet.questions:
+    for job in jobs:
+        for question in job.questions:
             longest = max(len(encode(f" {choice}")) for choice in question.choices)
             if longest > source.context:
                 raise ModtokError(
-                    f"question {question.name} has a choice of {longest:,} tokens; the model reads "
+                    f"question {question.name} has a choice of {longest:,} tokens; the context has "
                     f"{source.context:,}",
-                    where=f"{sheet.language} {sheet.suite.task}",
-                    remedy="leave it out",
+                    where=f"{job.language} {job.suite.task}",
+                    remedy="remove it",
                 )
 
 
-def _nothing(evaluation: Evaluation, data: Path | None) -> ModtokError:
+def _no_questions(evaluation: Evaluation, data: Path | None) -> ModtokError:
     where = str(Folder(data).path) if data is not None else "tasks/"
-    what = "no questions: " + "; ".join(evaluation.skipped or ["there is no task"])
-    return ModtokError(what, where=where, remedy=f"{LAYOUT}, and name DIR with --data")
+    what = "no questions: " + "; ".join(evaluation.skipped or ["no task"])
+    return ModtokError(what, where=where, remedy=f"{LAYOUT}; then pass DIR with --data")
 
 
-def _ask(
+def _run_job(
     models: Models,
     infer: Infer,
     mode: str,
-    sheet: _Sheet,
+    job: _Job,
     settings: Settings,
     evaluation: Evaluation,
     progress: Progress,
 ) -> None:
-    """Ask one task in one language."""
+    """Score one task in one language."""
     from modtok_cli.evaluate.cloze import ClozeTask
     from modtok_cli.evaluate.harness import run_tasks
     from modtok_cli.evaluate.lm import ModtokLM
 
     model = models.of(infer)
-    suite, language = sheet.suite, sheet.language
+    suite, language = job.suite, job.language
     label = f"{language} {suite.task}"
-    lm = ModtokLM(model, batch=settings.batch, progress=progress, label=label)
-    task = ClozeTask(
-        suite, language, sheet.questions, sheet.shown, shots=settings.shots, fits=lm.fits
-    )
+    lm = ModtokLM(model, batch_size=settings.batch_size, progress=progress, label=label)
+    task = ClozeTask(suite, language, job.questions, job.shown, shots=settings.shots, fits=lm.fits)
     try:
         outcome = run_tasks(lm, {task.config.task: task})
-    except UsageError as error:  # a choice too long with the white space behind its question
+    except UsageError as error:  # too long with the white space moved from the prompt
         raise ModtokError(error.what, where=label, remedy=error.remedy) from error
     samples = sorted(outcome.samples[task.config.task], key=lambda row: row["doc"]["place"])
-    rows = [_example(sheet, row) for row in samples]
-    facts = _facts(sheet, rows, lm, task)
+    rows = [_example(job, row) for row in samples]
+    facts = _facts(job, rows, lm, task)
     if facts["truncated"]:
-        progress.warn(
-            f"{label}: {facts['truncated']:,} contexts do not fit and lost their beginning"
-        )
+        progress.warn(f"{label}: {facts['truncated']:,} contexts were truncated on the left")
     signed = {
-        "data": data_digest(_texts(sheet)),
+        "data": data_digest(_texts(job)),
         "infer": f"{mode}:{infer}",
         "checkpoint": checkpoint_digest(model),
         "packages": PACKAGES,
@@ -329,15 +333,15 @@ def _ask(
 
 
 def _facts(
-    sheet: _Sheet, rows: Sequence[Mapping[str, Any]], lm: ModtokLM, task: ClozeTask
+    job: _Job, rows: Sequence[Mapping[str, Any]], lm: ModtokLM, task: ClozeTask
 ) -> dict[str, Any]:
-    """What else is known of a result: chance, other metrics, what did not fit."""
+    """Further fields of a result: chance, other metrics, truncation."""
     others = {
         name: 100 * sum(row["scores"][name] for row in rows) / len(rows)
         for name in rows[0]["scores"]
-        if name != sheet.suite.metric
+        if name != job.suite.metric
     }
-    chance = sum(1 / len(row.choices) for row in sheet.questions) / len(sheet.questions)
+    chance = sum(1 / len(row.choices) for row in job.questions) / len(job.questions)
     return {
         "chance": 100 * chance,
         **others,
@@ -346,18 +350,18 @@ def _facts(
     }
 
 
-def _example(sheet: _Sheet, sample: Mapping[str, Any]) -> dict[str, Any]:
+def _example(job: _Job, sample: Mapping[str, Any]) -> dict[str, Any]:
     from modtok_cli.evaluate.cloze import choose
 
-    question = sheet.questions[sample["doc"]["place"]]
+    question = job.questions[sample["doc"]["place"]]
     nats = [float(answer[0]) for answer in sample["filtered_resps"]]
     count = len(question.choices)
     chosen = choose(nats, question.choices)
-    main = sheet.suite.metric
+    main = job.suite.metric
     scores = {name: float(sample[name]) for name in (main, *chosen) if name in sample}
     return example(
-        sheet.suite.task,
-        sheet.language,
+        job.suite.task,
+        job.language,
         question.name,
         scores,
         question=question.question,
@@ -369,17 +373,17 @@ def _example(sheet: _Sheet, sample: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-def _texts(sheet: _Sheet) -> list[str]:
-    """All that decides the numbers but for the model."""
-    suite = sheet.suite
-    texts = [suite.render("", "", sheet.language), suite.unconditional(sheet.language)]
-    for row in (*sheet.shown, *sheet.questions):
+def _texts(job: _Job) -> list[str]:
+    """All texts that determine the scores."""
+    suite = job.suite
+    texts = [suite.render("", "", job.language), suite.unconditional(job.language)]
+    for row in (*job.shown, *job.questions):
         texts += [row.context, row.question, *row.choices, str(row.answer), row.group]
     return texts
 
 
 def _add_mean(evaluation: Evaluation, language: str, mode: str, tasks: Sequence[str]) -> None:
-    """The mean over the tasks of a language, each counting once: the paper's MCQ."""
+    """Add the unweighted mean over the tasks of a language: the paper's MCQ."""
     parts = [
         result
         for result in evaluation.results
@@ -401,6 +405,7 @@ def _add_mean(evaluation: Evaluation, language: str, mode: str, tasks: Sequence[
             normalization="per task",
             infer=mode,
             signature=signature(MEAN, [("tasks", "+".join(tasks)), ("of", sign)]),
+            checkpoint=parts[0].checkpoint,
             facts={"chance": sum(part.facts["chance"] for part in parts) / len(parts)},
         )
     )

@@ -1,15 +1,15 @@
-"""Inference vocabularies by name: what `--infer` means for a language or a pair of them.
+"""Inference modes: the input and output vocabulary that `--infer` selects.
 
-    lang        the task language's own subtokenizer; of a pair, that of both together
+    lang        the task language's subtokenizer; for a pair, the union of both languages
     full        the whole vocabulary T
-    full-lang   read by T, predict in the task language's subset; of a pair, in the target's
-    en,fr       this set, for every task
-    src, tgt    of a pair: the source's subtokenizer, or the target's, for everything
-    src+tgt     of a pair: that of both together, which `lang` is too
-    src|tgt     of a pair: source sides by the source's, target sides by the target's,
+    full-lang   input T, predictions in the task language's subset; for a pair, in the target's
+    en,fr       this union, for every task
+    src, tgt    for a pair: the source's or the target's subtokenizer for everything
+    src+tgt     for a pair: the union of both languages, same as `lang`
+    src|tgt     for a pair: source sides by the source's subtokenizer, target sides by the target's,
                 predictions in the target's
 
-Section "Evaluation" and the tables on mixed contexts of the paper name them so.
+The names follow the paper's section "Evaluation" and its tables on mixed contexts.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ LANG = "lang"
 FULL_LANG = "full-lang"
 CROSSED = "src|tgt"
 _OF_A_PAIR = ("src", "tgt", "src+tgt", CROSSED)
-_REMEDY = "choose lang, full, full-lang or languages such as en,fr"
+_REMEDY = "use lang, full, full-lang, or languages such as en,fr"
 
 
 @dataclass(frozen=True)
 class Infer:
-    """The two sides of an inference vocabulary, as `SlicedModel.with_vocabulary` takes them.
+    """Input and output vocabulary of a model, as `SlicedModel.with_vocabulary` takes them.
 
     Attributes:
-        inputs, outputs: languages in the run's order, or "full" for T. `outputs` is None
-            where it is the same as `inputs`.
-        crossed: whether target sides within the prompt are cut by `outputs` too.
+        inputs, outputs: languages in the run's order, or "full" for T. `outputs` is None if it
+            equals `inputs`.
+        crossed: whether target sides of the prompt are also tokenized by `outputs`.
     """
 
     inputs: tuple[str, ...] | str
@@ -42,7 +42,7 @@ class Infer:
     crossed: bool = False
 
     def __str__(self) -> str:
-        """As a signature names it: `full>fr`, `en|fr`, `en,fr`."""
+        """Form used in signatures: `full>fr`, `en|fr`, `en,fr`."""
         reading, writing = _joined(self.inputs), _joined(self.outputs)
         if self.outputs is None:
             return reading
@@ -56,10 +56,10 @@ def infer_vocabularies(
     language: str | None = None,
     pair: tuple[str, str] | None = None,
 ) -> Infer:
-    """What `mode` means for a task in `language`, or for one from `pair[0]` to `pair[1]`.
+    """Vocabularies of `mode` for a task in `language`, or for a pair.
 
-    `languages` are those of the run; a language of the task that is not among them can be
-    evaluated by `full` or by a set only.
+    `languages` are those of the run. A task language that is not among them can only be evaluated
+    with `full` or with a union of languages.
 
     >>> infer_vocabularies("full-lang", ["en", "fr"], language="fr")
     Infer(inputs='full', outputs=('fr',), crossed=False)
@@ -67,7 +67,7 @@ def infer_vocabularies(
     'fr|en'
 
     Raises:
-        UsageError: an unknown mode or language, or a mode of pairs for a single language.
+        UsageError: the mode or a language is unknown, or a single language has no such mode.
     """
     assert (language is None) != (pair is None)
     target = language if pair is None else pair[1]
@@ -91,16 +91,13 @@ def infer_vocabularies(
     return Infer(_subset(tuple(part.strip() for part in mode.split(",")), languages, mode))
 
 
-def needs_pair(mode: str) -> bool:
-    """Whether `mode` only makes sense for translation."""
-    return mode in _OF_A_PAIR
-
-
 def _subset(names: Sequence[str | None], languages: Sequence[str], mode: str) -> tuple[str, ...]:
     """`names` in the run's order."""
     for name in names:
         if name not in languages:
-            what = f"{mode!r} is no inference vocabulary" if name == mode else f"{name!r} unknown"
+            what = (
+                f"unknown inference mode {mode!r}" if name == mode else f"unknown language {name!r}"
+            )
             raise UsageError(
                 f"{what}: the model has {','.join(languages)}", where="--infer", remedy=_REMEDY
             )

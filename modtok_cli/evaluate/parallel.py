@@ -1,12 +1,12 @@
-"""Parallel text in the layouts that it comes in.
+"""Parallel text in the common layouts.
 
     DIR/dev/eng_Latn.dev, DIR/devtest/eng_Latn.devtest     FLORES: shots from dev
-    DIR/test.tsv, DIR/dev.tsv                              languages in the header, a line each
-    DIR/en.txt, DIR/fr.txt                                 line by line, as NTREX
+    DIR/test.tsv, DIR/dev.tsv                              languages in the header, one row per line
+    DIR/en.txt, DIR/fr.txt                                 line-aligned files, as in NTREX
 
-or one `.tsv` file. Languages go by the codes of `text.languages`. Any of these may lie in
-`DIR/mt/`, or in the only directory there. Where there is no dev part, the first lines are
-kept for shots and never scored.
+or a single `.tsv` file. Language codes are those of `text.languages`. The layout may also be in
+`DIR/mt/`, or in the only subdirectory of DIR. Without a dev split the first lines are used as
+shots and not scored.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from modtok_cli.text.languages import is_language, language_of_path, normalize
 from modtok_cli.text.readers import COMPRESSED, LINE_SUFFIXES
 from modtok_cli.text.streams import Broken, read_chunks
 
-# Without a dev part, so many lines are kept for shots even if fewer are shown: scores by 0 and
-# by 5 shots are then on the same lines.
+# Without a dev split this many lines are reserved for shots even if fewer are used, so that scores
+# with 0 and with 5 shots are on the same lines.
 KEPT = 5
 _DEV, _TEST = ("dev", "valid", "validation"), ("devtest", "test")
 LAYOUTS = (
-    "lay parallel text out as DIR/mt/dev/eng_Latn.dev and DIR/mt/devtest/eng_Latn.devtest "
-    "(FLORES), DIR/mt/test.tsv with languages in its first line, or DIR/mt/en.txt, DIR/mt/fr.txt "
-    "line by line; modtok eval fetch mt writes it where the hub is reachable"
+    "provide parallel text as DIR/mt/dev/eng_Latn.dev and DIR/mt/devtest/eng_Latn.devtest "
+    "(FLORES), DIR/mt/test.tsv with languages in its first line, or line-aligned DIR/mt/en.txt, "
+    "DIR/mt/fr.txt; modtok eval fetch mt downloads FLORES"
 )
 
 
@@ -47,7 +47,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class _Part:
-    """One split: a table in one file, or a file per language."""
+    """One split: a table in one file, or one file per language."""
 
     table: Path | None
     files: dict[str, Path]
@@ -74,7 +74,7 @@ class Parallel:
     """Parallel text of any number of languages.
 
     Attributes:
-        path: where it was found.
+        path: its location.
     """
 
     def __init__(self, path: Path, test: _Part, dev: _Part | None) -> None:
@@ -83,7 +83,7 @@ class Parallel:
 
     @property
     def languages(self) -> list[str]:
-        """Languages that can be evaluated, ascending."""
+        """Languages with test lines, ascending."""
         return self._test.languages
 
     def pair(
@@ -91,7 +91,7 @@ class Parallel:
     ) -> tuple[list[Sentence], list[Sentence]]:
         """(shots, examples) of a pair; the shots are the first lines of dev.
 
-        Lines of which one side is empty are left out, and said.
+        Lines that are empty on one side are skipped with a warning.
 
         Raises:
             ModtokError: the sides differ in length, or there are fewer lines than shots.
@@ -104,9 +104,9 @@ class Parallel:
             pool, tests = tests[:kept], tests[kept:]
         if len(pool) < shots or not tests:
             raise ModtokError(
-                f"too few lines for {shots} shots and an example of {source}-{target}",
+                f"too few lines for {shots} shots and one example of {source}-{target}",
                 where=str(self.path),
-                remedy="lower --shots, or give more text",
+                remedy="lower --shots, or provide more text",
             )
         return pool[:shots], tests
 
@@ -118,10 +118,10 @@ class Parallel:
             lengths = [np.array([len(line) for line in lines]) for lines in (ours, theirs)]
             line = parting(*lengths) + 1
             raise ModtokError(
-                f"has {len(theirs):,} lines, {part.name(source)} has {len(ours):,}; they seem to "
-                "part here",
+                f"has {len(theirs):,} lines, {part.name(source)} has {len(ours):,}; they differ "
+                "from this line on",
                 where=f"{part.name(target)}:{line}",
-                remedy="give the same lines in both languages",
+                remedy="provide the same lines in both languages",
             )
         pairs = [
             Sentence(number, *both)
@@ -130,8 +130,8 @@ class Parallel:
         ]
         if len(pairs) < len(ours):
             progress.warn(
-                f"{part.name(target)}: {len(ours) - len(pairs):,} lines of {source}-{target} are "
-                "empty on one side and left out"
+                f"{part.name(target)}: skipped {len(ours) - len(pairs):,} lines of "
+                f"{source}-{target} that are empty on one side"
             )
         return pairs
 
@@ -143,10 +143,10 @@ class Parallel:
 
 
 def find_parallel(data: Path, progress: Progress = SILENT) -> Parallel:
-    """The parallel text at `data`, at `data`/mt, or in the only directory there.
+    """Parallel text in `data`, in `data`/mt, or in the only subdirectory.
 
     Raises:
-        ModtokError: there is none in a known layout; says which layouts there are.
+        ModtokError: there is none in a known layout; the message lists the layouts.
     """
     inside = data / "mt"
     start = inside if inside.is_dir() else data
@@ -155,7 +155,7 @@ def find_parallel(data: Path, progress: Progress = SILENT) -> Parallel:
         found = _open(place, progress)
         if found is not None:
             return found
-    what = "no parallel text" if start.exists() else "no such file or directory"
+    what = "no parallel text" if start.exists() else "file or directory does not exist"
     raise ModtokError(what, where=str(start), remedy=LAYOUTS)
 
 
@@ -183,7 +183,7 @@ def _open(place: Path, progress: Progress) -> Parallel | None:
 
 
 def _files(directory: Path, progress: Progress) -> dict[str, Path]:
-    """Text files of a directory by language; of two in one language the first by name."""
+    """Text files of a directory by language; the first by name if a language has several."""
     found: dict[str, Path] = {}
     for path in _children(directory):
         plain = path.with_suffix("") if path.suffix in COMPRESSED else path
@@ -191,14 +191,14 @@ def _files(directory: Path, progress: Progress) -> dict[str, Path]:
         if language is None or plain.suffix not in LINE_SUFFIXES or not path.is_file():
             continue
         if language in found:
-            progress.note(f"{path}: {found[language].name} is taken for {language}")
+            progress.note(f"{path}: ignored, {found[language].name} is used for {language}")
         else:
             found[language] = path
     return found
 
 
 def _lines(path: Path) -> list[str]:
-    """Lines, cut at line feeds only."""
+    """Lines, split at line feeds only."""
     try:
         data = b"".join(read_chunks(path))
     except Broken as error:
@@ -223,9 +223,9 @@ def _read_table(path: Path) -> dict[str, list[str]]:
         cells = line.split("\t")
         if len(cells) != len(languages):
             raise ModtokError(
-                f"{len(cells)} columns where the header has {len(languages)}",
+                f"expected {len(languages)} columns, got {len(cells)}",
                 where=f"{path}:{number}",
-                remedy="put one tab between two sentences and none inside",
+                remedy="separate the sentences by exactly one tab",
             )
         for language, cell in zip(languages, cells, strict=True):
             columns[language].append(cell.strip())
@@ -237,8 +237,8 @@ def _header(path: Path, header: Sequence[str]) -> list[str]:
     wrong = [cell for cell in header if not is_language(cell)]
     if wrong or len(languages) < 2 or len(set(languages)) < len(languages):
         raise ModtokError(
-            f"the first line names no two languages or more: {' '.join(header)[:60]!r}",
+            f"expected two or more languages in the first line, got {' '.join(header)[:60]!r}",
             where=f"{path}:1",
-            remedy="begin it with codes parted by tabs, such as en, fr, fi",
+            remedy="start the file with language codes separated by tabs, such as en, fr, fi",
         )
     return languages

@@ -1,14 +1,14 @@
-"""Multiple-choice questions in files: JSON lines, one question each.
+"""Multiple-choice questions in files: JSON lines, one question per line.
 
-    DIR/mcq/<task>/<lang>.jsonl          what is asked
-    DIR/mcq/<task>/<lang>.train.jsonl    what may be shown before it
-    DIR/mcq/<task>/task.yaml             for a task of one's own, see `suites`
+    DIR/mcq/<task>/<lang>.jsonl          questions to score
+    DIR/mcq/<task>/<lang>.train.jsonl    few-shot examples
+    DIR/mcq/<task>/task.yaml             description of a task that is not a suite, see `suite`
 
     {"question": "…", "choices": ["…", "…"], "answer": 1}
 
-Files may be `.zst` or `.gz`. `answer` counts from 0, or is the choice itself. `context` is a
-passage that the question is about, `group` a subject whose examples are shown, `id` a name;
-these three may be left out.
+Files may be `.zst` or `.gz`. `answer` is an index from 0, or the choice itself. Optional fields:
+`context` is the passage that the question is about, `group` a subject whose examples are used as
+shots, `id` a name.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _ROW = 'a row is {"question": "…", "choices": ["…", "…"], "answer": 0}'
 
 @dataclass(frozen=True)
 class Question:
-    """One row.
+    """One question.
 
     Attributes:
-        name: tells it from the others of its file.
-        choices: two or more, all different.
-        answer: place of the right one.
-        context: passage, "" for none.
-        group: subject, "" for none.
+        name: unique in its file.
+        choices: two or more.
+        answer: index of the correct choice.
+        context: passage, or "".
+        group: subject, or "".
     """
 
     name: str
@@ -46,11 +46,11 @@ class Question:
     group: str = ""
 
     def same(self, other: Question) -> bool:
-        """Whether both ask the same."""
+        """Whether both have the same question and context."""
         return (self.question, self.context) == (other.question, other.context)
 
     def as_row(self) -> dict[str, Any]:
-        """As the file holds it."""
+        """The row of the file."""
         row = {
             "id": self.name,
             "question": self.question,
@@ -63,10 +63,10 @@ class Question:
 
 
 class Folder:
-    """Questions laid out in files.
+    """A directory of questions.
 
     Attributes:
-        path: the directory with a folder for each task.
+        path: directory with one subdirectory per task.
     """
 
     def __init__(self, data: Path) -> None:
@@ -75,15 +75,15 @@ class Folder:
 
     @property
     def tasks(self) -> list[str]:
-        """Tasks with a file or more, ascending."""
+        """Tasks with at least one file, ascending."""
         folders = sorted(self.path.iterdir()) if self.path.is_dir() else ()
         return [folder.name for folder in folders if folder.is_dir() and self._files(folder.name)]
 
     def of(self, task: str, language: str) -> tuple[list[Question], list[Question]] | None:
-        """(what is asked, what may be shown) of a task; None where there is nothing to ask.
+        """(questions, few-shot examples) of a task; None if there are no questions.
 
         Raises:
-            ModtokError: a file cannot be read, or has a row that is no question.
+            ModtokError: a file cannot be read, or a row is invalid.
         """
         files = self._files(task)
         asked = files.get((normalize(language), "test"))
@@ -93,11 +93,11 @@ class Folder:
         return read_questions(asked), read_questions(shown) if shown else []
 
     def has(self, task: str, language: str) -> bool:
-        """Whether there is something to ask."""
+        """Whether there are questions in `language`."""
         return (normalize(language), "test") in self._files(task)
 
     def _files(self, task: str) -> dict[tuple[str, str], Path]:
-        """`fr.jsonl`, `fra_Latn.train.jsonl.zst` by language and part."""
+        """Files `fr.jsonl`, `fra_Latn.train.jsonl.zst` by language and split."""
         found: dict[tuple[str, str], Path] = {}
         folder = self.path / task
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
@@ -113,43 +113,41 @@ def read_questions(path: Path) -> list[Question]:
     """Read a file of questions.
 
     Raises:
-        ModtokError: it cannot be read, or a row is no question; names file and line.
+        ModtokError: the file cannot be read, or a row is invalid.
     """
     found: dict[str, Question] = {}
     for number, data in json_lines(path, _ROW):
         question = as_question(data, f"{path}:{number}", number, found)
         found[question.name] = question
     if not found:
-        raise ModtokError("holds no questions", where=str(path), remedy=_ROW)
+        raise ModtokError("contains no questions", where=str(path), remedy=_ROW)
     return list(found.values())
 
 
 def as_question(data: Any, where: str, number: int, taken: Container[str] = ()) -> Question:
-    """Check one row, the `number`th of its file; `taken` are the names of those before it.
+    """Check row `number` of a file; `taken` are the names of earlier rows.
 
     >>> as_question({"question": "Two?", "choices": ["1", "2"], "answer": "2"}, "x:1", 1).answer
     1
 
     Raises:
-        ModtokError: there is no right answer, fewer than two choices, or a field is wrong.
+        ModtokError: the answer is invalid, there are fewer than two choices, or a field is wrong.
     """
     remedy = _ROW
     if not isinstance(data, dict):
-        raise ModtokError("is no object", where=where, remedy=remedy)
+        raise ModtokError("expected a JSON object", where=where, remedy=remedy)
     for key in ("question", "context", "group"):
         if not isinstance(data.get(key, ""), str):
-            raise ModtokError(f"{key!r} is no string", where=where, remedy=remedy)
+            raise ModtokError(f"{key!r} is not a string", where=where, remedy=remedy)
     if not data.get("question", "") and not data.get("context", ""):
         raise ModtokError("no 'question'", where=where, remedy=remedy)
     choices = data.get("choices")
     if not isinstance(choices, list) or not all(isinstance(x, str) and x for x in choices):
-        raise ModtokError("'choices' is no list of strings", where=where, remedy=remedy)
+        raise ModtokError("'choices' is not a list of strings", where=where, remedy=remedy)
     if len(choices) < 2:
         raise ModtokError(
-            f"a choice of {len(choices)}", where=where, remedy="give two choices or more"
+            f"expected two or more choices, got {len(choices)}", where=where, remedy=remedy
         )
-    if len(set(choices)) < len(choices):
-        raise ModtokError("a choice stands there twice", where=where, remedy="remove one")
     return Question(
         own_name(data, number, taken),
         data.get("question", ""),
@@ -161,11 +159,11 @@ def as_question(data: Any, where: str, number: int, taken: Container[str] = ()) 
 
 
 def _answer(answer: Any, choices: Sequence[str], where: str) -> int:
-    remedy = f"give a number from 0 to {len(choices) - 1}, or the choice itself"
+    remedy = f"expected a number from 0 to {len(choices) - 1}, or the choice itself"
     if answer is None or answer == "":
-        raise ModtokError("no gold answer", where=where, remedy=remedy)
+        raise ModtokError("no answer", where=where, remedy=remedy)
     if type(answer) is int and 0 <= answer < len(choices):
         return answer
     if isinstance(answer, str) and answer in choices:
         return choices.index(answer)
-    raise ModtokError(f"the answer {answer!r} is no choice", where=where, remedy=remedy)
+    raise ModtokError(f"the answer {answer!r} is not a choice", where=where, remedy=remedy)

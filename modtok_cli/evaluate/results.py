@@ -1,11 +1,12 @@
-"""What an evaluation gives: scores with their intervals, a row per example, a signature.
+"""Results of an evaluation: scores with intervals, one row per example, and a signature.
 
-Every metric is on the scale of 0 to 100, as in the paper; the `scores` of a single example
-are shares of 1.
+Metrics are on a scale of 0 to 100, as in the paper. The `scores` of a single example are fractions
+of 1.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -27,27 +28,28 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 
 RESAMPLES = 1000
-SEED = 12345  # sacreBLEU's own, so that its intervals are the same wherever it draws them
+SEED = 12345  # the default of sacreBLEU
 _COVERED = (2.5, 97.5)
+_Z = 1.959963984540054  # 97.5% quantile of the normal distribution
 
 
 @dataclass(frozen=True)
 class Result:
-    """One number.
+    """One score.
 
     Attributes:
         task: "arc_easy", "mt", "sum", …
-        language: "fr", or a pair as "en-fr".
+        language: "fr", or a pair such as "en-fr".
         metric: "acc", "acc_norm", "BLEU", "rougeL", …
-        value: on the scale of 0 to 100.
-        low, high: ends of its 95% bootstrap interval, None where there is none.
-        n: examples.
-        shots: examples shown before each question.
-        normalization: what likelihoods are divided by ("characters", …), or how texts are
-            compared; "none".
-        infer: the inference mode, as --infer names it.
-        signature: what the number can be traced by; see `evaluation_signature`.
-        facts: anything else that the row should hold.
+        value: from 0 to 100.
+        low, high: 95% interval, None if there is none.
+        n: number of examples.
+        shots: number of few-shot examples.
+        normalization: divisor of likelihoods ("characters", …) or how texts are compared; "none".
+        infer: inference mode, as --infer names it.
+        signature: what the score depends on, see `evaluation_signature`.
+        facts: further fields of the row.
+        checkpoint: run, step and digest, see `checkpoint_digest`.
     """
 
     task: str
@@ -62,22 +64,22 @@ class Result:
     infer: str
     signature: str
     facts: Mapping[str, Any] = field(default_factory=dict)
+    checkpoint: str | None = None
 
     def as_row(self) -> dict[str, Any]:
-        """As JSON has it and the table shows it."""
+        """Row for JSON output and tables."""
         own = {name: value for name, value in self.__dict__.items() if name != "facts"}
         return {**own, **self.facts}
 
 
 @dataclass
 class Evaluation:
-    """Everything that came of one evaluation.
+    """Everything that an evaluation produced.
 
     Attributes:
-        results: the numbers.
-        examples: a row per example, see `example`.
-        skipped: what could not be evaluated and why, a line each; not empty means that the
-            evaluation is incomplete.
+        results: the scores.
+        examples: one row per example, see `example`.
+        skipped: what could not be evaluated and why. If not empty, the evaluation is incomplete.
     """
 
     results: list[Result] = field(default_factory=list)
@@ -85,7 +87,7 @@ class Evaluation:
     skipped: list[str] = field(default_factory=list)
 
     def require_complete(self) -> None:
-        """Say what is missing, after what is there was printed.
+        """Report what is missing; called after the results are printed.
 
         Raises:
             ModtokError: something was skipped.
@@ -96,11 +98,11 @@ class Evaluation:
 
 @dataclass
 class ResultBuilder:
-    """Results of one set of examples: what their rows have in common is said once.
+    """Collects the results of one set of examples, which share most fields.
 
     Attributes:
         signed: further fields of the signature, see `evaluation_signature`.
-        facts: further keys of the rows.
+        facts: further fields of the rows.
     """
 
     task: str
@@ -121,7 +123,7 @@ class ResultBuilder:
         normalization: str = "none",
         **signed: object,
     ) -> None:
-        """A number and its interval, if it has one, on the scale of 0 to 100."""
+        """Add a score and its interval, from 0 to 100."""
         fields: dict[str, Any] = {**self.signed, **signed}
         sign = evaluation_signature(
             self.task,
@@ -145,53 +147,75 @@ class ResultBuilder:
                 self.infer,
                 sign,
                 self.facts,
+                self.signed.get("checkpoint"),
             )
         )
 
     def add_mean(self, metric: str, values: Sequence[float], **signed: Any) -> None:
-        """100 × the mean of a score of every example."""
+        """Add 100 times the mean of the examples' scores, with its interval."""
         self.add(metric, 100 * float(np.mean(values)), mean_interval(values), **signed)
 
 
 def example(
     task: str, language: str, name: str, scores: Mapping[str, float], **facts: Any
 ) -> dict[str, Any]:
-    """The row of one example: what `modtok eval compare` reads.
+    """Row of one example, as `modtok eval compare` reads it.
 
-    `name` tells it from the others of its task and language, and is the same for every
-    model; `scores` are shares of 1 whose mean times 100 is the metric. Translations hold
-    "output" and "reference", from which their corpus metrics are computed.
+    `name` is unique in its task and language and equal for every model. `scores` are fractions of
+    1; 100 times their mean is the metric. Translations have "output" and "reference", from which
+    the corpus metrics are computed.
     """
     return {"task": task, "language": language, "id": name, "scores": dict(scores), **facts}
 
 
 def mean_interval(values: Sequence[float] | Floats, *, seed: int = SEED) -> tuple[float, float]:
-    """Ends of the 95% bootstrap interval of 100 × mean, drawing examples with replacement.
+    """95% interval of 100 times the mean.
 
-    >>> mean_interval([1.0, 1.0, 1.0])
-    (100.0, 100.0)
+    The Wilson score interval if all values are 0 or 1; a bootstrap over examples otherwise.
+
+    >>> [round(end, 1) for end in mean_interval([0.0] * 30)]
+    [0.0, 11.4]
     """
-    drawn = bootstrap_means(np.asarray(values, dtype=np.float64)[:, None], seed=seed)[:, 0]
-    return interval(100 * drawn)
+    array = np.asarray(values, dtype=np.float64)
+    if np.isin(array, (0.0, 1.0)).all():
+        return wilson_interval(int(array.sum()), len(array))
+    return interval(100 * bootstrap_means(array[:, None], seed=seed)[:, 0])
+
+
+def wilson_interval(successes: int, n: int) -> tuple[float, float]:
+    """95% Wilson score interval of a proportion, in percent (Wilson 1927).
+
+    For p = s/n and z = 1.96: (p + z²/2n ± z √(p(1 − p)/n + z²/4n²)) / (1 + z²/n). Unlike a
+    bootstrap interval it is not empty if no example, or every example, is a success.
+
+    >>> [round(end, 2) for end in wilson_interval(5, 10)]
+    [23.66, 76.34]
+    """
+    share, square = successes / n, _Z * _Z
+    centre = share + square / (2 * n)
+    half = _Z * math.sqrt(share * (1 - share) / n + square / (4 * n * n))
+    scale = 1 + square / n
+    low = (centre - half) / scale if successes else 0.0
+    high = (centre + half) / scale if successes < n else 1.0
+    return 100 * low, 100 * high
 
 
 def interval(drawn: Floats) -> tuple[float, float]:
-    """Ends of the middle 95% of a metric over bootstrap draws."""
+    """Middle 95% of a metric over bootstrap resamples."""
     low, high = np.percentile(drawn, _COVERED)
     return float(low), float(high)
 
 
 def bootstrap_means(values: Floats, *, resamples: int = RESAMPLES, seed: int = SEED) -> Floats:
-    """Means of `values` (n, m) over `resamples` draws of n examples; (resamples, m).
+    """Means of `values` (n, m) over `resamples` resamples of n examples; (resamples, m).
 
-    The draws depend on n and the seed alone, so that two systems on the same examples are
-    drawn alike.
+    Resamples depend on n and the seed only, so two systems on the same examples get the same ones.
     """
     return resampled_sums(values, resamples=resamples, seed=seed) / len(values)
 
 
 def resampled_sums(values: Floats, *, resamples: int = RESAMPLES, seed: int = SEED) -> Floats:
-    """As `bootstrap_means`, the sums; (resamples, m)."""
+    """As `bootstrap_means`, but sums; (resamples, m)."""
     count = len(values)
     generator = np.random.default_rng(seed)
     sums = np.empty((resamples, values.shape[1]))
@@ -213,10 +237,10 @@ def evaluation_signature(
     packages: Iterable[str] = ("torch", "transformers"),
     **settings: object,
 ) -> str:
-    """What a score is traced by: `mt|lang:en-fr|data:…|shots:5|norm:…|infer:…|…|modtok:…`.
+    """What a score depends on: `mt|lang:en-fr|data:…|shots:5|norm:…|infer:…|…|modtok:…`.
 
-    `data` is the digest of the examples and shots, `checkpoint` that of `checkpoint_digest`;
-    `packages` are those whose versions may move the number; `settings` stand before them.
+    `data` is the digest of the examples and shots, `checkpoint` that of `checkpoint_digest`.
+    `settings` follow, then the versions of `packages`, which can change the score.
     """
     fields: list[tuple[str, object]] = [
         ("lang", language),
@@ -236,20 +260,20 @@ def evaluation_signature(
 
 
 def _clean(value: str) -> str:
-    """`src|tgt` holds what parts the fields of a signature."""
+    """Replace the separator of signature fields, which `src|tgt` contains."""
     return value.replace("|", "/")
 
 
 def data_digest(parts: Iterable[str]) -> str:
-    """Fingerprint of the texts that an evaluation read, in their order."""
+    """Digest of the texts that an evaluation read, in order."""
     return digest(*(part.encode("utf-8", "surrogatepass") for part in parts))
 
 
 def checkpoint_digest(model: SlicedModel) -> str:
-    """`NAME@STEP/DIGEST` of the weights a model was loaded from.
+    """`NAME@STEP/DIGEST` of the weights of a model.
 
-    The digest is over the checksums that the checkpoint keeps of its files; a slice is named
-    by the run and the tokenizer that it is cut from.
+    The digest is over the checkpoint's checksums. A slice is named by its run, and by the
+    signature of the tokenizer it was extracted with.
     """
     from modtok_cli.inference.sources import RunSource, SliceSource
 
@@ -267,35 +291,35 @@ def write_examples(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write example rows as JSON lines, whole or not at all.
 
     Raises:
-        ModtokError: the file system refused.
+        ModtokError: the file cannot be written.
     """
     with atomic_file(path) as beside, open(beside, "wb") as file:
         for row in rows:
             file.write(orjson.dumps(row, option=_JSON))
 
 
-_REMEDY = "give a file that modtok eval --examples wrote"
+_REMEDY = "pass a file written by modtok eval --examples"
 _MOST = 1e100
 _JSON = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
 
 
 def read_examples(path: Path) -> list[dict[str, Any]]:
-    """Read what `write_examples` wrote.
+    """Read a file of `write_examples`.
 
     Raises:
-        ModtokError: it cannot be read, or a line is no example; names it.
+        ModtokError: the file cannot be read, or a line is not an example.
     """
     rows = []
     for number, row in json_lines(path, _REMEDY):
         if not _is_example(row):
             raise ModtokError(
-                'no example with "task", "language", "id", "scores"',
+                'not an example with "task", "language", "id", "scores"',
                 where=f"{path}:{number}",
                 remedy=_REMEDY,
             )
         rows.append(row)
     if not rows:
-        raise ModtokError("holds no examples", where=str(path), remedy=_REMEDY)
+        raise ModtokError("contains no examples", where=str(path), remedy=_REMEDY)
     return rows
 
 
@@ -305,7 +329,7 @@ def _is_example(row: Any) -> bool:
         and all(isinstance(row.get(name), str) for name in ("task", "language", "id"))
         and all(isinstance(row.get(name, ""), str) for name in ("output", "reference"))
         and isinstance(row.get("scores"), dict)
-        # Scores are shares, or what a task of lm-eval gives: no number that a mean overflows.
+        # Fractions, or values of a task of lm-eval; no value may overflow a mean.
         and all(
             type(value) in (int, float) and abs(value) < _MOST for value in row["scores"].values()
         )

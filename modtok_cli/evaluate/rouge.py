@@ -1,8 +1,8 @@
-"""ROUGE-1, -2 and -L (F1) on words of every script.
+"""ROUGE-1, -2 and -L (F1) for every script.
 
-The usual package deletes all that is not a-z0-9, so that Telugu scores 0 against itself.
-Here a word is a run of letters, marks and digits of any script; on ASCII text both cut
-alike, and the scores are the same (tests hold them together).
+The rouge-score package deletes all characters except a-z and 0-9, so a Telugu text scores 0 against
+itself. Here a word is a run of letters, marks and digits of any script. On ASCII text both split
+alike and the scores are equal, which a property test checks.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from functools import cache
 
 METRICS = ("rouge1", "rouge2", "rougeL")
-# Written without spaces between words: a letter with its marks is a word. Names of characters
-# begin with these.
+# Prefixes of Unicode character names of scripts without spaces between words. Each letter with
+# its marks is a word.
 _UNSPACED = (
     "CJK ",
     "HIRAGANA ",
@@ -26,7 +26,7 @@ _UNSPACED = (
     "KHMER ",
     "MYANMAR ",
 )
-# Soft hyphen, zero-width non-joiner and joiner: within words, and not always written.
+# Soft hyphen, zero-width non-joiner and joiner: optional within words.
 _INVISIBLE = "\u00ad\u200c\u200d"
 _OUTSIDE, _LETTER, _MARK, _ALONE = range(4)
 
@@ -44,11 +44,11 @@ def _kind(character: str) -> int:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, in lower case and normalization form C.
+    """Words of a text, in lower case and normalization form C.
 
-    A word is a run of letters, marks and digits. Of scripts that put no space between words
-    (Chinese, Japanese, Thai, Lao, Khmer, Burmese) every letter with its marks is one. Soft
-    hyphens and zero-width joiners are dropped.
+    A word is a run of letters, marks and digits. In scripts without spaces between words (Chinese,
+    Japanese, Thai, Lao, Khmer, Burmese) each letter with its marks is a word. Soft hyphens and
+    zero-width joiners are removed.
 
     >>> words("It's 2024: état-major, నమస్తే!")
     ['it', 's', '2024', 'état', 'major', 'నమస్తే']
@@ -56,9 +56,9 @@ def words(text: str) -> list[str]:
     ['東', '京', '2020', '年']
     """
     found: list[str] = []
-    open_word = False  # whether a letter or digit would continue the last word
+    open_word = False  # whether a letter or digit continues the last word
     text = unicodedata.normalize("NFC", text.lower()).translate(dict.fromkeys(map(ord, _INVISIBLE)))
-    within = False  # whether a mark would continue it
+    within = False  # whether a mark continues it
     for character in text:
         kind = _kind(character)
         if kind == _OUTSIDE:
@@ -75,9 +75,9 @@ def words(text: str) -> list[str]:
 
 
 def scores(reference: str, output: str) -> dict[str, float]:
-    """F1 of 1-grams, 2-grams and the longest common subsequence; shares of 1.
+    """F1 of 1-grams, 2-grams and the longest common subsequence; fractions of 1.
 
-    The longest common subsequence is that of the whole texts, as rouge-score's "rougeL".
+    The longest common subsequence is over whole texts, as rouge-score's "rougeL".
     """
     wanted, written = words(reference), words(output)
     common = common_subsequence(wanted, written)
@@ -101,10 +101,11 @@ def _f1(common: int, wanted: int, written: int) -> float:
 
 
 def common_subsequence(a: Sequence[str], b: Sequence[str]) -> int:
-    """Length of the longest common subsequence, a row of the table in one integer.
+    """Length of the longest common subsequence, with one table row per integer.
 
-    Bit j of the row is 0 where the table grows at column j (Hyyrö 2004, "Bit-parallel LCS-length
-    computation revisited"); a row costs an addition of len(a) bits instead of len(a) steps.
+    Bit j of the row is 0 where the table increases at column j (Hyyrö 2004, "Bit-parallel
+    LCS-length computation revisited"). A row costs one addition of len(a) bits instead of len(a)
+    steps.
     """
     places: dict[str, int] = {}
     for place, word in enumerate(a):

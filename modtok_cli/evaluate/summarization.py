@@ -1,8 +1,8 @@
-"""`modtok eval sum`: few-shot summaries under any inference vocabulary, scored by ROUGE.
+"""`modtok eval sum`: few-shot summarization under any inference vocabulary, scored by ROUGE.
 
-An example is its document, a line `TL;DR: summary`, and an empty line. What the model writes
-up to the end of the line is its summary. Shots that do not fit the context are left out, the
-farthest first; a document that does not fit alone loses its end. Both are counted.
+An example is a document, a line `TL;DR: summary`, and an empty line. The generated text up to the
+end of the line is the summary. Shots that do not fit the context are dropped, the first ones
+first; a document that does not fit alone is truncated at its end. Both are counted.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from modtok_cli.evaluate.generation import (
     Models,
     Piece,
     Prompt,
+    builder_of,
     encode,
     fit,
-    kept_of,
     languages_of,
-    room,
-    sheet_of,
+    output_fields,
+    prompt_limit,
     vocabulary_of,
     write,
 )
@@ -41,12 +41,12 @@ from modtok_cli.inference.sources import open_source
 TASK = "sum"
 SHOTS = GenerationSettings.shots
 _ASK = "\nTL;DR:"
-_WORDS = "words"  # what ROUGE compares: see rouge.words
+_WORDS = "words"  # the unit of ROUGE, see rouge.words
 
 
 @dataclass(frozen=True)
 class Settings(GenerationSettings):
-    """How to summarize."""
+    """Settings of summarization."""
 
 
 def evaluate_sum(
@@ -61,68 +61,68 @@ def evaluate_sum(
     device: torch.device | str | None = None,
     progress: Progress = SILENT,
 ) -> Evaluation:
-    """Summarize the documents at `data` and score the summaries; see `modtok eval sum`.
+    """Summarize the documents in `data` and score the summaries.
 
-    `langs`: languages to evaluate, all of the run by default.
+    `langs` are the languages to evaluate, by default all of the run.
 
     Returns:
-        rouge1, rouge2, rougeL and "in language" of each language; languages without documents
-        are in `skipped`.
+        rouge1, rouge2, rougeL and "in language" of each language. Languages without documents are
+        in `skipped`.
 
     Raises:
-        UsageError: a language or a mode that makes no sense for the run.
-        ModtokError: no documents, or a damaged row.
+        UsageError: the run does not support a language or the mode.
+        ModtokError: there are no documents, or a row is invalid.
     """
     settings = settings or Settings()
     source = open_source(Path(run), tokenizer=tokenizer, step=step, progress=progress)
     vocabularies: dict[str, Infer] = {}
     for language in langs or languages_of(source):
         if language in vocabularies:
-            raise UsageError(f"--langs names {language!r} twice", remedy="name it once")
+            raise UsageError(f"--langs contains {language!r} twice", remedy="remove one")
         vocabularies[language] = vocabulary_of(source, settings.infer, language=language)
     documents = Documents(data)
     evaluation = Evaluation()
     models = Models(source, dtype=dtype, device=device)
-    judges = LanguageIdentifier.of(source, progress)
-    # All is read before anything is written: what is wrong with the last file is said at once.
+    identifier = LanguageIdentifier.of(source, progress)
+    # All files are read before generation starts, so that an invalid row is found immediately.
     texts = {}
     for language in vocabularies:
         if language in documents.languages:
             texts[language] = documents.of(language, settings.shots)
         else:
-            evaluation.skipped.append(f"{documents.path} has no documents in {language}")
+            evaluation.skipped.append(f"no documents in {language} in {documents.path}")
     for language, (shots, tests) in texts.items():
         infer = vocabularies[language]
-        told = summarize(
+        found = summarize(
             models.of(infer),
             language,
             shots,
             tests[: settings.limit],
             infer,
             settings,
-            judges,
+            identifier,
             progress,
         )
-        evaluation.results += told.results
-        evaluation.examples += told.examples
+        evaluation.results += found.results
+        evaluation.examples += found.examples
     return evaluation
 
 
 def pieces_of(text: Summarized, *, whole: bool) -> list[Piece]:
-    """An example of the prompt; not `whole`, up to where the summary begins."""
+    """Prompt pieces of an example; up to the summary if `whole` is False."""
     asked = [Piece(f"{text.document}{_ASK}")]
     return [*asked, Piece(f" {text.summary}\n\n", target=True)] if whole else asked
 
 
 def prompt_of(
-    model: SlicedModel, shots: Sequence[Sequence[Piece]], text: Summarized, most: int
+    model: SlicedModel, shots: Sequence[Sequence[Piece]], text: Summarized, max_tokens: int
 ) -> Prompt:
-    """The prompt for a document, which loses its end where it does not fit alone."""
-    found = fit(model, shots, pieces_of(text, whole=False), most=most, crossed=False)
+    """Prompt of a document; a document that does not fit alone is truncated at its end."""
+    found = fit(model, shots, pieces_of(text, whole=False), max_tokens=max_tokens, crossed=False)
     if not found.cut:
         return found
-    limit, rows = room(model, most), found.rows
-    low, high = 0, len(text.document)  # characters: so many fit, so many do not
+    limit, rows = prompt_limit(model, max_tokens), found.rows
+    low, high = 0, len(text.document)  # characters: `low` fits, `high` does not
     while high - low > 1:
         middle = (low + high) // 2
         tried = encode(model, [Piece(f"{text.document[:middle]}{_ASK}")], crossed=False)
@@ -140,25 +140,32 @@ def summarize(
     tests: Sequence[Summarized],
     infer: Infer,
     settings: Settings,
-    judges: LanguageIdentifier,
+    identifier: LanguageIdentifier,
     progress: Progress = SILENT,
 ) -> Evaluation:
     """Summarize and score the documents of one language, see `evaluate_sum`."""
     shown = [pieces_of(shot, whole=True) for shot in shots]
-    prompts = [prompt_of(model, shown, test, settings.most) for test in tests]
+    prompts = [prompt_of(model, shown, test, settings.max_tokens) for test in tests]
     texts = write(
-        model, prompts, most=settings.most, batch=settings.batch, label=language, progress=progress
+        model,
+        prompts,
+        max_tokens=settings.max_tokens,
+        batch_size=settings.batch_size,
+        label=language,
+        progress=progress,
     )
-    written = judges.written_in(language, [text.text for text in texts])
+    written = identifier.in_language(language, [text.text for text in texts])
     found: list[dict[str, float]] = []
     for index, test in enumerate(tests):
-        told = {} if written is None else {IN_LANGUAGE: written[index]}
-        found.append({**scores(test.summary, texts[index].text), **told})
+        extra = {} if written is None else {IN_LANGUAGE: written[index]}
+        found.append({**scores(test.summary, texts[index].text), **extra})
     texts_read = (part for each in (*shots, *tests) for part in (each.document, each.summary))
-    sheet = sheet_of(TASK, language, model, infer, settings, texts_read, prompts, texts, progress)
+    builder = builder_of(
+        TASK, language, model, infer, settings, texts_read, prompts, texts, progress
+    )
     for metric in found[0]:
         normalization = _WORDS if metric in METRICS else "none"
-        sheet.add_mean(metric, [row[metric] for row in found], normalization=normalization)
+        builder.add_mean(metric, [row[metric] for row in found], normalization=normalization)
     examples = [
         example(
             TASK,
@@ -166,8 +173,8 @@ def summarize(
             test.name,
             found[index],
             reference=test.summary,
-            **kept_of(prompts[index], texts[index], sheet.infer),
+            **output_fields(prompts[index], texts[index], builder.infer),
         )
         for index, test in enumerate(tests)
     ]
-    return Evaluation(sheet.results, examples)
+    return Evaluation(builder.results, examples)

@@ -1,8 +1,8 @@
 """`modtok eval mt`: few-shot translation under any inference vocabulary.
 
-An example is a line, `source = target`: no word of a prompt is of a third language, which a
-subtokenizer would have to spell out. What the model writes up to the end of the line is its
-translation. Under `src|tgt` the part up to the `=` is cut by the source's subtokenizer, the
+An example is a line `source = target`. The prompt contains no text in a third language, which a
+subtokenizer would have to spell out in bytes. The generated text up to the end of the line is the
+translation. Under `src|tgt` the part up to `=` is tokenized by the source's subtokenizer and the
 rest by the target's, in the shots too (the paper's EN|Lang).
 """
 
@@ -22,10 +22,10 @@ from modtok_cli.evaluate.generation import (
     LanguageIdentifier,
     Models,
     Piece,
+    builder_of,
     fit,
-    kept_of,
     languages_of,
-    sheet_of,
+    output_fields,
     vocabulary_of,
     write,
 )
@@ -45,10 +45,10 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Settings(GenerationSettings):
-    """How to translate.
+    """Settings of translation.
 
     Attributes:
-        lowercase: whether scores ignore case (the paper's authors do).
+        lowercase: whether scores ignore case (as in the authors' release).
     """
 
     lowercase: bool = False
@@ -66,18 +66,18 @@ def evaluate_mt(
     device: torch.device | str | None = None,
     progress: Progress = SILENT,
 ) -> Evaluation:
-    """Translate the parallel text at `data` and score it; see `modtok eval mt`.
+    """Translate the parallel text in `data` and score the translations.
 
-    `pairs`: "en-fr,en-fi", "all" for every pair of the run's languages, None for English into
-    each of the others.
+    `pairs`: "en-fr,en-fi"; "all" for every pair of the run's languages; None for English into each
+    other language.
 
     Returns:
-        BLEU, chrF++ and "in language" (share of outputs in the target's) of each pair; pairs
+        BLEU, chrF++ and "in language" (share of outputs in the target language) of each pair. Pairs
         without data are in `skipped`.
 
     Raises:
-        UsageError: a pair or a mode that makes no sense for the run.
-        ModtokError: no parallel text, or it is damaged.
+        UsageError: the run does not support a pair or the mode.
+        ModtokError: there is no parallel text, or it is damaged.
     """
     settings = settings or Settings()
     source = open_source(Path(run), tokenizer=tokenizer, step=step, progress=progress)
@@ -86,11 +86,11 @@ def evaluate_mt(
     parallel = find_parallel(data, progress)
     evaluation = Evaluation()
     models = Models(source, dtype=dtype, device=device)
-    judges = LanguageIdentifier.of(source, progress)
+    identifier = LanguageIdentifier.of(source, progress)
     there = set(parallel.languages)
     missing = sorted({language for pair in wanted for language in pair} - there)
-    evaluation.skipped += [f"{parallel.path} has no text in {name}" for name in missing]
-    # All is read before anything is written: what is wrong with the last text is said at once.
+    evaluation.skipped += [f"no text in {name} in {parallel.path}" for name in missing]
+    # All texts are read before generation starts, so that an invalid one is found immediately.
     texts = {
         pair: parallel.pair(*pair, settings.shots, progress)
         for pair in wanted
@@ -99,49 +99,49 @@ def evaluate_mt(
     for pair, (shots, tests) in texts.items():
         infer = vocabularies[pair]
         model = models.of(infer)
-        told = translate(
-            model, pair, shots, tests[: settings.limit], infer, settings, judges, progress
+        found = translate(
+            model, pair, shots, tests[: settings.limit], infer, settings, identifier, progress
         )
-        evaluation.results += told.results
-        evaluation.examples += told.examples
+        evaluation.results += found.results
+        evaluation.examples += found.examples
     return evaluation
 
 
 def parse_pairs(text: str | None, languages: Sequence[str]) -> list[Pair]:
-    """The pairs that --pairs names, of a run with `languages`.
+    """Parse --pairs, for a run with `languages`.
 
     >>> parse_pairs("en-fr,fin_Latn-en", ["en", "fr"])
     [('en', 'fr'), ('fi', 'en')]
 
     Raises:
-        UsageError: not as XX-YY, a pair named twice, or nothing to choose from.
+        UsageError: a part is not XX-YY, a pair occurs twice, or there is no default.
     """
     if text is None:
         if "en" not in languages or len(languages) < 2:
-            raise UsageError("which pairs?", remedy="name them: --pairs fr-fi, or --pairs all")
+            raise UsageError("no language pairs", remedy="pass --pairs fr-fi, or --pairs all")
         return [("en", language) for language in languages if language != "en"]
     if text == ALL:
         if len(languages) < 2:
             raise UsageError(
-                f"the model has no pair of languages: {','.join(languages)}",
-                remedy="name one: --pairs en-fr --infer full",
+                f"the model has fewer than two languages: {','.join(languages)}",
+                remedy="name a pair: --pairs en-fr --infer full",
             )
         return [(one, other) for one in languages for other in languages if one != other]
     pairs: list[Pair] = []
     for part in text.split(","):
         names = [name.strip() for name in part.split("-")]
         if len(names) != 2 or not all(map(is_language, names)):
-            raise UsageError(f"{part!r} is no pair of languages", remedy="as in --pairs en-fr")
+            raise UsageError(f"{part!r} is not a pair of languages", remedy="use --pairs en-fr")
         source, target = map(normalize, names)
         if source == target or (source, target) in pairs:
-            what = "the same language twice" if source == target else "given twice"
-            raise UsageError(f"--pairs: {part.strip()!r} is {what}", remedy="leave it out")
+            what = "has one language twice" if source == target else "occurs twice"
+            raise UsageError(f"--pairs: {part.strip()!r} {what}", remedy="remove it")
         pairs.append((source, target))
     return pairs
 
 
 def pieces_of(sentence: Sentence, *, whole: bool) -> list[Piece]:
-    """A line of the prompt; not `whole`, up to where the translation begins."""
+    """Prompt pieces of a line; up to the translation if `whole` is False."""
     asked = [Piece(f"{sentence.source} =")]
     return [*asked, Piece(f" {sentence.target}\n", target=True)] if whole else asked
 
@@ -153,7 +153,7 @@ def translate(
     tests: Sequence[Sentence],
     infer: Infer,
     settings: Settings,
-    judges: LanguageIdentifier,
+    identifier: LanguageIdentifier,
     progress: Progress = SILENT,
 ) -> Evaluation:
     """Translate and score the sentences of one pair, see `evaluate_mt`."""
@@ -164,27 +164,32 @@ def translate(
             model,
             shown,
             pieces_of(test, whole=False),
-            most=settings.most,
+            max_tokens=settings.max_tokens,
             crossed=infer.crossed,
         )
         for test in tests
     ]
     texts = write(
-        model, prompts, most=settings.most, batch=settings.batch, label=name, progress=progress
+        model,
+        prompts,
+        max_tokens=settings.max_tokens,
+        batch_size=settings.batch_size,
+        label=name,
+        progress=progress,
     )
     outputs, references = [text.text for text in texts], [test.target for test in tests]
-    written = judges.written_in(pair[1], outputs)
+    written = identifier.in_language(pair[1], outputs)
     texts_read = (part for each in (*shots, *tests) for part in (each.source, each.target))
-    sheet = sheet_of(TASK, name, model, infer, settings, texts_read, prompts, texts, progress)
+    builder = builder_of(TASK, name, model, infer, settings, texts_read, prompts, texts, progress)
     case = "lowercase" if settings.lowercase else "none"
     for metric in corpus_metrics(pair[1], lowercase=settings.lowercase):
         statistics = metric.statistics(outputs, references)
         bounds = interval(metric.resampled(statistics))
         value = metric.score(statistics.sum(0))
-        sheet.add(metric.name, value, bounds, normalization=case, sacrebleu=metric.signature)
+        builder.add(metric.name, value, bounds, normalization=case, sacrebleu=metric.signature)
     if written is not None:
-        sheet.add_mean(IN_LANGUAGE, written)
-    evaluation = Evaluation(sheet.results)
+        builder.add_mean(IN_LANGUAGE, written)
+    evaluation = Evaluation(builder.results)
     evaluation.examples = [
         example(
             TASK,
@@ -193,7 +198,7 @@ def translate(
             {} if written is None else {IN_LANGUAGE: written[index]},
             source=test.source,
             reference=test.target,
-            **kept_of(prompts[index], texts[index], sheet.infer),
+            **output_fields(prompts[index], texts[index], builder.infer),
             lowercase=settings.lowercase,
         )
         for index, test in enumerate(tests)

@@ -1,1 +1,1 @@
-"""Tokenizers and texts in, tables out."""
+"""Measurements of tokenizers on texts: tables, studies, plots and the report."""

@@ -1,8 +1,8 @@
-"""Are texts the same lines in several languages? A parity premium means nothing otherwise.
+"""Check that texts are the same lines in several languages, as parity premiums require.
 
-Numbers of lines must agree. Where they do not, lengths of lines tell where the texts part:
-a long sentence is long in every language, so the place at which shifting one text against
-the other makes lengths agree again is where a line is missing or too much.
+The numbers of lines must be equal. If they are not, the line where the texts diverge is estimated
+from line lengths: a long sentence is long in every language, so the shift that makes the lengths
+agree again is where a line is missing or added.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from modtok_cli.measure.texts import Text
 
 Floats = npt.NDArray[np.float64]
 
-# Lines compared at a time, and the least correlation of their lengths that parallel text
-# shows. Over 64 lines chance alone goes beyond 0.3 in one window of a hundred.
+# Number of lines compared at a time, and the minimum correlation of their lengths in parallel text.
+# Over 64 lines a random correlation exceeds 0.3 in one window of a hundred.
 WINDOW = 64
 LEAST = 0.3
 
 
 def check_aligned(texts: Mapping[str, Text], pivot: str, progress: Progress) -> None:
-    """Hold every text against that of the pivot language, line by line.
+    """Compare every text with that of the pivot language, line by line.
 
     Raises:
-        ModtokError: another number of lines; says where the texts seem to part.
+        ModtokError: the number of lines differs; names the line where the texts seem to diverge.
     """
     base = texts[pivot]
     for text in texts.values():
@@ -37,25 +37,25 @@ def check_aligned(texts: Mapping[str, Text], pivot: str, progress: Progress) -> 
         if text.counts.size.documents != base.counts.size.documents:
             raise _unequal(text, base)
         if text.documents is None or base.documents is None:
-            continue  # word counts: numbers of lines are all there is
+            continue  # word counts have no lines to compare
         ours, theirs = lengths(text.documents), lengths(base.documents)
         blank = (ours == 0) != (theirs == 0)
         if blank.any():
             line = int(np.argmax(blank)) + 1
             progress.warn(
-                f"{text.name}:{line}: of this line and that of {base.name} one is empty "
+                f"{text.name}:{line}: exactly one of this line and that of {base.name} is empty "
                 f"({int(blank.sum())} such lines)"
             )
         start = first_odd_window(ours, theirs)
         if start is not None:
             progress.warn(
-                f"{text.name}:{start + 1}: from here on the lengths of lines do not go with those "
-                f"of {base.name}; are these the same texts?"
+                f"{text.name}:{start + 1}: from this line on the lengths do not match those of "
+                f"{base.name}; check that the texts are parallel"
             )
 
 
 def lengths(documents: Sequence[bytes]) -> Floats:
-    """Characters of each line; shape (D,)."""
+    """Number of characters of each line; shape (D,)."""
     return np.array([len(document.decode()) for document in documents], dtype=np.float64)
 
 
@@ -67,18 +67,17 @@ def _unequal(text: Text, base: Text) -> ModtokError:
         where = f"{text.name}:{line + 1}"
     return ModtokError(
         f"not line-aligned: {have} lines in {text.language}, {want} in {base.language} "
-        f"({base.name}); they seem to part here",
+        f"({base.name}); they seem to differ from this line on",
         where=where,
-        remedy="give the same lines in every language, or measure each for itself with modtok nsl",
+        remedy="provide the same lines in every language, or measure each text with modtok nsl",
     )
 
 
 def parting(base: Floats, other: Floats) -> int:
-    """The line of `other` (from 0) from which on it is shifted against `base`.
+    """Index of the line of `other` from which on it is shifted against `base`.
 
-    Before that line, line i stands against line i; from it on, line i against
-    i + len(base) - len(other). The best such line is where the summed differences of log
-    lengths, prefix and shifted suffix, are least.
+    Before that line, line i corresponds to line i; from it on, to line i + len(base) - len(other).
+    The index minimizes the summed differences of log lengths of the prefix and the shifted suffix.
 
     >>> parting(np.array([9.0, 1, 9, 9, 1, 5]), np.array([9.0, 1, 9, 1, 5]))
     3
@@ -92,12 +91,12 @@ def parting(base: Floats, other: Floats) -> int:
     prefix = np.concatenate([[0.0], np.cumsum(straight)])
     suffix = np.concatenate([np.cumsum(shifted[::-1])[::-1], [0.0]])
     place = int(np.argmin(prefix + suffix))
-    # Of the longer text, the lines between prefix and suffix have no partner: name the first.
+    # Lines of the longer text between prefix and suffix have no counterpart: return the first.
     return min(place, max(len(other) - 1, 0)) if shift > 0 else min(place, len(other) - 1)
 
 
 def first_odd_window(a: Floats, b: Floats) -> int | None:
-    """First line of a run of `WINDOW` whose lengths do not go together; None if there is none."""
+    """Start of the first run of `WINDOW` lines with uncorrelated lengths, or None."""
     if len(a) < WINDOW:
         return None
     x, y = np.log1p(a), np.log1p(b)

@@ -1,4 +1,4 @@
-"""The tokenizers of a measurement: those named, and each language's own where asked for."""
+"""Tokenizers of a measurement: those named, and each language's subtokenizer for `DIR@each`."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ Spec = str | Tokenizer
 """A tokenizer to measure: what `modular.open.open_tokenizer` takes, or an opened one."""
 
 EACH = "each"
-"""`DIR@each` is, for a text in language l, the subtokenizer of l."""
+"""`DIR@each` stands for the subtokenizer of the text's language."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A tokenizer to measure; `only` restricts it to texts of one language."""
+    """A tokenizer to measure; `only` restricts it to texts in one language."""
 
     tokenizer: Tokenizer
     label: str
     only: str | None = None
 
     def fits(self, language: str) -> bool:
-        """Whether texts of a language are to be measured with it."""
+        """Whether texts in a language are measured with it."""
         return self.only in (None, language)
 
 
 def is_each(spec: Spec) -> TypeGuard[str]:
-    """Whether a tokenizer argument means the subtokenizer of each text's language."""
+    """Whether a tokenizer argument is `DIR@each`."""
     return isinstance(spec, str) and spec.endswith("@" + EACH)
 
 
 def open_named(specs: Iterable[Spec]) -> list[Candidate]:
-    """The tokenizers that serve every text, in the order given; `DIR@each` is passed over."""
+    """Tokenizers for all texts, in the given order; `DIR@each` is skipped."""
     opened = (
         open_tokenizer(spec) if isinstance(spec, str) else spec
         for spec in specs
@@ -48,9 +48,9 @@ def open_named(specs: Iterable[Spec]) -> list[Candidate]:
 
 
 def schemes_of(candidates: Sequence[Candidate], specs: Iterable[Spec]) -> list[str]:
-    """The pre-tokenizers by which words must be counted for these tokenizers.
+    """Pre-tokenizers of these tokenizers, whose word counts are needed.
 
-    What `DIR@each` asks for its manifest tells, before it is known which languages come.
+    That of `DIR@each` is read from its manifest before the languages are known.
     """
     from modtok_cli.modular.manifest import read_manifest
 
@@ -65,7 +65,7 @@ def schemes_of(candidates: Sequence[Candidate], specs: Iterable[Spec]) -> list[s
 def open_each(
     specs: Iterable[Spec], languages: Sequence[str], progress: Progress
 ) -> list[Candidate]:
-    """Of every `DIR@each`, the subtokenizer of each language; says for which there is none."""
+    """Subtokenizers of every `DIR@each` for each language; warns about languages without one."""
     from modtok_cli.modular.tokenizer import ModularTokenizer
 
     found: list[Candidate] = []
@@ -85,23 +85,23 @@ def with_each(
     languages: Sequence[str],
     progress: Progress,
 ) -> list[Candidate]:
-    """Those that `open_named` gave and those of `DIR@each`, as named on the command line.
+    """Results of `open_named` and of `DIR@each`, in command-line order.
 
     Raises:
-        ModtokError: there are none: no `DIR@each` has any of the languages.
+        ModtokError: there is no tokenizer: no `DIR@each` has any of the languages.
     """
     found = [*named, *open_each(specs, languages, progress)]
     if not found:
         raise ModtokError(
             "no tokenizer for any text",
             where=", ".join(map(_label, specs)),
-            remedy=f"none has {', '.join(languages)}; name another with -t",
+            remedy=f"no tokenizer has {', '.join(languages)}; pass another with -t",
         )
     return in_order(found, specs)
 
 
 def in_order(candidates: Sequence[Candidate], specs: Sequence[Spec]) -> list[Candidate]:
-    """Candidates as their specs were named on the command line."""
+    """Candidates in the order of their arguments on the command line."""
     place = {_label(spec): i for i, spec in reversed(list(enumerate(specs)))}
     return sorted(candidates, key=lambda candidate: place.get(candidate.label, len(place)))
 

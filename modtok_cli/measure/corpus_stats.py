@@ -1,4 +1,4 @@
-"""`modtok corpus stats`: what a text holds, its tokens under a tokenizer among it."""
+"""`modtok corpus stats`: statistics of texts, with token counts under a tokenizer."""
 
 from __future__ import annotations
 
@@ -28,20 +28,19 @@ def corpus_stats(
     threads: int | None = None,
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
-    """A row for each language: what `text.stats.corpus_stats` tells, and its tokens.
+    """One row per language: the fields of `text.stats.corpus_stats`, and tokens.
 
     Args:
-        files: as `workspace.language_files` or `workspace.by_language` gives them.
-        tokenizer: as `modular.open.open_tokenizer` takes it, or `DIR@each`: each language
-            by its own subtokenizer; None for no tokens.
+        files: as returned by `workspace.language_files` or `workspace.by_language`.
+        tokenizer: as in `modular.open.open_tokenizer`, or `DIR@each` for each language's own
+            subtokenizer; None for no token counts.
 
     Returns:
-        Rows sorted by language; `tokens` is None without a tokenizer, or where `DIR@each`
-        has none for the language.
+        Rows sorted by language. `tokens` is None without a tokenizer for the language.
 
     Raises:
-        ModtokError: a file is missing, damaged or empty, or only word counts are there and
-            the tokenizer needs the text.
+        ModtokError: a file is missing, damaged or empty; or only word counts are given and the
+            tokenizer needs text.
     """
     of = _tokenizers(tokenizer, sorted(files), progress) if tokenizer else {}
     tables: dict[str, WordCounts] = {}
@@ -78,7 +77,7 @@ def _tokens(
     errors: str,
     progress: Progress,
 ) -> int:
-    """Tokens of a language's files: by their words where these are what it cuts, else as read."""
+    """Number of tokens: from word counts if the pre-tokenizer allows it, else from text."""
     scheme = tokenizer.scheme
     if scheme == BPE:
         return int(tokenizer.token_lengths(counts) @ counts.counts)
@@ -89,9 +88,9 @@ def _tokens(
     for file in files:
         if is_table(file):
             raise ModtokError(
-                f"tokenizer {tokenizer.name} does not cut the words of our counts",
+                f"tokenizer {tokenizer.name} uses a pre-tokenizer without word counts",
                 where=str(file),
-                remedy="give the text itself, not its word counts",
+                remedy="pass the text itself instead of its word counts",
             )
         for batch in read_batches(file, errors, progress=progress):
             texts = [document.text.decode() for document in batch]

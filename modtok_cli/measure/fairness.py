@@ -1,9 +1,9 @@
-"""`modtok fairness`: does every language pay the same for the same content?
+"""`modtok fairness`: tokens needed for the same content in different languages.
 
-On line-aligned text the parity premium of a language is its number of tokens divided by
-that of the pivot language (Petrov et al. 2023); Gini and max/min say in one number how
-unevenly tokens fall on languages. Beside them stand how much of the vocabulary the text
-uses and how many tokens exist only as parts of others.
+On line-aligned text the parity premium of a language is its number of tokens divided by that of
+the pivot language (Petrov et al. 2023). Gini and max/min summarize how evenly tokens are
+distributed over languages. Also reported: the share of the vocabulary that is used, and of tokens
+that only occur as parts of others.
 """
 
 from __future__ import annotations
@@ -48,23 +48,22 @@ def fairness(
     """Measure tokenizers on the same lines in several languages.
 
     Args:
-        tokenizers: opened, or as `modular.open.open_tokenizer` takes them, or `DIR@each`.
-        texts: line-aligned, each in one language.
-        pivot: the language that premiums are relative to; by default English, else the
-            first there is.
-        references: directory of monolingual tokenizers for the NSL; by default the
-            tokenizer's own or the workspace's. Without any, there is no NSL.
-        language: of the only text, where its name does not tell.
+        tokenizers: opened tokenizers, arguments of `modular.open.open_tokenizer`, or `DIR@each`.
+        texts: line-aligned texts, each in one language.
+        pivot: language that premiums are relative to; by default English, else the first one.
+        references: directory of monolingual tokenizers for the NSL; by default the tokenizer's own
+            or the workspace's. Without any there is no NSL.
+        language: language of a single text whose name does not contain it.
 
     Returns:
-        A row of kind "language" for each tokenizer and language (tokens, premium, per
-        character, byte and word, NSL, tokens used), then one of kind "tokenizer" for each
-        tokenizer: mean, min, max, max/min and Gini over languages, vocabulary utilization
-        and merge-only tokens.
+        One row of kind "language" per tokenizer and language (tokens, premium, per character, byte
+        and word, NSL, tokens used), then one of kind "tokenizer" per tokenizer: mean, min, max,
+        max/min and Gini, vocabulary utilization and merge-only tokens, over the languages that all
+        tokenizers have (`languages`).
 
     Raises:
         ModtokError: texts are not line-aligned, or a file is missing, empty or damaged.
-        UsageError: a language twice, or no text in the pivot language.
+        UsageError: a language occurs twice, or there is no text in the pivot language.
     """
     check_texts(texts)
     reference_set = references_or_none(references, tokenizers)
@@ -86,24 +85,48 @@ def fairness(
     basis = {
         text.language: _Basis.of(text, reference_set, progress) for text in by_language.values()
     }
-    rows: list[dict[str, Any]] = []
-    totals: list[dict[str, Any]] = []
+    measured: dict[str, dict[str, _Measured]] = {}
     with progress.task("measuring", total=len(labels), unit="tokenizers") as task:
         for label in labels:
             mine = [candidate for candidate in opened if candidate.label == label]
-            measured = _measure(mine, by_language, progress)
-            lines = [
-                _row(label, measured, basis[language], by_language[language], pivot)
-                for language in measured
-            ]
-            rows += lines
-            totals.append(_total(label, measured, lines, pivot))
+            measured[label] = _measure(mine, by_language, progress)
             task.advance(1)
-    return rows + totals
+    rows = {
+        label: [
+            _row(label, found, basis[language], by_language[language], pivot) for language in found
+        ]
+        for label, found in measured.items()
+    }
+    common = _common(measured, progress)
+    totals = [
+        _total(
+            label,
+            {language: found[language] for language in common},
+            [row for row in rows[label] if row["language"] in common],
+            pivot,
+        )
+        for label, found in measured.items()
+        if common
+    ]
+    return [row for lines in rows.values() for row in lines] + totals
+
+
+def _common(measured: Mapping[str, Mapping[str, _Measured]], progress: Progress) -> list[str]:
+    """Languages that every tokenizer was measured on: summaries over other sets do not compare."""
+    languages = list(dict.fromkeys(name for found in measured.values() for name in found))
+    common = [name for name in languages if all(name in found for found in measured.values())]
+    if not common:
+        progress.warn("the tokenizers have no language in common: no summary over languages")
+    elif len(common) < len(languages):
+        progress.warn(
+            f"the summary is over the {len(common)} of {len(languages)} languages that all "
+            f"tokenizers have: {', '.join(common)}"
+        )
+    return common
 
 
 def _wants_documents(candidates: Sequence[Candidate], texts: Sequence[Path | str]) -> bool:
-    """Lines are kept, for alignment is checked by them, unless only word counts are given."""
+    """Whether lines must be kept: for the alignment check, unless only word counts are given."""
     from modtok_cli.text.table_files import is_table
     from modtok_cli.text.workspace import files_in
 
@@ -119,7 +142,7 @@ def _one_each(texts: Sequence[Text]) -> dict[str, Text]:
             raise UsageError(
                 f"a second text in {text.language}, beside {found[text.language].name}",
                 where=text.name,
-                remedy="give one text a language, all with the same lines",
+                remedy="pass one text per language, all with the same lines",
             )
         found[text.language] = text
     return found
@@ -142,7 +165,7 @@ def _pivot(wanted: str | None, texts: Mapping[str, Text]) -> str:
 
 @dataclass(frozen=True)
 class _Basis:
-    """What a text's numbers are divided by."""
+    """Divisors of a text's numbers."""
 
     reference_tokens: int | None
     reference_signature: str
@@ -173,7 +196,7 @@ class _Measured:
 def _measure(
     candidates: Sequence[Candidate], texts: Mapping[str, Text], progress: Progress
 ) -> dict[str, _Measured]:
-    """Language → what the tokenizer in charge did with its text."""
+    """Language -> usage of the tokenizer for its text."""
     found: dict[str, _Measured] = {}
     for language, text in texts.items():
         for candidate in candidates:
@@ -183,8 +206,8 @@ def _measure(
             tried = round_trip(candidate.tokenizer, text)
             if tried.failed:
                 progress.warn(
-                    f"{candidate.label} does not give {text.name} back: {tried.failed} of "
-                    f"{tried.lines} lines tried, the first is line {tried.first}"
+                    f"{candidate.label} is not lossless on {text.name}: {tried.failed} of "
+                    f"{tried.lines} tested lines changed, the first is line {tried.first}"
                 )
             found[language] = _Measured(candidate, used, tried.failed)
     return found
@@ -280,7 +303,7 @@ def _total(
 
 
 def _vocabulary(measured: Mapping[str, _Measured]) -> dict[str, Any]:
-    """Used share and merge-only share, of the tokenizer or, of several, their mean."""
+    """Used and merge-only fractions of the tokenizer, or their mean over several tokenizers."""
     by_tokenizer: dict[int, list[_Measured]] = {}
     for found in measured.values():
         by_tokenizer.setdefault(id(found.candidate.tokenizer), []).append(found)

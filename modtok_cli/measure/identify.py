@@ -1,8 +1,7 @@
-"""In which of a workspace's languages is a line written?
+"""Identify the language of a text among the languages of a workspace.
 
-Each monolingual reference carries how often its tokens occur in its training text. A line
-costs -Σ log2 p(token) bits under each of these models, and its language is where it costs
-least: the shortest description. No model beside the references is needed.
+Each monolingual reference stores how often its tokens occur in its training text. A text costs -Σ
+log2 p(token) bits under each of these unigram models; the language with the lowest cost is chosen.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from modtok_cli.measure.references import Reference
 def code_lengths(
     texts: Sequence[bytes], references: Mapping[str, Reference]
 ) -> npt.NDArray[np.float64]:
-    """Bits that each text costs under each reference; shape (texts, references).
+    """Bits of each text under each reference; shape (texts, references).
 
-    p(token) = (count + 1/2) / (Σ counts + V/2), so that a token never seen has a price.
+    p(token) = (count + 1/2) / (Σ counts + V/2), so an unseen token has a finite cost.
     """
     bits = np.zeros((len(texts), len(references)))
     for column, reference in enumerate(references.values()):
@@ -31,6 +30,6 @@ def code_lengths(
 
 
 def identify(texts: Sequence[bytes], references: Mapping[str, Reference]) -> list[str]:
-    """The language of each text; an equal price goes to the first in the order given."""
+    """Language of each text; on a tie the first reference."""
     names = list(references)
     return [names[column] for column in code_lengths(texts, references).argmin(axis=1)]

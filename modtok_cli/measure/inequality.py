@@ -1,4 +1,4 @@
-"""How evenly a cost falls on languages."""
+"""Inequality of a cost over languages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def gini(values: Sequence[float]) -> float:
-    """Gini coefficient: 0 if all are equal, near 1 if one has everything.
+    """Gini coefficient: 0 if all values are equal, near 1 if one has everything.
 
     G = Σ_i Σ_j |x_i − x_j| / (2 n² · mean). For 1, 1, 2: the sum of differences over all
     ordered pairs is 4, the mean 4/3, so G = 4 / (2 · 9 · 4/3) = 1/6.
@@ -17,7 +17,7 @@ def gini(values: Sequence[float]) -> float:
     0.1667
 
     Raises:
-        ValueError: no values, or one below 0.
+        ValueError: there are no values, or a value is negative.
     """
     data = np.sort(np.asarray(values, dtype=np.float64))
     if not len(data) or data[0] < 0:
@@ -26,13 +26,13 @@ def gini(values: Sequence[float]) -> float:
     if total == 0:
         return 0.0
     n = len(data)
-    # The same sum over sorted values, in n steps instead of n².
+    # The same sum over sorted values, in n instead of n² steps.
     weights = 2 * np.arange(1, n + 1) - n - 1
     return float(weights @ data / (n * total))
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:
-    """Mean, min, max, max/min and Gini of values above 0."""
+    """Mean, min, max, max/min and Gini of positive values."""
     low, high = min(values), max(values)
     return {
         "mean": float(np.mean(values)),

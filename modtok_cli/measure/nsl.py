@@ -1,8 +1,7 @@
-"""`modtok nsl`: how many tokens a text takes, against monolingual tokenizers.
+"""`modtok nsl`: number of tokens of a text relative to monolingual tokenizers.
 
-NSL (normalized sequence length) of a tokenizer on a text in language l is the number of
-tokens it needs, summed over the text, divided by the same of the reference tokenizer
-trained on l alone (the paper's equation 1).
+NSL (normalized sequence length) of a tokenizer on a text in language l is its number of tokens
+divided by that of the reference tokenizer trained on l alone (equation 1 of the paper).
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ from modtok_cli.text.counts import WordCounts
 
 
 def word_total(counts: WordCounts) -> int:
-    """Number of words: pre-tokens that hold a letter, a mark or a digit.
+    """Number of words: pre-tokens with a letter, mark or digit.
 
-    "l'eau, 3 fois" has four: l, eau, 3, fois. Unlike a split at white space this can be
-    told from word counts exactly, and does not take a dash between spaces for a word.
+    "l'eau, 3 fois" has four: l, eau, 3, fois. Unlike splitting at white space this can be computed
+    exactly from word counts, and a dash between spaces is not a word.
     """
     text = counts.data.tobytes().decode("utf-8")
     points = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
     kinds = class_table()[points]
     wordlike = np.zeros(len(points) + 1, dtype=np.int64)
     np.cumsum((kinds == 1) | (kinds == 2) | (kinds == 4), out=wordlike[1:])
-    # Characters before each byte offset: bytes that do not continue a character.
+    # Number of characters before each byte offset.
     starts = np.zeros(len(counts.data) + 1, dtype=np.int64)
     np.cumsum((counts.data & 0xC0) != 0x80, out=starts[1:])
     first, last = starts[counts.offsets[:-1]], starts[counts.offsets[1:]]
@@ -60,18 +59,18 @@ def nsl(
     """Measure tokenizers on texts, per language.
 
     Args:
-        tokenizers: opened, or as `modular.open.open_tokenizer` takes them, or `DIR@each`: for a
-            text in language l, the subtokenizer of l.
+        tokenizers: opened tokenizers, arguments of `modular.open.open_tokenizer`, or `DIR@each` for
+            the subtokenizer of the text's language.
         texts: files, directories or `-`.
         references: directory of `<lang>.json`; by default the tokenizer's own, then the
             workspace's.
-        language: of all the texts; by default each document's own.
+        language: language of all texts; by default that of each document.
 
     Returns:
-        A row per text, language and tokenizer: tokens, reference_tokens, nsl (None where
-        the language has no reference), tokens per character (code point), byte (UTF-8)
-        and word (see `word_total`), whether it was measured on "words" (their counts,
-        exactly) or on the "text" line by line, and the signature.
+        One row per text, language and tokenizer: tokens, reference_tokens, nsl (None without a
+        reference), tokens per character (code point), byte (UTF-8) and word (see `word_total`),
+        whether it was measured on "words" (word counts, exact) or line by line on "text", and the
+        signature.
 
     Raises:
         ModtokError: a file is missing or damaged, or no language has a reference.
@@ -92,7 +91,7 @@ def nsl(
     opened = with_each(opened, tokenizers, present, progress)
     missing = [name for name in present if name not in reference_set.languages]
     if missing and len(missing) == len(present):
-        reference_set[missing[0]]  # raises, and says which there are
+        reference_set[missing[0]]  # raises with the list of references
     for name in missing:
         progress.warn(f"no reference for {name} in {reference_set.directory}: no NSL for it")
 
@@ -110,7 +109,7 @@ def nsl(
 
 @dataclass(frozen=True)
 class _Basis:
-    """What a text's numbers are divided by."""
+    """Divisors of a text's numbers."""
 
     reference_tokens: int | None
     reference_signature: str

@@ -1,8 +1,8 @@
-"""`modtok origin`: whose tokens does a tokenizer of several languages use for each of them?
+"""`modtok origin`: the languages that the tokens of a text belong to.
 
-Text in a source language L, tokenized by all of T or by a union, takes some tokens that the
-subtokenizer of L does not have. They are told apart by the languages they belong to (the
-paper's appendix on inserted tokens).
+Text in a source language L, tokenized by T or by a union, uses tokens that the subtokenizer of L
+does not have. They are classified by the languages they belong to (the paper's appendix on
+inserted tokens).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Shares:
-    """Of a text's tokens, how many are outside V_L, and whose those are.
+    """Fractions of a text's tokens that are outside V_L.
 
-    Shares of all tokens of the text. `exclusive`: of one other language alone; `member`: of
-    that language, perhaps among others; `several`: of two or more others.
-    outside = several + Σ exclusive.
+    `exclusive`: by language, tokens of exactly this other language. `member`: by language, tokens
+    of this language and perhaps others. `several`: tokens of two or more other languages. outside
+    = several + Σ exclusive.
     """
 
     outside: float
@@ -46,27 +46,27 @@ class Shares:
 
 
 def shares(occurrences: Ints, membership: Mask, languages: Sequence[str], source: str) -> Shares:
-    """Tell a text's tokens apart by membership.
+    """Classify a text's tokens by membership.
 
     Shapes: occurrences (V,) int64; membership (V, L) bool, columns as `languages`.
 
-    With 8 tokens of en, 1 of fi alone and 1 of fi and sv in an English text: outside 0.2,
+    For an English text with 8 tokens of en, 1 of fi and 1 of both fi and sv: outside 0.2,
     exclusive fi 0.1, member fi 0.2 and sv 0.1, several 0.1.
     """
     total = int(occurrences.sum())
     own = membership[:, list(languages).index(source)]
-    foreign = np.where(own, 0, occurrences)
+    outside_counts = np.where(own, 0, occurrences)
     owners = membership.sum(axis=1)
-    alone = np.where(owners == 1, foreign, 0)
+    alone = np.where(owners == 1, outside_counts, 0)
     exclusive = {}
     member = {}
     for column, name in enumerate(languages):
         if name != source:
             exclusive[name] = float(alone @ membership[:, column]) / total
-            member[name] = float(foreign @ membership[:, column]) / total
+            member[name] = float(outside_counts @ membership[:, column]) / total
     return Shares(
-        outside=float(foreign.sum()) / total,
-        several=float(foreign[owners > 1].sum()) / total,
+        outside=float(outside_counts.sum()) / total,
+        several=float(outside_counts[owners > 1].sum()) / total,
         exclusive=exclusive,
         member=member,
     )
@@ -80,20 +80,20 @@ def origin(
     errors: str = "strict",
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
-    """Measure where the tokens of texts come from.
+    """Measure the origin of the tokens of texts.
 
     Args:
-        tokenizer: a modular directory, or `DIR@fr,en` for a union of it.
-        texts: in languages of that union; texts in others are passed over, and said to be.
-        language: of all the texts; by default each document's own.
+        tokenizer: a modular directory, or `DIR@fr,en` for a union.
+        texts: texts in languages of that union; others are skipped with a warning.
+        language: language of all texts; by default that of each document.
 
     Returns:
-        A row per text and language: tokens, `outside` (share of tokens not in V_L),
-        `exclusive` and `member` (language → share), `several`, and the signature.
+        One row per text and language: tokens, `outside` (fraction of tokens not in V_L),
+        `exclusive` and `member` (language -> fraction), `several`, and the signature.
 
     Raises:
-        UsageError: the tokenizer is no modular directory.
-        ModtokError: a text is missing, empty or damaged, or in none of its languages.
+        UsageError: the tokenizer is not a modular directory.
+        ModtokError: a text is missing, empty or damaged, or none is in a language of the tokenizer.
     """
     check_texts(texts)
     modular, subset = _open(tokenizer)
@@ -113,7 +113,7 @@ def origin(
         for text in loaded:
             task.advance(1)
             if text.language not in subset.languages:
-                progress.warn(f"{text.name}: {tokenizer} has no language {text.language}")
+                progress.warn(f"{text.name}: skipped, {tokenizer} does not have {text.language}")
                 continue
             used = usage(subset, text, occurrences=True)
             if not used.tokens:
@@ -146,9 +146,9 @@ def origin(
             )
     if not rows:
         raise ModtokError(
-            "none of the texts is in a language of the tokenizer",
+            "no text is in a language of the tokenizer",
             where=tokenizer,
-            remedy=f"it has: {', '.join(subset.languages)}",
+            remedy=f"the tokenizer has: {', '.join(subset.languages)}",
         )
     return rows
 
@@ -157,9 +157,9 @@ def _open(spec: str) -> tuple[ModularTokenizer, Subtokenizer]:
     head, tail = split_spec(spec)
     if spec == "-" or not is_modular(Path(head)):
         raise UsageError(
-            "only a modular tokenizer knows whose its tokens are",
+            "expected a modular tokenizer, whose tokens belong to languages",
             where=spec,
-            remedy="give a modular directory, or DIR@fr,en",
+            remedy="pass a modular directory, or DIR@fr,en",
         )
     modular = ModularTokenizer.load(Path(head))
     languages = modular.languages if tail is None else tail.replace(",", " ").split()

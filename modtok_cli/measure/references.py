@@ -1,4 +1,4 @@
-"""The monolingual references of a workspace: one tokenizer per language."""
+"""Monolingual references of a workspace: one tokenizer per language."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from modtok_cli.modular.subtokenizer import Subtokenizer
 
 @dataclass(frozen=True)
 class Reference:
-    """A monolingual tokenizer, and how often its tokens occur in its training text.
+    """A monolingual tokenizer and the counts of its tokens in its training text.
 
-    Shapes: counts (V,) int64, or None when the file does not say.
+    Shapes: counts (V,) int64, or None if the file has none.
     """
 
     language: str
@@ -35,36 +35,36 @@ class Reference:
         """Bits per token, -log2 p; shape (V,)."""
         if self.counts is None:
             raise ModtokError(
-                "the reference does not hold token counts, so it cannot tell languages apart",
+                "the reference has no token counts and cannot be used to identify languages",
                 where=str(self.path),
-                remedy="name the language with --lang",
+                remedy="pass the language with --lang",
             )
         total = self.counts.sum() + 0.5 * len(self.counts)
         return np.asarray(-np.log2((self.counts + 0.5) / total))
 
 
 class References:
-    """A directory `<lang>.json` of monolingual tokenizers, each read when it is needed."""
+    """A directory of `<lang>.json` monolingual tokenizers, loaded on demand."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         if not directory.is_dir():
             raise ModtokError(
-                "no monolingual references here",
+                "no monolingual references",
                 where=str(directory),
-                remedy="learn them with 'modtok bpe-seq' (without --no-references) or "
-                "'modtok bpe', or name their directory with --references",
+                remedy="train them with 'modtok bpe-seq' (without --no-references) or "
+                "'modtok bpe', or pass their directory with --references",
             )
         self._paths = {path.stem: path for path in sorted(directory.glob("*.json"))}
         self._read: dict[str, Reference] = {}
 
     @property
     def languages(self) -> list[str]:
-        """Languages that have a reference, ascending."""
+        """Languages with a reference, ascending."""
         return list(self._paths)
 
     def __getitem__(self, language: str) -> Reference:
-        """The reference of a language.
+        """Reference of a language.
 
         Raises:
             ModtokError: there is none, or its file is damaged.
@@ -73,7 +73,7 @@ class References:
             raise ModtokError(
                 f"no reference for language '{language}'",
                 where=str(self.directory),
-                remedy=f"there are: {', '.join(self._paths) or 'none'}; learn it with "
+                remedy=f"available: {', '.join(self._paths) or 'none'}; train it with "
                 f"'modtok bpe --langs {language}' and add --references bpe",
             )
         if language not in self._read:
@@ -81,7 +81,7 @@ class References:
         return self._read[language]
 
     def all(self) -> dict[str, Reference]:
-        """Every reference, by language."""
+        """All references by language."""
         return {language: self[language] for language in self._paths}
 
 
@@ -89,7 +89,7 @@ def _read(language: str, path: Path) -> Reference:
     tokenizer = open_tokenizer(str(path))
     if not isinstance(tokenizer, Subtokenizer):
         raise ModtokError(
-            "is no tokenizer of this program and cannot be a reference", where=str(path)
+            "not a tokenizer written by modtok, cannot be used as a reference", where=str(path)
         )
     counts = orjson.loads(path.read_bytes())["model"].get(PROVENANCE, {}).get("counts")
     if counts is not None and (
@@ -97,16 +97,16 @@ def _read(language: str, path: Path) -> Reference:
         or len(counts) != tokenizer.size
         or not all(type(count) is int and count >= 0 for count in counts)
     ):
-        raise ModtokError("model.modtok.counts is damaged", where=str(path))
+        raise ModtokError("model.modtok.counts is invalid", where=str(path))
     array = None if counts is None else np.array(counts, dtype=np.int64)
     return Reference(language, path, tokenizer, array)
 
 
 def find_references(directory: Path | None, tokenizers: Sequence[Spec]) -> References:
-    """The references to measure against.
+    """References to measure against.
 
-    `directory` if given; else `references/` of the first tokenizer argument that is a
-    modular directory with one; else that of the workspace's `tokenizer/`.
+    `directory` if given; else `references/` of the first modular directory among `tokenizers`; else
+    that of the workspace's `tokenizer/`.
     """
     if directory is not None:
         return References(directory)
@@ -120,7 +120,7 @@ def find_references(directory: Path | None, tokenizers: Sequence[Spec]) -> Refer
 
 
 def references_or_none(directory: Path | None, tokenizers: Sequence[Spec]) -> References | None:
-    """The references to measure against; None where none were named and none are there."""
+    """References to measure against; None if none are given and none exist."""
     try:
         return find_references(directory, tokenizers)
     except ModtokError:

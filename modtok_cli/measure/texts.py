@@ -1,8 +1,7 @@
 """Texts to measure on, by language.
 
-The language of a document is, in this order: the one the caller names, its `lang` field,
-its file's name, and else the workspace language whose reference describes it in the
-fewest bits.
+The language of a document is, in this order: the one given by the caller, its `lang` field, the
+one in its file name, or else the workspace language whose reference needs the fewest bits for it.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from modtok_cli.text.workspace import files_in
 
 @dataclass
 class Text:
-    """The part of a text argument that is in one language.
+    """Part of a text argument that is in one language.
 
-    `counts` are its words as BPE cuts them, `other_counts` those of other pre-tokenizers;
-    `documents` are its documents in UTF-8, kept only where asked for.
+    `counts` are word counts of the BPE pre-tokenizer, `other_counts` those of others. `documents`
+    are its documents in UTF-8, kept on request only.
     """
 
     name: str
@@ -39,14 +38,14 @@ class Text:
     other_counts: dict[str, WordCounts] = field(default_factory=dict)
 
     def counts_for(self, scheme: str | None) -> WordCounts | None:
-        """Its words as a pre-tokenizer cuts them; None where they were not counted."""
+        """Word counts of a pre-tokenizer; None if they were not counted."""
         if scheme == self.counts.scheme:
             return self.counts
         return self.other_counts.get(scheme) if scheme else None
 
 
 class _Part:
-    """What is read of one language."""
+    """Everything read of one language."""
 
     def __init__(self, schemes: Iterable[str]) -> None:
         self.counters = {scheme: WordCounter(scheme) for scheme in schemes}
@@ -62,16 +61,17 @@ class _Part:
     def text(self, name: str, language: str, keep: bool) -> Text:
         counted = {scheme: counter.result() for scheme, counter in self.counters.items()}
         own = merge_counts([counted.pop(BPE), *self.tables])
-        # Counts of other schemes cover no tables, so beside tables they would be too few.
+        # Count tables hold one pre-tokenizer's words only: beside tables, other counts would be
+        # incomplete.
         others = {} if self.tables else counted
         return Text(name, language, own, self.documents if keep else None, others)
 
 
 def check_texts(sources: Sequence[Path | str]) -> None:
-    """Are the texts there? Asked first: a slip in their names costs no other work.
+    """Check the texts before other work starts.
 
     Raises:
-        ModtokError: one is missing, or its name does not tell how it is stored.
+        ModtokError: a text does not exist, or its format is unknown.
     """
     for source in sources:
         files_in(source)
@@ -87,13 +87,13 @@ def load_texts(
     progress: Progress,
     schemes: Iterable[str | None] = (BPE,),
 ) -> list[Text]:
-    """Read every source, a Text for each language in it.
+    """Read every source; one Text for each language in it.
 
-    `schemes` are the pre-tokenizers to count words by, beside that of BPE. Without
-    `references`, documents whose language nothing tells are refused.
+    `schemes` are the pre-tokenizers to count words for, besides that of BPE. Without `references`,
+    documents of unknown language are an error.
 
     Raises:
-        ModtokError: a source is missing, damaged or empty, or its language is not known.
+        ModtokError: a source is missing, damaged or empty, or its language is unknown.
     """
     wanted = sorted({BPE, *(scheme for scheme in schemes if scheme), *schemes_in(references)})
     texts: list[Text] = []
@@ -105,13 +105,13 @@ def load_texts(
             reader.read(path, may_be_empty=len(files) > 1)
         found = [parts[name].text(str(source), name, keep_documents) for name in sorted(parts)]
         if not any(len(text.counts) for text in found):
-            raise ModtokError("holds no text", where=str(source))
+            raise ModtokError("contains no text", where=str(source))
         texts += found
     return texts
 
 
 def schemes_in(references: References | None) -> list[str]:
-    """The pre-tokenizer of the references: that of the first, since they come together."""
+    """Pre-tokenizer of the references: that of the first, as they are trained together."""
     if references is None or not references.languages:
         return []
     scheme = references[references.languages[0]].tokenizer.scheme
@@ -120,7 +120,7 @@ def schemes_in(references: References | None) -> list[str]:
 
 @dataclass
 class _Reader:
-    """Reads files into parts."""
+    """Reads files and splits them by language."""
 
     parts: dict[str, _Part]
     schemes: Sequence[str]
@@ -164,18 +164,18 @@ class _Reader:
         place()
         if found:
             ordered = sorted(found, key=lambda name: -found[name])
-            told = ", ".join(f"{name} {found[name]}" for name in ordered)
+            languages = ", ".join(f"{name} {found[name]}" for name in ordered)
             self.progress.note(
-                f"{path}: language identified per line: {told} (--lang names it instead)"
+                f"{path}: language identified per line: {languages} (use --lang to set it)"
             )
 
     def _identify(self, documents: list[bytes], found: dict[str, int], where: str) -> None:
-        """Add documents to the languages that describe them best."""
+        """Add documents to the languages whose references need the fewest bits."""
         if self.references is None:
             raise ModtokError(
-                "does not say its language",
+                "unknown language",
                 where=where,
-                remedy="name the file after it (fr.txt), or name it with --lang",
+                remedy="put it into the file name (fr.txt), or pass it with --lang",
             )
         from modtok_cli.measure.identify import identify
 
@@ -191,12 +191,10 @@ class _Reader:
     def _table(self, path: Path | str, name: str | None) -> None:
         if self.keep:
             raise ModtokError(
-                "is a table of word counts; a tokenizer that cuts words differently needs the text",
+                "is a table of word counts; a tokenizer with another pre-tokenizer needs the text",
                 where=str(path),
             )
         if name is None:
-            raise ModtokError(
-                "does not say its language", where=str(path), remedy="name it with --lang"
-            )
+            raise ModtokError("unknown language", where=str(path), remedy="pass it with --lang")
         table = count_corpus([path], errors=self.errors, progress=self.progress)
         self.part(name).tables.append(table)

@@ -1,8 +1,8 @@
-"""How many tokens a text takes, and which: by its words where that is exact, else by its lines.
+"""Token counts of a text, from its word counts if that is exact, else from its lines.
 
-A tokenizer whose pre-tokenizer cuts the words of our counts never joins across them, so the
-counts tell all. One that cuts otherwise, or joins words (a superword tokenizer), must see
-the text itself; `Usage.basis` says which of the two it was.
+A tokenizer with the pre-tokenizer of the word counts never merges across words, so the counts are
+enough. A tokenizer that splits differently or joins words (superwords) needs the text.
+`Usage.basis` says which of the two was used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of a text; `occurrences` (V,) int64, how often each occurs, if asked for."""
+    """Tokens of a text; `occurrences` (V,) int64 counts each token, on request."""
 
     tokens: int
     basis: Literal["words", "text"]
@@ -31,10 +31,10 @@ class Usage:
 
 
 def usage(tokenizer: Tokenizer, text: Text, *, occurrences: bool = False) -> Usage:
-    """Encode a text and count.
+    """Encode a text and count its tokens.
 
     Raises:
-        ModtokError: only word counts are there, and the tokenizer needs the text.
+        ModtokError: only word counts are given and the tokenizer needs the text.
     """
     counts = text.counts_for(tokenizer.scheme)
     if counts is not None:
@@ -46,9 +46,9 @@ def usage(tokenizer: Tokenizer, text: Text, *, occurrences: bool = False) -> Usa
             return Usage(int(total.sum()), "words", total)
     if text.documents is None:
         raise ModtokError(
-            f"tokenizer {tokenizer.name} does not cut the words of our counts",
+            f"tokenizer {tokenizer.name} uses a pre-tokenizer without word counts",
             where=text.name,
-            remedy="give the text itself, not its word counts",
+            remedy="pass the text itself instead of its word counts",
         )
     batch = tokenizer.encode_batch([document.decode() for document in text.documents])
     if not occurrences:
@@ -58,11 +58,11 @@ def usage(tokenizer: Tokenizer, text: Text, *, occurrences: bool = False) -> Usa
 
 
 def merge_only(tokenizer: Tokenizer, occurrences: Ints) -> int | None:
-    """Tokens that a text never shows but needs: parts of tokens that it does show.
+    """Number of tokens that occur only as parts of the tokens of a text.
 
-    With merges t+h → th, th+e → the and a text of "the" only, "th" is such a token: it
-    takes a row of the model's matrices and is never trained. Bytes and special tokens do
-    not count. None where a tokenizer has no merges, or does not tell them.
+    With merges t+h → th, th+e → the and a text of "the" only, "th" is such a token: it has a row in
+    the model's matrices that is never trained. Bytes and special tokens do not count. None if the
+    tokenizer has no merges, or they are unknown.
     """
     if not isinstance(tokenizer, Subtokenizer) or tokenizer.segmentation != "merges":
         return None
@@ -70,7 +70,7 @@ def merge_only(tokenizer: Tokenizer, occurrences: Ints) -> int | None:
     used = occurrences > 0
     needed = np.zeros(len(used), dtype=np.bool_)
     while True:
-        # A token may be made by several merges, so one sweep backwards is not enough.
+        # Several merges may build one token: repeat until nothing changes.
         parts = merges[(used | needed)[merges[:, 2]], :2].reshape(-1)
         if needed[parts].all():
             break
@@ -80,7 +80,7 @@ def merge_only(tokenizer: Tokenizer, occurrences: Ints) -> int | None:
 
 
 def specials_of(tokenizer: Tokenizer) -> int:
-    """Number of special tokens, which no text uses; 0 where it is not known."""
+    """Number of special tokens, which no text uses; 0 if unknown."""
     if isinstance(tokenizer, Subtokenizer):
         return len(tokenizer.vocabulary.specials)
     return 0
@@ -88,7 +88,7 @@ def specials_of(tokenizer: Tokenizer) -> int:
 
 @dataclass(frozen=True)
 class RoundTrip:
-    """Of `lines` tried, how many did not come back as they were, and the first of them."""
+    """Number of lines tested, number that changed, and the first of these."""
 
     lines: int
     failed: int
@@ -96,10 +96,10 @@ class RoundTrip:
 
 
 def round_trip(tokenizer: Tokenizer, text: Text, most: int = 200) -> RoundTrip:
-    """Encode and decode up to `most` lines of a text, spread evenly over it.
+    """Encode and decode up to `most` lines of a text, evenly spaced.
 
-    Our own tokenizers work on bytes and lose nothing; others may normalize, drop spaces or
-    know no byte of a rare character. `first` is a line number from 1.
+    Byte-level tokenizers are lossless. Others may normalize, drop spaces, or lack the bytes of a
+    rare character. `first` is a line number from 1.
     """
     if text.documents is None or isinstance(tokenizer, Subtokenizer):
         return RoundTrip(0, 0, None)

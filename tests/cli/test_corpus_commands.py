@@ -141,7 +141,7 @@ def test_without_the_extra_the_command_says_what_to_install(
     monkeypatch.setattr(importlib.util, "find_spec", hidden)
     status, out, err = here(*args)
     assert (status, out) == (2, "")
-    assert f"needs {', '.join(missing)}; pip install 'modtok[corpus]'" in err
+    assert f"requires {', '.join(missing)}; pip install 'modtok[corpus]'" in err
     assert err.count("\n") == 1
 
 
@@ -149,17 +149,17 @@ def test_wrong_usage_in_one_line(here) -> None:
     Path("a.png").write_bytes(b"")
     Path("a.jsonl").write_text('{"text": "x"}\n')
     for line, says in [
-        ("a.png", "a.png: the name tells no format"),
-        ("missing.warc", "missing.warc: no such file"),
+        ("a.png", "a.png: unknown file format"),
+        ("missing.warc", "missing.warc: file or directory does not exist"),
         ("-", "a pipe cannot be read again"),
         ("a.jsonl --langs tlh", "the language model does not know tlh"),
         ("a.jsonl --langs x9", "'x9' is not a language code"),
-        ("a.jsonl --lang-threshold 1.5", "--lang-threshold 1.5 is not between 0 and 1"),
-        ("a.jsonl --quality-top 0.5", "no model to tell the quality by"),
-        ("a.jsonl --lang-model no.bin", "no.bin: no such model"),
+        ("a.jsonl --lang-threshold 1.5", "--lang-threshold must be between 0 and 1, got 1.5"),
+        ("a.jsonl --quality-top 0.5", "no quality model"),
+        ("a.jsonl --lang-model no.bin", "no.bin: model does not exist"),
         ("a.jsonl --lang-model a.jsonl", "a.jsonl: not a fastText model"),
         ("a.jsonl --executor slurm", "Slurm needs partition and time"),
-        ("a.jsonl --executor-option a=b", "--executor-option is for slurm and ray"),
+        ("a.jsonl --executor-option a=b", "--executor-option requires slurm or ray"),
         ("a.jsonl --executor-option a", "--executor-option: expected KEY=VALUE, got 'a'"),
     ]:
         status, out, err = here("corpus", "build", *line.split())

@@ -56,7 +56,8 @@ def test_mt(here: Any, room: Any) -> None:
     assert json.loads(out)["tokens"] == 9
     assert done.args == (Path("r"), "en-fr")
     assert vars(done.kwargs["settings"]) == {
-        "infer": "full", "shots": 3, "most": 9, "batch": 2, "limit": 4, "lowercase": True,
+        "infer": "full", "shots": 3, "max_tokens": 9, "batch_size": 2, "limit": 4,
+        "lowercase": True,
     }  # fmt: skip
     assert (done.kwargs["data"], done.kwargs["tokenizer"]) == (Path("d"), Path("t"))
     assert (done.kwargs["step"], done.kwargs["dtype"]) == (7, None)
@@ -143,7 +144,7 @@ class Fetched:
     rows = ({"task": "mt", "language": "fr", "examples": 1012, "shots": 997, "source": "flores"},)
 
     def require_complete(self) -> None:
-        raise ModtokError("incomplete: sum fr: the hub does not give it")
+        raise ModtokError("incomplete: sum fr: cannot load the dataset")
 
 
 def test_fetch(here: Any, room: Any) -> None:
@@ -184,4 +185,4 @@ def test_fetch_without_network(here: Any, monkeypatch: pytest.MonkeyPatch) -> No
         hub.reachable.cache_clear()
     assert (status, out) == (1, "")
     assert err.count("\n") == 1
-    assert "the hub cannot be reached; by hand, lay parallel text out as DIR/mt/dev" in err
+    assert "the hub cannot be reached; provide parallel text as DIR/mt/dev" in err

@@ -93,7 +93,7 @@ def test_languages_without_questions_end_in_1(
     said = capsys.readouterr()
     assert [json.loads(line)["language"] for line in said.out.splitlines()] == ["en"] * 3
     assert "incomplete: " in said.err
-    assert "endings has no questions in fi,fr" in said.err.replace("\n", " ")
+    assert "mcq/endings in fi,fr" in said.err.replace("\n", " ")
 
 
 def test_a_slice_is_asked_as_it_was_cut(
@@ -137,8 +137,8 @@ def test_the_table_is_languages_by_tasks(few_steps: Path) -> None:
     result = found.results[0]
     assert result.low is not None
     assert result.high is not None
-    half = (result.high - result.low) / 2
-    assert lines[0]["endings"] == f"{result.value:.1f} ±{half:.1f}"
+    interval = f"({result.low:.1f}–{result.high:.1f})"
+    assert lines[0]["endings"] == f"{result.value:.1f} {interval}"
 
 
 def test_a_person_sees_one_table_and_a_signature(

@@ -88,7 +88,7 @@ def test_tables_for_the_eye(learned: Path) -> None:
     """On a terminal: tables on standard error, nothing on standard output."""
     pty = pytest.importorskip("pty")
     for line, heading in (
-        ("fairness parallel", "Summary over languages"),
+        ("fairness parallel", "Over "),
         ("study scaling --orders 1 -k 400 -o t.jsonl", "Size of T"),
     ):
         main, other = pty.openpty()
@@ -166,7 +166,7 @@ def test_studies(name: str, at, learned: Path) -> None:
     assert head["command"] == " ".join(["modtok", *line])
     status, again, err = at(*line)
     assert (status, again) == (0, out)
-    assert "finished already" in err
+    assert "already finished" in err
     other = [word if word != "500" else "501" for word in line]
     assert at(*other)[0] == 2
     assert at(*line, "--force")[1] == out
@@ -218,7 +218,7 @@ def test_report(at, learned: Path) -> None:
     status, out, err = at("report", ".", "-o", "report.html")
     assert status == 0
     assert err.endswith("wrote report.html\n")
-    assert "Tokens against monolingual tokenizers" in {row["section"] for row in rows(out)}
+    assert "Tokens relative to monolingual tokenizers" in {row["section"] for row in rows(out)}
     assert "modtok nsl -t tokenizer@each parallel" in (learned / "report.html").read_text()
     assert at("report", "-o", "report.html")[0] == 2
     assert at("report", "--force")[0] == 0

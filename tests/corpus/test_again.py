@@ -10,11 +10,12 @@ from benchmarks.robustness.engine.crawl import paragraphs, records_of
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.corpus import count
-from modtok_cli.corpus.build import corpus_build, load_report
+from modtok_cli.corpus.build import corpus_build
 from modtok_cli.corpus.count import count_shards
 from modtok_cli.corpus.executors import Stage
 from modtok_cli.corpus.plan import Settings, begin, is_unfinished, make_plan, work_of
 from modtok_cli.corpus.quality import QualityModel, train_quality
+from modtok_cli.corpus.report import load_report
 from modtok_cli.corpus.sources import find_files, read_pages
 from modtok_cli.text.corpus import write_counts
 
@@ -27,12 +28,12 @@ def test_force_goes_on_with_a_build_begun_without_it(tmp_path: Path) -> None:
     (tmp_path / "fi.txt").write_text(PAGES, "utf-8")
     output = tmp_path / "data"
     (output / "fi").mkdir(parents=True)
-    with pytest.raises(ModtokError, match="fi: is there already"):
+    with pytest.raises(ModtokError, match="fi: already exists"):
         corpus_build([tmp_path / "fi.txt"], output=output, workers=1)
     corpus_build([tmp_path / "fi.txt"], output=output, workers=1, force=True)
     assert len(records_of(output / "fi")) == 3
     (tmp_path / "a file").touch()
-    with pytest.raises(UsageError, match="a file: is no directory; choose another -o"):
+    with pytest.raises(UsageError, match="a file: not a directory; choose another -o"):
         corpus_build([tmp_path / "fi.txt"], output=tmp_path / "a file")
 
 
@@ -43,14 +44,14 @@ def test_a_damaged_report_is_replaced_by_force(tmp_path: Path) -> None:
     output = tmp_path / "data"
     output.mkdir()
     (output / "corpus.json").write_text('{"langua')
-    with pytest.raises(UsageError, match="another corpus is there"):
+    with pytest.raises(UsageError, match="contains a corpus built from other inputs"):
         corpus_build([tmp_path], output=output, workers=1)
     corpus_build([tmp_path], output=output, workers=1, force=True)
     (row,) = load_report(output).languages
     assert (row["language"], row["pages"]) == ("fi", 3)
     said = Silent()
     corpus_build([tmp_path], output=output, workers=1, progress=said)
-    assert "finished already" in said.warnings[0]
+    assert "already finished" in said.warnings[0]
 
 
 def test_a_language_of_which_nothing_is_left_is_named(tmp_path: Path) -> None:
@@ -58,7 +59,17 @@ def test_a_language_of_which_nothing_is_left_is_named(tmp_path: Path) -> None:
     said, output = Silent(), tmp_path / "data"
     languages = ["fi", "en"]
     corpus_build([tmp_path], languages=languages, output=output, workers=1, progress=said)
-    assert said.warnings == [f"no page is left in en; {output}/corpus.json says why"]
+    assert said.warnings == [f"no page was kept in en; see {output}/corpus.json"]
+
+
+def test_a_build_that_keeps_nothing_is_an_error(tmp_path: Path) -> None:
+    """Exit status 1, again if the call is repeated; the report is there and lists the reasons."""
+    (tmp_path / "fi.txt").write_text(PAGES, "utf-8")
+    output = tmp_path / "data"
+    for _ in range(2):
+        with pytest.raises(ModtokError, match=r"data: no page was kept; corpus.json"):
+            corpus_build([tmp_path / "fi.txt"], languages=["en"], output=output, workers=1)
+    assert load_report(output).dropped[-1]["reason"] == "other language"
 
 
 def test_files_without_a_byte(tmp_path: Path) -> None:
@@ -116,14 +127,14 @@ def test_a_count_is_not_written_over_what_it_counts(tmp_path: Path) -> None:
     (tmp_path / "fi.txt").write_text(PAGES, "utf-8")
     write_counts(["fi"], data=tmp_path, output=tables)
     before = (tables / "fi.counts").read_bytes()
-    with pytest.raises(UsageError, match="would be written over its own input; pass --output"):
+    with pytest.raises(UsageError, match="would overwrite its own input; pass --output"):
         count_shards(data=tables, output=tables)
     assert (tables / "fi.counts").read_bytes() == before
 
 
 def test_a_language_without_text_is_named_with_its_files(tmp_path: Path) -> None:
     (tmp_path / "fi.txt").write_bytes(b"\n\n")
-    with pytest.raises(ModtokError, match=r"fi\.txt: language 'fi' has no text; put text there"):
+    with pytest.raises(ModtokError, match=r"fi\.txt: no text in language 'fi'; provide text"):
         count_shards(["fi"], data=tmp_path, output=tmp_path / "counts", workers=1)
 
 

@@ -28,8 +28,9 @@ from helpers.processes import hear_ctrl_c
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.corpus import build
-from modtok_cli.corpus.build import corpus_build, load_report
+from modtok_cli.corpus.build import corpus_build
 from modtok_cli.corpus.plan import STAGES, load_plan, work_of
+from modtok_cli.corpus.report import load_report
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.workspace import language_files
 
@@ -149,7 +150,7 @@ def test_the_report_says_what_was_dropped_where_and_why(built) -> None:
         "bad record: too large": 1,
         "bad page: timeout": 1,
         "short": len(LANGUAGES),
-        "mostly no text": len(LANGUAGES),
+        "mostly not text": len(LANGUAGES),
         "repeated": 2 * pages + 1,  # both copies of each page, and the WET record
     }
     assert paragraphs_dropped["paragraph: no words"] == 2 * pages
@@ -198,8 +199,8 @@ def test_a_finished_build_says_so_and_force_replaces_it(built) -> None:
         said = Silent()
         report = corpus_build(["crawl"], output=Path("data"), progress=said, **SETTINGS)
         assert report == load_report(place / "data")
-        assert "finished already" in said.warnings[0]
-        with pytest.raises(UsageError, match=r"another corpus is there.*--force"):
+        assert "already finished" in said.warnings[0]
+        with pytest.raises(UsageError, match=r"contains a corpus built from other inputs.*--force"):
             corpus_build(["crawl"], output=Path("data"), min_characters=9, **SETTINGS)
         small = ["crawl/CC-2.warc.wet.gz"]
         corpus_build(["crawl"], output=Path("other"), languages=["fi", "el"], **SETTINGS)
@@ -217,10 +218,10 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
     theirs.parent.mkdir(parents=True)
     theirs.write_text("mine")
     inputs = [tmp_path / "crawl" / "CC-2.warc.wet.gz"]
-    with pytest.raises(UsageError, match=r"fi: is there already"):
+    with pytest.raises(UsageError, match=r"fi: already exists"):
         corpus_build(inputs, output=tmp_path / "data", languages=["fi"])
     assert not (tmp_path / "data" / ".corpus-build").exists()
-    with pytest.raises(ModtokError, match=r"fi: is there already"):  # found out at the end
+    with pytest.raises(ModtokError, match=r"fi: already exists"):  # found out at the end
         corpus_build(inputs, output=tmp_path / "data")
     assert theirs.read_text() == "mine"
     theirs.unlink()
@@ -272,7 +273,7 @@ def test_a_killed_worker_is_an_error_and_not_an_endless_wait(
     monkeypatch.chdir(place)
     with monkeypatch.context() as patched:
         patched.setattr(build, "stages_of", deadly(build.stages_of, stage))
-        with pytest.raises(ModtokError, match=r"a worker was killed.*call it again to go on"):
+        with pytest.raises(ModtokError, match=r"a worker was killed.*repeat the call to resume"):
             corpus_build(["crawl"], output=data, workers=2, **SETTINGS)
     assert not (data / "corpus.json").exists()
     corpus_build(["crawl"], output=data, workers=2, **SETTINGS)

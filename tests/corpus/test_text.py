@@ -161,10 +161,10 @@ def test_files_are_found_in_one_order(tmp_path: Path) -> None:
     found = [str(path.relative_to(tmp_path)) for path in find_files(named)]
     assert found == ["a/c.wet", "a/d.html.fi", "b.warc.gz"]
     assert find_files(reversed(named)) == find_files(named)
-    with pytest.raises(UsageError, match="tells no format"):
+    with pytest.raises(UsageError, match="unknown file format"):
         find_files([tmp_path / "x.png"])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ModtokError, match="no pages in this directory"):
+    with pytest.raises(ModtokError, match="directory contains no pages"):
         find_files([tmp_path / "empty"])
     with pytest.raises(UsageError, match="no input"):
         find_files([])

@@ -7,9 +7,10 @@ import zlib
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from benchmarks.robustness.engine.crawl import around, compressed, http, record
-from modtok_cli.corpus.pages import Bad, Page, Passed
+from modtok_cli.corpus.pages import Bad, Page, Skipped
 from modtok_cli.corpus.warc import read_warc
 
 GOOD = [record(http(b"<p>page %d</p>" % n), f"http://a/{n}") for n in range(6)]
@@ -40,7 +41,7 @@ def test_pages_come_with_url_date_and_place(tmp_path: Path, how: str) -> None:
 @WAYS
 def test_what_is_no_page_is_passed_over_with_its_reason(tmp_path: Path, how: str) -> None:
     found = read(tmp_path / "a.warc", [compressed(raw, how) for raw in [*around(), GOOD[0]]])
-    assert [each.reason for each in found if isinstance(each, Passed)] == [
+    assert [each.reason for each in found if isinstance(each, Skipped)] == [
         "WARC warcinfo",
         "WARC request",
         "WARC metadata",
@@ -61,7 +62,7 @@ def test_wet_and_resource_records(tmp_path: Path) -> None:
     found = read(tmp_path / "a.warc", raw)
     kinds = [(page.data[:5], page.is_html) for page in found if isinstance(page, Page)]
     assert kinds == [(b"one\nt", False), (b"<html", True), (b"plain", False), (b"<!doc", True)]
-    assert isinstance(found[2], Passed)
+    assert isinstance(found[2], Skipped)
 
 
 def test_several_records_in_one_member(tmp_path: Path) -> None:
@@ -92,6 +93,41 @@ def test_a_damaged_member_costs_only_itself(
     assert (bad.offset, bad.reason) == (offsets(members)[place], "damaged")
     pages = [each.data for each in found if isinstance(each, Page)]
     assert pages == [b"<p>page %d</p>" % n for n in range(6) if n != place]
+
+
+def with_dictionary(records: list[bytes], *, plain: bool) -> tuple[bytes, list[bytes]]:
+    """(frame with the dictionary, frames compressed with it), as .warc.zst files have them."""
+    samples = [record(http(b"<p>page %d of a site" % n), url=f"http://{n}") for n in range(400)]
+    dictionary = zstandard.train_dictionary(2000, samples)
+    data = dictionary.as_bytes()
+    data = data if plain else zstandard.ZstdCompressor().compress(data)
+    head = b"\x5d\x2a\x4d\x18" + len(data).to_bytes(4, "little") + data
+    compressor = zstandard.ZstdCompressor(dict_data=dictionary)
+    return head, [compressor.compress(each) for each in records]
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_zstd_files_with_a_dictionary(tmp_path: Path, plain: bool) -> None:
+    head, frames = with_dictionary(GOOD, plain=plain)
+    skippable = b"\x50\x2a\x4d\x18\x03\x00\x00\x00abc"
+    found = read(tmp_path / "a.warc.zst", [head, *frames[:2], skippable, *frames[2:]])
+    assert [page.data for page in found] == [b"<p>page %d</p>" % n for n in range(6)]
+    assert found[0].offset == len(head)
+
+
+def test_zstd_files_without_their_dictionary(tmp_path: Path) -> None:
+    _, frames = with_dictionary(GOOD, plain=True)
+    (bad,) = read(tmp_path / "a.warc.zst", frames)
+    assert isinstance(bad, Bad)
+    assert "zstd dictionary required, but the file contains none" in bad.detail
+
+
+@pytest.mark.parametrize("size", [5, 2**31, 2**32 - 1])
+def test_zstd_files_with_a_damaged_dictionary(tmp_path: Path, size: int) -> None:
+    """A wrong size of the dictionary's frame takes no memory and is not an internal error."""
+    head, frames = with_dictionary(GOOD, plain=True)
+    head = head[:4] + size.to_bytes(4, "little") + head[8:]
+    assert all(isinstance(each, Bad) for each in read(tmp_path / "a.warc.zst", [head, *frames]))
 
 
 HOSTILE = {

@@ -17,6 +17,7 @@ from modtok_cli.evaluate.results import (
     RESAMPLES,
     SEED,
     example,
+    mean_interval,
     read_examples,
     resampled_sums,
     write_examples,
@@ -127,19 +128,19 @@ def test_languages_have_a_mean(tmp_path: Path) -> None:
 def test_other_examples_are_refused(tmp_path: Path) -> None:
     file = questions(tmp_path / "a", [0, 1, 1])
     more = questions(tmp_path / "b", [0, 1, 1, 0])
-    with pytest.raises(ModtokError, match=r"a: has no example 3 of arc en, .* \(1 such\)"):
+    with pytest.raises(ModtokError, match=r"a: has no example 3 of arc en, .* \(1 missing\)"):
         compare(file, more)
     with pytest.raises(ModtokError, match="c: has no example 0 of arc en"):
         compare(file, questions(tmp_path / "c", [0, 1, 1], "fi"))
     other = questions(tmp_path / "d", [0, 1, 1], source="another text")
-    with pytest.raises(ModtokError, match="has another source than in"):
+    with pytest.raises(ModtokError, match="source of example 0 of arc en differs from"):
         compare(file, other)
     rows = read_examples(file)
     write_examples(tmp_path / "e", [{**rows[0], "scores": {"f1": 1.0}}, *rows[1:]])
-    with pytest.raises(ModtokError, match="example 0 of arc en is scored by other metrics"):
+    with pytest.raises(ModtokError, match="example 0 of arc en has other metrics"):
         compare(file, tmp_path / "e")
     write_examples(tmp_path / "f", [*rows, rows[0]])
-    with pytest.raises(ModtokError, match="holds example 0 of arc en twice"):
+    with pytest.raises(ModtokError, match="contains example 0 of arc en twice"):
         compare(tmp_path / "f", file)
 
 
@@ -155,7 +156,23 @@ def test_what_is_no_example_is_named(tmp_path: Path, line: bytes) -> None:
     with pytest.raises(ModtokError, match=r"x\.jsonl:3: "):
         read_examples(path)
     path.write_bytes(b"\n")
-    with pytest.raises(ModtokError, match="holds no examples"):
+    with pytest.raises(ModtokError, match="contains no examples"):
         read_examples(path)
     with pytest.raises(ModtokError, match="no such file"):
         read_examples(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(("successes", "n", "low", "high"), [
+    (0, 30, 0.0, 11.35), (30, 30, 88.65, 100.0), (5, 10, 23.66, 76.34), (1, 20, 0.89, 23.61),
+])  # fmt: skip
+def test_intervals_of_proportions_are_wilson(
+    successes: int, n: int, low: float, high: float
+) -> None:
+    """Values of a table of the Wilson score interval; 0 of 30 is not a certain 0."""
+    values = [1.0] * successes + [0.0] * (n - successes)
+    assert mean_interval(values) == pytest.approx((low, high), abs=0.005)
+
+
+def test_intervals_of_graded_scores_are_bootstrapped() -> None:
+    low, high = mean_interval([0.2, 0.4, 0.6, 0.8] * 5)
+    assert 40 < low < 50 < high < 60

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from modtok_cli.evaluate.fetch import fetch
 from modtok_cli.evaluate.parallel import find_parallel
 from modtok_cli.evaluate.questions import Folder, Question
 
-# A row of mteb/flores: every language of a sentence in one row.
-FLORES = {
+# A row of mteb/flores: one column per language.
+FLORES = {"eng_Latn": "One\u00a0cat.", "fra_Latn": "Un chat.", "npi_Deva": "एउटा बिरालो।"}
+# A row of facebook/flores, configuration "all".
+FACEBOOK = {
     "id": 1, "URL": "https://en.wikinews.org/wiki/A", "domain": "wikinews", "topic": "health",
     "has_image": 0, "has_hyperlink": 0,
     "sentence_eng_Latn": "One\u00a0cat.", "sentence_fra_Latn": "Un chat.",
@@ -54,18 +57,28 @@ class FakeHub:
 
     def __init__(self, **datasets: list[dict[str, Any]]) -> None:
         self.datasets, self.asked = datasets, list[tuple[Any, ...]]()
+        self.configs: set[str] | None = None  # those that exist; None for all
 
     def rows(self, dataset: str, split: str, **more: Any) -> Iterator[dict[str, Any]]:
         self.asked.append((dataset, split, *sorted(more.items())))
+        if self.configs is not None and more.get("config") not in self.configs:
+            raise ModtokError("cannot load the dataset (unknown configuration)", where=dataset)
         if dataset.split("/")[0] not in self.datasets:
-            raise ModtokError("the hub does not give it (gated)", where=dataset)
+            raise ModtokError("cannot load the dataset (gated)", where=dataset)
         yield from self.datasets[dataset.split("/")[0]]
 
 
-def test_flores_is_read_as_it_was_written(tmp_path: Path) -> None:
-    rows = [
-        {**FLORES, "id": number, "sentence_fra_Latn": f"{number} chats."} for number in (2, 10, 1)
-    ]
+@pytest.mark.parametrize("layout", ["mteb", "facebook"])
+def test_flores_columns(tmp_path: Path, layout: str) -> None:
+    """mteb/flores has columns eng_Latn and no ids; facebook/flores sentence_eng_Latn and ids."""
+    rows: list[dict[str, Any]]
+    if layout == "mteb":
+        rows = [{**FLORES, "fra_Latn": f"{number} chats."} for number in (1, 2, 10)]
+    else:
+        rows = [
+            {**FACEBOOK, "id": number, "sentence_fra_Latn": f"{number} chats."}
+            for number in (2, 10, 1)
+        ]
     source = FakeHub(mteb=rows)
     fetched = fetch(["mt"], ["en", "fr", "xx"], tmp_path, source=source)
     assert fetched.skipped == []
@@ -79,14 +92,69 @@ def test_flores_is_read_as_it_was_written(tmp_path: Path) -> None:
     shots, tests = find_parallel(tmp_path).pair("en", "fr", 2)
     assert [test.target for test in tests] == ["1 chats.", "2 chats.", "10 chats."]
     assert shots[0].source == "One cat."
+    assert {asked[0] for asked in source.asked} == {"mteb/flores"}
 
 
-def test_flores_plus_where_the_other_does_not_come(tmp_path: Path) -> None:
-    source = FakeHub(openlanguagedata=[{**FLORES_PLUS, "id": n, "text": f"{n}"} for n in (3, 2)])
-    fetch(["mt"], ["en", "fr"], tmp_path, source=source)
+@pytest.mark.parametrize("other", [None, [FLORES]])
+def test_flores_plus_if_the_first_dataset_lacks_a_language(
+    tmp_path: Path, other: list[dict[str, Any]] | None
+) -> None:
+    """Not available at all, or without Finnish."""
+    rows = [{**FLORES_PLUS, "id": n, "text": f"{n}"} for n in (3, 2)]
+    datasets = {"openlanguagedata": rows} | ({"mteb": other} if other else {})
+    source = FakeHub(**datasets)
+    fetched = fetch(["mt"], ["en", "fi"], tmp_path, source=source)
+    assert fetched.skipped == []
     assert (tmp_path / "mt" / "dev" / "eng_Latn.dev").read_text() == "2\n3\n"
     configs = [asked[-1] for asked in source.asked if "flores_plus" in asked[0]]
-    assert configs == [("config", "eng_Latn"), ("config", "fra_Latn")] * 2
+    assert configs == [("config", "eng_Latn"), ("config", "fin_Latn")] * 2
+
+
+@pytest.mark.parametrize("configs", [{"ekk_Latn", "cmn_Hans"}, {"est_Latn", "zho_Hans"}])
+def test_flores_plus_accepts_new_and_old_codes(tmp_path: Path, configs: set[str]) -> None:
+    source = FakeHub(openlanguagedata=[FLORES_PLUS])
+    source.configs = configs
+    assert fetch(["mt"], ["et", "zh"], tmp_path, source=source).skipped == []
+    names = sorted(path.name for path in (tmp_path / "mt" / "dev").iterdir())
+    assert names == ["est_Latn.dev", "zho_Hans.dev"]  # the workspace keeps one code
+
+
+def test_a_language_that_no_flores_dataset_has_is_reported(tmp_path: Path) -> None:
+    fetched = fetch(["mt"], ["en", "fi"], tmp_path, source=FakeHub(mteb=[FLORES]))
+    assert [row["language"] for row in fetched.rows] == ["en"]
+    (line,) = fetched.skipped
+    assert line.startswith("mt fi: not in mteb/flores")
+    assert "flores_plus" in line  # and why the other dataset could not be used
+
+
+def test_an_interrupted_fetch_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed after the first directory: the same call keeps it and continues."""
+    texts = FakeHub(mteb=[FLORES], GEM=[GEM])
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setitem(fetching._FETCHERS, "sum", killed)
+        with pytest.raises(KeyboardInterrupt):
+            fetch(["mt", "sum"], ["en", "fr"], tmp_path, source=texts)
+    with pytest.raises(UsageError, match="already exists"):
+        fetch(["mt", "sum"], ["en"], tmp_path, source=texts)  # another call
+    texts.asked.clear()
+    fetched = fetch(["mt", "sum"], ["en", "fr"], tmp_path, source=texts)
+    assert {asked[0] for asked in texts.asked} == {"GEM/wiki_lingua"}
+    assert [row["task"] for row in fetched.rows] == ["sum", "sum"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mt", "sum"]
+    with pytest.raises(UsageError, match="already exists"):
+        fetch(["mt", "sum"], ["en", "fr"], tmp_path, source=texts)  # finished
+
+
+def test_gem_test_split_is_not_mixed_with_sampled_test(tmp_path: Path) -> None:
+    source = FakeHub(GEM=[GEM])
+    fetch(["sum"], ["fr"], tmp_path, source=source)
+    patterns = [dict(asked[2:])["files"] for asked in source.asked]
+    assert patterns == ["fr/test/*.parquet", "fr/train/*.parquet"]
+    assert not fnmatch("fr/sampled_test/0000.parquet", patterns[0])
 
 
 def test_wikilingua_by_gem(tmp_path: Path) -> None:
@@ -124,7 +192,7 @@ def test_other_columns_are_no_documents(tmp_path: Path) -> None:
 def test_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def give(source: Any, language: str, **more: Any) -> tuple[list[Question], list[Question]]:
         if source.dataset == "ybisk/piqa" or language == "fi":
-            raise ModtokError("the hub does not give it", where=source.dataset)
+            raise ModtokError("cannot load the dataset", where=source.dataset)
         shown = [Question("0", "Why?", ("a", "b"), 0)] if source.train else []
         return [Question("1", f"In {language}?", ("a", "b"), 1)], shown
 
@@ -144,7 +212,7 @@ def test_all_of_a_directory_or_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "mt").mkdir()
     (tmp_path / "mt" / "mine.txt").write_text("keep")
     source = FakeHub(mteb=[FLORES])
-    with pytest.raises(UsageError, match="is there already; --force"):
+    with pytest.raises(UsageError, match="already exists; pass --force"):
         fetch(["mt"], ["en", "fr"], tmp_path, source=source)
     assert source.asked == []
 
@@ -172,7 +240,7 @@ def test_without_network_one_line_says_what_to_lay_out(
         assert (f"DIR/{task}/" in str(told.value)) == (task in tasks)
     assert "\n" not in str(told.value)
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(UsageError, match="no task 'news'"):
+    with pytest.raises(UsageError, match="unknown task 'news'"):
         fetch(["news"], ["en"], tmp_path)
 
 
@@ -195,7 +263,5 @@ def test_the_library_is_asked_as_it_wants(monkeypatch: pytest.MonkeyPatch) -> No
         raise ConnectionError("no\nroute")
 
     monkeypatch.setattr(datasets, "load_dataset", refuse)
-    with pytest.raises(
-        ModtokError, match=r"mteb/flores dev: the hub does not give it \(no route\)"
-    ):
+    with pytest.raises(ModtokError, match=r"mteb/flores dev: cannot load the dataset \(no route\)"):
         list(remote.rows("mteb/flores", "dev"))

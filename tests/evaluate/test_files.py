@@ -12,7 +12,7 @@ from helpers.questions import QUESTIONS, lay_out
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT
 from modtok_cli.cli.commands.eval_mcq import all_local
-from modtok_cli.cli.evaluation_output import emit_evaluation, examples_kept
+from modtok_cli.cli.evaluation_output import emit_evaluation, writing_examples
 from modtok_cli.evaluate import mcq
 from modtok_cli.evaluate.compare import compare
 from modtok_cli.evaluate.documents import read_documents
@@ -25,7 +25,8 @@ from modtok_cli.evaluate.results import (
     read_examples,
     write_examples,
 )
-from modtok_cli.evaluate.suites import read_suite
+from modtok_cli.evaluate.suite import read_suite
+from modtok_cli.evaluate.suites.arc import labelled
 from modtok_cli.evaluate.summarization import Settings as Summarize
 from modtok_cli.evaluate.summarization import evaluate_sum
 from modtok_cli.evaluate.translation import Settings as Translate
@@ -46,7 +47,7 @@ def test_names_of_questions_are_their_own(tmp_path: Path) -> None:
     path = put(tmp_path / "a.jsonl", ROW | {"id": 7}, ROW | {"id": 7}, ROW | {"id": None}, ROW)
     assert [row.name for row in read_questions(path)] == ["7", "7 (line 2)", "3", "4"]
     arc = {"choices": {"text": ["a", "b"], "label": ["A", "B"]}, "answerKey": "A", "id": "x"}
-    found, bad = convert([arc | {"question": text} for text in "12"], "arc", "there")
+    found, bad = convert([arc | {"question": text} for text in "12"], labelled, "there")
     assert ([row.name for row in found], bad) == (["x", "x (line 2)"], 0)
     document = {"document": "a", "summary": "b", "id": None}
     path = put(tmp_path / "b.jsonl", document, document)
@@ -65,16 +66,15 @@ def test_files_from_other_editors(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ('prompt: "{question.x}"', "'prompt' has a field that is none of question, context"),
-        ('prompt: "{question:>99999999}"', "'prompt' has a field that is none of"),
-        ('prompt: "{question!r}"', "'prompt' has a field that is none of"),
-        ('prompt: "{"', "'prompt' has a field that is none of"),
-        ('prompt: "\\ud800"', "'prompt' has a field|is no YAML"),
-        ("shots: 2026-13-45", "is no YAML"),
+        ('prompt: "{question.x}"', "'prompt' may only contain the placeholders question, context"),
+        ('prompt: "{question:>99999999}"', "'prompt' may only contain"),
+        ('prompt: "{question!r}"', "'prompt' may only contain"),
+        ('prompt: "{"', "'prompt' may only contain"),
+        ('prompt: "\\ud800"', "'prompt' may only|invalid YAML"),
+        ("shots: 2026-13-45", "invalid YAML"),
         ("title: 3", "'title' must be a string"),
-        ("hub: 3", "field 'hub' is not a list"),
-        ("hub: [{dataset: d, languages: 3, test: t, rows: arc}]", r"hub\[0\].languages"),
-        ("about: " + "[" * 3000, "is no YAML"),
+        ("hub: 3", "unknown field 'hub'"),
+        ("about: " + "[" * 3000, "invalid YAML"),
     ],
 )
 def test_a_damaged_task_is_a_line(tmp_path: Path, change: str, said: str) -> None:
@@ -95,16 +95,16 @@ def test_what_is_wrong_with_the_last_text_is_said_before_the_first_is_written(
     for name, count in (("en", 9), ("fi", 9), ("fr", 8)):
         text = "".join(f"line {number}\n" for number in range(count))
         (tmp_path / f"{name}.txt").write_text(text)
-    with pytest.raises(ModtokError, match="they seem to part here"):
-        evaluate_mt(few_steps, "en-fi,en-fr", data=tmp_path, settings=Translate(most=2))
+    with pytest.raises(ModtokError, match="they differ from this line on"):
+        evaluate_mt(few_steps, "en-fi,en-fr", data=tmp_path, settings=Translate(max_tokens=2))
     put(tmp_path / "en.jsonl", *[{"document": "a", "summary": "b"}] * 9)
     put(tmp_path / "fr.jsonl", {"document": "a", "summary": ""})
     with pytest.raises(ModtokError, match=r"fr\.jsonl:1: the summary is empty"):
-        evaluate_sum(few_steps, ["en", "fr"], data=tmp_path, settings=Summarize(most=2))
+        evaluate_sum(few_steps, ["en", "fr"], data=tmp_path, settings=Summarize(max_tokens=2))
 
 
 def test_all_pairs_of_one_language_are_none() -> None:
-    with pytest.raises(UsageError, match="the model has no pair of languages: fi"):
+    with pytest.raises(UsageError, match="the model has fewer than two languages: fi"):
         parse_pairs("all", ["fi"])
 
 
@@ -113,15 +113,15 @@ def test_a_language_is_missing_also_if_its_code_is_a_word(tmp_path: Path) -> Non
     data = lay_out(tmp_path, "hellaswag", "fr", **QUESTIONS)
     settings, found = mcq.Settings(), Evaluation()
     own, _ = mcq._tasks(settings, data)
-    mcq._sheets(own, ["fr", "fi", "no"], data, settings, found, SILENT)
-    assert found.skipped[-1] == "no questions at all in no"
+    mcq._collect_jobs(own, ["fr", "fi", "no"], data, settings, found, SILENT)
+    assert found.skipped[-1] == "no questions in no"
 
 
 def test_numbers_and_examples_do_not_take_each_other_along(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evaluation = Evaluation(examples=[example("a", "b", "1", {"acc": 1.0})])
-    with pytest.raises(BrokenPipeError), examples_kept(tmp_path / "e.jsonl", evaluation):
+    with pytest.raises(BrokenPipeError), writing_examples(tmp_path / "e.jsonl", evaluation):
         raise BrokenPipeError
     assert len(read_examples(tmp_path / "e.jsonl")) == 1
     given: list[Any] = []
@@ -145,9 +145,9 @@ def test_only_tasks_in_files_keep_off_the_network(tmp_path: Path) -> None:
 
 def test_nothing_to_compare_is_said(tmp_path: Path) -> None:
     write_examples(tmp_path / "a", [example("a", "b", "1", {})])
-    with pytest.raises(ModtokError, match="a: holds no scores and no translations"):
+    with pytest.raises(ModtokError, match="a: contains no scores and no translations"):
         compare(tmp_path / "a", tmp_path / "a")
     for wrong in ({"output": 3}, {"scores": {"acc": 1e308}}):
         put(tmp_path / "b", example("mt", "a-b", "1", {"acc": 1.0}) | wrong)
-        with pytest.raises(ModtokError, match="no example with"):
+        with pytest.raises(ModtokError, match="not an example with"):
             read_examples(tmp_path / "b")

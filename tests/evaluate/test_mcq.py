@@ -22,7 +22,8 @@ from modtok_cli.evaluate.lm import ModtokLM
 from modtok_cli.evaluate.mcq import Settings, evaluate_mcq
 from modtok_cli.evaluate.questions import as_question, read_questions
 from modtok_cli.evaluate.results import Evaluation
-from modtok_cli.evaluate.suites import FOLDER, read_suite, suites
+from modtok_cli.evaluate.suite import read_suite
+from modtok_cli.evaluate.suites import suites
 from modtok_cli.inference.model import SlicedModel, load
 
 TASKS = SAMPLE / "tasks"
@@ -111,7 +112,7 @@ def test_batch_and_order_change_nothing(few_steps: Path, tmp_path: Path, batch: 
     shutil.copytree(TASKS / "mcq", data / "mcq")
     for path in data.rglob("??.jsonl"):
         path.write_text("".join(f"{line}\n" for line in reversed(path.read_text().splitlines())))
-    other = evaluate_mcq(few_steps, ["en", "fr"], data=data, settings=Settings(batch=batch))
+    other = evaluate_mcq(few_steps, ["en", "fr"], data=data, settings=Settings(batch_size=batch))
     by_name = {(row["task"], row["language"], row["id"]): row for row in other.examples}
     assert len(by_name) == len(first.examples) > 40
     for row in first.examples:
@@ -208,7 +209,7 @@ def test_long_questions_lose_examples_and_then_their_beginning(
     found = evaluate_mcq(few_steps, ["fr"], data=data, progress=progress)
     facts = found.results[0].facts
     assert (facts["shortened"], facts["truncated"]) == (2, 2)  # both choices of the long one
-    assert "2 contexts do not fit" in progress.warnings[0]
+    assert "2 contexts were truncated" in progress.warnings[0]
     ours = load(few_steps, ["fr"])
     asked = f"Question: {middle['question']}\nRéponse:"
     both = [f"Question: {row['question']}\nRéponse: " for row in shown]
@@ -234,15 +235,35 @@ def test_examples_are_of_the_questions_subject() -> None:
 
 
 BAD = {
-    "no gold answer": {"question": "?", "choices": ["a", "b"]},
-    "the answer 2 is no choice": {"question": "?", "choices": ["a", "b"], "answer": 2},
-    "the answer 'c' is no choice": {"question": "?", "choices": ["a", "b"], "answer": "c"},
-    "a choice of 1": {"question": "?", "choices": ["a"], "answer": 0},
-    "stands there twice": {"question": "?", "choices": ["a", "a"], "answer": 0},
-    "no list of strings": {"question": "?", "choices": "ab", "answer": 0},
+    "no answer": {"question": "?", "choices": ["a", "b"]},
+    "the answer 2 is not a choice": {"question": "?", "choices": ["a", "b"], "answer": 2},
+    "the answer 'c' is not a choice": {"question": "?", "choices": ["a", "b"], "answer": "c"},
+    "expected two or more choices, got 1": {"question": "?", "choices": ["a"], "answer": 0},
+    "not a list of strings": {"question": "?", "choices": "ab", "answer": 0},
     "no 'question'": {"choices": ["a", "b"], "answer": 0},
-    "is no object": ["?"],
+    "expected a JSON object": ["?"],
 }
+
+
+def test_rows_with_equal_choices_are_kept(few_steps: Path, tmp_path: Path) -> None:
+    """As in lm-eval: the first of equal choices counts as chosen."""
+    row = {"question": "?", "choices": ["oui", "oui", "non"], "answer": 1}
+    data = lay_out(tmp_path, "hellaswag", "fr", test=[row])
+    (example,) = ask(few_steps, data).examples
+    assert example["nats"][0] == example["nats"][1]
+    assert example["chosen"] != 1
+    assert example["scores"]["acc_norm"] == 0.0
+
+
+def test_a_batch_that_does_not_fit_is_an_error(
+    few_steps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch size is limited by the number of requests: with few of them any size fits."""
+    data = lay_out(tmp_path, "hellaswag", "fr", test=QUESTIONS["test"])
+    assert ask(few_steps, data, batch_size=10**9).results[0].n == 4
+    monkeypatch.setattr("modtok_cli.base.memory.available", lambda: 10_000)
+    with pytest.raises(ModtokError, match=r"a batch of 4 sequences .* lower --batch-size"):
+        ask(few_steps, data, batch_size=4)
 
 
 @pytest.mark.parametrize("what", BAD)
@@ -255,10 +276,10 @@ def test_a_bad_row_is_named(few_steps: Path, tmp_path: Path, what: str) -> None:
 def test_files_that_cannot_be_read(few_steps: Path, tmp_path: Path) -> None:
     data = lay_out(tmp_path, "hellaswag", "fr", test=[])
     path = data / "mcq" / "hellaswag" / "fr.jsonl"
-    with pytest.raises(ModtokError, match=r"fr\.jsonl: holds no questions"):
+    with pytest.raises(ModtokError, match=r"fr\.jsonl: contains no questions"):
         ask(few_steps, data)
     path.write_text("{")
-    with pytest.raises(ModtokError, match=r"fr\.jsonl:1: not JSON"):
+    with pytest.raises(ModtokError, match=r"fr\.jsonl:1: invalid JSON"):
         ask(few_steps, data)
     path.rename(path.with_name("fr.jsonl.gz"))
     with pytest.raises(ModtokError, match=r"fr\.jsonl\.gz"):
@@ -271,8 +292,8 @@ def test_what_is_missing_is_named_and_the_rest_is_done(few_steps: Path, tmp_path
     found = evaluate_mcq(few_steps, ["fr", "fi"], data=data, settings=Settings(limit=3))
     assert [(result.task, result.n) for result in found.results] == [("hellaswag", 3)]
     told = "\n".join(found.skipped)
-    assert "arc_easy has 2 examples to show where 5 are wanted" in told
-    assert "hellaswag has no questions in fi" in told
+    assert "arc_easy has 2 few-shot examples, expected 5" in told
+    assert "mcq/hellaswag in fi" in told
     with pytest.raises(ModtokError, match="incomplete: "):
         found.require_complete()
     fewer = ask(few_steps, data, shots=2, tasks=("arc_easy", "csqa"))
@@ -295,10 +316,10 @@ def test_wrong_usage(few_steps: Path, tmp_path: Path) -> None:
     data = lay_out(tmp_path, "hellaswag", "fr", test=QUESTIONS["test"])
     with pytest.raises(UsageError, match="needs a source and a target"):
         ask(few_steps, data, "src")
-    with pytest.raises(UsageError, match="'sw' unknown"):
+    with pytest.raises(UsageError, match="unknown language 'sw'"):
         evaluate_mcq(few_steps, ["sw"], data=data)
-    with pytest.raises(UsageError, match="a batch of 0"):
-        ask(few_steps, data, batch=0)
+    with pytest.raises(UsageError, match="expected a batch size of 1 or more, got 0"):
+        ask(few_steps, data, batch_size=0)
     lay_out(tmp_path, "mine", "fr", test=QUESTIONS["test"])
     with pytest.raises(ModtokError, match=r"mcq/mine: .*task\.yaml"):
         ask(few_steps, data)
@@ -307,10 +328,10 @@ def test_wrong_usage(few_steps: Path, tmp_path: Path) -> None:
         "task: mine\nshots: 0\nnormalization: none\n": "'prompt' is missing",
         "task: mine\nprompt: x\nshots: 0\nnormalization: much\n": "'normalization' must be",
         "task: mine\nprompt: x\nshots: -1\nnormalization: none\n": "'shots' must be",
-        'task: mine\nprompt: "{quest}"\nshots: 0\nnormalization: none\n': "'prompt' has a field",
+        'task: mine\nprompt: "{quest}"\nshots: 0\nnormalization: none\n': "'prompt' may only",
         "task: mine\nprompt: x\nshots: 0\nnormalization: none\ncolour: red\n": "unknown field",
-        "task: other\nprompt: x\nshots: 0\nnormalization: none\n": "is of the task 'other'",
-        "task: [": "is no YAML",
+        "task: other\nprompt: x\nshots: 0\nnormalization: none\n": "describes the task 'other'",
+        "task: [": "invalid YAML",
     }.items():
         path.write_text(text)
         with pytest.raises(ModtokError, match=what):
@@ -329,7 +350,6 @@ def test_every_suite_is_the_papers() -> None:
         "piqa": (5, "characters"),
         "siqa": (5, "characters"),
     }
-    assert {path.stem for path in FOLDER.glob("*.yaml")} == {*found, "words"}
     for suite in suites().values():
         assert suite.source("en") is not None
     eu20 = "bg cs da de el es et fi fr hu it lt lv nl pl pt ro sk sl sv"
@@ -353,10 +373,10 @@ def test_a_choice_longer_than_the_model(
     few_steps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is said before anything is asked, in whatever language it stands."""
-    monkeypatch.setattr("modtok_cli.evaluate.mcq._ask", None)
+    monkeypatch.setattr("modtok_cli.evaluate.mcq._run_job", None)
     row = {"id": "7", "question": "?", "choices": ["oui", "non " * 300], "answer": 0}
     lay_out(tmp_path, "hellaswag", "en", test=QUESTIONS["test"])
     data = lay_out(tmp_path, "hellaswag", "fr", test=[row])
-    said = r"fr hellaswag: question 7 has a choice of \d+ tokens; the model reads 192; leave it out"
+    said = r"fr hellaswag: question 7 has a choice of \d+ tokens; the context has 192; remove it"
     with pytest.raises(ModtokError, match=said):
         evaluate_mcq(few_steps, ["en", "fr"], data=data)

@@ -62,7 +62,7 @@ def test_tables(tmp_path: Path) -> None:
     heard = Silent()
     with pytest.raises(ModtokError, match="too few lines"):
         find_parallel(tmp_path / "one.tsv").pair("en", "fi", 1, heard)
-    assert "8 lines of en-fi are empty on one side" in heard.warnings[0]
+    assert "skipped 8 lines of en-fi that are empty on one side" in heard.warnings[0]
 
 
 def test_compressed_and_doubled_languages(tmp_path: Path) -> None:
@@ -89,12 +89,12 @@ def test_files_of_different_length_say_where_they_part(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"en\tfr\na\tb\tc\n", "3 columns where the header has 2"),
-        (b"en\tfr\na\n", "1 columns where the header has 2"),
-        (b"hello\tworld one\n", "the first line names no two languages"),
-        (b"en\n", "the first line names no two languages"),
-        (b"en\teng_Latn\n", "the first line names no two languages"),
-        (b"", "the first line names no two languages"),
+        (b"en\tfr\na\tb\tc\n", "expected 2 columns, got 3"),
+        (b"en\tfr\na\n", "expected 2 columns, got 1"),
+        (b"hello\tworld one\n", "expected two or more languages in the first line"),
+        (b"en\n", "expected two or more languages in the first line"),
+        (b"en\teng_Latn\n", "expected two or more languages in the first line"),
+        (b"", "expected two or more languages in the first line"),
         (b"en\tfr\na\xff\tb\n", "t.tsv:2: not UTF-8"),
     ],
 )

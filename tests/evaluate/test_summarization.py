@@ -12,7 +12,7 @@ import pytest
 from helpers.small_run import small_run
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.evaluate.documents import Documents, Summarized, read_documents
-from modtok_cli.evaluate.generation import LanguageIdentifier, Models, encode, room
+from modtok_cli.evaluate.generation import LanguageIdentifier, Models, encode, prompt_limit
 from modtok_cli.evaluate.modes import Infer
 from modtok_cli.evaluate.results import mean_interval
 from modtok_cli.evaluate.rouge import scores
@@ -54,7 +54,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("infer", ["lang", "full", "full-lang", "fr,en"])
 def test_scores_are_the_means_of_the_examples(run: Path, data: Path, infer: str) -> None:
-    settings = Settings(infer=infer, shots=2, most=10)
+    settings = Settings(infer=infer, shots=2, max_tokens=10)
     found = evaluate_sum(run, ["fr", "en"], data=data, settings=settings)
     assert found.skipped == []
     for result in found.results:
@@ -82,7 +82,7 @@ def test_batch_and_order_change_nothing(run: Path) -> None:
     told = [
         summarize(
             models.of(infer), "fr", rows[:1], asked, infer,
-            Settings(shots=1, most=10, batch=batch), LanguageIdentifier({}),
+            Settings(shots=1, max_tokens=10, batch_size=batch), LanguageIdentifier({}),
         ).examples
         for batch, asked in ((1, rows), (4, rows), (7, rows[::-1]))
     ]  # fmt: skip
@@ -94,7 +94,12 @@ def test_a_long_document_loses_its_end(run: Path) -> None:
     text = Summarized("1", "La ville est belle et le chat dort. " * 60, "Oui.")
     found = prompt_of(model, [pieces_of(text, whole=True)], text, 32)
     assert (found.cut, found.shots) == (True, 0)
-    assert room(model, 32) - 8 <= len(found.rows) <= room(model, 32) == model.context - 32
+    assert (
+        prompt_limit(model, 32) - 8
+        <= len(found.rows)
+        <= prompt_limit(model, 32)
+        == model.context - 32
+    )
     told = model.tokenizer_in.decode(found.rows[1:])
     assert told.endswith("\nTL;DR:")
     assert text.document.startswith(told.removesuffix("\nTL;DR:"))
@@ -105,10 +110,10 @@ def test_a_long_document_loses_its_end(run: Path) -> None:
 
 
 def test_languages_without_documents_are_listed(run: Path, data: Path) -> None:
-    settings = Settings(shots=1, most=2, limit=1)
+    settings = Settings(shots=1, max_tokens=2, limit=1)
     found = evaluate_sum(run, data=data, settings=settings)  # all of the run: el, en, fi, fr
     assert {result.language for result in found.results} == {"en", "fr"}
-    assert [line[-2:] for line in found.skipped] == ["el", "fi"]
+    assert [line[:18] for line in found.skipped] == ["no documents in el", "no documents in fi"]
     with pytest.raises(ModtokError, match="incomplete: "):
         found.require_complete()
     for wrong in (["de"], ["fr", "fr"]):
@@ -135,12 +140,12 @@ def test_layouts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("{", "not JSON"),
-        ("[]", 'no text under "document"'),
-        ('{"document": "a"}', 'no text under "summary"'),
+        ("{", "invalid JSON"),
+        ("[]", 'no text in "document"'),
+        ('{"document": "a"}', 'no text in "summary"'),
         ('{"document": "a", "summary": " \\n"}', "the summary is empty"),
         ('{"document": [], "summary": "a"}', "the document is empty"),
-        ('{"document": [1], "summary": "a"}', 'no text under "document"'),
+        ('{"document": [1], "summary": "a"}', 'no text in "document"'),
     ],
 )
 def test_bad_rows_are_named(tmp_path: Path, line: str, said: str) -> None:
@@ -156,5 +161,5 @@ def test_nothing_to_read_says_how_to_lay_it_out(tmp_path: Path) -> None:
         with pytest.raises(ModtokError, match=r"DIR/sum/fr\.train\.jsonl"):
             Documents(place)
     written(tmp_path / "fr.jsonl", *short(3))
-    with pytest.raises(ModtokError, match="too few rows for 5 shots"):
+    with pytest.raises(ModtokError, match="too few rows in fr for 5 shots"):
         Documents(tmp_path).of("fr", 5)

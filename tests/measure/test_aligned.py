@@ -52,11 +52,11 @@ def test_as_many_lines_but_other_ones_are_said() -> None:
     base, other = pair()
     shifted = [*other[:130], *other[131:], "x" * 80]  # one lost, one added at the end
     (warning,) = check(base, shifted)
-    assert warning.startswith("fi.txt:129: from here on")
+    assert warning.startswith("fi.txt:129: from this line on")
     assert first_odd_window(np.ones(10), np.ones(10)) is None  # too few to say
 
 
 def test_an_empty_line_is_said() -> None:
     base, other = pair()
     (warning,) = check(base, [*other[:40], "", *other[41:]])
-    assert warning.startswith("fi.txt:41: of this line")
+    assert warning.startswith("fi.txt:41: exactly one of this line")

@@ -18,6 +18,7 @@ from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.measure.fairness import fairness
 from modtok_cli.measure.inequality import gini, spread
+from modtok_cli.measure.kinds.fairness import summary_title
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.measure.origin import origin, shares
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -73,6 +74,40 @@ def test_every_number_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert total["languages"] == ["en", "fi"]
 
 
+def test_summaries_are_over_the_languages_that_all_tokenizers_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`tok@each` has no Swahili, so the summary of the other tokenizer must leave it out too."""
+    monkeypatch.chdir(tmp_path)
+    bpe_seq(["en", "fi"], data=SAMPLE / "data", output=tmp_path / "tok", k=300)
+    plain = write_plain(tmp_path / "plain.json", [])
+    texts = write_text(tmp_path / "x", en=["the"], fi=["talo"], sw=["nyumbani kwetu"])
+    said = Silent()
+    rows = fairness(["tok@each", plain], texts, progress=said)
+    totals = [row for row in rows if row["kind"] == "tokenizer"]
+    assert [row["languages"] for row in totals] == [["en", "fi"]] * 2
+    assert totals[1]["tokens_max"] == 4  # talo, not the 14 bytes of Swahili
+    assert totals[1]["premium_max_language"] == "fi"
+    lines = [row for row in rows if row["kind"] == "language" and row["tokenizer"] == plain]
+    assert [row["language"] for row in lines] == ["en", "fi", "sw"]
+    title = "Over the 2 of 3 languages that all tokenizers have: en, fi"
+    assert summary_title(rows) == title
+    assert any("summary is over the 2 of 3 languages" in line for line in said.warnings)
+
+
+def test_tokenizers_without_a_common_language_have_no_summary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for language in ("en", "fi"):
+        bpe_seq([language], data=SAMPLE / "data", output=tmp_path / language, k=300)
+    texts = write_text(tmp_path / "x", en=["the"], fi=["talo"])
+    said = Silent()
+    rows = fairness(["en@each", "fi@each"], texts, progress=said)
+    assert {row["kind"] for row in rows} == {"language"}
+    assert any("no language in common" in line for line in said.warnings)
+
+
 def test_special_tokens_are_no_unused_vocabulary(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     tokenizer = write_plain(tmp_path / "t.json", [(b"t", b"h")], specials=("<|end|>",))
@@ -126,7 +161,7 @@ def test_empty_and_nameless_texts_are_refused(tmp_path: Path, monkeypatch) -> No
     with pytest.raises(ModtokError, match=r"en.txt: .*(empty|no text)"):
         fairness([tokenizer], [empty])
     (tmp_path / "story.txt").write_text("a\n")
-    with pytest.raises(ModtokError, match="does not say its language"):
+    with pytest.raises(ModtokError, match="unknown language"):
         fairness([tokenizer], [tmp_path / "story.txt"])
     assert fairness([tokenizer], [tmp_path / "story.txt"], language="en")[0]["tokens"] == 1
 
@@ -143,7 +178,7 @@ def test_a_reference_that_is_missing_is_said(tmp_path: Path, monkeypatch) -> Non
     assert (english["nsl"], finnish["nsl"]) == (0.5, None)
     assert total["nsl_mean"] == 0.5
     assert any("no reference for fi" in line for line in said.warnings)
-    with pytest.raises(ModtokError, match="no monolingual references here"):
+    with pytest.raises(ModtokError, match="no monolingual references"):
         fairness([tokenizer], texts, references=tmp_path / "none")
 
 
@@ -163,7 +198,7 @@ def test_a_tokenizer_that_loses_text_is_said(tmp_path: Path, monkeypatch) -> Non
     row, total = fairness(["lower.json"], texts, progress=said)
     assert (row["lossy_lines"], total["lossy_lines"]) == (1, 1)
     assert row["measured_on"] == "text"
-    assert "1 of 3 lines tried, the first is line 2" in said.warnings[0]
+    assert "1 of 3 tested lines changed, the first is line 2" in said.warnings[0]
 
 
 def test_rank_files_and_ours_in_one_table(tmp_path: Path, monkeypatch) -> None:
@@ -241,9 +276,9 @@ def test_origin_refuses_what_knows_no_languages(tmp_path: Path, monkeypatch) -> 
     monkeypatch.chdir(tmp_path)
     tokenizer = write_plain(tmp_path / "t.json", [])
     (text,) = write_text(tmp_path / "x", en=["a"])
-    with pytest.raises(UsageError, match="only a modular tokenizer"):
+    with pytest.raises(UsageError, match="expected a modular tokenizer"):
         origin(tokenizer, [text])
     bpe_seq(["en", "fi"], data=SAMPLE / "data", output=tmp_path / "tokenizer", k=400)
     (greek,) = write_text(tmp_path / "y", el=["α"])
-    with pytest.raises(ModtokError, match=r"none of the texts .* it has: en, fi"):
+    with pytest.raises(ModtokError, match=r"no text is in a language .* the tokenizer has: en, fi"):
         origin("tokenizer", [greek])

@@ -185,5 +185,5 @@ def test_damaged_reference_counts(place: Path, tmp_path: Path) -> None:
     data = (place / "references" / "fr.json").read_text()
     start = data.index('"counts":[') + len('"counts":[')
     (tmp_path / "refs" / "fr.json").write_text(data[:start] + '"x",' + data[start:])
-    with pytest.raises(ModtokError, match=r"fr\.json: model\.modtok\.counts is damaged"):
+    with pytest.raises(ModtokError, match=r"fr\.json: model\.modtok\.counts is invalid"):
         nsl([str(place)], [SAMPLE / "parallel" / "fr.txt"], references=tmp_path / "refs")

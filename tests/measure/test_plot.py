@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.measure.pictures import CHARTS, nsl_charts, short_names
+from modtok_cli.measure.kinds import kinds
+from modtok_cli.measure.kinds.nsl import nsl_charts
 from modtok_cli.measure.plot.charts import Chart, Curves, Dots, Heat, Mark, Spread, is_empty
 from modtok_cli.measure.plot.draw import draw, scene_of, write_plot
 from modtok_cli.measure.plot.layout_heat import cell_text, shade
@@ -28,6 +29,7 @@ from modtok_cli.measure.plot.scene import (
 )
 from modtok_cli.measure.plot.svg import to_svg
 from modtok_cli.measure.plot.terminal import to_text
+from modtok_cli.measure.tables import short_names
 
 _MAIN = ["bg", "cs", "da", "de", "el", "en", "es", "et", "fi", "fr", "hr", "hu", "it", "lt"]
 LANGUAGES = [*_MAIN, "lv", "ne", "nl", "pl", "pt", "ro", "si", "sk", "sl", "so", "sv", "sw", "te"]
@@ -195,16 +197,16 @@ def test_two_texts_of_a_language_are_two_pictures() -> None:
     rows = [{**row, "text": "a.txt", "nsl": 1.0}, {**row, "text": "b.txt", "nsl": 1.2}]
     charts = nsl_charts(rows)
     assert [chart.title for chart in charts] == [
-        "Tokens against a tokenizer of the language alone, on a.txt",
-        "Tokens against a tokenizer of the language alone, on b.txt",
+        "Tokens relative to a monolingual tokenizer, on a.txt",
+        "Tokens relative to a monolingual tokenizer, on b.txt",
     ]
     assert [chart.series["t"]["en"].value for chart in charts] == [1.0, 1.2]
     (chart,) = nsl_charts([rows[0], {**rows[1], "language": "fi"}])
-    assert chart.title == "Tokens against a tokenizer of the language alone"
+    assert chart.title == "Tokens relative to a monolingual tokenizer"
 
 
 def test_nothing_to_plot_is_said() -> None:
     assert is_empty(Dots("t", "a", [], {}))
     with pytest.raises(UsageError, match="nothing to plot"):
         draw([Dots("t", "a", [], {})], ".svg")
-    assert set(CHARTS) >= {"nsl", "fairness", "origin", "orders", "combos", "scaling", "budget"}
+    assert set(kinds()) >= {"nsl", "fairness", "origin", "orders", "combos", "scaling", "budget"}

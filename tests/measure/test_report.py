@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterable
@@ -19,18 +20,20 @@ from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe import bpe
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.measure.fairness import fairness
+from modtok_cli.measure.kinds import kinds
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.measure.origin import origin
+from modtok_cli.measure.plot.charts import Dots
 from modtok_cli.measure.report.collect import command_of
 from modtok_cli.measure.report.page import Section
 from modtok_cli.measure.report.page import page as page_of
-from modtok_cli.measure.report.report import TITLES, report
-from modtok_cli.measure.report.tables import Table
+from modtok_cli.measure.report.report import report
 from modtok_cli.measure.study.budget import study_budget
 from modtok_cli.measure.study.combos import study_combos
 from modtok_cli.measure.study.cost import study_cost
 from modtok_cli.measure.study.orders import study_orders
 from modtok_cli.measure.study.scaling import study_scaling
+from modtok_cli.measure.tables import Table
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 DATA, PARALLEL = SAMPLE / "data", SAMPLE / "parallel"
@@ -117,9 +120,10 @@ def test_structure(page: Path) -> None:
     assert found.count["h1"] == 1
     headings = found.text["h2"]
     assert headings[:2] == ["Tokenizers", "Shared tokens of tokenizer"]  # the joint one shares all
-    later = {TITLES[kind] for kind in ("sampling", "evaluation", "generation")}
-    assert set(TITLES.values()) - later <= set(headings)
-    assert headings[-1] == "Not here yet"
+    titles = {name: kind.title for name, kind in kinds().items()}
+    later = {titles[name] for name in ("sampling", "evaluation", "generation")}
+    assert set(titles.values()) - later <= set(headings)
+    assert headings[-1] == "Not measured yet"
     assert len(found.ids) == len(set(found.ids)) == found.count["section"]
     inner = [link[1:] for link in found.links if link.startswith("#")]
     assert inner == found.ids
@@ -158,14 +162,14 @@ def test_numbers_of_the_rows_stand_in_the_tables(page: Path, workspace: Path) ->
 def test_twice_the_same_bytes(page: Path, workspace: Path, tmp_path: Path) -> None:
     report(workspace, tmp_path / "again.html")
     assert (tmp_path / "again.html").read_bytes() == page.read_bytes()
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         report(workspace, page)
 
 
 def test_little_and_odd_workspaces(tmp_path: Path) -> None:
     with pytest.raises(ModtokError, match="nothing to report"):
         report(tmp_path, tmp_path / "r.html")
-    with pytest.raises(ModtokError, match="no such directory"):
+    with pytest.raises(ModtokError, match="directory does not exist"):
         report(tmp_path / "none", tmp_path / "r.html")
     study_scaling(["en", "fi"], data=DATA, k=400, output=tmp_path / "studies" / "s.jsonl")
     (tmp_path / "notes.jsonl").write_text('{"hello": 1}\n')
@@ -175,7 +179,7 @@ def test_little_and_odd_workspaces(tmp_path: Path) -> None:
     said = Silent()
     report(tmp_path, tmp_path / "r.html", progress=said)
     found = read(tmp_path / "r.html")
-    assert found.text["h2"] == ["Size of the vocabulary", "Not here yet"]
+    assert found.text["h2"] == ["Size of the vocabulary", "Not measured yet"]
     assert len(said.warnings) == 2  # cut.jsonl and old.jsonl look like ours and are not whole
     assert any("cut.jsonl:2" in line for line in said.warnings)
 
@@ -196,8 +200,8 @@ def test_sections_of_the_same_kind_are_told_apart(workspace: Path, tmp_path: Pat
         save(tmp_path / "results" / f"{name}.jsonl", rows)
     report(tmp_path, tmp_path / "r.html")
     assert read(tmp_path / "r.html").text["h2"][:2] == [
-        "Tokens against monolingual tokenizers (first)",
-        "Tokens against monolingual tokenizers (second)",
+        "Tokens relative to monolingual tokenizers (first)",
+        "Tokens relative to monolingual tokenizers (second)",
     ]
 
 
@@ -321,11 +325,19 @@ def test_runs_evaluations_and_texts(tmp_path: Path) -> None:
     assert [line.split(":")[0] for line in said.warnings] == [str(tmp_path / "runs" / "broken")]
     found = read(tmp_path / "r.html")
     headings = ["Run first", "Sampling regimes at inference", "Evaluation", "Generated text"]
-    assert found.text["h2"] == [*headings, "Not here yet"]
+    assert found.text["h2"] == [*headings, "Not measured yet"]
     # a curve, two inference vocabularies of the study, two tasks
     assert found.count["figure"] == 1 + 2 + 2
     cells = found.text["td"]
-    assert {"3.000", "2.000", "2,000", "41.2", "37.5", "2.125", "Olipa <kerran>"} <= set(cells)
+    assert {
+        "3.000",
+        "2.000",
+        "2,000",
+        "41.2 (10.0–60.0)",
+        "37.5 (10.0–60.0)",
+        "2.125",
+        "Olipa <kerran>",
+    } <= set(cells)
     codes = "\n".join(found.text["code"])
     assert "modtok pretrain --sampling sub:2 --model tiny --steps 20" in codes
     assert "modtok eval mcq --tasks arc,hellaswag --langs fi,fr --infer full" in codes
@@ -350,3 +362,62 @@ def test_translations_are_named_by_their_pairs() -> None:
     assert command_of("evaluation", rows) == (
         "modtok eval mt --pairs en-fi --infer full\nmodtok eval mcq --tasks arc --langs fi"
     )
+
+
+def test_two_runs_in_one_file_are_told_apart() -> None:
+    """Rows of one mode are of one column only if they are of one checkpoint."""
+    rows = [
+        {
+            "task": "arc", "language": "fi", "metric": "acc", "value": value, "infer": "lang",
+            "low": 0.0, "high": 99.0, "n": 5, "shots": 0, "checkpoint": checkpoint,
+            "signature": f"arc|lang:fi|checkpoint:{checkpoint}|modtok:0",
+        }
+        for checkpoint, value in (("a@9/11", 10.0), ("b@9/22", 20.0))
+    ]  # fmt: skip
+    kind = kinds()["evaluation"]
+    tables = kind.tables(rows)
+    assert [(table.caption, table.rows[0][1]) for table in tables] == [
+        ("Scores, a@9 --infer lang (95% interval)", "10.0 (0.0–99.0)"),
+        ("Scores, b@9 --infer lang (95% interval)", "20.0 (0.0–99.0)"),
+    ]
+    (chart,) = kind.charts(rows)
+    assert isinstance(chart, Dots)
+    assert list(chart.series) == ["a@9 --infer lang", "b@9 --infer lang"]
+    same = [{**rows[0]}, {**rows[1], "checkpoint": "a@9/22"}]
+    assert [table.caption for table in kind.tables(same)] == [
+        "Scores, a@9/11 --infer lang (95% interval)",
+        "Scores, a@9/22 --infer lang (95% interval)",
+    ]
+    before = [{key: row[key] for key in row if key != "checkpoint"} for row in rows]
+    assert len(kind.tables(before)) == 2  # rows of older files: from the signature
+
+
+HOSTILE = "$(touch ran); 'x' <script>alert(1)</script>"
+
+
+def test_names_are_quoted_in_commands_and_escaped_in_the_page(tmp_path: Path) -> None:
+    bpe_seq(["en", "fi"], data=DATA, output=tmp_path / HOSTILE.replace("/", "|"), k=300)
+    row = {
+        "tokenizer": HOSTILE, "language": "fi", "text": HOSTILE, "nsl": 1.0,
+        "tokens_per_character": 0.3, "signature": "nsl|x",
+    }  # fmt: skip
+    save(tmp_path / "results" / "nsl.jsonl", [row])
+    scores = {
+        "task": HOSTILE, "language": HOSTILE, "metric": "acc", "value": 1.0, "infer": HOSTILE,
+        "low": 0.0, "high": 9.0, "n": 5, "shots": 0, "signature": "x",
+    }  # fmt: skip
+    save(tmp_path / "results" / "mcq.jsonl", [scores])
+    write_run(tmp_path / "runs" / HOSTILE.replace("/", "|"))
+    report(tmp_path, tmp_path / "r.html")
+    assert "<script" not in (tmp_path / "r.html").read_text()
+    commands = [
+        line for text in read(tmp_path / "r.html").text["code"] for line in text.split("\n")
+    ]
+    commands = [line for line in commands if "touch" in line and line.startswith("modtok ")]
+    assert len(commands) == 4  # inspect, pretrain, nsl, eval
+    for line in commands:
+        words = [word for word in shlex.split(line) if "touch" in word]
+        assert words
+        assert all(HOSTILE[:20] in word for word in words)  # one word, nothing to expand
+        subprocess.run(["sh", "-c", f"true {line}"], cwd=tmp_path, check=True)
+    assert not (tmp_path / "ran").exists()

@@ -17,17 +17,15 @@ from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Silent
 from modtok_cli.construct.bpe_concat import bpe_concat
+from modtok_cli.measure.kinds.budget import budget_summary
+from modtok_cli.measure.kinds.combos import combos_summary
+from modtok_cli.measure.kinds.cost import cost_summary
+from modtok_cli.measure.kinds.orders import orders_summary
+from modtok_cli.measure.kinds.scaling import scaling_summary
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.measure.study import budget, combos, cost, orders, scaling
 from modtok_cli.measure.study.bench import load_counts
 from modtok_cli.measure.study.rows import StudyFile, read_study
-from modtok_cli.measure.study.summary import (
-    budget_summary,
-    combos_summary,
-    cost_summary,
-    orders_summary,
-    scaling_summary,
-)
 from modtok_cli.modular.open import open_bytes
 
 DATA, PARALLEL = SAMPLE / "data", SAMPLE / "parallel"
@@ -226,7 +224,7 @@ def test_kill_9(tmp_path: Path) -> None:
     assert done == 2
     command = [sys.executable, "-m", "modtok_cli", *words]
     again = subprocess.run(command, capture_output=True, cwd=tmp_path, check=True)
-    assert f"going on: {done} units are done" in again.stderr.decode()
+    assert f"resuming: {done} units are done" in again.stderr.decode()
     rows = study("combos", tmp_path / "whole.jsonl", orders=2, sample=6)
     assert [orjson.loads(line) for line in again.stdout.splitlines()] == rows
 
@@ -237,22 +235,22 @@ def test_finished_and_other_settings(tmp_path: Path) -> None:
     before = output.stat().st_mtime_ns
     said = Silent()
     assert study("scaling", output, orders=1, progress=said) == rows
-    assert "finished already" in said.warnings[0]
+    assert "already finished" in said.warnings[0]
     assert output.stat().st_mtime_ns == before
-    with pytest.raises(UsageError, match=r"s.jsonl: is there, of other settings .* --force"):
+    with pytest.raises(UsageError, match=r"s.jsonl: already exists with other settings .* --force"):
         study("scaling", output, orders=2)
     assert len(study("scaling", output, orders=2, force=True)) == 8
 
 
 def test_bad_input(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"no text to measure on in fi, fr; give one, or"):
+    with pytest.raises(UsageError, match=r"no test text in fi, fr; provide one, or"):
         orders.study_orders(TEXTS[:2], LANGUAGES, data=DATA, k=K, output=tmp_path / "o.jsonl")
     with pytest.raises(UsageError, match="a second text in fi"):
         orders.study_orders([*TEXTS, TEXTS[2]], LANGUAGES, data=DATA, k=K, output=tmp_path / "o")
-    with pytest.raises(UsageError, match="give 1 or more"):
+    with pytest.raises(UsageError, match="expected 1 or more"):
         study("scaling", tmp_path / "s.jsonl", orders=0)
     (tmp_path / "not.jsonl").write_text('{"a": 1}\n')
-    with pytest.raises(ModtokError, match="no study"):
+    with pytest.raises(ModtokError, match="not a study"):
         read_study(tmp_path / "not.jsonl")
 
 

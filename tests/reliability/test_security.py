@@ -157,7 +157,7 @@ def test_linked_content_must_match_the_manifest(tokenizer: Path, tmp_path: Path)
 
 
 def test_corpus_report_cannot_name_directories_to_remove(tmp_path: Path) -> None:
-    from modtok_cli.corpus.build import _earlier
+    from modtok_cli.corpus.publish import replaced_languages
 
     data = tmp_path / "data"
     for name in ("fi", "mine", "../up"):
@@ -169,7 +169,7 @@ def test_corpus_report_cannot_name_directories_to_remove(tmp_path: Path) -> None
     rows = [{"language": name} for name in names]
     report = {"languages": rows, "dropped": [], "bad": []}
     (data / "corpus.json").write_text(json.dumps(report))
-    assert _earlier(data) == ["fi"]
+    assert replaced_languages(data) == ["fi"]
 
 
 def test_moved_plan_is_not_resumed(tmp_path: Path) -> None:

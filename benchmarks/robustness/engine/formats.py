@@ -217,18 +217,18 @@ def _questions(path: Path) -> None:
     data, settings, evaluation = path.parents[2], mcq.Settings(), Evaluation()
     own, foreign = mcq._tasks(settings, data)
     assert not foreign
-    sheets = mcq._sheets(own, ["en"], data, settings, evaluation, SILENT)
+    jobs = mcq._collect_jobs(own, ["en"], data, settings, evaluation, SILENT)
     if evaluation.skipped:
         evaluation.require_complete()
-    for sheet in sheets:
-        assert data_digest(mcq._texts(sheet))
-        for row in (*sheet.shown, *sheet.questions):
+    for job in jobs:
+        assert data_digest(mcq._texts(job))
+        for row in (*job.shown, *job.questions):
             assert 0 <= row.answer < len(row.choices)
-            for text in (sheet.suite.render(row.question, row.context, "en"), *row.choices):
+            for text in (job.suite.render(row.question, row.context, "en"), *row.choices):
                 text.encode()
-            kept = example(sheet.suite.task, "en", row.name, {"acc": 1.0}, choices=row.choices)
+            kept = example(job.suite.task, "en", row.name, {"acc": 1.0}, choices=row.choices)
             orjson.dumps(kept)
-        names = [row.name for row in sheet.questions]
+        names = [row.name for row in job.questions]
         assert len(set(names)) == len(names), "two of one name"
 
 
@@ -264,7 +264,7 @@ def _compared(path: Path) -> None:
 
 
 def _corpus_report(path: Path) -> None:
-    from modtok_cli.corpus.build import load_report
+    from modtok_cli.corpus.report import load_report
 
     load_report(path.parent)
 

@@ -71,11 +71,10 @@ def corpus_samples(root: Path) -> None:
 
 def _plan(root: Path) -> None:
     """What a build notes: its plan, its report."""
-    from modtok_cli.corpus.build import _settings
-    from modtok_cli.corpus.plan import begin, make_plan
+    from modtok_cli.corpus.plan import Settings, begin, make_plan
 
     made = root / "made"
-    settings = _settings(["en"], None, 0.4, 5.0, 200, None, None, None)
+    settings = Settings(("en",), None, 0.4, 5.0, 200, None, None, None)
     begin(make_plan([root / "crawl.warc"], settings, made))
     row = {"language": "en", "pages": 3, "paragraphs": 9, "characters": 999}
     report = {"format": "modtok corpus", "build": {}, "languages": [row], "dropped": [], "bad": []}

@@ -48,6 +48,10 @@ Include = Annotated[
     Path | None,
     typer.Option("--include", metavar="DIR", help="Directory with additional lm-eval tasks."),
 ]
+AllowCode = Annotated[
+    bool,
+    typer.Option("--allow-code", help="Load tasks of --include that contain code (!function)."),
+]
 BatchSize = Annotated[
     int, typer.Option("--batch-size", metavar="N", min=1, help="Number of choices per batch.")
 ]
@@ -76,6 +80,7 @@ def eval_mcq(
     limit: Limit = None,
     examples: Examples = None,
     include: Include = None,
+    allow_code: AllowCode = False,
     step: Step = None,
     tokenizer: RunTokenizer = None,
     dtype: Dtype = None,
@@ -109,8 +114,9 @@ def eval_mcq(
         infer=infer,
         tasks=None if names is None else tuple(names),
         shots=shots,
-        batch=batch_size,
+        batch_size=batch_size,
         limit=limit,
+        allow_code=allow_code,
     )
     evaluation = evaluate_mcq(
         Path(run),
@@ -128,7 +134,7 @@ def eval_mcq(
             lines, columns = pivot(evaluation.results)
             emit_tables(
                 [result.as_row() for result in evaluation.results],
-                [("Accuracy ± half of the 95% interval", lines, columns)],
+                [("Accuracy (95% interval)", lines, columns)],
                 json=json,
                 caption=evaluation.results[0].signature,
             )
@@ -174,4 +180,4 @@ def pivot(results: Sequence[Result]) -> tuple[list[Mapping[str, Any]], list[Colu
 def _cell(result: Result) -> str:
     if result.low is None or result.high is None:
         return f"{result.value:.1f}"
-    return f"{result.value:.1f} ±{(result.high - result.low) / 2:.1f}"
+    return f"{result.value:.1f} ({result.low:.1f}–{result.high:.1f})"

@@ -92,8 +92,8 @@ def eval_mt(
     settings = Settings(
         infer=infer,
         shots=SHOTS if shots is None else shots,
-        most=max_tokens,
-        batch=batch_size,
+        max_tokens=max_tokens,
+        batch_size=batch_size,
         limit=limit,
         lowercase=lowercase,
     )

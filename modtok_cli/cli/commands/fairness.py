@@ -71,6 +71,7 @@ def fairness(
     sources = text_paths(texts)
     check_plot(plot)
     from modtok_cli.measure.fairness import fairness
+    from modtok_cli.measure.kinds.fairness import summary_title
 
     rows = fairness(
         tokenizers_or_default(session, tokenizer, texts),
@@ -85,7 +86,7 @@ def fairness(
     wide, columns = per_language(rows)
     emit_tables(
         rows,
-        [("Tokens per character", wide, columns), ("Summary over languages", totals, TOTALS)],
+        [("Tokens per character", wide, columns), (summary_title(rows), totals, TOTALS)],
         json=json,
     )
     emit_plot(session, plot, rows, "fairness")

@@ -71,8 +71,8 @@ def study_budget(
     """
     check_plot(plot)
     chosen = parse_numbers(budgets, "--budgets")
+    from modtok_cli.measure.kinds.budget import budget_summary
     from modtok_cli.measure.study.budget import study_budget
-    from modtok_cli.measure.study.summary import budget_summary
 
     rows = study_budget(
         text_paths(texts),

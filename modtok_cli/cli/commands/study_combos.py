@@ -80,8 +80,8 @@ def study_combos(
     studies/combos.jsonl.
     """
     check_plot(plot)
+    from modtok_cli.measure.kinds.combos import combos_summary
     from modtok_cli.measure.study.combos import study_combos
-    from modtok_cli.measure.study.summary import combos_summary
 
     rows = study_combos(
         text_paths(texts),

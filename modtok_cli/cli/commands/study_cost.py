@@ -46,8 +46,8 @@ def study_cost(
     computed, not measured.
     """
     check_plot(plot)
+    from modtok_cli.measure.kinds.cost import cost_summary
     from modtok_cli.measure.study.cost import study_cost
-    from modtok_cli.measure.study.summary import cost_summary
 
     rows = study_cost(
         text_paths(texts),

@@ -71,8 +71,8 @@ def study_orders(
     joint BPE of the same size. The table shows minimum and maximum NSL.
     """
     check_plot(plot)
+    from modtok_cli.measure.kinds.orders import orders_summary
     from modtok_cli.measure.study.orders import study_orders
-    from modtok_cli.measure.study.summary import orders_summary
 
     rows = study_orders(
         text_paths(texts),

@@ -59,8 +59,8 @@ def study_scaling(
     the number of adopted and new tokens.
     """
     check_plot(plot)
+    from modtok_cli.measure.kinds.scaling import scaling_summary
     from modtok_cli.measure.study.scaling import study_scaling
-    from modtok_cli.measure.study.summary import scaling_summary
 
     rows = study_scaling(
         split_languages(langs),

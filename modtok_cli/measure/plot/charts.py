@@ -1,8 +1,7 @@
-"""What a chart shows, without saying how it is drawn.
+"""Charts as data, independent of how they are drawn.
 
-Four kinds are enough for every figure: values per language, distributions per language,
-curves over a number, and a matrix. Languages are rows, so that any number of them and any
-length of their names stay legible.
+Four kinds cover all figures: values per language, distributions per language, curves, and a matrix.
+Languages are rows, so that any number of long names stays legible.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Mark:
-    """One value, and if it stands for several the smallest and the largest."""
+    """A value, optionally with the ends of an interval or range."""
 
     value: float
     low: float | None = None
@@ -22,10 +21,10 @@ class Mark:
 
 @dataclass(frozen=True)
 class Dots:
-    """A dot per row and series, with a bar from low to high where the mark has them.
+    """A dot per row and series, with a bar from low to high if the mark has them.
 
-    `series` maps a name to marks by row; a row that a series lacks stays empty.
-    `reference` is a value to compare with, drawn as a line.
+    `series` maps a name to marks by row; missing rows are left empty. `reference` is drawn as a
+    line.
     """
 
     title: str
@@ -38,7 +37,7 @@ class Dots:
 
 @dataclass(frozen=True)
 class Spread:
-    """A distribution per row and series: its shape, quartiles and median."""
+    """A distribution per row and series: density, quartiles and median."""
 
     title: str
     axis: str
@@ -50,7 +49,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Curves:
-    """Curves through (x, y) points, x ascending; `from_zero`: both axes begin at 0."""
+    """Curves through (x, y) points with ascending x; `from_zero`: both axes start at 0."""
 
     title: str
     x_axis: str
@@ -62,7 +61,7 @@ class Curves:
 
 @dataclass(frozen=True)
 class Heat:
-    """A matrix of values that are 0 or more, darker for larger; missing cells stay empty."""
+    """A matrix of non-negative values, darker for larger ones; missing cells are left empty."""
 
     title: str
     axis: str
@@ -78,7 +77,7 @@ Chart = Dots | Spread | Curves | Heat
 
 
 def is_empty(chart: Chart) -> bool:
-    """Whether a chart has nothing to show."""
+    """Whether a chart has no data."""
     if isinstance(chart, Heat):
         return not chart.values
     return not any(len(points) for points in chart.series.values())

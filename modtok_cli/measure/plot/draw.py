@@ -1,4 +1,4 @@
-"""Charts to files and to the terminal."""
+"""Write charts to files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WIDTH = 760.0
 
 
 def scene_of(chart: Chart, width: float = WIDTH) -> Scene:
-    """Lay a chart out in `width` pixels; the height follows."""
+    """Lay out a chart at `width` pixels; the height follows."""
     if isinstance(chart, Dots):
         from modtok_cli.measure.plot.layout_rows import lay_dots
 
@@ -33,14 +33,15 @@ def scene_of(chart: Chart, width: float = WIDTH) -> Scene:
 
 
 def draw(charts: Sequence[Chart], kind: str) -> bytes:
-    """All charts below each other as one picture, ".svg" or ".png".
+    """All charts stacked in one picture, ".svg" or ".png".
 
     Raises:
-        ModtokError: there is nothing to show; a PNG without matplotlib.
+        UsageError: there is nothing to plot.
+        ModtokError: matplotlib is needed for a PNG and is not installed.
     """
     shown = [chart for chart in charts if not is_empty(chart)]
     if not shown:
-        raise UsageError("nothing to plot: no row holds what the picture shows", where="--plot")
+        raise UsageError("nothing to plot: no row has a value for the plot", where="--plot")
     scene = stacked([scene_of(chart) for chart in shown])
     if kind == ".png":
         from modtok_cli.measure.plot.png import to_png

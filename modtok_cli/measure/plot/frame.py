@@ -1,4 +1,4 @@
-"""What every chart has around it: a title, a legend, a note."""
+"""Parts common to all charts: title, legend, axes, note."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SMALL = 11.0
 
 
 def begin(title: str, width: float, names: Sequence[str]) -> tuple[Scene, float]:
-    """A scene with title and legend; also where the drawing may begin (y)."""
+    """A scene with title and legend, and the y at which the drawing starts."""
     scene = Scene(width, 0.0, title)
     y = EDGE + TITLE
     for line in wrapped(title, width - 2 * EDGE, TITLE, bold=True):
@@ -48,7 +48,7 @@ def _legend(scene: Scene, names: Sequence[str], y: float) -> float:
 
 
 def shortened(text: str, width: float, size: float) -> str:
-    """A text cut in its middle where it is too wide: both ends of a path tell something."""
+    """Shorten a text in its middle to fit; both ends of a path are informative."""
     if text_width(text, size) <= width:
         return text
     keep = len(text)
@@ -61,7 +61,7 @@ def shortened(text: str, width: float, size: float) -> str:
 
 
 def finish(scene: Scene, y: float, note: str) -> Scene:
-    """Put the note below the drawing that ends at `y`, and close the scene."""
+    """Add the note below a drawing that ends at `y`, and set the scene's height."""
     for line in wrapped(note, scene.width - 2 * EDGE, SMALL):
         y += SMALL + 4
         scene.add(Label((EDGE, y), line, SMALL, colour=FAINT))
@@ -70,7 +70,7 @@ def finish(scene: Scene, y: float, note: str) -> Scene:
 
 
 class Axis:
-    """A scale from values to pixels along one direction, with round numbers."""
+    """Scale from values to pixels with round tick values."""
 
     def __init__(
         self, low: float, high: float, start: float, stop: float, most: int | None = None
@@ -88,12 +88,12 @@ class Axis:
         return self._start + share * (self._stop - self._start)
 
     def text(self, value: float) -> str:
-        """The number at a tick."""
+        """Label of a tick."""
         return tick_text(value, self.ticks[1] - self.ticks[0])
 
 
 def x_axis(scene: Scene, axis: Axis, top: float, bottom: float, name: str, both: bool) -> float:
-    """Grid lines from top to bottom, numbers below (and above if `both`); returns the new y."""
+    """Grid lines, tick labels below (and above if `both`) and the axis name; returns the new y."""
     for tick in axis.ticks:
         x = axis(tick)
         scene.add(Line([(x, top), (x, bottom)], GRID))

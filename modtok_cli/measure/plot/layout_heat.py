@@ -17,12 +17,12 @@ from modtok_cli.measure.plot.scene import (
     wrapped,
 )
 
-# One hue from light to dark: the order survives colour blindness and a grey printer.
+# One hue from light to dark: readable in greyscale and with color vision deficiency.
 _STOPS = ("#f4f8fc", "#cfe1f2", "#94c4df", "#4b97c9", "#1764ab", "#08306b")
 
 
 def shade(share: float) -> str:
-    """Colour of a value's share of the largest, 0 to 1."""
+    """Color for a fraction of the largest value, 0 to 1."""
     place = min(max(share, 0.0), 1.0) * (len(_STOPS) - 1)
     index = min(int(place), len(_STOPS) - 2)
     rest = place - index
@@ -34,7 +34,7 @@ def shade(share: float) -> str:
 
 
 def lay_heat(chart: Heat, width: float) -> Scene:
-    """A square per cell, names on the left and above, the scale below."""
+    """One square per cell, names on the left and above, the color scale below."""
     scene, y = begin(chart.title, width, ())
     label = max(text_width(row, TEXT) for row in chart.rows) + 8
     left = EDGE + label + TEXT + 4
@@ -82,7 +82,7 @@ def _scale(scene: Scene, axis: str, left: float, y: float, largest: float) -> fl
 
 
 def cell_text(value: float, largest: float) -> str:
-    """A cell's number, as exact as its room allows.
+    """Label of a cell, as precise as fits.
 
     >>> cell_text(48.46, 48.46), cell_text(0.28, 2.95)
     ('48', '.28')

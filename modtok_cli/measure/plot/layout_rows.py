@@ -1,4 +1,4 @@
-"""Charts with a row per language: dots, ranges and distributions."""
+"""Charts with one row per language: dots, ranges and distributions."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from modtok_cli.measure.plot.scene import (
     text_width,
 )
 
-# Series of one row stand a little below each other: equal values do not hide each other.
+# Series of one row are offset vertically, so that equal values stay visible.
 _DODGE = 4.6
 _LANE = 15.0
 
 
 def lay_dots(chart: Dots, width: float) -> Scene:
-    """A Cleveland dot plot; ranges as bars behind their dots."""
+    """Cleveland dot plot with ranges as bars behind the dots."""
     names = list(chart.series)
     scene, y = begin(chart.title, width, names)
     values = [
@@ -55,7 +55,7 @@ def lay_dots(chart: Dots, width: float) -> Scene:
 
 
 def lay_spread(chart: Spread, width: float) -> Scene:
-    """A density per row and series, its quartiles and its median."""
+    """Density per row and series, with quartiles and median."""
     names = list(chart.series)
     scene, y = begin(chart.title, width, names)
     values = [v for rows in chart.series.values() for many in rows.values() for v in many]
@@ -77,10 +77,10 @@ def _tip(row: str, name: str, many: Sequence[float]) -> str:
 
 
 def density(values: Sequence[float], low: float, high: float, cells: int = 160) -> np.ndarray:
-    """Smoothed histogram over [low, high] with its peak at 1; shape (cells,).
+    """Smoothed histogram over [low, high] with maximum 1; shape (cells,).
 
-    A Gaussian kernel by Silverman's rule, but no narrower than a cell, so that a single
-    value shows as a small bump and not as nothing.
+    A Gaussian kernel by Silverman's rule, at least one cell wide, so that a single value is
+    visible.
     """
     data = np.asarray(values, dtype=np.float64)
     cell = (high - low) / cells
@@ -99,7 +99,7 @@ def _violin(
     heights = density(values, axis.low, axis.high)
     step = (axis.high - axis.low) / len(heights)
     places = axis.low + step * (np.arange(len(heights)) + 0.5)
-    # Cut at the extremes: a smoothed shape would reach to values that nothing has.
+    # Truncated at the extremes: smoothing would extend to values that do not occur.
     inside = (places > min(values) - step) & (places < max(values) + step)
     shown = np.flatnonzero((heights > 0.01) & inside)
     xs = [axis(float(place)) for place in places]
@@ -117,7 +117,7 @@ def _violin(
 def _rows(
     scene: Scene, chart: Dots | Spread, values: Sequence[float], y: float, height: float
 ) -> tuple[Axis, float, float, float]:
-    """Bands, row names and the axis; returns axis, top, bottom, and y below all."""
+    """Bands, row names and the axis; returns axis, top, bottom, and the y below everything."""
     label = max((text_width(row, TEXT) for row in chart.rows), default=10.0) + 8
     left = EDGE + label
     both = len(chart.rows) * height > 320

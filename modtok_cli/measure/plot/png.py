@@ -1,4 +1,4 @@
-"""A scene as PNG, by matplotlib used as a plain painter, so that it looks as the SVG does."""
+"""Write a scene as PNG, with matplotlib used only for drawing, so that it looks like the SVG."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PIXELS_PER_INCH = 100.0
 
 
 def to_png(scene: Scene, scale: float = 2.0) -> bytes:
-    """The picture with `scale` pixels for each of the scene's.
+    """Picture with `scale` pixels for each pixel of the scene.
 
     Raises:
         ModtokError: matplotlib is not installed.
@@ -23,8 +23,8 @@ def to_png(scene: Scene, scale: float = 2.0) -> bytes:
         from matplotlib.patches import Circle, Polygon
     except ImportError as error:
         raise ModtokError(
-            "PNG pictures need the package matplotlib",
-            remedy='pip install "modtok[plot]", or name a file that ends in .svg',
+            "PNG plots require the package matplotlib",
+            remedy='pip install "modtok[plot]", or pass a file name that ends in .svg',
         ) from error
 
     inches = (scene.width / _PIXELS_PER_INCH, scene.height / _PIXELS_PER_INCH)
@@ -66,7 +66,7 @@ def to_png(scene: Scene, scale: float = 2.0) -> bytes:
         else:
             _write(axes, shape, points, order)
     out = BytesIO()
-    # Without the entry "Software" the file does not change with matplotlib's version number.
+    # Without the entry "Software" the file does not depend on matplotlib's version.
     figure.savefig(out, format="png", metadata={"Software": None})
     return out.getvalue()
 
@@ -74,7 +74,7 @@ def to_png(scene: Scene, scale: float = 2.0) -> bytes:
 def _write(axes: object, label: Label, points: float, order: int) -> None:
     axes.text(  # type: ignore[attr-defined]
         *label.at,
-        # A dollar sign would begin a formula.
+        # A dollar sign would start math mode.
         label.text.replace("$", r"\$"),
         fontsize=label.size * points,
         color=label.colour,

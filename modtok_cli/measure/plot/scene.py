@@ -1,4 +1,4 @@
-"""A drawing as a list of shapes in pixels, y downwards: what layouts make and writers draw."""
+"""A drawing as a list of shapes in pixels, y downwards, between layouts and writers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ INK = "#1a1a1a"
 FAINT = "#5a5a5a"
 GRID = "#d4d4d4"
 BAND = "#f3f3f3"
-# Okabe and Ito's colours, which stay apart under every common colour blindness; the light
-# yellow is left out, since it is lost on paper. Each series has a shape of its own besides.
+# Okabe and Ito's colors, distinguishable with color vision deficiency, without the light yellow
+# that is invisible on paper. Each series also has its own shape.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#4d4d4d")
 SHAPES = ("disc", "square", "triangle", "diamond", "wedge", "cross", "bar")
 
@@ -30,7 +30,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Area:
-    """A filled polygon; `tip` is what a pointer over it is told."""
+    """A filled polygon; `tip` is its tooltip."""
 
     points: Sequence[Point]
     fill: str
@@ -50,7 +50,7 @@ class Disc:
 
 @dataclass(frozen=True)
 class Label:
-    """Text with its baseline at `at`; `anchor` is start, middle or end; turned if vertical."""
+    """Text with its baseline at `at`; `anchor` is start, middle or end; `vertical` rotates it."""
 
     at: Point
     text: str
@@ -66,7 +66,7 @@ Shape = Line | Area | Disc | Label
 
 @dataclass
 class Scene:
-    """Shapes within width × height; `title` and `description` are for who cannot see them."""
+    """Shapes within width × height; `title` and `description` are for screen readers."""
 
     width: float
     height: float
@@ -75,12 +75,12 @@ class Scene:
     shapes: list[Shape] = field(default_factory=list)
 
     def add(self, *shapes: Shape) -> None:
-        """Draw on top of what is there."""
+        """Add shapes on top."""
         self.shapes.extend(shapes)
 
 
 def moved(shape: Shape, dx: float, dy: float) -> Shape:
-    """A shape at another place."""
+    """A shape moved by (dx, dy)."""
     if isinstance(shape, (Line, Area)):
         return replace(shape, points=[(x + dx, y + dy) for x, y in shape.points])
     if isinstance(shape, Disc):
@@ -89,7 +89,7 @@ def moved(shape: Shape, dx: float, dy: float) -> Shape:
 
 
 def stacked(scenes: Sequence[Scene]) -> Scene:
-    """Several scenes below each other as one."""
+    """Several scenes stacked into one."""
     if len(scenes) == 1:
         return scenes[0]
     whole = Scene(
@@ -105,9 +105,9 @@ def stacked(scenes: Sequence[Scene]) -> Scene:
 
 
 def text_width(text: str, size: float = 12.0, bold: bool = False) -> float:
-    """About how wide a text is, on the safe side for the fonts named in the SVG.
+    """Estimated width of a text, not below that of the fonts named in the SVG.
 
-    Wide letters and scripts without case are taken for a full em.
+    Wide letters and scripts without case count as a full em.
     """
     narrow = set("iljtfr.,:;|'!()[] ")
     ems = sum(
@@ -128,12 +128,12 @@ def wrapped(text: str, width: float, size: float, bold: bool = False) -> list[st
 
 
 def rectangle(x: float, y: float, width: float, height: float) -> list[Point]:
-    """Corners of a box."""
+    """Corners of a rectangle."""
     return [(x, y), (x + width, y), (x + width, y + height), (x, y + height)]
 
 
 def marker(index: int, centre: Point, radius: float, tip: str = "") -> Shape:
-    """The sign of series `index`: a colour and a shape that no other of the first 49 has."""
+    """Marker of series `index`; color and shape are unique for the first 49 series."""
     colour = colour_of(index)
     shape = SHAPES[(index + index // len(COLOURS)) % len(SHAPES)]
     x, y = centre
@@ -163,12 +163,12 @@ def _cross(x: float, y: float, r: float, t: float) -> list[Point]:
 
 
 def colour_of(index: int) -> str:
-    """Colour of series `index`."""
+    """Color of series `index`."""
     return COLOURS[index % len(COLOURS)]
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Round numbers from at or below `low` to at or above `high`, `most` + 2 at most.
+    """Round numbers from at or below `low` to at or above `high`, at most `most` + 2.
 
     >>> ticks(0.93, 1.31)
     [0.9, 1.0, 1.1, 1.2, 1.3, 1.4]
@@ -183,7 +183,7 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def tick_text(value: float, step: float) -> str:
-    """A tick's number with as many decimals as the step needs; thousands as k.
+    """Label of a tick with the decimals that the step requires; thousands as k.
 
     >>> [tick_text(1.0, 0.1), tick_text(0.975, 0.025), tick_text(340000, 20000)]
     ['1.0', '0.975', '340k']

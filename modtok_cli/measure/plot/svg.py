@@ -1,4 +1,4 @@
-"""A scene as SVG: text stays text, nothing is fetched, and no two runs differ."""
+"""Write a scene as SVG: text stays text, nothing is loaded, output is deterministic."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _FONT = "'DejaVu Sans',Verdana,'Noto Sans',Arial,sans-serif"
 
 
 def to_svg(scene: Scene, *, css_class: str = "", background: bool = True) -> str:
-    """The document; its size is the scene's, and it shrinks with what it stands in."""
+    """The SVG document; it has the scene's size and scales down with its container."""
     width, height = _number(scene.width), _number(scene.height)
     named = f' class="{css_class}"' if css_class else ""
     parts = [
@@ -68,5 +68,5 @@ def _number(value: float) -> str:
 
 
 def _text(text: str) -> str:
-    # XML knows no control characters, which a file's name may hold.
+    # XML does not allow control characters, which a file name may contain.
     return escape("".join(c if c.isprintable() else "\ufffd" for c in text))

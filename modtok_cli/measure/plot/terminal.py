@@ -1,4 +1,4 @@
-"""Charts as text, for a terminal."""
+"""Charts as text for a terminal."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _legend(names: Sequence[str]) -> list[str]:
 
 
 class _Scale:
-    """Places of values in a line of `cells` characters, round numbers at its ends."""
+    """Positions of values in a line of `cells` characters, with round numbers at its ends."""
 
     def __init__(self, values: Sequence[float], cells: int) -> None:
         marks = ticks(min(values), max(values))
@@ -69,7 +69,7 @@ def _dots(chart: Dots, width: int) -> list[str]:
             if mark and mark.low is not None and mark.high is not None:
                 for i in range(scale.at(mark.low), scale.at(mark.high) + 1):
                     cells[i] = "━"
-        # Backwards, so that of several at one place the first in the legend is seen.
+        # Backwards: of several marks at one position the first of the legend is visible.
         for i, mark in reversed(list(enumerate(marks))):
             if mark:
                 cells[scale.at(mark.value)] = _SIGNS[i % len(_SIGNS)]
@@ -135,7 +135,7 @@ def _heat(chart: Heat, width: int) -> list[str]:
             if value is None:
                 cells.append("·".rjust(wide))
                 continue
-            # The root tells small shares apart, of which such matrices mostly consist.
+            # Square root: separates small values, of which such matrices mostly consist.
             step = min(len(_SHADES) - 1, int((value / largest) ** 0.5 * len(_SHADES)))
             cells.append(_SHADES[step] * 2 if wide == 2 else (_SHADES[step] * 2).rjust(wide))
         lines.append(f"{row:>{label}} {''.join(cells)}".rstrip())

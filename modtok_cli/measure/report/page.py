@@ -1,4 +1,4 @@
-"""The page itself: HTML with its style and its pictures inside, and nothing else to load."""
+"""The report as one HTML page with embedded style and plots, loading nothing else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from modtok_cli import __version__
 from modtok_cli.measure.plot.charts import Chart
 from modtok_cli.measure.plot.draw import scene_of
 from modtok_cli.measure.plot.svg import to_svg
-from modtok_cli.measure.report.tables import Table
+from modtok_cli.measure.tables import Table
 
 WIDE, NARROW = 760.0, 344.0
 
@@ -67,7 +67,7 @@ footer { margin-top: 3rem; color: #5a5a5a; font-size: .8rem; }
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report: words, pictures, tables, and what made them."""
+    """Section of the report: text, plots, tables, and the command and signatures behind them."""
 
     anchor: str
     title: str
@@ -79,11 +79,11 @@ class Section:
 
 
 def page(title: str, intro: Sequence[str], sections: Sequence[Section]) -> str:
-    """The whole document."""
+    """The complete document."""
     contents = "".join(
         f'<li><a href="#{escape(part.anchor)}">{escape(part.title)}</a></li>' for part in sections
     )
-    # The policy forbids any request: the page is what the file holds.
+    # Forbids any request: everything is in the file.
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     return "\n".join(
         [
@@ -127,7 +127,7 @@ def _section(part: Section) -> str:
 
 
 def _figure(chart: Chart) -> str:
-    """The picture twice, for wide and for narrow windows: shrunk, its text would be too small."""
+    """The plot in two widths: scaled down to a narrow window, its text would be too small."""
     wide = to_svg(scene_of(chart, WIDE), css_class="wide")
     narrow = to_svg(scene_of(chart, NARROW), css_class="narrow")
     return f"<figure>\n{wide}{narrow}</figure>"
@@ -139,7 +139,7 @@ def _table(table: Table) -> str:
         for index, cell in enumerate(row):
             name = ' class="name"' if index < table.left else ""
             scope = ' scope="col"' if tag == "th" else ""
-            # A heading may be a file's name: let it break at its signs.
+            # A heading can be a file name: allow line breaks at punctuation.
             pieces = re.split(r"(?<=[-./@#_,])", cell) if scope else [cell]
             text = "<wbr>".join(map(escape, pieces))
             out.append(f"<{tag}{name}{scope}>{text}</{tag}>")
@@ -147,7 +147,7 @@ def _table(table: Table) -> str:
 
     body = "\n".join(f"<tr>{cells('td', row)}</tr>" for row in table.rows)
     kind = ' class="prose"' if table.prose else ""
-    # Focusable, so that a keyboard can scroll what is wider than the window.
+    # Focusable, so that the keyboard can scroll wide tables.
     return (
         f'<div class="table" tabindex="0" role="region" aria-label="{escape(table.caption)}">'
         f"<table{kind}><caption>{escape(table.caption)}</caption>"

@@ -1,7 +1,7 @@
-"""Training runs of a workspace, read from the two files that a run keeps about itself.
+"""Training runs of a workspace, read from the files of their directories.
 
-`runs/<name>/config.json` and `metrics.jsonl` are a format of the workspace (docs/pretraining.md);
-the rooms that train are not needed to read them.
+`runs/<name>/config.json` and `metrics.jsonl` are a workspace format (docs/pretraining.md), so that
+the packages that train are not needed to read them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import orjson
 
 from modtok_cli.base.progress import Progress
 from modtok_cli.measure.plot.charts import Chart, Curves
-from modtok_cli.measure.report.tables import Table, number, ratio
+from modtok_cli.measure.tables import Table, number, ratio
 
 Row = Mapping[str, Any]
 Points = list[tuple[float, float]]
@@ -24,7 +24,7 @@ Points = list[tuple[float, float]]
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """A run: its name, what `config.json` says, its evaluations on held-out text in order."""
+    """A run: name, contents of `config.json`, training steps and held-out evaluations in order."""
 
     name: str
     config: Row
@@ -33,26 +33,26 @@ class TrainingRun:
 
     @property
     def command(self) -> str:
-        """The command that starts such a run, with what differs from the preset named."""
-        told = self.config["config"]
-        words = ["modtok", "pretrain", "--sampling", str(told["sampling"])]
-        words += ["--model", str(told["model"]), "--steps", str(told["steps"])]
-        words += ["--p", f"{told['p']:g}", "--seed", str(told["seed"]), "--name", self.name]
+        """Command that starts such a run, quoted for a shell."""
+        config = self.config["config"]
+        words = ["modtok", "pretrain", "--sampling", str(config["sampling"])]
+        words += ["--model", str(config["model"]), "--steps", str(config["steps"])]
+        words += ["--p", f"{config['p']:g}", "--seed", str(config["seed"]), "--name", self.name]
         return shlex.join(words)
 
     @property
     def signature(self) -> str:
-        """What the run was of: tokenizer, versions."""
+        """Tokenizer and versions of the run."""
         versions = "|".join(f"{name}:{v}" for name, v in self.config["versions"].items())
         return f"pretrain|tok:{self.config['tokenizer']['signature']}|{versions}"
 
 
 def collect_runs(runs: Path, progress: Progress) -> list[TrainingRun]:
-    """Every run below `runs` that was ever evaluated, by name; damaged ones are said."""
+    """All runs below `runs` with an evaluation, by name; warns about damaged ones."""
     found = []
     for config in sorted(runs.glob("*/config.json")):
         place = config.parent
-        if place.is_symlink():  # runs/latest is one of the others
+        if place.is_symlink():  # runs/latest
             continue
         try:
             run = _read(place)
@@ -64,7 +64,7 @@ def collect_runs(runs: Path, progress: Progress) -> list[TrainingRun]:
             AttributeError,
             ArithmeticError,
         ) as error:
-            progress.warn(f"{place}: is not as pretrain writes it ({error!r}); it is left out")
+            progress.warn(f"{place}: not in the format that pretrain writes ({error!r}); skipped")
             continue
         if run.evaluations:
             found.append(run)
@@ -74,12 +74,12 @@ def collect_runs(runs: Path, progress: Progress) -> list[TrainingRun]:
 def _read(place: Path) -> TrainingRun:
     config = orjson.loads((place / "config.json").read_bytes())
     lines = (place / "metrics.jsonl").read_bytes().split(b"\n")
-    # A run that is being written, or was killed, may end in half a line.
+    # The last line of a run that is being written, or was killed, may be incomplete.
     rows = [orjson.loads(line) for line in lines[:-1]]
     evaluations = [row for row in rows if "held_out" in row]
     run = TrainingRun(place.name, config, [row for row in rows if "loss" in row], evaluations)
     if evaluations:
-        _ = run.command, run.signature, run_charts(run), run_table(run)  # all fields are there
+        _ = run.command, run.signature, run_charts(run), run_table(run)  # checks all fields
     return run
 
 
@@ -94,7 +94,7 @@ def run_charts(run: TrainingRun) -> list[Chart]:
 
 
 def run_table(run: TrainingRun) -> Table:
-    """First and last evaluation by language, and how much text was trained on."""
+    """First and last evaluation by language, and the amount of training text."""
     first, last = run.evaluations[0], run.evaluations[-1]
     trained: dict[str, int] = {}
     for row in run.steps:
@@ -109,5 +109,5 @@ def run_table(run: TrainingRun) -> Table:
         ]
         for language, figures in last["held_out"].items()
     ]
-    headings = ["language", f"step {first['step']}", f"step {last['step']}", "bytes trained on"]
+    headings = ["language", f"step {first['step']}", f"step {last['step']}", "training bytes"]
     return Table("Bits per byte of held-out text", headings, body)

@@ -1,1 +1,1 @@
-"""Studies over many tokenizers: rows on disk first, pictures second."""
+"""Studies over many tokenizers; each writes its rows to a file first."""

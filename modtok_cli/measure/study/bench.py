@@ -1,4 +1,4 @@
-"""What studies share: word counts to learn from, text to measure on, monolingual references."""
+"""Inputs shared by studies: training words, test texts, monolingual references."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from modtok_cli.text.workspace import language_files
 class Bench:
     """Languages in alphabetical order, each with its training words and its test words.
 
-    `references` are monolingual BPE tokenizers of k tokens learned from the same words,
-    `reference_tokens` how many tokens they need for the test text.
+    `references` are monolingual BPE tokenizers of k tokens trained on the same words;
+    `reference_tokens` are their token counts on the test text.
     """
 
     k: int
@@ -40,7 +40,7 @@ class Bench:
 
     @property
     def languages(self) -> list[str]:
-        """The languages, alphabetical."""
+        """Languages, alphabetical."""
         return list(self.counts)
 
     def nsl(self, language: str, tokens: int) -> float:
@@ -48,12 +48,12 @@ class Bench:
         return tokens / self.reference_tokens[language]
 
     def tokens(self, tokenizer: Subtokenizer, language: str) -> int:
-        """Tokens that a tokenizer needs for the test text of a language."""
+        """Number of tokens of a language's test text."""
         words = self.texts[language]
         return int(tokenizer.token_lengths(words) @ words.counts)
 
     def fingerprints(self) -> dict[str, list[str]]:
-        """What rows depend on besides settings: training and test words of each language."""
+        """Fingerprints of training and test words of each language."""
         return {
             language: [self.counts[language].fingerprint(), self.texts[language].fingerprint()]
             for language in self.counts
@@ -77,7 +77,7 @@ def load_counts(
     for language, table in counts.items():
         if not len(table):
             raise ModtokError(
-                f"the text of language '{language}' is empty",
+                f"no text in language '{language}'",
                 where=", ".join(str(path) for path in files[language]),
             )
     return {name: to_learn_from(name, table, progress) for name, table in counts.items()}
@@ -94,10 +94,10 @@ def load_bench(
     threads: int | None,
     progress: Progress,
 ) -> Bench:
-    """Count everything, and learn the references that `cache` does not hold already.
+    """Count all words, and train the references that are not in `cache`.
 
     Raises:
-        UsageError: a language without a test text.
+        UsageError: a language has no test text.
         ModtokError: text is missing, empty or damaged.
     """
     check_texts(texts)
@@ -116,15 +116,15 @@ def load_bench(
             raise UsageError(
                 f"a second text in {text.language}",
                 where=text.name,
-                remedy="give one text a language",
+                remedy="pass one text per language",
             )
         tests[text.language] = text.counts
     missing = [language for language in counts if language not in tests]
     if missing:
         raise UsageError(
-            f"no text to measure on in {', '.join(missing)}",
+            f"no test text in {', '.join(missing)}",
             where=", ".join(map(str, texts)),
-            remedy=f"give one, or choose languages with --langs {','.join(sorted(tests))}",
+            remedy=f"provide one, or select languages with --langs {','.join(sorted(tests))}",
         )
     specials = DEFAULT_SPECIALS
     references = _references(counts, k, specials, cache, threads, progress)
@@ -135,7 +135,7 @@ def load_bench(
     }
     for language, needed in tokens.items():
         if not needed:
-            raise ModtokError(f"the text in {language} is empty", where=", ".join(map(str, texts)))
+            raise ModtokError(f"empty text in {language}", where=", ".join(map(str, texts)))
     return Bench(k, specials, counts, tests, references, tokens)
 
 
@@ -147,7 +147,7 @@ def _references(
     threads: int | None,
     progress: Progress,
 ) -> dict[str, Subtokenizer]:
-    """Monolingual tokenizers, from `cache` where those there are of the same words and k."""
+    """Monolingual tokenizers, from `cache` if it has those of the same words and k."""
 
     def one(language: str) -> Subtokenizer:
         path = cache / f"{language}.json"
@@ -156,7 +156,7 @@ def _references(
             try:
                 kept = open_tokenizer(str(path))
             except ModtokError:
-                kept = None  # damaged: made anew
+                kept = None  # damaged: train again
             if isinstance(kept, Subtokenizer):
                 said = (kept.provenance.get("k"), kept.provenance.get("corpus"))
                 if said == (k, fingerprint) and kept.vocabulary.specials == specials:
@@ -178,13 +178,13 @@ def _references(
 
 
 def language_orders(languages: Sequence[str], number: int, seed: int) -> list[list[str]]:
-    """The alphabetical order and `number` - 1 shuffled ones, the same for the same seed.
+    """The alphabetical order and `number` - 1 shuffled ones, reproducible by the seed.
 
     Raises:
-        UsageError: fewer than one.
+        UsageError: `number` is less than one.
     """
     if number < 1:
-        raise UsageError(f"{number} orders", where="--orders", remedy="give 1 or more")
+        raise UsageError(f"expected 1 or more, got {number}", where="--orders")
     alphabetical = sorted(languages)
     shuffler = random.Random(seed)
     orders = [alphabetical]

@@ -1,4 +1,4 @@
-"""`modtok study budget`: NSL and |T| over the tokens per language."""
+"""`modtok study budget`: NSL and |T| as functions of the tokens per language."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def study_budget(
     command: str = "modtok study budget",
     progress: Progress = SILENT,
 ) -> list[Row]:
-    """Learn sequential BPE with several budgets; NSL is against references of `k` tokens.
+    """Learn sequential BPE with several budgets; NSL is relative to references of `k` tokens.
 
     Returns:
-        A row per budget, tokenizer ("T", "extracted", and "monolingual" up to `k`) and
-        language: size, tokens, NSL.
+        One row per budget, tokenizer ("T", "extracted", and "monolingual" up to `k`) and language:
+        size, tokens, NSL.
 
     Raises:
-        ModtokError, UsageError: texts, settings or output are not usable.
+        ModtokError, UsageError: texts, settings or output are invalid.
     """
     wanted = sorted(set(budgets))
     if not wanted:
-        raise UsageError("no budget", where="--budgets", remedy="give some, as in 8000,16000")
+        raise UsageError("no budgets", where="--budgets", remedy="use --budgets 8000,16000")
     cache = output.parent / f"references-{k}"
     bench = load_bench(
         languages, texts, data=data, k=k, cache=cache, errors=errors, threads=threads,
@@ -91,10 +91,9 @@ def _measure(bench: Bench, reference_k: int, progress: Progress) -> list[Row]:
 
 
 def first_tokens(tokenizer: Subtokenizer, size: int) -> Subtokenizer:
-    """The plain BPE tokenizer of a smaller size: BPE learned to k holds all smaller ones.
+    """Plain BPE tokenizer of a smaller size: BPE of k tokens contains all smaller ones.
 
-    Merges come in the order in which they were learned, so those of the first `size`
-    tokens are a prefix.
+    Merges are in training order, so those of the first `size` tokens are a prefix.
     """
     merges = tokenizer.merges
     made = int((merges[:, 2] < size).sum())

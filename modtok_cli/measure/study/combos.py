@@ -1,8 +1,8 @@
 """`modtok study combos`: unions of languages, extracted from sequential BPE or concatenated.
 
-For sets of 1 to 4 languages, and for each language of the set, how many tokens its text
-takes: by the union extracted from sequential tokenizers of several language orders, and by
-naive concatenation of the monolingual tokenizers in every order of the set.
+For sets of 1 to 4 languages and each language of a set, the number of tokens of its text: with the
+union extracted from sequential tokenizers of several language orders, and with concatenated
+monolingual tokenizers in every order of the set.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ def study_combos(
     command: str = "modtok study combos",
     progress: Progress = SILENT,
 ) -> list[Row]:
-    """Measure unions of languages both ways.
+    """Measure unions of languages with both methods.
 
     Args:
-        texts: a text per language to measure on.
-        orders: sequential tokenizers to extract from; the first is alphabetical.
-        sample: sets of languages of each size to measure; all where there are fewer.
+        texts: one test text per language.
+        orders: number of sequential tokenizers to extract from; the first is alphabetical.
+        sample: number of sets of each size to measure; all sets if there are fewer.
 
     Returns:
-        A row per set, method ("sequential", "concatenated"), order and language: size,
-        tokens and NSL. `order` is the number of the sequential tokenizer, or the languages
-        in the order of concatenation.
+        One row per set, method ("sequential", "concatenated"), order and language: size, tokens
+        and NSL. `order` is the index of the sequential tokenizer, or the languages in
+        concatenation order.
 
     Raises:
-        ModtokError, UsageError: texts, settings or output are not usable.
+        ModtokError, UsageError: texts, settings or output are invalid.
     """
     if sample < 1:
-        raise UsageError(f"{sample} sets", where="--sample", remedy="give 1 or more")
+        raise UsageError(f"expected 1 or more, got {sample}", where="--sample")
     cache = output.parent / f"references-{k}"
     bench = load_bench(
         languages, texts, data=data, k=k, cache=cache, errors=errors, threads=threads,
@@ -97,10 +97,10 @@ def study_combos(
 def sample_sets(
     languages: Sequence[str], size: int, number: int, seed: int
 ) -> list[tuple[str, ...]]:
-    """`number` different sets of `size` languages, ascending; all of them if there are fewer.
+    """`number` different sets of `size` languages, ascending; all sets if there are fewer.
 
-    Sets are cut from shuffled rounds of all languages, so that each language comes up
-    about as often as every other.
+    Sets are taken from shuffled rounds over all languages, so that languages occur about equally
+    often.
     """
     if comb(len(languages), size) <= number:
         return list(combinations(sorted(languages), size))
@@ -137,7 +137,7 @@ def _sequential(
 
 
 class _Concatenator:
-    """Monolingual tokenizers in one numbering, ready for any order."""
+    """Monolingual tokenizers with common token ids, for concatenation in any order."""
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
@@ -147,7 +147,7 @@ class _Concatenator:
         self._vocabulary = Vocabulary(whole.specials, whole.token_data, whole.token_offsets)
 
     def rows(self, members: Sequence[str]) -> list[Row]:
-        """All orders of a set, each measured on every language of it."""
+        """All orders of a set, each measured on every language of the set."""
         size = self._pool.size([self._place[language] for language in members])
         rows = []
         for order in permutations(members):

@@ -1,13 +1,12 @@
-"""`modtok study cost`: what a tokenizer costs a model, by arithmetic and not by the clock.
+"""`modtok study cost`: cost of a tokenizer for a model, computed from operation counts.
 
-A tokenizer decides two things of the cost of a text: how many tokens it takes, and how many
-columns the output layer has for each. In multiplications a token costs N + d·|V|, with N the
-weights of the backbone's matrices and d its hidden size, so that against a reference
+A tokenizer determines the number of tokens of a text and the number of output columns per token. A
+token costs N + d·|V| multiplications, with N weights in the backbone's matrices and hidden size d,
+so that relative to a reference
 
     cost = tokens / tokens_ref · (N + d·|V|) / (N + d·|V_ref|).
 
-Attention over the context and the machine's own efficiency are left out; `modtok latency`
-measures.
+Attention over the context and hardware efficiency are ignored; `modtok latency` measures.
 """
 
 from __future__ import annotations
@@ -46,8 +45,8 @@ def study_cost(
     """Relative cost of tokenizers on texts, for models of the paper's sizes.
 
     Returns:
-        A row per text, language, tokenizer and scale: size, NSL, `step` (cost of a token)
-        and `cost` (of the text), both relative to the language's monolingual reference.
+        One row per text, language, tokenizer and scale: size, NSL, `step` (cost of a token) and
+        `cost` (of the text), both relative to the language's monolingual reference.
 
     Raises:
         ModtokError: a file is missing or damaged, or no language has a reference.
@@ -84,5 +83,5 @@ def study_cost(
                 }
             )
     if not rows:
-        raise ModtokError("no text in a language that has a reference")
+        raise ModtokError("no text in a language with a reference")
     return rows

@@ -1,4 +1,4 @@
-"""`modtok study orders`: does the order of the languages matter to sequential BPE?"""
+"""`modtok study orders`: influence of the language order on sequential BPE."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def study_orders(
 ) -> list[Row]:
     """Learn T under several language orders and measure T and every extracted subtokenizer.
 
-    The first order is the alphabetical one, the others are shuffled by `seed`. With
-    `joint`, an ordinary BPE of the mean size of T stands beside them.
+    The first order is alphabetical, the others are shuffled with `seed`. With `joint` an ordinary
+    BPE of the mean size of T is measured too.
 
     Returns:
-        A row per order, tokenizer ("T", "extracted", "joint") and language: size, tokens
-        and NSL. They are in `output` too, below a header line.
+        One row per order, tokenizer ("T", "extracted", "joint") and language: size, tokens and NSL.
+        `output` contains the same rows after a header line.
 
     Raises:
-        ModtokError, UsageError: texts, settings or output are not usable.
+        ModtokError, UsageError: texts, settings or output are invalid.
     """
     cache = output.parent / f"references-{k}"
     bench = load_bench(

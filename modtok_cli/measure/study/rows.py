@@ -1,8 +1,8 @@
-"""The file of a study: JSON lines that grow unit by unit and survive a kill.
+"""Result file of a study: JSON lines, written unit by unit and resumable.
 
-While a study runs, its rows stand in `.NAME.resume` beside the output; a unit counts once
-its closing line is there. When all units are done the output appears whole, rows in the
-order of the units, so that a study that was killed and resumed leaves the same bytes.
+While a study runs, its rows are in `.NAME.resume` beside the output. A unit is complete with its
+closing line. When all units are done the output is written with rows in unit order, so that an
+interrupted and resumed study writes the same bytes.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Row = dict[str, Any]
 
 
 class StudyFile:
-    """Rows of one study under `output`, by unit.
+    """Rows of one study in `output`, by unit.
 
-    `settings` holds everything that decides the rows; a file with other settings is
-    another study's. `command` is what reproduces it, kept for the reader.
+    `settings` must contain everything that determines the rows; a file with other settings is
+    another study. `command` is stored for the reader.
     """
 
     def __init__(self, output: Path, study: str, settings: Mapping[str, Any], command: str) -> None:
@@ -44,10 +44,10 @@ class StudyFile:
         self._units: dict[str, list[Row]] = {}
 
     def finished(self, force: bool, progress: Progress) -> list[Row] | None:
-        """The rows of a finished study with these settings; None if there is work to do.
+        """Rows of a finished study with these settings; None if there is work to do.
 
         Raises:
-            UsageError: something else is there and `force` was not given.
+            UsageError: the output is something else and `force` is not set.
         """
         if force or not self.output.exists():
             return None
@@ -57,20 +57,20 @@ class StudyFile:
             head, rows = {}, []
         if head.get("signature") != self.signature:
             raise UsageError(
-                "is there, of other settings or other text",
+                "already exists with other settings or texts",
                 where=str(self.output),
-                remedy="choose another -o, or --force to replace it",
+                remedy="choose another -o, or pass --force to replace it",
             )
-        progress.warn(f"{self.output} is finished already; --force makes it again")
+        progress.warn(f"{self.output} is already finished; --force repeats it")
         return rows
 
     def resume(self, force: bool, progress: Progress) -> None:
-        """Take up the units of a run that was stopped, or begin."""
+        """Load the units of an interrupted run, or start."""
         self._units = {} if force else self._read_partial()
         if self._units:
-            progress.note(f"going on: {len(self._units)} units are done")
+            progress.note(f"resuming: {len(self._units)} units are done")
         self.output.parent.mkdir(parents=True, exist_ok=True)
-        # Written anew, so that half a unit at the end of a killed run is gone.
+        # Rewritten, to remove an incomplete unit at the end.
         lines = [orjson.dumps(self.header)]
         for unit, rows in self._units.items():
             lines += _unit_lines(unit, rows)
@@ -86,9 +86,9 @@ class StudyFile:
         for number, line in enumerate(lines):
             try:
                 row = orjson.loads(line)
-                orjson.dumps(row)  # deeper nesting is read than written
+                orjson.dumps(row)  # orjson reads deeper nesting than it writes
             except (orjson.JSONDecodeError, orjson.JSONEncodeError):
-                break  # the line at which the run was killed
+                break  # incomplete last line
             if not isinstance(row, dict):
                 break
             if number == 0:
@@ -104,15 +104,15 @@ class StudyFile:
         return units
 
     def has(self, unit: str) -> bool:
-        """Whether the rows of a unit are there."""
+        """Whether a unit is done."""
         return unit in self._units
 
     def rows_of(self, unit: str) -> list[Row]:
-        """The rows of a unit that is done."""
+        """Rows of a finished unit."""
         return self._units[unit]
 
     def add(self, unit: str, rows: Sequence[Row]) -> None:
-        """Keep the rows of a unit, on the disk before this returns."""
+        """Save the rows of a unit; they are on disk when this returns."""
         self._units[unit] = list(rows)
         with open(self.partial, "ab") as handle:
             handle.write(b"\n".join(_unit_lines(unit, rows)) + b"\n")
@@ -120,7 +120,7 @@ class StudyFile:
             os.fsync(handle.fileno())
 
     def finish(self, units: Sequence[str]) -> list[Row]:
-        """Write the output, units in this order, and give its rows."""
+        """Write the output with the units in this order; returns its rows."""
         rows = [{**row, "signature": self.signature} for unit in units for row in self._units[unit]]
         lines = [orjson.dumps(self.header), *map(orjson.dumps, rows)]
         write_bytes(self.output, b"\n".join(lines) + b"\n")
@@ -133,7 +133,7 @@ def _unit_lines(unit: str, rows: Sequence[Row]) -> list[bytes]:
 
 
 def _closing(unit: str, rows: Sequence[Row]) -> bytes:
-    """The line after the rows of a unit: by it a later run knows that they are whole."""
+    """Line after the rows of a unit, with a checksum that marks them as complete."""
     sum_of_rows = digest(*map(orjson.dumps, rows))
     return orjson.dumps({"closes": unit, "rows": len(rows), "sha256": sum_of_rows})
 
@@ -142,17 +142,17 @@ def read_study(path: Path) -> tuple[Row, list[Row]]:
     """Header and rows of a finished study.
 
     Raises:
-        ModtokError: no such file, or no study.
+        ModtokError: the file does not exist or is not a study.
     """
     try:
         lines = path.read_bytes().splitlines()
         head, *rows = (orjson.loads(line) for line in lines)
         if not isinstance(head, dict) or "study" not in head:
-            raise ValueError("the first line names no study")
+            raise ValueError("the first line has no field 'study'")
         if not all(isinstance(row, dict) for row in rows):
-            raise ValueError("a line is no object")
+            raise ValueError("a line is not a JSON object")
     except OSError as error:
         raise ModtokError(f"cannot read: {error.strerror}", where=str(path)) from error
     except ValueError as error:
-        raise ModtokError(f"no study: {error}", where=str(path)) from error
+        raise ModtokError(f"not a study: {error}", where=str(path)) from error
     return head, rows

@@ -1,4 +1,4 @@
-"""`modtok study scaling`: how large T grows as languages are added."""
+"""`modtok study scaling`: size of T as languages are added."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def study_scaling(
     command: str = "modtok study scaling",
     progress: Progress = SILENT,
 ) -> list[Row]:
-    """Learn T language by language, in several orders, and note its size after each.
+    """Learn T language by language in several orders, and record its size after each.
 
     Returns:
-        A row per order and language: `n` languages so far, `total` tokens of T, and of
-        the language's own tokens how many were `adopted` and how many were `new`.
+        One row per order and language: `n` languages so far, `total` tokens of T, and how many of
+        the language's tokens were `adopted` or `new`.
 
     Raises:
-        ModtokError, UsageError: texts, settings or output are not usable.
+        ModtokError, UsageError: texts, settings or output are invalid.
     """
     counts = load_counts(languages, data, errors, threads, progress)
     chosen = language_orders(list(counts), orders, seed)

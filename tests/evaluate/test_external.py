@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jinja2.exceptions import SecurityError
 
 from helpers.questions import by_hand
 from helpers.sample import SAMPLE
@@ -88,7 +89,7 @@ def test_tasks_of_lm_eval_by_name(few_steps: Path, include: Path) -> None:
 
 def test_its_language_must_be_known(few_steps: Path, include: Path) -> None:
     settings = Settings(tasks=("choice_fr",))
-    with pytest.raises(UsageError, match="the language of 'choice_fr' is not known"):
+    with pytest.raises(UsageError, match="the language of the task 'choice_fr' is unknown"):
         evaluate_mcq(few_steps, include=include, settings=settings)
     whole = Settings(tasks=("choice_fr",), infer="full", limit=1)
     found = evaluate_mcq(few_steps, include=include, settings=whole)
@@ -101,6 +102,42 @@ def test_a_task_that_cannot_be_loaded(few_steps: Path, include: Path) -> None:
         evaluate_mcq(few_steps, ["fr"], include=include, settings=Settings(tasks=("choice_fr",)))
 
 
+CODE = {
+    "function": "doc_to_target: !function evil.run",
+    "importable": "process_docs: !function os.getcwd",
+    "class": "class: !function evil.run",
+    "template": 'doc_to_target: "{{ text.__class__.__mro__ }}"',
+    "metric": "metric_list: [{metric: ./evil}]",
+    "downloaded metric": "metric_list: [{metric: exact_match, hf_evaluate: true}]",
+}
+
+
+@pytest.mark.parametrize("kind", CODE)
+def test_task_files_that_run_code_are_refused(few_steps: Path, include: Path, kind: str) -> None:
+    ran = include / "ran"
+    code = f"open({str(ran)!r}, 'w')\ndef run(*args, **kwargs):\n    return ''\n"
+    (include / "evil.py").write_text(code)
+    text = (include / "write.yaml").read_text()
+    field = CODE[kind].partition(":")[0]
+    lines = [line for line in text.splitlines() if not line.startswith(field)]
+    (include / "write.yaml").write_text("\n".join([*lines, CODE[kind]]) + "\n")
+    settings = Settings(tasks=("write_fr",))
+    said = "unsafe" if kind == "template" else "the task runs code .*--allow-code"
+    with pytest.raises((ModtokError, SecurityError), match=said):
+        evaluate_mcq(few_steps, ["fr"], include=include, settings=settings)
+    assert not ran.exists()
+
+
+def test_task_files_with_code_run_if_allowed(few_steps: Path, include: Path) -> None:
+    (include / "mine.py").write_text("def target(doc):\n    return doc['word']\n")
+    text = (include / "write.yaml").read_text()
+    code = text.replace('doc_to_target: "{{word}}"', "doc_to_target: !function mine.target")
+    (include / "write.yaml").write_text(code)
+    settings = Settings(tasks=("write_fr",), allow_code=True)
+    found = evaluate_mcq(few_steps, ["fr"], include=include, settings=settings)
+    assert [row["target"] for row in found.examples] == ["caisse", "charrette"]
+
+
 def test_an_unknown_task(few_steps: Path, include: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """lm-eval's whole index, which takes 14 s, is not read here."""
     import lm_eval.tasks
@@ -111,7 +148,7 @@ def test_an_unknown_task(few_steps: Path, include: Path, monkeypatch: pytest.Mon
         return manager(**{**settings, "include_defaults": False})
 
     monkeypatch.setattr(lm_eval.tasks, "TaskManager", small)
-    with pytest.raises(UsageError, match="no task is called 'chance'"):
+    with pytest.raises(UsageError, match="unknown task 'chance'"):
         evaluate_mcq(few_steps, ["fr"], include=include, settings=Settings(tasks=("chance",)))
 
 
@@ -227,7 +264,7 @@ def test_questions_from_the_hub_are_asked(few_steps: Path, monkeypatch: pytest.M
 
     def loaded(source: Any, code: str, split: str, place: str) -> list[Any]:
         if source.dataset != "openGPT-X/arcx" or "easy" not in source.files:
-            raise ModtokError("the hub does not give it (404)", where=place)
+            raise ModtokError("cannot load the dataset (404)", where=place)
         return [{**ARC, "question": f"{code} {split} {number}?"} for number in range(6)]
 
     monkeypatch.setattr(hub, "_load", loaded)

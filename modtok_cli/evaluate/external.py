@@ -1,4 +1,4 @@
-"""Tasks of lm-eval that are not ours, run as they are."""
+"""Tasks of lm-eval that are not suites of this package."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from modtok_cli.evaluate.results import (
 from modtok_cli.inference.model import SlicedModel
 
 PACKAGES = ("torch", "transformers", "lm-eval")
-# lm-eval's metrics that are shares of 1.
-_SHARES = frozenset(
+# Metrics of lm-eval that are fractions of 1.
+_FRACTIONS = frozenset(
     {"acc", "acc_norm", "acc_bytes", "acc_mutual_info", "exact_match", "f1", "em", "mcc"}
 )
 
 
-def ask_foreign(
+def run_external_tasks(
     model: SlicedModel,
     infer: str,
     mode: str,
@@ -31,28 +31,31 @@ def ask_foreign(
     names: Sequence[str],
     *,
     include: Path | None = None,
+    allow_code: bool = False,
     shots: int | None = None,
-    batch: int = 32,
+    batch_size: int = 32,
     limit: int | None = None,
     progress: Progress = SILENT,
 ) -> Evaluation:
-    """Run tasks of lm-eval by name, from YAML files under `include` or from its own index.
+    """Run tasks of lm-eval by name, from YAML files in `include` or from lm-eval's own index.
 
-    Shares of 1 (accuracies) are given times 100 as ours are, other metrics as they are.
+    Fractions of 1 (accuracies) are multiplied by 100; other metrics are reported unchanged.
 
     Raises:
         UsageError: no task has that name.
-        ModtokError: its data cannot be had.
+        ModtokError: its data is not available, or it contains code and `allow_code` is not set.
     """
     from modtok_cli.evaluate.harness import find_tasks, run_tasks
     from modtok_cli.evaluate.lm import ModtokLM
 
     evaluation = Evaluation()
-    for name, task in find_tasks(names, include=include, shots=shots).items():
-        lm = ModtokLM(model, batch=batch, progress=progress, label=f"{language} {name}")
+    for name, task in find_tasks(
+        names, include=include, allow_code=allow_code, shots=shots
+    ).items():
+        lm = ModtokLM(model, batch_size=batch_size, progress=progress, label=f"{language} {name}")
         outcome = run_tasks(lm, {name: task}, limit=limit)
         samples = outcome.samples[name]
-        sheet = ResultBuilder(
+        builder = ResultBuilder(
             name,
             language,
             len(samples),
@@ -68,12 +71,12 @@ def ask_foreign(
         )
         for metric, value in outcome.scores[name].items():
             values = [row[metric] for row in samples if isinstance(row.get(metric), (int, float))]
-            if metric in _SHARES and len(values) == len(samples):
-                sheet.add_mean(metric, [float(each) for each in values])
+            if metric in _FRACTIONS and len(values) == len(samples):
+                builder.add_mean(metric, [float(each) for each in values])
             else:
-                scale = 100 if metric in _SHARES else 1
-                sheet.add(metric, scale * value, None)
-        evaluation.results += sheet.results
+                scale = 100 if metric in _FRACTIONS else 1
+                builder.add(metric, scale * value, None)
+        evaluation.results += builder.results
         evaluation.examples += [_example(name, language, row) for row in samples]
     return evaluation
 

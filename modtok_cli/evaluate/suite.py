@@ -1,0 +1,179 @@
+"""Multiple-choice suites: prompt, number of shots, normalization and data source of a task.
+
+The package's own suites are the modules of `modtok_cli.evaluate.suites`, one file each. A task in
+local files describes itself in a `task.yaml` beside its questions, see `read_suite`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from string import Formatter
+from typing import Any
+
+from modtok_cli.base.errors import ModtokError
+
+Row = Mapping[str, Any]
+
+TASK_FILE = "task.yaml"
+# Normalization of a choice's log-likelihood -> name of the accuracy under it.
+METRICS = {"none": "acc", "characters": "acc_norm", "pmi": "acc_pmi"}
+_WORDS = Path(__file__).with_name("words.yaml")
+_PLACEHOLDERS = ("question", "context", "Question", "Answer")
+_FILE_FIELDS = ("task", "title", "about", "prompt", "shots", "normalization")
+_REMEDY = "see docs/evaluation.md for the fields of a task.yaml"
+
+
+@dataclass(frozen=True)
+class HubSource:
+    """Dataset on the Hugging Face Hub that holds a suite in some languages.
+
+    Attributes:
+        dataset: repository name.
+        languages: the dataset's code of each language.
+        test: split with the scored questions.
+        convert: makes a dataset row a row of `questions` (question, choices, answer, …).
+        train: split with the few-shot examples; None if the suite is zero-shot.
+        config: configuration name, may contain `{code}`; or
+        files: pattern of JSONL files, with `{code}` and `{split}`.
+    """
+
+    dataset: str
+    languages: Mapping[str, str]
+    test: str
+    convert: Callable[[Row], Row]
+    train: str | None = None
+    config: str | None = None
+    files: str | None = None
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One multiple-choice task in all its languages.
+
+    Attributes:
+        task: name of the task and of its directory.
+        prompt: text before the answer. `{question}` and `{context}` are fields of the row,
+            `{Question}` and `{Answer}` are these words in the language.
+        shots: default number of few-shot examples.
+        normalization: "none", "characters" or "pmi" (pointwise mutual information: relative to
+            the answer's likelihood after the word for "Answer:" alone).
+        title: column title in tables.
+        about: description in one line.
+        hub: data sources.
+        order: position in tables.
+    """
+
+    task: str
+    prompt: str
+    shots: int
+    normalization: str
+    title: str = ""
+    about: str = ""
+    hub: tuple[HubSource, ...] = ()
+    order: int = 1000
+
+    @property
+    def metric(self) -> str:
+        """Name of the accuracy under the suite's normalization."""
+        return METRICS[self.normalization]
+
+    def source(self, language: str) -> HubSource | None:
+        """First data source that has `language`; None if no source has it."""
+        return next((source for source in self.hub if language in source.languages), None)
+
+    def render(self, question: str, context: str, language: str) -> str:
+        """Prompt of one question, up to the answer.
+
+        >>> suite = Suite("own", "{Question}: {question}\\n{Answer}:", 0, "none")
+        >>> suite.render("Why?", "", "fr")
+        'Question: Why?\\nRéponse:'
+        """
+        words = {name: word(name, language) for name in ("Question", "Answer")}
+        return self.prompt.format(question=question, context=context, **words)
+
+    def unconditional(self, language: str) -> str:
+        """Prompt without a question, for "pmi".
+
+        >>> Suite("own", "{question}", 0, "pmi").unconditional("en")
+        'Answer:'
+        """
+        return f"{word('Answer', language)}:"
+
+
+def word(name: str, language: str) -> str:
+    """ "Question" or "Answer" in `language`; the English word if the language is not listed.
+
+    >>> word("Answer", "fi"), word("Answer", "tlh")
+    ('Vastaus', 'Answer')
+    """
+    table = _words()[name]
+    return table.get(language, table["en"])
+
+
+@cache
+def _words() -> dict[str, dict[str, str]]:
+    words: dict[str, dict[str, str]] = _yaml(_WORDS)
+    return words
+
+
+def read_suite(path: Path) -> Suite:
+    """Read a `task.yaml`: task, prompt, shots, normalization, and optionally title and about.
+
+    Raises:
+        ModtokError: the file cannot be read, or a field is missing or invalid.
+    """
+    data = _yaml(path)
+    try:
+        return _suite(data)
+    except (KeyError, TypeError, ValueError) as error:
+        what = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+        raise ModtokError(what, where=str(path), remedy=_REMEDY) from error
+
+
+def _suite(data: Any) -> Suite:
+    if not isinstance(data, dict):
+        raise ValueError("expected a mapping of fields")
+    unknown = sorted(str(name) for name in data if name not in _FILE_FIELDS)
+    if unknown:
+        raise ValueError(f"unknown field {unknown[0]!r}")
+    for name in ("task", "prompt", "normalization"):
+        if not isinstance(data[name], str) or not data[name]:
+            raise ValueError(f"{name!r} must be a string")
+    if type(data["shots"]) is not int or data["shots"] < 0:
+        raise ValueError("'shots' must be an integer of 0 or more")
+    if data["normalization"] not in METRICS:
+        raise ValueError(f"'normalization' must be one of {', '.join(METRICS)}")
+    for name in ("title", "about"):
+        if not isinstance(data.get(name, ""), str):
+            raise ValueError(f"{name!r} must be a string")
+    _check_prompt(data["prompt"])
+    return Suite(**{"title": data["task"], **data})
+
+
+def _check_prompt(prompt: str) -> None:
+    """Allow plain placeholders only: attributes and format widths are not safe."""
+    try:
+        prompt.encode()
+        for _, field, form, conversion in Formatter().parse(prompt):
+            if field is not None and (field not in _PLACEHOLDERS or form or conversion):
+                raise ValueError(field)
+    except ValueError as error:  # also a single brace, or half a surrogate
+        raise ValueError(
+            f"'prompt' may only contain the placeholders {', '.join(_PLACEHOLDERS)}, got {error}"
+        ) from error
+
+
+def _yaml(path: Path) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(path.read_text("utf-8"))
+    except OSError as error:
+        raise ModtokError(f"cannot read: {error.strerror}", where=str(path)) from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # "2026-13-45" is not a date
+        raise ModtokError(
+            f"invalid YAML ({' '.join(str(error).split())})", where=str(path)
+        ) from None

@@ -1,0 +1,57 @@
+"""Kinds of result rows: how the rows of one command are recognized, drawn and tabulated."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from modtok_cli.measure.plot.charts import Chart
+from modtok_cli.measure.tables import Table
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Rows of one command.
+
+    Attributes:
+        name: the command's name, or that of the study.
+        title: heading of its section in the report.
+        about: one paragraph below the heading.
+        example: command that produces such rows in a workspace.
+        charts, tables: presentation of rows.
+        order: position in the report.
+        fields: fields that every row has. Empty for a study, which is recognized by its header.
+        by_fields: recognize rows by `fields` instead of by the first field of their signature.
+        command: command line that produces given rows; None where the header of a study has it.
+    """
+
+    name: str
+    title: str
+    about: str
+    example: str
+    charts: Callable[[Sequence[Row]], list[Chart]]
+    tables: Callable[[Sequence[Row]], list[Table]]
+    order: int
+    fields: tuple[str, ...] = ()
+    by_fields: bool = False
+    command: Callable[[Sequence[Row]], str] | None = None
+
+
+def measuring_command(*words: str) -> Callable[[Sequence[Row]], str]:
+    """Function from rows to `modtok WORDS -t TOKENIZER… TEXT…`, quoted for a shell."""
+
+    def command(rows: Sequence[Row]) -> str:
+        line = ["modtok", *words]
+        for name in dict.fromkeys(str(row["tokenizer"]) for row in rows):
+            line += ["-t", name]
+        line += dict.fromkeys(str(row["text"]) for row in rows if "text" in row)
+        pivots = {str(row["pivot"]) for row in rows if "pivot" in row}
+        if len(pivots) == 1:
+            line += ["--pivot", pivots.pop()]
+        return shlex.join(line)
+
+    return command

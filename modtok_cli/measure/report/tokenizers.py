@@ -1,0 +1,96 @@
+"""Sections on the tokenizers of a workspace."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from modtok_cli.measure.plot.charts import Heat
+from modtok_cli.measure.report.page import Section
+from modtok_cli.measure.tables import Table, number, percent, size
+from modtok_cli.modular.tokenizer import ModularTokenizer
+
+
+def tokenizer_section(name: str, tokenizer: ModularTokenizer) -> Section:
+    """Languages of a modular tokenizer and the tokens they share."""
+    languages = tokenizer.languages
+    text = (
+        f"{tokenizer.algorithm}, {len(languages)} languages, {tokenizer.k:,} tokens per "
+        f"language, {tokenizer.size:,} in total."
+    )
+    return Section(
+        f"tokenizer-{name}",
+        f"Shared tokens of {name}",
+        [text],
+        [shared_tokens(tokenizer)],
+        [tokenizer_table(tokenizer)],
+        shlex.join(["modtok", "inspect", "-t", name]),
+        [f"tokenizer|{tokenizer.signature}"],
+    )
+
+
+def shared_tokens(tokenizer: ModularTokenizer) -> Heat:
+    """Share of each language's vocabulary that every other language has too."""
+    names = tokenizer.languages
+    members = tokenizer.token_membership.astype("float32")
+    common = members.T @ members
+    values = {
+        (row, column): float(100 * common[i, j] / common[i, i])
+        for i, row in enumerate(names)
+        for j, column in enumerate(names)
+        if i != j
+    }
+    return Heat(
+        "Shared tokens",
+        "% of the row's tokens that are also in the column's language",
+        "language",
+        "shared with",
+        names,
+        names,
+        values,
+    )
+
+
+def tokenizer_table(tokenizer: ModularTokenizer) -> Table:
+    """Per language: tokens, exclusive tokens, and share of shared tokens."""
+    members = tokenizer.token_membership
+    owners = members.sum(axis=1)
+    body = []
+    for column, language in enumerate(tokenizer.languages):
+        mine = members[:, column]
+        corpus = tokenizer.corpora.get(language)
+        body.append(
+            [
+                language,
+                number(mine.sum()),
+                number((mine & (owners == 1)).sum()),
+                percent(float((mine & (owners > 1)).sum() / mine.sum())),
+                "–" if corpus is None else size(corpus.bytes),
+            ]
+        )
+    headings = ["language", "tokens", "exclusive", "shared %", "trained on"]
+    return Table("Languages in training order", headings, body)
+
+
+def all_tokenizers_table(tokenizers: Mapping[str, ModularTokenizer]) -> Table:
+    """One row for each tokenizer of the workspace."""
+    body = [
+        [
+            name,
+            tokenizer.algorithm,
+            number(len(tokenizer.languages)),
+            number(tokenizer.k),
+            number(tokenizer.size),
+            tokenizer.signature,
+        ]
+        for name, tokenizer in tokenizers.items()
+    ]
+    headings = [
+        "name",
+        "algorithm",
+        "languages",
+        "tokens per language",
+        "total tokens",
+        "signature",
+    ]
+    return Table("Tokenizers in the workspace", headings, body, left=2)
