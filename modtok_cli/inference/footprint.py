@@ -12,8 +12,8 @@ from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.memory import choose_models, memory
-from modtok_cli.inference.tokenizer_of import find_tokenizer
 from modtok_cli.pretrain.config import stored_shape
+from modtok_cli.pretrain.run_tokenizer import find_tokenizer
 
 
 def footprint(

@@ -22,11 +22,11 @@ from safetensors import SafetensorError
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.inference.tokenizer_of import find_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.pretrain import checkpoint
 from modtok_cli.pretrain.checkpoint import ShardFile
 from modtok_cli.pretrain.config import DTYPES, stored_shape
+from modtok_cli.pretrain.run_tokenizer import find_tokenizer
 from modtok_cli.pretrain.rundir import CHECKPOINTS, CONFIG
 
 _STEP = re.compile(r"step-\d{8,}")

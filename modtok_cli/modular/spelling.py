@@ -33,12 +33,12 @@ class Spelling:
         return np.diff(self.offsets)
 
 
-def spell(vocabulary: Vocabulary, old: Subtokenizer) -> Spelling:
+def spell(vocabulary: Vocabulary, old: Subtokenizer, *, encode: bool = True) -> Spelling:
     """Spell every token of `vocabulary` with the tokens of `old`.
 
     Tokens are compared by their spelling in a file, so that in a Unigram vocabulary the byte
     token `<0x61>` and the piece "a" are different tokens. A token that `old` lacks is encoded
-    by `old` as one word.
+    by `old` as one word; without `encode` it has no spelling.
 
     Example: if `old` holds " mai" and "son", the new token " maison" is spelled by these two.
     """
@@ -47,7 +47,7 @@ def spell(vocabulary: Vocabulary, old: Subtokenizer) -> Spelling:
     first = len(vocabulary.specials)
     same = np.fromiter((known.get(name, -1) for name in names), dtype=np.int32, count=len(names))
     unknown = np.flatnonzero(same < 0)
-    unknown = unknown[unknown >= first]
+    unknown = unknown[unknown >= first] if encode else unknown[:0]
     ids, ends = old.encoder.words_flat(*gather(vocabulary.data, vocabulary.offsets, unknown))
 
     lengths = (same >= 0).astype(np.int64)

@@ -153,16 +153,22 @@ class _Resolved(SimpleNamespace):
 
     @property
     def preset(self) -> Preset:
-        return preset(self.model)
+        found = preset(self.model)
+        return found if self.source is None else replace(found, shape=self.source.shape)
 
 
-def resolve(settings: Settings, *, gpu: bool) -> Config:
+def resolve(settings: Settings, *, gpu: bool, source: Config | None = None) -> Config:
     """Fill in the options that are not given, and check the combination.
+
+    `source` is the configuration of the run that initial weights come from: the model has its
+    shape.
 
     Raises:
         UsageError: two options conflict.
     """
-    resolved = _Resolved(gpu=gpu)
+    resolved = _Resolved(gpu=gpu, source=source)
+    if source is not None and settings.model is None:
+        settings = replace(settings, model=source.model)
     for name, option in OPTIONS.items():
         value = getattr(settings, name)
         setattr(resolved, name, option.default_for(resolved) if value is None else value)
@@ -173,6 +179,18 @@ def resolve(settings: Settings, *, gpu: bool) -> Config:
     changes = {name: values[name] for name, option in OPTIONS.items() if option.of_shape}
     config = Config(**values, shape=replace(resolved.preset.shape, **changes))
     _refuse_conflicts(config)
+    if source is not None and config.model != source.model:
+        raise UsageError(
+            f"the weights of --init-from are of model {source.model}",
+            where="--model",
+            remedy="leave it out",
+        )
+    if source is not None and config.shape != source.shape:
+        raise UsageError(
+            "the model of --init-from has another shape",
+            where="--init-from",
+            remedy="leave out options of the model, such as --tied",
+        )
     return config
 
 
@@ -195,6 +213,12 @@ def _conflicts(config: Config) -> Iterator[tuple[str, str, str]]:
             "update",
             "dense updates read and write whole tables, which --offload avoids",
             "use --update sparse, or leave out --offload",
+        )
+    if config.train == "rows" and config.update == "dense":
+        yield (
+            "update",
+            "dense updates change all rows, and --train rows only new ones",
+            "use --update sparse",
         )
 
 

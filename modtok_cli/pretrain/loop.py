@@ -23,6 +23,7 @@ from modtok_cli.pretrain.data.slot_packer import Batch
 from modtok_cli.pretrain.data.stream import BatchStream, StreamPlan
 from modtok_cli.pretrain.distributed.ranks import gather_json, raise_together
 from modtok_cli.pretrain.heldout import BYTES, held_out_bits
+from modtok_cli.pretrain.initial import InitialRun
 from modtok_cli.pretrain.metrics import LanguageSums, mean_bits, peak_flops, timing
 from modtok_cli.pretrain.model.model import Model
 from modtok_cli.pretrain.prepare import Run, prepare
@@ -67,6 +68,8 @@ def build_model(run: Run) -> Model:
         recompute=config.recompute,
         distributed=config.distributed_optimizer,
         offload=offload,
+        only_rows=run.only_rows,
+        end_of_text=run.subtokenizers.end_of_text if config.attention == "document" else None,
     )
 
 
@@ -266,6 +269,11 @@ def _pretrain(run: Run, resume: bool) -> RunReport:
     config, first = run.config, run.ranks.first
     model = build_model(run)
     step, positions = restore(run, model) if resume else (0, {})
+    if config.init_from is not None and step == 0:
+        source = run.initial or InitialRun.open(config.init_from)
+        source.initialize(
+            model, run.subtokenizers.tokenizer, rows=config.init_rows, note=run.progress
+        )
     if first:
         run.directory.open_metrics(step)
         if config.tensorboard:

@@ -11,6 +11,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.pretrain.config import Config, Settings, check_ranks, resolve
 from modtok_cli.pretrain.data.sampling import Mixture, draw
 from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.pretrain.initial import config_of_initial
 from modtok_cli.pretrain.rows.host_need import HostNeed, host_need
 from modtok_cli.text.readers import is_text
 from modtok_cli.text.workspace import language_files
@@ -83,7 +84,7 @@ def plan(settings: Settings, *, ranks: int, device: str | None = None) -> Plan:
         UsageError, ModtokError: what the run itself would refuse.
     """
     gpu = device is not None or ranks > 1 or _has_gpu()
-    config = resolve(settings, gpu=gpu)
+    config = resolve(settings, gpu=gpu, source=config_of_initial(settings))
     check_ranks(config, ranks)
     subtokenizers = SubtokenizerCache.load(config.tokenizer)
     mixture = _mixture(config, subtokenizers)

@@ -28,6 +28,7 @@ from modtok_cli.pretrain.distributed.ranks import (
     start_ranks,
     versions,
 )
+from modtok_cli.pretrain.initial import InitialRun, config_of_initial, new_rows
 from modtok_cli.pretrain.plan import node_need, row_counts
 from modtok_cli.pretrain.rows.host_need import check_host
 from modtok_cli.pretrain.rundir import CONFIG, LATEST, RunDirectory, point_latest
@@ -50,6 +51,8 @@ class Run:
     progress: Progress
     tokenizer: Path
     checkpointer: Checkpointer
+    initial: InitialRun | None = None
+    only_rows: torch.Tensor | None = None
     board: TensorBoard | None = None
 
     @property
@@ -117,8 +120,10 @@ def prepare(settings: Settings, *, resume: bool, force: bool, progress: Progress
         mixture,
         progress,
         config.tokenizer.resolve(),
-        Checkpointer(directory.checkpoints, ranks),
+        Checkpointer(directory.checkpoints, ranks, keep=config.keep, keep_every=config.keep_every),
     )
+    if config.init_from is not None:
+        _use_initial(run, resume=resume)
     error = None
     if ranks.first:
         try:
@@ -128,6 +133,20 @@ def prepare(settings: Settings, *, resume: bool, force: bool, progress: Progress
             error = caught
     raise_together(ranks, error)
     return run
+
+
+def _use_initial(run: Run, *, resume: bool) -> None:
+    """Open the run of --init-from; a resumed run only needs its languages."""
+    config, tokenizer = run.config, run.subtokenizers.tokenizer
+    if resume:
+        languages = run.directory.read_config()["initial"]["languages"]
+    else:
+        assert config.init_from is not None
+        run.initial = InitialRun.open(config.init_from)
+        run.initial.check(tokenizer, train=config.train)
+        languages = run.initial.languages
+    if config.train == "rows":
+        run.only_rows = new_rows(tokenizer, languages)
 
 
 def _stores(
@@ -170,7 +189,7 @@ def choose_run(
         UsageError: no run to resume, or an option that cannot change.
     """
     if not resume:
-        config = resolve(settings, gpu=gpu)
+        config = resolve(settings, gpu=gpu, source=config_of_initial(settings))
         return RunDirectory(config.runs / run_name(config)), config, []
     directory, then = stored_run(settings)
     return directory, *resumed(then, settings, str(directory.path))
@@ -267,5 +286,6 @@ def _open_directory(run: Run, *, resume: bool, force: bool) -> None:
                 "threads": torch.get_num_threads(),
             },
             "versions": versions(),
+            **({"initial": run.initial.as_json()} if run.initial else {}),
         }
     )

@@ -184,6 +184,23 @@ class Settings(Declared):
     seed: int = option(
         "Random seed.", default=0, section="init", metavar="N", low=0, high=SEEDS - 1
     )
+    init_from: Path | None = option(
+        "Run to take the initial weights from; -t may be a larger tokenizer.",
+        section="init",
+        metavar="RUN",
+    )
+    init_rows: Literal["spelling", "random"] = option(
+        "Initial rows of new tokens: mean of the old tokens that spell them, or random.",
+        default=lambda run: "spelling",
+        section="init",
+        needs="init_from",
+    )
+    train: Literal["all", "rows"] = option(
+        "What to train: all, or only rows that no language of --init-from has.",
+        default=lambda run: "all",
+        section="init",
+        needs="init_from",
+    )
     update: Literal["sparse", "dense"] = option(
         "Embedding rows to update: active rows, or all (equals a full softmax).",
         default="sparse",
@@ -194,6 +211,11 @@ class Settings(Declared):
         default=lambda run: run.preset.shape.tied,
         section="architecture",
         of_shape=True,
+    )
+    attention: Literal["packed", "document"] = option(
+        "Attention in packed sequences: all preceding tokens, or those of the same document.",
+        default="packed",
+        section="data",
     )
     recompute: bool = option(
         "Recompute activations in the backward pass.",
@@ -251,6 +273,23 @@ class Settings(Declared):
     save_every: int = option(
         "Steps between checkpoints. Default: a tenth of --steps, 1000 at most.",
         default=lambda run: min(1000, _tenth_of(run.steps)),
+        section="evaluation",
+        metavar="N",
+        low=1,
+        high=1 << 48,
+        changeable=True,
+    )
+    keep: int = option(
+        "Number of latest checkpoints to keep.",
+        default=2,
+        section="evaluation",
+        metavar="N",
+        low=1,
+        high=1 << 31,
+        changeable=True,
+    )
+    keep_every: int | None = option(
+        "Also keep every checkpoint whose step is divisible by N.",
         section="evaluation",
         metavar="N",
         low=1,

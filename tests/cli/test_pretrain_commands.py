@@ -30,7 +30,8 @@ FLAGS = words("""
     --tp 2 --update dense --tied --recompute --distributed-optimizer --dtype bfloat16
     --eval-every 2 --save-every 3 --workers 0 --tensorboard --name one --data text
     --tokenizer other --runs out --errors skip --offload --offload-delay 0
-    --offload-moments bfloat16 --offload-file store --gpus 1
+    --offload-moments bfloat16 --offload-file store --gpus 1 --init-from runs/old
+    --init-rows random --train rows --attention document --keep 3 --keep-every 100
 """)
 
 
@@ -97,6 +98,12 @@ def test_every_option(here: Any, loop: StandIn) -> None:
             offload_moments="bfloat16",
             offload_file=Path("store"),
             gpus=1,
+            init_from=Path("runs/old"),
+            init_rows="random",
+            train="rows",
+            attention="document",
+            keep=3,
+            keep_every=100,
         ),
     )
     assert (loop.kwargs["resume"], loop.kwargs["force"]) == (True, True)
@@ -223,3 +230,12 @@ def test_a_workspace_trains_with_no_other_flag(modtok: Any, filled: Path) -> Non
     assert len(two.stdout.splitlines()) == 2
     shards = list((filled / "runs" / "two" / "checkpoints" / "step-00000004").glob("shard-*"))
     assert len(shards) == 2
+
+
+def test_switches_can_be_turned_off_on_resume(here: Any, loop: StandIn) -> None:
+    off = ("--no-recompute", "--no-tensorboard", "--no-distributed-optimizer")
+    assert here("pretrain", "--resume", "--gpus", "1", *off)[0] == 0
+    settings = loop.args[0]
+    assert settings.given() == {
+        "recompute": False, "tensorboard": False, "distributed_optimizer": False, "gpus": 1,
+    }  # fmt: skip

@@ -99,7 +99,7 @@ def load(path: Path, state: Mapping[str, Any], model: Model) -> None:
                 parts = {}
                 for part in BACKBONE_PARTS:
                     shards = [file.get_tensor(f"backbone.{part}/{name}") for file in opened]
-                    parts[part] = _reshard(shards, megatron.partition(parameter), model.ranks)
+                    parts[part] = reshard(shards, megatron.partition(parameter), model.ranks)
                 model.optimizer.load(name, parts)
             model.optimizer.set_steps(int(state["step"]))
             load_tables(model, opened)
@@ -111,7 +111,7 @@ def load(path: Path, state: Mapping[str, Any], model: Model) -> None:
         ) from error
 
 
-def _reshard(
+def reshard(
     shards: list[torch.Tensor], partition: tuple[int, int] | None, ranks: Ranks
 ) -> torch.Tensor:
     """This rank's part of a parameter, from the parts of all shards that were written."""

@@ -1,4 +1,4 @@
-"""The tokenizer that a run was trained with, by its signature; without torch."""
+"""Find the modular tokenizer that a run was trained with."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from modtok_cli.modular.manifest import read_manifest
 def find_tokenizer(
     run: Path,
     facts: Mapping[str, Any],
-    said: Path | None = None,
+    given: Path | None = None,
     *,
-    remedy: str = "name its directory with -t",
+    remedy: str = "give its directory with -t",
 ) -> Path:
-    """The modular directory of the run's signature: as `said`, or in the run, in its
-    workspace or in the current directory.
+    """The modular directory with the run's signature: `given`, or one that is found.
 
-    `facts` is "tokenizer" of the run's config.json.
+    It is searched in the run, in the run's workspace and in the current directory. `facts` is
+    "tokenizer" of the run's config.json.
 
     Raises:
-        UsageError: none there has the run's signature; names those that are there.
+        UsageError: none has the run's signature; names those that were found.
     """
     real = run.resolve()
     name = str(facts.get("path", "tokenizer"))
-    places = [said] if said else [real / name, real.parent.parent / name, Path(name)]
+    places = [given] if given else [real / name, real.parent.parent / name, Path(name)]
     found = []
     for place in places:
         if is_modular(place):
@@ -38,7 +38,7 @@ def find_tokenizer(
             found.append(f"{place} is {signature}")
     seen = f" ({'; '.join(dict.fromkeys(found))})" if found else ""
     raise UsageError(
-        f"was trained with tokenizer {facts['signature']}, which is not at hand{seen}",
+        f"was trained with tokenizer {facts['signature']}, which was not found{seen}",
         where=str(run),
         remedy=remedy,
     )
