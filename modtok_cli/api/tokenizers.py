@@ -74,6 +74,7 @@ def bpe(
     k: int = 24000,
     joint: bool = False,
     specials: Sequence[str] = (),
+    default_specials: bool = True,
     errors: Errors = "strict",
     threads: int | None = None,
     force: bool = False,
@@ -87,7 +88,8 @@ def bpe(
         output: `bpe/` with a `<lang>.json` per language by default, `bpe-joint/` if `joint`.
         k: Vocabulary size, special tokens and the 256 bytes included.
         joint: Learn one vocabulary over the text of all languages.
-        specials: Special tokens; end of text and padding by default.
+        specials: Special tokens to add to the default ones.
+        default_specials: Include the default special tokens, end of text and padding.
         errors: What to do with invalid UTF-8.
         threads: Threads of this process; one per core by default.
         force: Replace an existing output.
@@ -108,6 +110,7 @@ def bpe(
         k=k,
         joint=joint,
         specials=specials,
+        default_specials=default_specials,
         errors=errors,
         threads=threads,
         force=force,
@@ -126,8 +129,10 @@ def bpe_seq(
     unit_counts: Literal["all", "word"] | None = None,
     segmentation: Literal["merges", "fewest-tokens"] | None = None,
     append: Languages | None = None,
+    tokenizer: FilePath | None = None,
     references: bool = True,
     specials: Sequence[str] = (),
+    default_specials: bool = True,
     errors: Errors = "strict",
     threads: int | None = None,
     force: bool = False,
@@ -144,9 +149,11 @@ def bpe_seq(
         passes: 2 segments each language again with its adopted merges only.
         unit_counts: "all" counts every occurrence of a token, "word" only whole words.
         segmentation: How words are segmented; "merges" by default.
-        append: Languages to add to the tokenizer in `output`; existing ids stay unchanged.
+        append: Languages to add to `tokenizer`; its ids stay unchanged.
+        tokenizer: Tokenizer to extend; by default `output`, in place, of which the old version
+            is kept as `NAME.SIGNATURE`.
         references: Learn a monolingual tokenizer per language too, for `nsl`.
-        specials, errors, threads, force, progress: As in `bpe`.
+        specials, default_specials, errors, threads, force, progress: As in `bpe`.
 
     Example:
         >>> report = modtok.bpe_seq("en,fi,fr", data="data", output="tokenizer", k=24000)
@@ -168,8 +175,10 @@ def bpe_seq(
         unit_counts=unit_counts,
         segmentation=segmentation,
         append=optional_languages(append),
+        tokenizer=optional_path(tokenizer),
         references=references,
         specials=specials,
+        default_specials=default_specials,
         errors=errors,
         threads=threads,
         force=force,
@@ -187,8 +196,10 @@ def bpe_merge(
     whole_characters: bool | None = None,
     append: Languages | None = None,
     remove: Languages | None = None,
+    tokenizer: FilePath | None = None,
     references: bool = True,
     specials: Sequence[str] = (),
+    default_specials: bool = True,
     errors: Errors = "strict",
     threads: int | None = None,
     force: bool = False,
@@ -203,10 +214,12 @@ def bpe_merge(
         k: Tokens per language, special tokens and the 256 bytes included; 24,000 by default.
         overtrain: Candidate tokens per language, as a multiple of `k`; 1.25 by default.
         whole_characters: Use only tokens of whole characters, as SentencePiece requires.
-        append: Languages to add to the tokenizer in `output`.
-        remove: Languages to remove from the tokenizer in `output`.
+        append: Languages to add to `tokenizer`; its ids stay unchanged.
+        remove: Languages to remove from `tokenizer`.
+        tokenizer: Tokenizer to change; by default `output`, in place, of which the old version
+            is kept as `NAME.SIGNATURE`.
         references: Keep a monolingual tokenizer per language too, for `nsl`.
-        specials, errors, threads, force, progress: As in `bpe`.
+        specials, default_specials, errors, threads, force, progress: As in `bpe`.
 
     Example:
         >>> modtok.bpe_merge("en,fi", output="tokenizer")
@@ -226,8 +239,10 @@ def bpe_merge(
         whole_characters=whole_characters,
         append=optional_languages(append),
         remove=optional_languages(remove),
+        tokenizer=optional_path(tokenizer),
         references=references,
         specials=specials,
+        default_specials=default_specials,
         errors=errors,
         threads=threads,
         force=force,
@@ -243,6 +258,7 @@ def unigram(
     k: int = 24000,
     joint: bool = False,
     specials: Sequence[str] = (),
+    default_specials: bool = True,
     errors: Errors = "strict",
     threads: int | None = None,
     force: bool = False,
@@ -268,6 +284,7 @@ def unigram(
         k=k,
         joint=joint,
         specials=specials,
+        default_specials=default_specials,
         errors=errors,
         threads=threads,
         force=force,
@@ -288,6 +305,7 @@ def unigram_merge(
     iterations: int = 100,
     references: bool = True,
     specials: Sequence[str] = (),
+    default_specials: bool = True,
     errors: Errors = "strict",
     threads: int | None = None,
     force: bool = False,
@@ -307,7 +325,7 @@ def unigram_merge(
         tolerance: EM stops when the relative change of the log-likelihood is below this.
         iterations: Maximum number of EM iterations.
         references: Keep the monolingual models, for `nsl`.
-        specials, errors, threads, force, progress: As in `bpe`.
+        specials, default_specials, errors, threads, force, progress: As in `bpe`.
 
     Example:
         >>> modtok.unigram_merge("en,fi", weights={"fi": 2.0}, output="tokenizer")
@@ -333,6 +351,7 @@ def unigram_merge(
         iterations=iterations,
         references=references,
         specials=specials,
+        default_specials=default_specials,
         errors=errors,
         threads=threads,
         force=force,

@@ -7,11 +7,14 @@ A command declares `langs: Langs = None`; flags, help and type are defined here.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Argument, Option
 
 from modtok_cli.base.errors import UsageError
+
+if TYPE_CHECKING:
+    from modtok_cli.cli.session import Session
 
 ErrorHandling = Literal["strict", "replace", "skip"]
 
@@ -73,7 +76,24 @@ Special = Annotated[
     Option(
         "--special",
         metavar="TEXT",
-        help="Special token to add, such as <|endoftext|>. Repeatable.",
+        help="Special token to add to <|endoftext|> and <|pad|>. Repeatable.",
+    ),
+]
+NoDefaultSpecials = Annotated[
+    bool,
+    Option(
+        "--no-default-specials",
+        help="Omit the special tokens <|endoftext|> and <|pad|>; pretrain needs an end of text.",
+    ),
+]
+Extended = Annotated[
+    str | None,
+    Option(
+        "-t",
+        "--tokenizer",
+        metavar="TOKENIZER",
+        help="Directory of the tokenizer to extend; the result goes to -o. Without it, that of "
+        "-o is extended in place, and its old version kept beside it.",
     ),
 ]
 NoReferences = Annotated[
@@ -126,6 +146,18 @@ Verbose = Annotated[
     bool, Option("-v", "--verbose", help="Print the effective settings, run time and peak memory.")
 ]
 Debug = Annotated[bool, Option("--debug", help="Print the traceback of an error.")]
+
+
+def extension(session: Session, tokenizer: str | None, output: Path) -> tuple[Path | None, Path]:
+    """Tokenizer to extend (None: the output) and output, from `-t` and `-o`.
+
+    With `-t` and without `-o`, that tokenizer is extended in place. modtok.toml and the
+    environment do not choose a tokenizer to extend.
+    """
+    chosen = session.if_explicit("tokenizer", tokenizer)
+    if chosen is None:
+        return None, output
+    return Path(chosen), output if "output" in session.explicit else Path(chosen)
 
 
 def split_languages(text: str | None, flag: str = "--langs") -> list[str] | None:

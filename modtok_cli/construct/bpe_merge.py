@@ -183,9 +183,11 @@ def bpe_merge(
     overtrain: float | None = None,
     whole_characters: bool | None = None,
     append: Sequence[str] | None = None,
+    tokenizer: Path | None = None,
     remove: Sequence[str] | None = None,
     references: bool = True,
     specials: Sequence[str] = (),
+    default_specials: bool = True,
     errors: str = "strict",
     threads: int | None = None,
     force: bool = False,
@@ -201,11 +203,14 @@ def bpe_merge(
         k: tokens per language, special tokens and the 256 bytes included; default 24000.
         overtrain: number of BPE tokens to choose from, as a multiple of k; default 1.25.
         whole_characters: only tokens of whole characters, as SentencePiece requires.
-        append: languages to add to the tokenizer in `output`; its settings apply, and others
-            are refused.
-        remove: languages to remove from it.
+        append: languages to add to `tokenizer`; its settings apply, and others are refused.
+            All of its ids stay the same, which is checked.
+        remove: languages to remove from `tokenizer`.
+        tokenizer: tokenizer to change. None: `output` in place; the old version is kept beside
+            it as `NAME.SIGNATURE`.
         references: keep the monolingual BPE tokenizer of each language too.
-        specials: special tokens, first in every vocabulary; by default end of text and padding.
+        specials: special tokens, after the default ones (end of text and padding).
+        default_specials: include the default special tokens.
         errors: handling of invalid UTF-8: "strict", "replace", "skip".
         threads: number of languages to learn at a time; default one per core.
         force: replace an existing output.
@@ -223,7 +228,9 @@ def bpe_merge(
         data=data,
         k=k,
         specials=specials,
+        default_specials=default_specials,
         append=append,
+        tokenizer=tokenizer,
         remove=remove,
         references=references,
         errors=errors,

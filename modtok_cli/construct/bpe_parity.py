@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.construct.request import DEFAULT_SPECIALS, BuildReport
+from modtok_cli.construct.existing_output import check_absent
+from modtok_cli.construct.request import BuildReport, Request
 from modtok_cli.construct.specials import check_specials
 from modtok_cli.learn.state import check_budget
 from modtok_cli.modular.open import open_bytes
@@ -39,6 +40,7 @@ def bpe_parity(
     output: Path = Path("bpe-parity.json"),
     k: int = 128000,
     specials: Sequence[str] = (),
+    default_specials: bool = True,
     errors: str = "strict",
     force: bool = False,
     progress: Progress = SILENT,
@@ -61,13 +63,11 @@ def bpe_parity(
             "the installed tokenizers library has no trainer for parity-aware BPE",
             remedy="install a newer release: pip install -U tokenizers",
         )
-    specials = tuple(specials) or DEFAULT_SPECIALS
+    request = Request(output, specials=specials, default_specials=default_specials, force=force)
+    specials = request.special_tokens()
     check_budget(k, specials)
     check_specials(specials)
-    if output.exists() and not force:
-        raise UsageError(
-            "already exists", where=str(output), remedy="choose another -o, or --force"
-        )
+    check_absent(request)
     files = language_files(data, languages)
     balance = language_files(parallel, list(files))
     for language, paths in [*files.items(), *balance.items()]:

@@ -217,8 +217,10 @@ def bpe_seq(
     unit_counts: str | None = None,
     segmentation: str | None = None,
     append: Sequence[str] | None = None,
+    tokenizer: Path | None = None,
     references: bool = True,
     specials: Sequence[str] = (),
+    default_specials: bool = True,
     errors: str = "strict",
     threads: int | None = None,
     force: bool = False,
@@ -237,10 +239,13 @@ def bpe_seq(
         unit_counts: "all" (the paper; default) or "word" (the authors' release).
         segmentation: "merges" (BPE; default), or "fewest-tokens": the same vocabulary, words
             segmented into the fewest tokens.
-        append: languages to add, in this order, to the tokenizer in `output`; its settings
-            apply, and others are refused. All of its ids and merges stay the same.
+        append: languages to add, in this order, to `tokenizer`; its settings apply, and others
+            are refused. All of its ids and merges stay the same, which is checked.
+        tokenizer: tokenizer to extend. None: `output` in place; the old version is kept beside
+            it as `NAME.SIGNATURE`.
         references: learn the monolingual tokenizer of each language too.
-        specials: special tokens, first in every vocabulary; by default end of text and padding.
+        specials: special tokens, after the default ones (end of text and padding).
+        default_specials: include the default special tokens.
         errors: handling of invalid UTF-8: "strict", "replace", "skip".
         threads: threads for counting and references; default one per core.
         force: replace an existing output.
@@ -258,7 +263,9 @@ def bpe_seq(
         data=data,
         k=k,
         specials=specials,
+        default_specials=default_specials,
         append=append,
+        tokenizer=tokenizer,
         references=references,
         errors=errors,
         threads=threads,

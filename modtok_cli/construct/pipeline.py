@@ -7,18 +7,18 @@ A killed build resumes from its journal; the output appears complete or not at a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from modtok_cli.base.errors import UsageError
-from modtok_cli.construct.append_checks import refuse_disagreement
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.locks import locked
 from modtok_cli.construct.corpora import file_stamps
 from modtok_cli.construct.existing_output import report_of
+from modtok_cli.construct.extend import previous_version, prove_unchanged, refuse_disagreement
 from modtok_cli.construct.journal import JournalDir, clear_finished
-from modtok_cli.construct.learner import Learner, option, resolved
+from modtok_cli.construct.learner import Learner, Output, option, resolved
 from modtok_cli.construct.request import (
     DEFAULT_K,
-    DEFAULT_SPECIALS,
     BuildReport,
     Request,
     warn_of_small,
@@ -45,10 +45,17 @@ def construct(
     chosen = (request.languages, request.append, request.remove)
     if sum(names is not None for names in chosen) > 1:
         raise UsageError("--langs, --append and --remove exclude each other")
-    base = None
+    if request.tokenizer is not None and not (request.append or request.remove):
+        raise UsageError("--tokenizer requires --append or --remove", where=str(request.tokenizer))
+    with locked(request.output):
+        return _construct(kind, request, given or {})
+
+
+def _construct(kind: type[Learner[Any]], request: Request, given: Mapping[str, Any]) -> BuildReport:
+    base, existed = None, request.output.exists()
     if request.append or request.remove:
-        base = ModularTokenizer.load(request.output)
-    learner = _learner(kind, request, dict(given or {}), base)
+        base = ModularTokenizer.load(request.source)
+    learner = _learner(kind, request, given, base)
     if base is not None and request.remove:
         return _remove(learner, base, request)
     learner.check()
@@ -56,12 +63,13 @@ def construct(
         learner.start(base)
     files = language_files(request.data, request.append or request.languages)
     languages = learner.order(list(files), request.append or request.languages)
-    if base is None:
-        finished = learner.check_output(request, languages)
+    if base is not None:
+        _refuse_present(base, request, languages)
+    if base is None or not request.is_in_place:
+        every = [*(base.languages if base else ()), *languages]
+        finished = learner.check_output(request, every)
         if finished is not None:
             return finished
-    else:
-        _refuse_present(base, request, languages)
     key = {
         "algorithm": learner.algorithm,
         "k": learner.k,
@@ -82,39 +90,74 @@ def construct(
         work.resume()
         learner.learn(work)
         output = learner.result(work)
-        kept = read_references(request.output) if base else {}
         # The files of T are written while the last references are still being learned.
-        output.save(request.output, lambda: {**kept, **work.references()})
+        _save(output, request, base, work.references, existed=existed)
     journal.remove()
     report = BuildReport(request.output, output.signature, learner.rows(output))
     warn_of_small(report.lines, learner.k, request.progress)
     return report
 
 
+def _save(
+    output: Output,
+    request: Request,
+    base: ModularTokenizer | None,
+    references: Callable[[], Mapping[str, bytes]],
+    *,
+    existed: bool,
+) -> None:
+    """Write the output; for an extended tokenizer, prove that nothing else changed."""
+    if not (request.force or existed) and request.output.exists():
+        raise ModtokError(
+            "was written by another process during this build",
+            where=str(request.output),
+            remedy="choose another -o, or --force to replace it",
+        )
+    if base is None:
+        output.save(request.output, references)
+        return
+    assert isinstance(output, ModularTokenizer)
+    old = read_references(request.source)
+
+    def kept() -> dict[str, bytes]:
+        every = {**old, **references()}
+        return {name: every[name] for name in output.languages if name in every}
+
+    proof = prove_unchanged(output, base) if request.append else None
+    if request.is_in_place:
+        with previous_version(request.output, base.signature) as previous:
+            output.save(request.output, kept)
+        request.progress.note(f"previous version kept in {previous}")
+    else:
+        output.save(request.output, kept)
+    if proof:
+        request.progress.note(f"{request.output}: {proof}")
+
+
 def _learner(
     kind: type[Learner[Any]],
     request: Request,
-    given: dict[str, Any],
+    given: Mapping[str, Any],
     base: ModularTokenizer | None,
 ) -> Learner[Any]:
     """The learner with its settings: those given, or those of the tokenizer to extend."""
-    specials = (*kind.first_specials, *request.specials) if request.specials else None
+    specials = request.special_tokens(kind.first_specials)
     if base is None:
         k = DEFAULT_K if request.k is None else request.k
-        specials = specials or (*kind.first_specials, *DEFAULT_SPECIALS)
         return kind(k, specials, resolved(kind.settings_type, given))
     if base.algorithm != kind.algorithm:
         raise UsageError(
             f"was built by {base.algorithm} and cannot be changed by {kind.algorithm}",
-            where=str(request.output),
+            where=str(request.source),
             remedy=f"choose a directory that {kind.algorithm} wrote",
         )
     existing = kind.settings_of(base)
+    chosen = specials if request.specials or not request.default_specials else None
     refuse_disagreement(
-        request.output,
+        request.source,
         {
             "-k": (request.k, base.k),
-            "--special": (specials, base.vocabulary.specials),
+            "--special": (chosen, base.vocabulary.specials),
             **{option(name): (value, existing.get(name)) for name, value in given.items()},
         },
     )
@@ -126,16 +169,18 @@ def _refuse_present(base: ModularTokenizer, request: Request, languages: list[st
     present = sorted(set(languages) & set(base.languages))
     if present:
         clear_finished(request.output)
-        raise UsageError(f"{request.output} already has {', '.join(present)}", where="--append")
+        raise UsageError(f"{request.source} already has {', '.join(present)}", where="--append")
 
 
 def _remove(learner: Learner[Any], base: ModularTokenizer, request: Request) -> BuildReport:
     removed = base.resolve(request.remove or ())
     if len(removed) == len(base.languages):
         raise UsageError("no language would remain", where="--remove")
+    remaining = [name for name in base.languages if name not in removed]
+    if not request.is_in_place:
+        finished = learner.check_output(request, remaining)
+        if finished is not None:
+            return finished
     tokenizer = learner.without(base, sorted(removed))
-    kept = read_references(request.output)
-    tokenizer.save(
-        request.output, {name: kept[name] for name in tokenizer.languages if name in kept}
-    )
+    _save(tokenizer, request, base, dict, existed=request.output.exists())
     return report_of(tokenizer, request.output)

@@ -24,10 +24,11 @@ class Request:
         data: directory with the text of each language.
         k: tokens per language, special tokens and the 256 bytes included; None: `DEFAULT_K`,
             or the k of the tokenizer that is extended.
-        specials: special tokens, first in every vocabulary; empty: `DEFAULT_SPECIALS`, or
-            those of the tokenizer that is extended.
-        append: languages to add to the tokenizer in `output`.
+        specials: special tokens, after the default ones.
+        default_specials: include `DEFAULT_SPECIALS`.
+        append: languages to add to an existing tokenizer.
         remove: languages to remove from it.
+        tokenizer: that tokenizer; None: `output`, which is then changed in place.
         references: keep a monolingual tokenizer per language to measure against.
         errors: handling of invalid UTF-8: "strict", "replace", "skip".
         threads: threads to use; None: one per core.
@@ -40,14 +41,35 @@ class Request:
     data: Path = Path("data")
     k: int | None = None
     specials: Sequence[str] = ()
+    default_specials: bool = True
     append: Sequence[str] | None = None
     remove: Sequence[str] | None = None
+    tokenizer: Path | None = None
     references: bool = False
     errors: str = "strict"
     threads: int | None = None
     force: bool = False
     progress: Progress = SILENT
     journal_seconds: float | None = None
+
+    @property
+    def source(self) -> Path:
+        """Directory of the tokenizer to extend."""
+        return self.tokenizer or self.output
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether an existing tokenizer is replaced by its extension."""
+        return self.source.resolve() == self.output.resolve()
+
+    def special_tokens(self, first: Sequence[str] = ()) -> tuple[str, ...]:
+        """Special tokens: `first`, the default ones, and those of the user.
+
+        >>> Request(Path("tokenizer"), specials=["<s>"]).special_tokens()
+        ('<|endoftext|>', '<|pad|>', '<s>')
+        """
+        known = (*first, *(DEFAULT_SPECIALS if self.default_specials else ()))
+        return (*known, *(text for text in self.specials if text not in known))
 
 
 @dataclass

@@ -57,8 +57,12 @@ class UnigramMergeSettings:
     def __post_init__(self) -> None:
         if self.init not in INITS:
             raise UsageError(f"'{self.init}' is not one of {', '.join(INITS)}", where="--init")
-        if self.iterations < 0 or not self.tolerance >= 0:
-            raise UsageError("--iterations and --tolerance must be 0 or more")
+        if not 0 <= self.iterations < 1 << 31:
+            raise UsageError(
+                f"{self.iterations} is not between 0 and 2^31 - 1", where="--iterations"
+            )
+        if not 0 <= self.tolerance < float("inf"):
+            raise UsageError(f"{self.tolerance} is not a number of 0 or more", where="--tolerance")
         if self.iterations == 0 and self.init == "uniform":
             raise UsageError(
                 "without EM, a uniform start gives all pieces the same score",
@@ -270,6 +274,7 @@ def unigram_merge(
     iterations: int = ITERATIONS,
     references: bool = True,
     specials: Sequence[str] = (),
+    default_specials: bool = True,
     errors: str = "strict",
     threads: int | None = None,
     force: bool = False,
@@ -295,7 +300,8 @@ def unigram_merge(
             than `tolerance`, or after so many iterations. 0 iterations with `init` "mean":
             no EM, the mean of the models stays.
         references: keep the monolingual models, for `nsl` to measure against.
-        specials: special tokens, after `<unk>`; by default end of text and padding.
+        specials: special tokens, after `<unk>` and the default ones (end of text and padding).
+        default_specials: include the default special tokens.
         errors: handling of invalid UTF-8: "strict", "replace", "skip".
         threads: threads to use; default one per core.
         force: replace an existing output.
@@ -314,6 +320,7 @@ def unigram_merge(
         data=data,
         k=k,
         specials=specials,
+        default_specials=default_specials,
         references=references,
         errors=errors,
         threads=threads,

@@ -23,6 +23,9 @@ Marks = npt.NDArray[np.bool_]
 # and the table of pairs; measured: 56 (fi, de) to 62 (en).
 _BYTES_PER_SYMBOL = 64
 
+LARGEST_BUDGET = 1 << 26
+"""Tokens per language: ids have 32 bits, tries 27, and a union of languages must fit too."""
+
 # Positions have 32 bits, and a symbol adds three of them at most: one at the start, and each
 # merge removes a symbol and adds two.
 _MOST_SYMBOLS = (1 << 31) // 3
@@ -80,13 +83,30 @@ def empty_merges(specials: Sequence[str]) -> GlobalMerges:
 
 
 def check_budget(k: int, specials: Sequence[str]) -> None:
-    """Refuse a budget smaller than the number of special tokens and bytes."""
+    """Check a budget against special tokens and bytes, and against the range of ids.
+
+    Raises:
+        UsageError: it is too small or too large.
+    """
     smallest = len(specials) + 256
     if k < smallest:
         raise UsageError(
             f"k = {k} is too small: {len(specials)} special tokens and 256 bytes count towards it",
             where="-k",
             remedy=f"give at least {smallest}",
+        )
+    check_id_range(k)
+
+
+def check_id_range(k: int) -> None:
+    """Refuse a budget of more tokens than ids have room for.
+
+    Raises:
+        UsageError: k is more than `LARGEST_BUDGET`.
+    """
+    if k > LARGEST_BUDGET:
+        raise UsageError(
+            f"k = {k} is too large", where="-k", remedy=f"give at most {LARGEST_BUDGET}"
         )
 
 
@@ -159,7 +179,8 @@ def grow(
         member[: merges.base] = True
     if merge_member is None:
         merge_member = np.zeros(len(merges.merges), dtype=np.bool_)
-    extra = max(0, k - int(member.sum())) + 16
+    # Every merge removes a symbol, so a small text cannot need the whole budget.
+    extra = max(0, min(k - int(member.sum()), len(symbols))) + 16
     tokens = merges.tokens
     vocabulary = Growing(
         _padded(merges.token_data, len(merges.token_data) + 16 * extra),
@@ -181,7 +202,8 @@ def grow(
                 learn_language(
                     Words(symbols, word_offsets, counts.counts),
                     vocabulary,
-                    k,
+                    # What no merge can reach costs memory only.
+                    min(k, tokens + len(symbols) + 1),
                     whole_words_only,
                     signal,
                 )

@@ -20,6 +20,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import scratch_directory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces, make_pieces
+from modtok_cli.learn.state import check_id_range
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import UNIGRAM
 
@@ -111,6 +112,7 @@ def check_unigram_budget(k: int, specials: Sequence[str]) -> None:
             where="-k",
             remedy=f"choose more than {smallest}",
         )
+    check_id_range(k)
 
 
 def _train(

@@ -46,8 +46,10 @@ def test_bpe_seq(here, stand_in) -> None:
         "unit_counts": "all",
         "segmentation": "merges",
         "append": None,
+        "tokenizer": None,
         "references": True,
         "specials": (),
+        "default_specials": True,
         "errors": "strict",
         "threads": None,
         "force": False,
@@ -55,7 +57,7 @@ def test_bpe_seq(here, stand_in) -> None:
     fits(called, *where)
     line = "--langs fi,en -k 900 --order given --passes 2 --unit-counts word"
     line += " --segmentation fewest-tokens --no-references"
-    line += " --special <s> --special </s> --data text -o out --errors skip"
+    line += " --special <s> --special </s> --no-default-specials --data text -o out --errors skip"
     line += " --threads 3 --force"
     assert here("bpe-seq", *line.split(), "--json")[0] == 0
     assert called.args == (["fi", "en"],)
@@ -68,8 +70,10 @@ def test_bpe_seq(here, stand_in) -> None:
         "unit_counts": "word",
         "segmentation": "fewest-tokens",
         "append": None,
+        "tokenizer": None,
         "references": False,
         "specials": ("<s>", "</s>"),
+        "default_specials": False,
         "errors": "skip",
         "threads": 3,
         "force": True,
@@ -104,6 +108,25 @@ def test_settings_of_a_workspace_are_for_what_is_made_new(here, stand_in, monkey
     assert called.args == (["fi"],)  # for the room to refuse
 
 
+@pytest.mark.parametrize("command", ["bpe-seq", "bpe-merge"])
+def test_tokenizer_to_extend_and_output(here, stand_in, monkeypatch, command: str) -> None:
+    name = command.replace("-", "_")
+    called = stand_in(f"modtok_cli.construct.{name}", name, FakeReport())
+    for words, expected in (
+        ("", (None, "tokenizer")),
+        ("-o new", (None, "new")),
+        ("-t old", ("old", "old")),
+        ("-t old -o new", ("old", "new")),
+        ("-t old -o tokenizer", ("old", "tokenizer")),
+    ):
+        here(command, "--append", "sv", *words.split())
+        found = called.kwargs["tokenizer"], called.kwargs["output"]
+        assert tuple(path and str(path) for path in found) == expected
+    monkeypatch.setenv(f"MODTOK_{name.upper()}_TOKENIZER", "other")
+    here(command, "--append", "sv")
+    assert called.kwargs["tokenizer"] is None
+
+
 @pytest.mark.parametrize("passes", ["0", "3"])
 def test_bpe_seq_has_one_or_two_passes(here, passes: str) -> None:
     assert here("bpe-seq", "--passes", passes)[0] == 2
@@ -120,6 +143,7 @@ def test_bpe(here, stand_in) -> None:
         "k": 24000,
         "joint": False,
         "specials": (),
+        "default_specials": True,
         "errors": "strict",
         "threads": None,
         "force": False,

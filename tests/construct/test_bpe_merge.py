@@ -125,7 +125,7 @@ def test_changing_refuses_other_settings(data: Path, made: Path) -> None:
             ({"k": 601}, "-k: .* was built with 600, not with 601; omit -k"),
             ({"overtrain": 1.5}, "--overtrain: .* with 1.25, not with 1.5"),
             ({"whole_characters": True}, "--whole-characters: .* was built without it"),
-            ({"specials": ["<s>"]}, "--special: .*, not with <s>"),
+            ({"specials": ["<s>"]}, "--special: .*, not with .* <s>"),
         ):
             with pytest.raises(UsageError, match=said):
                 bpe_merge(data=data, output=made, **change, **told)  # type: ignore[arg-type]

@@ -147,7 +147,13 @@ def test_what_a_kill_left_beside_the_journal_goes_with_it(
 ) -> None:
     """All models were kept, so nothing is written again that would clear it away."""
     monkeypatch.setattr(module, "learn_unigram", toy)
-    settings = {"data": DATA, "output": tmp_path / "out", "specials": ["<s>"], "k": K}
+    settings = {
+        "data": DATA,
+        "output": tmp_path / "out",
+        "specials": ["<s>"],
+        "default_specials": False,
+        "k": K,
+    }
     with monkeypatch.context() as patch:
         patch.setattr(PlainFiles, "save", lambda *rest: None)
         patch.setattr(JournalDir, "remove", lambda self: None)
@@ -191,9 +197,11 @@ def test_what_failed_goes_on_and_force_begins_anew(
 
     def run(force: bool = False, k: int = K) -> list[str]:
         tried.clear()
-        settings = {"data": DATA, "output": tmp_path / "out", "specials": ["<s>"], "threads": 1}
         with suppress(ModtokError):
-            command(LANGUAGES, k=k, force=force, **settings)
+            command(
+                LANGUAGES, data=DATA, output=tmp_path / "out", specials=["<s>"],
+                default_specials=False, threads=1, k=k, force=force,
+            )  # fmt: skip
         return list(tried)
 
     assert run() == LANGUAGES

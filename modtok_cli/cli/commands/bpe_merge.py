@@ -10,13 +10,16 @@ from modtok_cli.cli.options import (
     Budget,
     Data,
     Errors,
+    Extended,
     Force,
     Json,
     Langs,
+    NoDefaultSpecials,
     NoReferences,
     Output,
     Special,
     Threads,
+    extension,
     split_languages,
 )
 from modtok_cli.cli.report import emit_report
@@ -44,7 +47,7 @@ Append = Annotated[
     typer.Option(
         "--append",
         metavar="LANG,...",
-        help="Add languages to the existing tokenizer; all else is unchanged. Conflicting "
+        help="Add languages to an existing tokenizer; all its ids stay unchanged. Conflicting "
         "options are an error.",
     ),
 ]
@@ -53,7 +56,7 @@ Remove = Annotated[
     typer.Option(
         "--remove",
         metavar="LANG,...",
-        help="Remove languages from the existing tokenizer, with tokens only they use.",
+        help="Remove languages from an existing tokenizer, with tokens only they use.",
     ),
 ]
 
@@ -66,9 +69,9 @@ Remove = Annotated[
     # also exportable to SentencePiece
     modtok bpe-merge --whole-characters -o whole
     modtok extract -t whole --langs fi -o fi.model
-    # add Swedish, remove French; other languages are unchanged
-    modtok bpe-merge --append sv
-    modtok bpe-merge --remove fr
+    # new versions: Swedish added, French removed; other languages are unchanged
+    modtok bpe-merge --append sv -t tokenizer -o tokenizer-2
+    modtok bpe-merge --remove fr -t tokenizer-2 -o tokenizer-3
     """,
 )
 def bpe_merge(
@@ -79,8 +82,10 @@ def bpe_merge(
     whole_characters: WholeCharacters = False,
     append: Append = None,
     remove: Remove = None,
+    tokenizer: Extended = None,
     no_references: NoReferences = False,
     special: Special = None,
+    no_default_specials: NoDefaultSpecials = False,
     data: Data = Path("data"),
     output: Output = Path("tokenizer"),
     errors: Errors = "strict",
@@ -107,17 +112,20 @@ def bpe_merge(
         is_new = added is None and removed is None
         return value if is_new else session.if_explicit(name, value)
 
+    extended, place = extension(session, tokenizer, output or Path("tokenizer"))
     report = bpe_merge(
         setting("langs", languages),
         data=data,
-        output=output or Path("tokenizer"),
+        output=place,
         k=setting("k", k),
         overtrain=setting("overtrain", overtrain),
         whole_characters=setting("whole_characters", whole_characters),
         append=added,
         remove=removed,
+        tokenizer=extended,
         references=not no_references,
         specials=tuple(setting("special", special or []) or ()),
+        default_specials=not setting("no_default_specials", no_default_specials),
         errors=errors,
         threads=threads,
         force=force,

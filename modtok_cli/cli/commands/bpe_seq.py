@@ -10,13 +10,16 @@ from modtok_cli.cli.options import (
     Budget,
     Data,
     Errors,
+    Extended,
     Force,
     Json,
     Langs,
+    NoDefaultSpecials,
     NoReferences,
     Output,
     Special,
     Threads,
+    extension,
     split_languages,
 )
 from modtok_cli.cli.report import emit_report
@@ -55,8 +58,8 @@ Append = Annotated[
     typer.Option(
         "--append",
         metavar="LANG,...",
-        help="Add languages to the existing tokenizer; ids and merges are kept. Conflicting "
-        "options are an error.",
+        help="Add languages to an existing tokenizer; all its ids and merges stay unchanged. "
+        "Conflicting options are an error.",
     ),
 ]
 
@@ -70,8 +73,8 @@ Append = Annotated[
     modtok bpe-seq --passes 2
     # the same vocabulary with fewest-tokens segmentation
     modtok bpe-seq --segmentation fewest-tokens -o fewest
-    # add Swedish to the tokenizer
-    modtok bpe-seq --append sv
+    # a new version with Swedish added
+    modtok bpe-seq --append sv -t tokenizer -o tokenizer-2
     """,
 )
 def bpe_seq(
@@ -83,8 +86,10 @@ def bpe_seq(
     unit_counts: UnitCounts = "all",
     segmentation: Segmentation = "merges",
     append: Append = None,
+    tokenizer: Extended = None,
     no_references: NoReferences = False,
     special: Special = None,
+    no_default_specials: NoDefaultSpecials = False,
     data: Data = Path("data"),
     output: Output = Path("tokenizer"),
     errors: Errors = "strict",
@@ -106,18 +111,21 @@ def bpe_seq(
     def setting(name: str, value: Value) -> Value | None:
         return value if added is None else session.if_explicit(name, value)
 
+    extended, place = extension(session, tokenizer, output or Path("tokenizer"))
     report = bpe_seq(
         setting("langs", languages),
         data=data,
-        output=output or Path("tokenizer"),
+        output=place,
         k=setting("k", k),
         order=setting("order", order),
         passes=setting("passes", passes),
         unit_counts=setting("unit_counts", unit_counts),
         segmentation=setting("segmentation", segmentation),
         append=added,
+        tokenizer=extended,
         references=not no_references,
         specials=tuple(setting("special", special or []) or ()),
+        default_specials=not setting("no_default_specials", no_default_specials),
         errors=errors,
         threads=threads,
         force=force,
