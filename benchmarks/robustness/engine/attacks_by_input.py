@@ -101,7 +101,7 @@ def settings_that_are_no_settings(arena: Arena) -> None:
         "[bpe\n",
     ):
         settings(arena, text)
-        done = arena.modtok("bpe", "--langs", "en", "-k", "300", "-o", "t")
+        done = arena.modtok("bpe", "--langs", "en", "-o", "t")
         arena.check(done.status == 2, f"{text[:20]!r}: status {done.status}")
         found = arena.modtok("doctor", seconds=300)
         arena.check(found.status in (0, 1), f"doctor: status {found.status} with {text[:20]!r}")
