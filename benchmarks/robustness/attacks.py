@@ -14,10 +14,15 @@ import time
 from pathlib import Path
 
 from benchmarks.common.rows import emit
-from benchmarks.robustness.engine import attacks_by_input, attacks_by_limits, jobs
+from benchmarks.robustness.engine import (
+    attacks_by_input,
+    attacks_by_limits,
+    attacks_by_numbers,
+    jobs,
+)
 from benchmarks.robustness.engine.arena import ATTACKS, Arena, copy
 
-LISTS = (attacks_by_input, attacks_by_limits)  # importing them fills ATTACKS
+LISTS = (attacks_by_input, attacks_by_limits, attacks_by_numbers)  # importing them fills ATTACKS
 
 
 def main() -> int:

@@ -75,12 +75,14 @@ class Call:
         line: words after `modtok`; `later` replaces it where the checkout has the option in
             `if_option` of that command.
         source: file for standard input.
+        moved: beginning of the paths that the later command writes, and that of the earlier one.
     """
 
     line: str
     later: str = ""
     if_option: str = ""
     source: str = ""
+    moved: tuple[str, str] = ("", "")
 
 
 SMALL = (
@@ -94,14 +96,16 @@ CALLS = (
     Call("bpe --langs en,fr,ne --joint -k 1500 -o joint.json --json"),
     Call("bpe-seq -k 900 -o tokenizer --json"),
     Call("bpe-seq --data counts -k 900 --passes 2 -o two --json"),
-    Call("bpe-seq --langs el,en -k 700 --special <|user|> -o grown --json"),
+    Call("bpe-seq --langs el,en -k 700 --special <|user|> -o grown --json",
+         "bpe-seq --langs el,en -k 700 --special <|user|> --no-default-specials -o grown --json",
+         "--no-default-specials"),
     Call("bpe-seq --append fi,fr -o grown --json",
-         "bpe-seq -t grown --append fi,fr -o grown-2 --json", "-t"),
+         "bpe-seq -t grown --append fi,fr -o grown-2 --json", "-t", moved=("grown-2/", "grown/")),
     Call("bpe-seq -k 700 --segment least --unit-counts word -o few --json"),
     Call("bpe-merge -k 700 -o merged --json"),
     Call("bpe-merge --langs el,en,fi -k 600 --whole-characters -o whole --json"),
     Call("bpe-merge --append sw -o whole --json",
-         "bpe-merge -t whole --append sw -o whole-2 --json", "-t"),
+         "bpe-merge -t whole --append sw -o whole-2 --json", "-t", moved=("whole-2/", "whole/")),
     Call("bpe-concat alone/fr.json alone/en.json -o concatenated.json"),
     Call("bpe-parity parallel -k 1500 -o parity.json --json"),
     Call("unigram --langs el,fi -k 600 -o pieces-alone --json"),
@@ -283,7 +287,11 @@ def run_all(checkout: Path, place: Path, kept: Path, only: str) -> Iterator[tupl
                 copy = folder / "files" / name
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(place / name, copy)
-                outcome.files[name] = copy
+                old, new = call.moved
+                if old and name.startswith(old):
+                    outcome.files[new + name.removeprefix(old)] = copy
+                else:
+                    outcome.files[name] = copy
         print(f"{outcome.seconds:7.1f} s  {' '.join(request['words'])}", file=sys.stderr)
         yield call.line, outcome
     server.stdin.close()

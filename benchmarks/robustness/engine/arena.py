@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from benchmarks.common.machine import ROOT
 
@@ -115,6 +116,10 @@ class Arena:
             self.wrong.append(f"took {peak / GIB:.1f} GiB")
         self._judge(done, words, terminal)
         return done
+
+    def line(self, text: str, **options: Any) -> Done:
+        """Run `modtok TEXT`, split at spaces."""
+        return self.modtok(*text.split(), **options)
 
     def _judge(self, done: Done, words: Sequence[str | bytes], terminal: bool) -> None:
         text = (done.out if terminal else done.err).decode(errors="replace")
