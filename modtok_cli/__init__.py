@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from modtok_cli.api.arguments import ModtokWarning as ModtokWarning
     from modtok_cli.api.evaluations import compare as compare
+    from modtok_cli.api.evaluations import evaluate_bpb as evaluate_bpb
     from modtok_cli.api.evaluations import evaluate_mcq as evaluate_mcq
     from modtok_cli.api.evaluations import evaluate_mt as evaluate_mt
     from modtok_cli.api.evaluations import evaluate_sum as evaluate_sum
@@ -44,7 +45,7 @@ __version__ = "0.1.0"
 # What the imports above say to type checkers and editors, at run time; a test compares both.
 _NAMES = {
     "api.arguments": "ModtokWarning",
-    "api.evaluations": "compare evaluate_mcq evaluate_mt evaluate_sum write_examples",
+    "api.evaluations": "compare evaluate_bpb evaluate_mcq evaluate_mt evaluate_sum write_examples",
     "api.measures": "fairness nsl origin report",
     "api.models": "export generate load_generator slice train",
     "api.settings": "TrainingSettings",

@@ -12,11 +12,60 @@ from modtok_cli.api.arguments import (
     optional_languages,
     optional_path,
     progress_or_default,
+    text_paths,
 )
 from modtok_cli.base.progress import Progress
 
 if TYPE_CHECKING:
     from modtok_cli.evaluate.results import Evaluation
+
+
+def evaluate_bpb(
+    model: FilePath,
+    texts: FilePath | Sequence[FilePath],
+    *,
+    language: str | None = None,
+    infer: str | None = None,
+    batch_size: int = 8,
+    limit: int | None = None,
+    tokenizer: FilePath | None = None,
+    step: int | None = None,
+    progress: Progress | None = None,
+) -> list[dict[str, Any]]:
+    """Measure bits per byte and per character of texts.
+
+    Args:
+        model: A run, a checkpoint or a slice.
+        texts: Files or directories; a line of a text file is a document.
+        language: Language of all texts; by the file name, or identified, by default.
+        infer: Inference vocabulary, as in `evaluate_mcq`.
+        batch_size: Windows per forward pass.
+        limit: Maximum number of documents per text and language.
+        tokenizer, step, progress: As in `evaluate_mcq`.
+
+    Returns:
+        One row per text and language: `bits_per_byte` with its 95% interval (`low`, `high`),
+        `bits_per_character`, `bits_per_token`, sizes and a signature.
+
+    Example::
+
+        modtok.evaluate_bpb("runs/latest", "news.fr.txt", infer="full")[0]["bits_per_byte"]
+
+    Raises:
+        UsageError: a mode that does not fit the model.
+        ModtokError: a text is missing or damaged, or no text is in a language of the model.
+    """
+    from modtok_cli.evaluate.bits import Settings, evaluate_bpb
+
+    return evaluate_bpb(
+        Path(model),
+        text_paths(texts),
+        language=language,
+        settings=Settings(infer=infer, batch_size=batch_size, limit=limit),
+        tokenizer=optional_path(tokenizer),
+        step=step,
+        progress=progress_or_default(progress),
+    )
 
 
 def evaluate_mcq(

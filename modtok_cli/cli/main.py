@@ -37,6 +37,7 @@ ORDER = (  # order in the help
     "study budget",
     "study cost",
     "study sampling",
+    "eval bpb",
     "eval mcq",
     "eval mt",
     "eval sum",

@@ -21,6 +21,7 @@ from lm_eval.api.model import LM
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.evaluate.bits import windows
 from modtok_cli.evaluate.limits import check_batch
 from modtok_cli.inference.decode import generate
 from modtok_cli.inference.model import SlicedModel
@@ -103,28 +104,17 @@ class ModtokLM(LM):
         A text longer than the context is scored in windows; the last window has as much left
         context as possible. Inputs are tokenized by `tokenizer_out`, like the predictions.
         """
-        windows: list[Request] = []
+        found: list[Request] = []
         owners: list[int] = []
         for owner, request in enumerate(requests):
             ids = self.model.encode_out(request.args[0])
-            for window in self._windows(ids):
-                windows.append(window)
+            for window in windows(self.model, ids):
+                found.append(window)
                 owners.append(owner)
         totals = [0.0] * len(requests)
-        for owner, likelihood in zip(owners, self._score(windows), strict=True):
+        for owner, likelihood in zip(owners, self._score(found), strict=True):
             totals[owner] += likelihood.nats
         return totals
-
-    def _windows(self, ids: Sequence[int]) -> list[Request]:
-        """(context rows, ids) pairs that together predict each of `ids` once."""
-        width = self.model.context
-        rows = self.model.vocabularies.row_of_out[list(ids)].tolist() if ids else []
-        found: list[Request] = []
-        for start in range(0, len(ids), width):
-            stop = min(start + width, len(ids))
-            before = rows[max(0, stop - width - 1) : start]
-            found.append((before or [self.model.end_of_text], list(ids[start:stop])))
-        return found
 
     def generate_until(self, requests: list[Any], **_: Any) -> list[str]:
         """Text after each context, up to a stop string, the end of text or the token limit."""

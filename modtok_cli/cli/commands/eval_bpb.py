@@ -1,0 +1,89 @@
+"""`modtok eval bpb`: bits per byte and per character of texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from modtok_cli.cli.command import command
+from modtok_cli.cli.commands.nsl import text_paths
+from modtok_cli.cli.evaluation_output import Infer, Limit, require_evaluation, torch_dtype
+from modtok_cli.cli.inference_options import LATEST, Dtype, Run, RunTokenizer, Step
+from modtok_cli.cli.options import Errors, Json, Lang, Plot, Texts
+from modtok_cli.cli.output import Column, emit_rows
+from modtok_cli.cli.plotting import check_plot, emit_plot
+from modtok_cli.cli.session import Session
+
+COLUMNS = (
+    Column("text", "text"),
+    Column("language", "lang"),
+    Column("infer", "infer"),
+    Column("bits_per_byte", "bits/byte", "ratio"),
+    Column("low", "from", "ratio"),
+    Column("high", "to", "ratio"),
+    Column("bits_per_character", "bits/character", "ratio"),
+    Column("bits_per_token", "bits/token", "ratio"),
+    Column("documents", "documents", "int"),
+    Column("bytes", "bytes", "int"),
+)
+BatchSize = Annotated[
+    int, typer.Option("--batch-size", metavar="N", min=1, help="Number of windows per batch.")
+]
+
+
+@command(
+    "eval bpb",
+    examples="""
+    # the last run on held-out text, each language with its own subtokenizer
+    modtok eval bpb flores/
+    # predictions over the full vocabulary, and over English and French
+    modtok eval bpb news.fr.txt --infer full
+    modtok eval bpb news.fr.txt --infer en,fr
+    # a slice, on at most 100 documents of each file
+    modtok eval bpb --run fr-en/ fr.jsonl en.jsonl --limit 100
+    """,
+)
+def eval_bpb(
+    session: Session,
+    texts: Texts,
+    run: Run = LATEST,
+    lang: Lang = None,
+    infer: Infer = None,
+    batch_size: BatchSize = 8,
+    limit: Limit = None,
+    errors: Errors = "strict",
+    step: Step = None,
+    tokenizer: RunTokenizer = None,
+    dtype: Dtype = None,
+    plot: Plot = None,
+    json: Json = False,
+) -> None:
+    """Measure bits per byte and per character of texts.
+
+    Bits per byte do not depend on the vocabulary, so subtokenizers, inference modes and runs
+    compare on the same text. A line of a text file is a document and is predicted from its
+    start, as in training; a document longer than the context is predicted in windows.
+
+    Texts in languages that the mode does not support are skipped with a warning.
+    """
+    sources = text_paths(texts)
+    check_plot(plot)
+    require_evaluation()
+    from modtok_cli.evaluate.bits import Settings, evaluate_bpb
+
+    rows = evaluate_bpb(
+        Path(run),
+        sources,
+        language=lang,
+        settings=Settings(infer=infer, batch_size=batch_size, limit=limit),
+        errors=errors,
+        tokenizer=tokenizer,
+        step=step,
+        dtype=torch_dtype(dtype),
+        progress=session.progress,
+    )
+    caption = str(rows[0]["signature"])
+    emit_rows(rows, COLUMNS, title="Bits per byte", json=json, caption=caption)
+    emit_plot(session, plot, rows, "bpb")

@@ -1,0 +1,229 @@
+"""`modtok eval bpb`: bits per byte and per character of any text under any inference vocabulary.
+
+Bits per byte do not depend on the vocabulary, so that subtokenizers, modes and runs compare. A
+document is predicted token by token after an end-of-text token, as in training; the end-of-text
+token after it is not counted. A document longer than the context is predicted in windows, each
+token once. The model reads a text as it predicts it, by `tokenizer_out`: without a prompt,
+`full-lang` equals `lang`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.evaluate.generation import Models, languages_of, mode_name, vocabulary_of
+from modtok_cli.evaluate.limits import check_batch
+from modtok_cli.evaluate.modes import FULL_LANG, LANG, Infer
+from modtok_cli.evaluate.results import (
+    Floats,
+    checkpoint_digest,
+    data_digest,
+    evaluation_signature,
+    interval,
+    resampled_sums,
+)
+from modtok_cli.inference.model import SlicedModel
+from modtok_cli.inference.score import Request, score
+from modtok_cli.inference.sources import RunSource, Source, open_source
+from modtok_cli.measure.references import References, references_or_none
+from modtok_cli.measure.texts import Text, check_texts, load_texts
+
+TASK = "bpb"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of bits per byte.
+
+    Attributes:
+        infer: inference mode, see `modes`. None: `lang`, or for a slice its own vocabularies.
+        batch_size: number of windows that run together.
+        limit: maximum number of documents of each text and language.
+    """
+
+    infer: str | None = None
+    batch_size: int = 8
+    limit: int | None = None
+
+
+def evaluate_bpb(
+    run: Path,
+    texts: Sequence[Path | str],
+    *,
+    language: str | None = None,
+    settings: Settings | None = None,
+    errors: str = "strict",
+    tokenizer: Path | None = None,
+    step: int | None = None,
+    dtype: torch.dtype | None = None,
+    device: torch.device | str | None = None,
+    progress: Progress = SILENT,
+) -> list[dict[str, Any]]:
+    """Bits per byte and per character of texts, per language.
+
+    Args:
+        texts: files, directories or `-`; a line of a `.txt` file is a document.
+        language: language of all texts; by default that of each document, see `measure.texts`.
+
+    Returns:
+        One row per text and language: bits_per_byte with its 95% bootstrap interval over documents
+        (low, high; None for a single document), bits_per_character, bits_per_token, documents,
+        bytes, characters, tokens, signature. Texts in languages that the mode does not support are
+        skipped with a warning.
+
+    Raises:
+        UsageError: the run does not support the mode.
+        ModtokError: a text is missing, empty or damaged, or none is in a language of the run.
+    """
+    settings = settings or Settings()
+    check_texts(texts)
+    source = open_source(Path(run), tokenizer=tokenizer, step=step, progress=progress)
+    loaded = load_texts(
+        texts,
+        language=language,
+        references=_references(source),
+        keep_documents=True,
+        errors=errors,
+        progress=progress,
+    )
+    of_language = settings.infer in (LANG, FULL_LANG) or (
+        settings.infer is None and isinstance(source, RunSource)
+    )
+    vocabularies = {
+        text.language: vocabulary_of(source, settings.infer, language=text.language)
+        for text in loaded
+        if text.language in languages_of(source) or not of_language
+    }
+    missing = sorted({text.language for text in loaded} - set(vocabularies))
+    if missing and not vocabularies:
+        raise ModtokError(
+            f"no text in a language of the model, only in {', '.join(missing)}",
+            where=str(run),
+            remedy=f"the model has {', '.join(languages_of(source))}; or use --infer full",
+        )
+    for name in missing:
+        progress.warn(f"skipped text in {name}: the model does not have it; or use --infer full")
+    models = Models(source, dtype=dtype, device=device)
+    mode = mode_name(source, settings.infer)
+    rows = []
+    # One vocabulary after another: the rows of each are loaded once.
+    for infer in dict.fromkeys(vocabularies.values()):
+        for text in loaded:
+            if vocabularies.get(text.language) == infer:
+                rows.append(_measure(models.of(infer), text, infer, mode, settings, progress))
+    return rows
+
+
+def _references(source: Source) -> References | None:
+    """References of the run's tokenizer, which identify the language of texts."""
+    if not isinstance(source, RunSource):
+        return None
+    return references_or_none(None, [str(source.run.tokenizer_path)])
+
+
+def windows(model: SlicedModel, ids: Sequence[int]) -> list[Request]:
+    """(context rows, ids) pairs that together predict each of `ids` once.
+
+    The first window follows the end-of-text token; the last one has as much left context as fits.
+    """
+    width = model.context
+    rows = model.vocabularies.row_of_out[list(ids)].tolist() if len(ids) else []
+    found: list[Request] = []
+    for start in range(0, len(ids), width):
+        stop = min(start + width, len(ids))
+        before = rows[max(0, stop - width - 1) : start]
+        found.append((before or [model.end_of_text], list(ids[start:stop])))
+    return found
+
+
+def document_nats(
+    model: SlicedModel,
+    documents: Sequence[str],
+    *,
+    batch_size: int = 8,
+    label: str = TASK,
+    progress: Progress = SILENT,
+) -> tuple[Floats, Floats]:
+    """(negative log-likelihood in nats, number of tokens) of each document, (n,) each."""
+    requests: list[Request] = []
+    owners: list[int] = []
+    for owner, document in enumerate(documents):
+        found = windows(model, model.encode_out(document))
+        requests += found
+        owners += [owner] * len(found)
+    nats, tokens = np.zeros(len(documents)), np.zeros(len(documents))
+    if not requests:
+        return nats, tokens
+    longest = max(len(context) + len(tail) for context, tail in requests)
+    check_batch(model, min(batch_size, len(requests)), longest)
+    with progress.task(label, len(requests), "windows") as task:
+        found_likelihoods = score(model, requests, batch=batch_size, advance=task.advance)
+    for owner, likelihood in zip(owners, found_likelihoods, strict=True):
+        nats[owner] -= likelihood.nats
+        tokens[owner] += likelihood.tokens
+    return nats, tokens
+
+
+def _measure(
+    model: SlicedModel,
+    text: Text,
+    infer: Infer,
+    mode: str,
+    settings: Settings,
+    progress: Progress,
+) -> dict[str, Any]:
+    if text.documents is None or not text.documents:
+        raise ModtokError(
+            "contains word counts only", where=text.name, remedy="pass the text itself"
+        )
+    documents = [each.decode() for each in text.documents[: settings.limit]]
+    nats, tokens = document_nats(
+        model,
+        documents,
+        batch_size=settings.batch_size,
+        label=f"{text.language} {text.name}",
+        progress=progress,
+    )
+    bits = nats / log(2)
+    sizes = np.array([len(document.encode()) for document in documents], dtype=np.float64)
+    characters = sum(map(len, documents))
+    low = high = None
+    if len(documents) > 1:
+        sums = resampled_sums(np.stack([bits, sizes], axis=1))
+        low, high = interval(sums[:, 0] / sums[:, 1])
+    checkpoint = checkpoint_digest(model)
+    total = float(bits.sum())
+    return {
+        "text": text.name,
+        "language": text.language,
+        "infer": mode,
+        "bits_per_byte": total / float(sizes.sum()),
+        "low": low,
+        "high": high,
+        "bits_per_character": total / characters,
+        "bits_per_token": total / float(tokens.sum()),
+        "documents": len(documents),
+        "bytes": int(sizes.sum()),
+        "characters": characters,
+        "tokens": int(tokens.sum()),
+        "size": model.tokenizer_out.size,
+        "checkpoint": checkpoint,
+        "signature": evaluation_signature(
+            TASK,
+            language=text.language,
+            data=data_digest(documents),
+            shots=0,
+            normalization="none",
+            infer=f"{mode}:{infer}",
+            checkpoint=checkpoint,
+        ),
+    }

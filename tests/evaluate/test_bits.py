@@ -1,0 +1,117 @@
+"""Bits per byte: by hand, independent of batches, under every mode."""
+
+from __future__ import annotations
+
+from math import log
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from helpers.handmade_tokenizers import write_text
+from helpers.sample import SAMPLE
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.progress import Silent
+from modtok_cli.evaluate.bits import Settings, document_nats, evaluate_bpb, windows
+from modtok_cli.inference.model import SlicedModel, load
+from modtok_cli.inference.slice import slice_model
+
+LINES = ["Le marché ouvre à l’arrivée de la charrette.", "Où est la reine ?", "x"]
+
+
+@pytest.fixture(scope="module")
+def model(few_steps: Path) -> SlicedModel:
+    return load(few_steps, ["fr"])
+
+
+def nats_by_hand(model: SlicedModel, text: str) -> float:
+    """Negative log-likelihood from the logits of one sequence that fits the context."""
+    ids = model.encode_out(text)
+    rows = [model.end_of_text, *model.vocabularies.row_of_out[ids].tolist()]
+    logs = model.logits(torch.tensor([rows]))[0].double().log_softmax(-1)
+    return -sum(float(logs[place, token]) for place, token in enumerate(ids))
+
+
+@pytest.mark.parametrize("mode", ["lang", "full", "en,fr", "full-lang"])
+def test_bits_by_hand(few_steps: Path, tmp_path: Path, model: SlicedModel, mode: str) -> None:
+    (path,) = write_text(tmp_path, fr=LINES)
+    (row,) = evaluate_bpb(few_steps, [path], settings=Settings(infer=mode))
+    sides = {"full": "full", "en,fr": ["en", "fr"]}
+    under = model.with_vocabulary(sides.get(mode, ["fr"]))
+    nats = sum(nats_by_hand(under, line) for line in LINES)
+    size = sum(len(line.encode()) for line in LINES)
+    assert row["bits_per_byte"] == pytest.approx(nats / log(2) / size, rel=1e-5)
+    assert row["bits_per_character"] == pytest.approx(
+        nats / log(2) / sum(map(len, LINES)), rel=1e-5
+    )
+    assert (row["documents"], row["bytes"], row["infer"]) == (3, size, mode)
+    assert row["low"] <= row["bits_per_byte"] <= row["high"]
+    assert row["tokens"] == sum(len(under.encode_out(line)) for line in LINES)
+    assert f"|infer:{mode.replace('|', '/')}:" in row["signature"]
+
+
+def test_an_untrained_vocabulary_row_costs_what_the_logits_say(model: SlicedModel) -> None:
+    """Uniform logits: log2 |V| bits per token."""
+    uniform = model.with_vocabulary(["fr"])
+    uniform.head = torch.zeros_like(uniform.head)
+    nats, tokens = document_nats(uniform, LINES)
+    assert nats == pytest.approx(tokens * log(uniform.tokenizer_out.size), rel=1e-6)
+
+
+def test_batches_change_only_rounding(model: SlicedModel) -> None:
+    one = document_nats(model, [*LINES, ""], batch_size=1)
+    many = document_nats(model, [*LINES, ""], batch_size=8)
+    assert np.array_equal(one[1], many[1])
+    assert one[0] == pytest.approx(many[0], abs=2e-4)
+    assert (one[0][-1], one[1][-1]) == (0.0, 0.0)  # an empty document
+
+
+def test_windows_cover_each_token_once(model: SlicedModel) -> None:
+    ids = list(range(300, 300 + 2 * model.context + 7))
+    found = windows(model, [token % model.tokenizer_out.size for token in ids])
+    assert [len(tail) for _, tail in found] == [model.context, model.context, 7]
+    assert [len(context) for context, _ in found] == [1, 1, model.context + 1 - 7]
+    assert found[0][0] == [model.end_of_text]
+    assert windows(model, []) == []
+
+
+def test_long_documents(few_steps: Path, tmp_path: Path, model: SlicedModel) -> None:
+    text = " ".join([LINES[0]] * 40)
+    assert len(model.encode_out(text)) > 2 * model.context
+    (path,) = write_text(tmp_path, fr=[text])
+    (row,) = evaluate_bpb(few_steps, [path])
+    assert row["tokens"] == len(model.encode_out(text))
+    assert row["low"] is None  # one document: no interval
+
+
+def test_languages_of_texts(few_steps: Path, tmp_path: Path) -> None:
+    texts = write_text(tmp_path, fr=LINES, en=["The sea is wide."], sw=["Bahari ni pana."])
+    said = Silent()
+    rows = evaluate_bpb(few_steps, texts, progress=said)
+    assert sorted(row["language"] for row in rows) == ["en", "fr"]
+    assert any("skipped text in sw" in line for line in said.warnings)
+    rows = evaluate_bpb(few_steps, texts, settings=Settings(infer="full", limit=1))
+    assert sorted((row["language"], row["documents"]) for row in rows) == [
+        ("en", 1), ("fr", 1), ("sw", 1),
+    ]  # fmt: skip
+    with pytest.raises(ModtokError, match="no text in a language of the model, only in sw"):
+        evaluate_bpb(few_steps, texts[2:])
+    (tmp_path / "lines.txt").write_text(LINES[0] + "\n")
+    (row,) = evaluate_bpb(few_steps, [tmp_path / "lines.txt"], language="fr")
+    assert row["language"] == "fr"
+
+
+def test_a_slice_equals_its_run(few_steps: Path, tmp_path: Path) -> None:
+    slice_model(few_steps, ["fr"], output=tmp_path / "fr")
+    (path,) = write_text(tmp_path, fr=LINES)
+    (row,) = evaluate_bpb(tmp_path / "fr", [path])
+    (whole,) = evaluate_bpb(few_steps, [path])
+    assert row["bits_per_byte"] == pytest.approx(whole["bits_per_byte"], rel=1e-5)
+    assert row["infer"] == "slice"
+
+
+def test_held_out_text_agrees_with_training(few_steps: Path) -> None:
+    """The sample's own text is of the size that a model of a few steps gives."""
+    rows = evaluate_bpb(few_steps, [SAMPLE / "parallel" / "fr.txt"], settings=Settings(limit=20))
+    assert 1.0 < rows[0]["bits_per_byte"] < 9.0
