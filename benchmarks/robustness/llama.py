@@ -30,7 +30,7 @@ from modtok_cli.inference.decode import generate
 from modtok_cli.inference.export import export
 from modtok_cli.inference.gguf_tokenizer import candidates
 from modtok_cli.inference.model import SlicedModel, load
-from modtok_cli.inference.sampling import Options
+from modtok_cli.inference.sampling import SamplingOptions
 
 NOT_TEXT = [
     "",
@@ -89,7 +89,7 @@ def check_model(llama: Any, model: SlicedModel, parallel: Path, prompts: int) ->
             share = np.exp(theirs - theirs.max(1, keepdims=True))
             dead = max(dead, float((share[:, size:].sum(1) / share.sum(1)).max()))
             prompt = ids[: len(ids) // 2 + 1]
-            mine = list(generate(model, [prompt], Options(16))[0].ids)
+            mine = list(generate(model, [prompt], SamplingOptions(16))[0].ids)
             found: list[int] = []
             llama.reset()
             llama.eval(prompt)

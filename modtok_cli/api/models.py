@@ -252,7 +252,7 @@ def generate(
         UsageError: an unknown language, a prompt longer than the context, or invalid settings.
     """
     from modtok_cli.inference.generate import Generator, Prompt
-    from modtok_cli.inference.sampling import Options
+    from modtok_cli.inference.sampling import SamplingOptions
 
     texts = [prompts] if isinstance(prompts, str) else list(prompts)
     wanted = optional_languages(languages)
@@ -260,8 +260,8 @@ def generate(
         generator, langs = model, None if wanted is None else tuple(wanted)
     else:
         generator, langs = load_generator(model, wanted), None
-    options = Options(
-        most=max_tokens,
+    options = SamplingOptions(
+        max_tokens=max_tokens,
         temperature=temperature,
         top_p=top_p,
         min_p=min_p,

@@ -21,7 +21,7 @@ from modtok_cli.evaluate.results import ResultBuilder, checkpoint_digest, data_d
 from modtok_cli.inference.decode import generate
 from modtok_cli.inference.model import SlicedModel
 from modtok_cli.inference.route import routing_references
-from modtok_cli.inference.sampling import Options
+from modtok_cli.inference.sampling import SamplingOptions
 from modtok_cli.inference.sources import RunSource, SliceSource, Source
 from modtok_cli.measure.identify import identify
 from modtok_cli.measure.references import Reference
@@ -148,7 +148,7 @@ def write(
 
     Prompts of similar length run together. Batching changes results by rounding only.
     """
-    options = Options(most=max_tokens, stop=(LINE,))
+    options = SamplingOptions(max_tokens=max_tokens, stop=(LINE,))
     order = sorted(range(len(prompts)), key=lambda index: len(prompts[index].rows))
     found: dict[int, Written] = {}
     with progress.task(label, len(prompts), "examples") as task:

@@ -25,7 +25,7 @@ from modtok_cli.evaluate.bits import windows
 from modtok_cli.evaluate.limits import check_batch
 from modtok_cli.inference.decode import generate
 from modtok_cli.inference.model import SlicedModel
-from modtok_cli.inference.sampling import Options
+from modtok_cli.inference.sampling import SamplingOptions
 from modtok_cli.inference.score import Likelihood, Request, score
 
 _MAX_TOKENS = 256  # default of lm-eval
@@ -132,25 +132,25 @@ class ModtokLM(LM):
                 for start in range(0, len(members), self.batch_size):
                     part = members[start : start + self.batch_size]
                     prompts = [self._prompt(asked[index][0], options) for index in part]
-                    check_batch(self.model, len(part), len(prompts[0]) + options.most)
+                    check_batch(self.model, len(part), len(prompts[0]) + options.max_tokens)
                     for index, made in zip(
-                        part, generate(self.model, prompts, options), strict=True
+                        part, generate(self.model, prompts, options, indices=part), strict=True
                     ):
                         found[index] = made.text
                     task.advance(len(part))
         self._contexts.clear()
         return found
 
-    def _prompt(self, rows: Sequence[int], options: Options) -> list[int]:
+    def _prompt(self, rows: Sequence[int], options: SamplingOptions) -> list[int]:
         """End of a context that leaves space for the answer; at least half of what fits."""
         width = self.model.context
-        room = max(width - options.most, width // 2, 1)
+        room = max(width - options.max_tokens, width // 2, 1)
         self.truncated += len(rows) > room
         return list(rows[-room:])
 
 
-def options_of(settings: Mapping[str, Any]) -> Options:
-    """`Options` from lm-eval's `generation_kwargs`; greedy unless `do_sample` is set.
+def options_of(settings: Mapping[str, Any]) -> SamplingOptions:
+    """`SamplingOptions` from lm-eval's `generation_kwargs`; greedy unless `do_sample` is set.
 
     >>> options_of({"until": ["\\n"], "max_gen_toks": 5, "do_sample": False}).stop
     ('\\n',)
@@ -158,8 +158,8 @@ def options_of(settings: Mapping[str, Any]) -> Options:
     until = settings.get("until") or ()
     stop = (until,) if isinstance(until, str) else tuple(text for text in until if text)
     drawn = bool(settings.get("do_sample", False))
-    return Options(
-        most=int(settings.get("max_gen_toks") or settings.get("max_new_tokens") or _MAX_TOKENS),
+    return SamplingOptions(
+        max_tokens=int(settings.get("max_gen_toks") or settings.get("max_new_tokens") or _MAX_TOKENS),
         temperature=float(settings.get("temperature", 1.0)) if drawn else 0.0,
         top_p=float(settings.get("top_p", 1.0)) if drawn else 1.0,
         stop=stop,

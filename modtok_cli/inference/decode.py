@@ -1,32 +1,34 @@
-"""Generation: transformers' backbone and KV cache, in a loop that knows two vocabularies.
+"""Generation: the backbone and KV cache of transformers, in a loop for two vocabularies.
 
-Prompts are batched with padding on the left. Text comes out as it is decided: never half
-a character, and never the beginning of what may become a stop string.
+Prompts are batched with padding on the left. Text is emitted as soon as it is final: never part of
+a character, and never the beginning of a possible stop string.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count as count_from
 
 import torch
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.inference.model import SlicedModel
-from modtok_cli.inference.sampling import Options
+from modtok_cli.inference.room import check_room
+from modtok_cli.inference.sampling import SamplingOptions
 
-# (index of the prompt, text that is now certain)
+# Called with (place of the prompt in the batch, text that is now final).
 Listener = Callable[[int, str], None]
 
 
 @dataclass(frozen=True)
 class Generated:
-    """What came after a prompt.
+    """The continuation of a prompt.
 
     Attributes:
-        ids: of `tokenizer_out`, without the end of text.
-        text: decoded, cut before a stop string.
-        reason: why it ended: "end" of text, "stop" string, "length" asked for, "context" full.
+        ids: ids of `tokenizer_out`, without the end of text.
+        text: decoded text, up to a stop string.
+        reason: why it ended: "end" of text, "stop" string, "length" limit, or "context" full.
     """
 
     ids: tuple[int, ...]
@@ -35,16 +37,16 @@ class Generated:
 
 
 class _Text:
-    """Decoded text of one sequence, and how much of it is certain."""
+    """Decoded text of one sequence, and how much of it is final."""
 
     def __init__(self, stop: Sequence[str]) -> None:
         self._stop = stop
         self._held = b""
         self.text = ""
-        self.told = 0
+        self.emitted = 0
 
     def add(self, data: bytes) -> bool:
-        """Append; True if a stop string is reached, the text then ends before it."""
+        """Append; True if a stop string was found, and the text then ends before it."""
         self._held += data
         whole = len(self._held) - _unfinished(self._held)
         before = len(self.text)
@@ -57,21 +59,21 @@ class _Text:
             self.text, self._held = self.text[: min(places)], b""
         return bool(places)
 
-    def certain(self, *, finished: bool) -> str:
-        """What may be shown beyond what was."""
+    def fresh(self, *, finished: bool) -> str:
+        """Text that became final since the last call."""
         end = len(self.text)
         if finished:
             self.text += self._held.decode("utf-8", "replace")
             self._held, end = b"", len(self.text)
         else:
             end -= max((_overlap(self.text, stop) for stop in self._stop), default=0)
-        fresh = self.text[self.told : end]
-        self.told = max(self.told, end)
+        fresh = self.text[self.emitted : end]
+        self.emitted = max(self.emitted, end)
         return fresh
 
 
 def _unfinished(data: bytes) -> int:
-    """Bytes at the end that begin a character and do not finish it.
+    """Number of bytes at the end that belong to an incomplete character.
 
     >>> _unfinished("né".encode()[:-1])
     1
@@ -87,7 +89,7 @@ def _unfinished(data: bytes) -> int:
 
 
 def _overlap(text: str, stop: str) -> int:
-    """Characters at the end of `text` that `stop` begins with.
+    """Number of characters at the end of `text` that are the beginning of `stop`.
 
     >>> _overlap("one\\n", "\\n\\n")
     1
@@ -102,24 +104,32 @@ def _overlap(text: str, stop: str) -> int:
 def generate(
     model: SlicedModel,
     prompts: Sequence[Sequence[int]],
-    options: Options | None = None,
+    options: SamplingOptions | None = None,
     *,
+    indices: Sequence[int] | None = None,
     listener: Listener | None = None,
 ) -> list[Generated]:
     """Continue prompts, given as rows of `model` (see `SlicedModel.encode_in`), as one batch.
 
+    Draws depend on the index of a prompt: `indices` where the batch is part of a longer list, by
+    default the places in the batch.
+
     Example:
-        generate(model, [[model.end_of_text, *model.encode_in("Il était")]], Options(most=20))
+        prompt = [model.end_of_text, *model.encode_in("Il était")]
+        generate(model, [prompt], SamplingOptions(max_tokens=20))
 
     Raises:
         UsageError: an empty prompt, or one that fills the context.
+        ModtokError: the batch does not fit into memory.
     """
     from transformers import DynamicCache
 
-    options = options or Options()
+    options = options or SamplingOptions()
     _check(model, prompts)
     if not prompts:
         return []
+    numbers = list(range(len(prompts)) if indices is None else indices)
+    _check_room(model, prompts, options)
     device, count = model.device, len(prompts)
     longest = max(map(len, prompts))
     pads = [longest - len(prompt) for prompt in prompts]
@@ -132,20 +142,19 @@ def generate(
     for index, pad in enumerate(pads):
         mask[index, :pad] = 0
     positions = (mask.cumsum(-1) - 1).clamp(min=0)
-    generators = [torch.Generator().manual_seed(options.seed + index) for index in range(count)]
     cache = DynamicCache(config=model.backbone.config)
     texts = [_Text(options.stop) for _ in prompts]
     ids: list[list[int]] = [[] for _ in prompts]
     reasons: list[str | None] = [None] * count
     padded = any(pads)
-    while True:
+    for position in count_from(0):
         hidden = model.hidden(
             rows,
             attention_mask=mask if padded else None,
             position_ids=positions if padded else None,
             cache=cache,
         )
-        chosen = options.choose(model.head_logits(hidden[:, -1]), generators)
+        chosen = options.choose(model.head_logits(hidden[:, -1]), numbers, position)
         for index, token in enumerate(chosen.tolist()):
             if reasons[index] is None:
                 reasons[index] = _take(model, options, token, ids[index], texts[index])
@@ -154,7 +163,7 @@ def generate(
                     and len(prompts[index]) + len(ids[index]) >= model.context
                 ):
                     reasons[index] = "context"
-                fresh = texts[index].certain(finished=reasons[index] is not None)
+                fresh = texts[index].fresh(finished=reasons[index] is not None)
                 if listener is not None and fresh:
                     listener(index, fresh)
         if all(reasons):
@@ -169,23 +178,40 @@ def generate(
 
 
 def _take(
-    model: SlicedModel, options: Options, token: int, ids: list[int], text: _Text
+    model: SlicedModel, options: SamplingOptions, token: int, ids: list[int], text: _Text
 ) -> str | None:
-    """Add a token; why the sequence ends with it, or None."""
+    """Append a token; the reason if the sequence ends with it, else None."""
     if token == model.end_of_text and not options.past_end:
         return "end"
     ids.append(token)
     if text.add(model.tokenizer_out.decode_bytes([token])):
         return "stop"
-    return "length" if len(ids) >= options.most else None
+    return "length" if len(ids) >= options.max_tokens else None
 
 
 def _check(model: SlicedModel, prompts: Sequence[Sequence[int]]) -> None:
     for prompt in prompts:
         if not prompt:
-            raise UsageError("an empty prompt", remedy="begin it with the end of text")
+            raise UsageError("the prompt is empty", remedy="begin it with the end of text")
         if len(prompt) >= model.context:
             raise UsageError(
-                f"the prompt has {len(prompt):,} tokens, the model reads {model.context:,}",
-                remedy="shorten it",
+                f"the prompt has {len(prompt):,} tokens, the context is {model.context:,}",
+                remedy="shorten the prompt",
             )
+
+
+def _check_room(
+    model: SlicedModel, prompts: Sequence[Sequence[int]], options: SamplingOptions
+) -> None:
+    """Refuse a batch whose KV cache and logits do not fit into memory."""
+    shape, number_bytes = model.source.shape, torch.finfo(model.dtype).bits // 8
+    length = min(model.context, max(map(len, prompts)) + options.max_tokens)
+    cache = len(prompts) * length * shape.kv_bytes_per_token(number_bytes)
+    # Logits as float32, their probabilities and sums as float64.
+    logits = len(prompts) * model.head.shape[0] * (4 + 3 * 8)
+    check_room(
+        cache + logits,
+        model.device,
+        f"a batch of {len(prompts):,} prompts",
+        "lower --batch-size or --max-tokens",
+    )

@@ -1,4 +1,4 @@
-"""`modtok generate`: prompts to text, by the subtokenizers one names or that fit the prompt."""
+"""`modtok generate`: continue prompts with given subtokenizers, or those that fit each prompt."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.decode import generate
 from modtok_cli.inference.model import SlicedModel, load
 from modtok_cli.inference.route import Route, route, routing_references
-from modtok_cli.inference.sampling import Options
+from modtok_cli.inference.sampling import SamplingOptions
 from modtok_cli.inference.sources import RunSource, Side
 from modtok_cli.measure.references import Reference
 
@@ -25,7 +25,7 @@ _KEPT = 8
 
 @dataclass(frozen=True)
 class Prompt:
-    """A text to continue; `langs` overrides what the call says, `line` is for messages."""
+    """A text to continue; `langs` overrides the generator's sides, `line` is for messages."""
 
     text: str
     langs: tuple[str, ...] | None = None
@@ -37,7 +37,7 @@ class Generator:
     """A loaded model that answers prompts.
 
     Attributes:
-        inputs, outputs: the sides for prompts that do not name theirs; ("auto",) routes.
+        inputs, outputs: sides for prompts without `langs`; ("auto",) chooses by the prompt.
     """
 
     path: Path
@@ -66,20 +66,20 @@ class Generator:
 
     @property
     def model(self) -> SlicedModel:
-        """The model of the call's own sides."""
+        """The model with the generator's own sides."""
         assert self._first is not None
         return self._first
 
     def _references(self, *, needed: bool) -> dict[str, Reference]:
-        """Prices by language; empty if there are none and they are not `needed`."""
+        """References by language; empty if none exist and they are not `needed`."""
         if self._prices is None or (needed and not self._prices):
             source = self.model.source
             if not isinstance(source, RunSource) and self.references is None:
                 if needed:
                     raise UsageError(
-                        "a slice has one vocabulary: there is nothing to choose",
+                        "a slice has one vocabulary, there is nothing to choose",
                         where=str(self.path),
-                        remedy="leave --langs out, or name the run",
+                        remedy="leave --langs out, or pass the run with --run",
                     )
                 self._prices = {}
                 return {}
@@ -104,17 +104,22 @@ class Generator:
     def answer(
         self,
         prompts: Sequence[Prompt],
-        options: Options,
+        options: SamplingOptions,
         listener: Callable[[int, str], None] | None = None,
+        *,
+        first: int = 0,
     ) -> list[dict[str, Any]]:
-        """Continue a batch; prompts of one subset run together.
+        """Continue a batch; prompts with one subset run together.
+
+        `first` is the index of the first prompt among all prompts: draws depend on indices.
 
         Returns:
-            A row per prompt, in order: prompt, text, langs (what it was read by), tokens,
-            prompt_tokens, reason; routed: whether langs were chosen here, and lead.
+            A row per prompt, in order: prompt, text, langs (subset that read it), tokens,
+            prompt_tokens, reason; routed: whether langs were chosen by the prompt, and lead.
 
         Raises:
             UsageError: a prompt that is too long, or a language that the run does not have.
+            ModtokError: the batch does not fit into memory.
         """
         routes = self._routes(prompts)
         groups: dict[tuple[str, ...] | None, list[int]] = {}
@@ -132,9 +137,10 @@ class Generator:
                     raise
                 raise UsageError(error.what, where=f"line {line}", remedy=error.remedy) from error
             tokens = [[model.end_of_text, *model.encode_in(prompts[i].text)] for i in members]
-            told = None if listener is None else _renumbered(listener, members)
+            heard = None if listener is None else _renumbered(listener, members)
+            indices = [first + index for index in members]
             try:
-                results = generate(model, tokens, options, listener=told)
+                results = generate(model, tokens, options, indices=indices, listener=heard)
             except UsageError as error:
                 raise _located(error, model, tokens, [prompts[i] for i in members]) from error
             for index, ids, result in zip(members, tokens, results, strict=True):
@@ -165,7 +171,7 @@ class Generator:
         return dict(zip(wanted, found, strict=True))
 
     def _stranger(self, text: str, model: SlicedModel, tokens: int) -> dict[str, Any]:
-        """What the prompt costs in a subset that was not made for its language, if so."""
+        """Tokens by its own subset, of a prompt in a language that the model's does not have."""
         prices = self._references(needed=False)
         known = set(model.tokenizer_in.languages)
         if not prices or not text or known >= set(model.source.languages):
@@ -195,7 +201,7 @@ def _renumbered(
 def _located(
     error: UsageError, model: SlicedModel, tokens: list[list[int]], prompts: list[Prompt]
 ) -> UsageError:
-    """The error with the line of the first prompt that is too long."""
+    """The error with the line number of the first prompt that is too long."""
     for ids, prompt in zip(tokens, prompts, strict=True):
         if len(ids) >= model.context and prompt.line is not None:
             return UsageError(error.what, where=f"line {prompt.line}", remedy=error.remedy)
@@ -203,10 +209,10 @@ def _located(
 
 
 def read_prompts(lines: Iterable[bytes], where: str = "standard input") -> Iterator[Prompt]:
-    """Prompts from JSON lines: {"prompt": "…"}, with "langs": ["fr"] or "fr,en" if wanted.
+    """Prompts from JSON lines: {"prompt": "…"}, optionally with "langs": ["fr"] or "fr,en".
 
     Raises:
-        ModtokError: a line that is no such object; names it.
+        ModtokError: a line is not such an object; names it.
     """
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -214,16 +220,16 @@ def read_prompts(lines: Iterable[bytes], where: str = "standard input") -> Itera
         try:
             row = orjson.loads(line)
         except ValueError as error:
-            raise _bad_line(where, number, f"not JSON ({error})") from error
+            raise _bad_line(where, number, f"is not JSON ({error})") from error
         if not isinstance(row, Mapping) or not isinstance(row.get("prompt"), str):
-            raise _bad_line(where, number, 'no object with a text "prompt"')
+            raise _bad_line(where, number, 'is not an object with a string "prompt"')
         langs = row.get("langs")
         if isinstance(langs, str):
             langs = [part.strip() for part in langs.split(",")]
         if langs is not None and (
             not isinstance(langs, list) or not all(isinstance(name, str) for name in langs)
         ):
-            raise _bad_line(where, number, '"langs" is no list of languages')
+            raise _bad_line(where, number, '"langs" is not a list of languages')
         yield Prompt(row["prompt"], tuple(langs) if langs else None, number)
 
 
@@ -234,9 +240,10 @@ def _bad_line(where: str, number: int, what: str) -> ModtokError:
 
 
 def answer_all(
-    generator: Generator, prompts: Iterable[Prompt], options: Options, *, batch: int = 8
+    generator: Generator, prompts: Iterable[Prompt], options: SamplingOptions, *, batch: int = 8
 ) -> Iterator[dict[str, Any]]:
     """Rows for any number of prompts, `batch` at a time; see `Generator.answer`."""
-    waiting = iter(prompts)
+    waiting, first = iter(prompts), 0
     while part := list(islice(waiting, batch)):
-        yield from generator.answer(part, options)
+        yield from generator.answer(part, options, first=first)
+        first += len(part)

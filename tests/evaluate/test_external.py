@@ -172,9 +172,9 @@ def test_windows_predict_each_token_once_and_look_back_as_far_as_they_can(
 
 def test_options() -> None:
     greedy = options_of({"until": "\n\n", "temperature": 0.7, "max_gen_toks": 9})
-    assert (greedy.temperature, greedy.stop, greedy.most) == (0.0, ("\n\n",), 9)
+    assert (greedy.temperature, greedy.stop, greedy.max_tokens) == (0.0, ("\n\n",), 9)
     drawn = options_of({"do_sample": True, "temperature": 0.7, "top_p": 0.9})
-    assert (drawn.temperature, drawn.top_p, drawn.stop, drawn.most) == (0.7, 0.9, (), 256)
+    assert (drawn.temperature, drawn.top_p, drawn.stop, drawn.max_tokens) == (0.7, 0.9, (), 256)
 
 
 ARC = {

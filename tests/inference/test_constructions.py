@@ -30,7 +30,7 @@ from modtok_cli.inference.gguf_tokenizer import (
     units_in_file,
 )
 from modtok_cli.inference.model import SlicedModel, load
-from modtok_cli.inference.sampling import Options
+from modtok_cli.inference.sampling import SamplingOptions
 from modtok_cli.inference.slice import slice_model
 from modtok_cli.inference.sources import RunSource
 from modtok_cli.pretrain import checkpoint
@@ -121,7 +121,7 @@ def test_same_ids_in_27_languages(made: Made) -> None:
 def test_the_slice_writes_what_the_masked_whole_writes(made: Made) -> None:
     found, whole = load(made.slice), load(made.run)
     own = made.ours.tokenizer_in.global_ids.astype(np.int64)
-    for options in (Options(12), Options(12, temperature=1.0, seed=1)):
+    for options in (SamplingOptions(12), SamplingOptions(12, temperature=1.0, seed=1)):
         prompt = [found.end_of_text, *found.encode_in(PROBES[0])]
         ids = generate(found, [prompt], options)[0].ids
         assert own[list(ids)].tolist() == masked(whole, own, own[prompt].tolist(), options)

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import torch
 
+from modtok_cli.base import memory
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.inference.decode import generate
 from modtok_cli.inference.generate import Generator, Prompt, answer_all, read_prompts
 from modtok_cli.inference.model import SlicedModel, load
 from modtok_cli.inference.route import route, routing_references
-from modtok_cli.inference.sampling import Options
+from modtok_cli.inference.sampling import SamplingOptions
 
 PROMPTS = ("Il était une fois", "The", "La ville de Paris, it's")
 
@@ -25,14 +26,16 @@ def prompts_of(model: SlicedModel) -> list[list[int]]:
     return [[model.end_of_text, *model.encode_in(text)] for text in PROMPTS]
 
 
-def masked(whole: SlicedModel, kept: np.ndarray, prompt: list[int], options: Options) -> list[int]:
+def masked(
+    whole: SlicedModel, kept: np.ndarray, prompt: list[int], options: SamplingOptions
+) -> list[int]:
     """Plain generation in ids of T without a cache, tokens outside `kept` at -inf."""
     outside = torch.ones(whole.tokenizer_out.size, dtype=torch.bool)
     outside[kept] = False
-    generator, rows = torch.Generator().manual_seed(options.seed), list(prompt)
-    while len(rows) - len(prompt) < options.most:
+    rows = list(prompt)
+    while len(rows) - len(prompt) < options.max_tokens:
         logits = whole.logits(torch.tensor([rows]))[:, -1].masked_fill(outside, -torch.inf)
-        token = int(options.choose(logits, [generator])[0])
+        token = int(options.choose(logits, [0], len(rows) - len(prompt))[0])
         if token == whole.end_of_text:
             break
         rows.append(token)
@@ -42,13 +45,15 @@ def masked(whole: SlicedModel, kept: np.ndarray, prompt: list[int], options: Opt
 @pytest.mark.parametrize(
     "options",
     [
-        Options(16),
-        Options(16, temperature=1.0, seed=1),
-        Options(16, temperature=0.7, top_p=0.9, min_p=0.02, seed=2),
+        SamplingOptions(16),
+        SamplingOptions(16, temperature=1.0, seed=1),
+        SamplingOptions(16, temperature=0.7, top_p=0.9, min_p=0.02, seed=2),
     ],
     ids=["greedy", "drawn", "filtered"],
 )
-def test_token_for_token_the_masked_whole_model(model: SlicedModel, options: Options) -> None:
+def test_token_for_token_the_masked_whole_model(
+    model: SlicedModel, options: SamplingOptions
+) -> None:
     whole = model.with_vocabulary("full")
     own = model.tokenizer_in.global_ids.astype(np.int64)
     for prompt in prompts_of(model):
@@ -58,14 +63,40 @@ def test_token_for_token_the_masked_whole_model(model: SlicedModel, options: Opt
 
 
 def test_a_batch_is_its_prompts_one_by_one(model: SlicedModel) -> None:
-    together = generate(model, prompts_of(model), Options(12))
-    alone = [generate(model, [prompt], Options(12))[0] for prompt in prompts_of(model)]
+    together = generate(model, prompts_of(model), SamplingOptions(12))
+    alone = [generate(model, [prompt], SamplingOptions(12))[0] for prompt in prompts_of(model)]
     assert together == alone
-    assert generate(model, [], Options(12)) == []
+    assert generate(model, [], SamplingOptions(12)) == []
+
+
+def test_draws_depend_on_seed_index_and_position_only(run: Path) -> None:
+    """Seeds used to restart in each batch, and seed 1 repeated most samples of seed 0."""
+    generator = Generator(run, inputs=["fr"])
+    prompts = [Prompt("Il")] * 16
+
+    def texts(seed: int, batch: int) -> list[str]:
+        options = SamplingOptions(8, temperature=1.0, seed=seed)
+        return [row["text"] for row in answer_all(generator, prompts, options, batch=batch)]
+
+    first = texts(0, 4)
+    assert len(set(first)) == 16
+    assert texts(0, 5) == texts(0, 16) == first
+    assert not set(first) & set(texts(1, 4))
+    # Neighbours change nothing.
+    others = [Prompt("La"), Prompt("Le chat"), Prompt("Il")]
+    options = SamplingOptions(8, temperature=1.0)
+    assert generator.answer(others, options)[2]["text"] == first[2]
+
+
+def test_a_batch_that_does_not_fit_is_refused(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available", lambda: 1 << 20)
+    with pytest.raises(ModtokError, match=r"a batch of 99 prompts needs .*; lower --batch-size or"):
+        Generator(run).answer([Prompt("Il")] * 99, SamplingOptions(10**30))
+    Generator(run).answer([Prompt("Il")], SamplingOptions(10**30, stop=("e", "a", "i", " ")))
 
 
 def test_streaming_is_the_text_in_whole_characters(model: SlicedModel) -> None:
-    options = Options(24, temperature=1.5, seed=5)  # random enough for broken characters
+    options = SamplingOptions(24, temperature=1.5, seed=5)  # random enough for broken characters
     heard: dict[int, list[str]] = {0: [], 1: [], 2: []}
     found = generate(
         model, prompts_of(model), options, listener=lambda i, text: heard[i].append(text)
@@ -76,7 +107,7 @@ def test_streaming_is_the_text_in_whole_characters(model: SlicedModel) -> None:
 
 
 def test_stop_strings_end_the_text_before_them(model: SlicedModel) -> None:
-    options = Options(24, temperature=1.0, seed=3)
+    options = SamplingOptions(24, temperature=1.0, seed=3)
     free = generate(model, prompts_of(model)[:1], options)[0].text
     assert len(free) > 12
     for stop in (free[6], free[5:8], free[8:11]):
@@ -84,7 +115,7 @@ def test_stop_strings_end_the_text_before_them(model: SlicedModel) -> None:
         found = generate(
             model,
             prompts_of(model)[:1],
-            Options(24, temperature=1.0, seed=3, stop=(stop, "never there")),
+            SamplingOptions(24, temperature=1.0, seed=3, stop=(stop, "never there")),
             listener=lambda _, text, heard=heard: heard.append(text),
         )[0]
         assert found.text == free[: free.index(stop)] == "".join(heard)
@@ -93,9 +124,9 @@ def test_stop_strings_end_the_text_before_them(model: SlicedModel) -> None:
 
 def test_the_context_ends_it(model: SlicedModel) -> None:
     prompt = [model.end_of_text, *model.encode_in("la " * 80)][: model.context - 3]
-    found = generate(model, [prompt], Options(20, past_end=True))[0]
+    found = generate(model, [prompt], SamplingOptions(20, past_end=True))[0]
     assert (len(found.ids), found.reason) == (3, "context")
-    with pytest.raises(UsageError, match=f"the model reads {model.context}"):
+    with pytest.raises(UsageError, match=f"the context is {model.context}"):
         generate(model, [[0] * model.context])
 
 
@@ -103,19 +134,19 @@ def test_writing_another_vocabulary(run: Path, model: SlicedModel) -> None:
     """What is predicted in V_fr is read again, though it was no token of the input side."""
     found = model.with_vocabulary(["fi"], ["fr"])
     prompt = [found.end_of_text, *found.encode_in("Olipa kerran")]
-    result = generate(found, [prompt], Options(10))[0]
+    result = generate(found, [prompt], SamplingOptions(10))[0]
     whole = model.with_vocabulary("full")
     french = found.tokenizer_out.global_ids.astype(np.int64)
-    expected = masked(whole, french, found.vocabularies.ids[prompt].tolist(), Options(10))
+    expected = masked(whole, french, found.vocabularies.ids[prompt].tolist(), SamplingOptions(10))
     assert french[list(result.ids)].tolist() == expected
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"most": 0}, {"temperature": -1}, {"top_p": 0}, {"min_p": 2}, {"stop": ("",)}]
+    "wrong", [{"max_tokens": 0}, {"temperature": -1}, {"top_p": 0}, {"min_p": 2}, {"stop": ("",)}]
 )
 def test_options_out_of_range(wrong: dict[str, object]) -> None:
     with pytest.raises(UsageError):
-        Options(**wrong)  # type: ignore[arg-type]
+        SamplingOptions(**wrong)  # type: ignore[arg-type]
 
 
 def test_the_prompt_chooses_its_subtokenizer(run: Path, workspace: Path) -> None:
@@ -127,7 +158,7 @@ def test_the_prompt_chooses_its_subtokenizer(run: Path, workspace: Path) -> None
     assert doubt.lead < 8
     found = Generator(run, inputs=["auto"]).answer(
         [Prompt("Ήταν μια φορά ένας βασιλιάς"), Prompt("Il était une fois un roi"), Prompt("a")],
-        Options(3),
+        SamplingOptions(3),
     )
     assert [row["langs"] for row in found[:2]] == [["el"], ["fr"]]
     assert set(found[2]["langs"]) == set(doubt.languages)
@@ -136,10 +167,10 @@ def test_the_prompt_chooses_its_subtokenizer(run: Path, workspace: Path) -> None
 
 def test_a_prompt_in_another_language_says_its_cost(run: Path) -> None:
     text = "Ήταν μια φορά ένας"
-    row = Generator(run, inputs=["fr"]).answer([Prompt(text)], Options(3))[0]
+    row = Generator(run, inputs=["fr"]).answer([Prompt(text)], SamplingOptions(3))[0]
     assert row["looks_like"] == "el"
     assert row["own_tokens"] < row["prompt_tokens"]
-    assert "looks_like" not in Generator(run).answer([Prompt(text)], Options(3))[0]
+    assert "looks_like" not in Generator(run).answer([Prompt(text)], SamplingOptions(3))[0]
 
 
 def test_json_lines_in_their_order(run: Path) -> None:
@@ -150,7 +181,7 @@ def test_json_lines_in_their_order(run: Path) -> None:
         b'{"prompt": "Olipa kerran metsa", "langs": ["auto"]}',
     ]
     generator = Generator(run, inputs=["fr", "en"])
-    rows = list(answer_all(generator, read_prompts(lines), Options(2), batch=2))
+    rows = list(answer_all(generator, read_prompts(lines), SamplingOptions(2), batch=2))
     assert [row["prompt"] for row in rows] == ["Il", "The", "Olipa kerran metsa"]
     assert [row["langs"] for row in rows] == [["en", "fr"], ["en"], ["fi"]]
     for bad in (b"{", b"[]", b'{"prompt": 1}', b'{"prompt": "a", "langs": 3}'):
@@ -158,7 +189,7 @@ def test_json_lines_in_their_order(run: Path) -> None:
             list(read_prompts([b'{"prompt": "a"}', bad]))
     long = b'{"prompt": "' + b"la " * 90 + b'"}'
     with pytest.raises(UsageError, match="line 2: the prompt has"):
-        list(answer_all(generator, read_prompts([b'{"prompt": "a"}', long]), Options(2)))
+        list(answer_all(generator, read_prompts([b'{"prompt": "a"}', long]), SamplingOptions(2)))
 
 
 def test_a_slice_has_nothing_to_choose(french_english: Path) -> None:

@@ -17,7 +17,7 @@ from modtok_cli.inference.footprint import footprint
 from modtok_cli.inference.generate import Generator, answer_all, read_prompts
 from modtok_cli.inference.latency import latency
 from modtok_cli.inference.model import load
-from modtok_cli.inference.sampling import Options
+from modtok_cli.inference.sampling import SamplingOptions
 from modtok_cli.inference.slice import slice_model
 
 from .conftest import LANGUAGES, SAMPLE, TOY
@@ -125,19 +125,19 @@ def prompts(*rows: dict[str, Any]) -> Any:
 def test_a_prompt_that_asks_too_late_for_a_choice(french_english: Path) -> None:
     asked = prompts({"prompt": "a"}, {"prompt": "b", "langs": "auto"})
     with pytest.raises(UsageError, match="there is nothing to choose"):
-        list(answer_all(Generator(french_english), asked, Options(most=1), batch=1))
+        list(answer_all(Generator(french_english), asked, SamplingOptions(max_tokens=1), batch=1))
 
 
 def test_a_language_that_is_not_there_is_named_by_its_line(run: Path) -> None:
     asked = prompts({"prompt": "a"}, {"prompt": "b", "langs": "xx"})
     with pytest.raises(UsageError, match=r"line 2: .*no language 'xx'; it has: el, en, fi, fr"):
-        list(answer_all(Generator(run, ["fr"]), asked, Options(most=1)))
+        list(answer_all(Generator(run, ["fr"]), asked, SamplingOptions(max_tokens=1)))
 
 
 def test_seeds_fit_64_bits(french_english: Path) -> None:
-    with pytest.raises(UsageError, match="is no --seed"):
-        Options(seed=1 << 62)
-    options = Options(most=1, temperature=1.0, seed=(1 << 62) - 1)
+    with pytest.raises(UsageError, match="--seed: expected between 0 and 2"):
+        SamplingOptions(seed=1 << 62)
+    options = SamplingOptions(max_tokens=1, temperature=1.0, seed=(1 << 62) - 1)
     list(answer_all(Generator(french_english), prompts({"prompt": "a"}, {"prompt": "b"}), options))
 
 

@@ -12,7 +12,7 @@ from helpers.sample import SHARED, needs_shared
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.inference.decode import generate
 from modtok_cli.inference.model import load
-from modtok_cli.inference.sampling import Options
+from modtok_cli.inference.sampling import SamplingOptions
 from modtok_cli.inference.slice import slice_model
 
 PROBES = [
@@ -33,7 +33,7 @@ def test_transformers_gives_the_same_logits_and_text(french_english: Path, run: 
     torch.testing.assert_close(logits, ours.logits(rows), atol=1e-5, rtol=0)
     prompt = rows[:, :6]
     expected = theirs.generate(prompt, max_new_tokens=12, do_sample=False)[0, 6:].tolist()
-    found = generate(ours, prompt.tolist(), Options(most=12))[0]
+    found = generate(ours, prompt.tolist(), SamplingOptions(max_tokens=12))[0]
     assert list(found.ids) == [token for token in expected if token != ours.end_of_text]
 
 

@@ -26,7 +26,7 @@ from modtok_cli.cli.session import Session, stdin_holds_data
 
 if TYPE_CHECKING:
     from modtok_cli.inference.generate import Generator
-    from modtok_cli.inference.sampling import Options
+    from modtok_cli.inference.sampling import SamplingOptions
 
 PromptText = Annotated[
     str | None,
@@ -119,10 +119,10 @@ def generate(
     inputs, outputs = sides(langs, reading, writing)
     require_models()
     from modtok_cli.inference.generate import Generator
-    from modtok_cli.inference.sampling import Options
+    from modtok_cli.inference.sampling import SamplingOptions
 
-    options = Options(
-        most=max_tokens,
+    options = SamplingOptions(
+        max_tokens=max_tokens,
         temperature=temperature,
         top_p=top_p,
         min_p=min_p,
@@ -144,7 +144,7 @@ def generate(
         _answer_one(session, generator, options, prompt, json)
 
 
-def _answer_lines(generator: Generator, options: Options, batch_size: int) -> None:
+def _answer_lines(generator: Generator, options: SamplingOptions, batch_size: int) -> None:
     import orjson
 
     from modtok_cli.inference.generate import answer_all, read_prompts
@@ -154,7 +154,7 @@ def _answer_lines(generator: Generator, options: Options, batch_size: int) -> No
 
 
 def _answer_one(
-    session: Session, generator: Generator, options: Options, prompt: str, json: bool
+    session: Session, generator: Generator, options: SamplingOptions, prompt: str, json: bool
 ) -> None:
     import orjson
 
