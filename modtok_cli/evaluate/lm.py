@@ -159,7 +159,9 @@ def options_of(settings: Mapping[str, Any]) -> SamplingOptions:
     stop = (until,) if isinstance(until, str) else tuple(text for text in until if text)
     drawn = bool(settings.get("do_sample", False))
     return SamplingOptions(
-        max_tokens=int(settings.get("max_gen_toks") or settings.get("max_new_tokens") or _MAX_TOKENS),
+        max_tokens=int(
+            settings.get("max_gen_toks") or settings.get("max_new_tokens") or _MAX_TOKENS
+        ),
         temperature=float(settings.get("temperature", 1.0)) if drawn else 0.0,
         top_p=float(settings.get("top_p", 1.0)) if drawn else 1.0,
         stop=stop,

@@ -60,6 +60,16 @@ class TrainedRun:
         return ModularTokenizer.load(self.tokenizer_path)
 
     @property
+    def name(self) -> str:
+        """The run's name: that of its directory."""
+        return self.path.resolve().name
+
+    @property
+    def weights(self) -> str:
+        """Fingerprint of the checkpoint: CRC-32 of its state, which holds those of its files."""
+        return f"{int(self.state.get('crc', 0)):08x}"
+
+    @property
     def context(self) -> int:
         """Tokens of a training sequence: the longest text the model has seen."""
         return int(self.settings["seq_length"])
@@ -125,6 +135,20 @@ def _joined(shards: list[torch.Tensor], partition: tuple[int, int] | None) -> to
     dimension, parts = partition
     pieces = [shard.chunk(parts, dimension) for shard in shards]
     return torch.cat([piece[part] for part in range(parts) for piece in pieces], dimension)
+
+
+def find_run(name: str, tokenizer: str, *, near: Path) -> Path | None:
+    """The run of that name and tokenizer signature, near a path or in the current workspace."""
+    places = [*near.parents[:2], Path()]
+    for place in (each / runs / name for each in places for runs in ("runs", ".")):
+        if is_run(place):
+            try:
+                config = orjson.loads((place / CONFIG).read_bytes())
+                if config["tokenizer"]["signature"] == tokenizer:
+                    return place
+            except (OSError, ValueError, LookupError, TypeError):
+                continue
+    return None
 
 
 def is_run(path: Path) -> bool:

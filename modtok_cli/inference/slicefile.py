@@ -1,7 +1,7 @@
-"""`modtok.json`: what a sliced directory says beside the files of a Hugging Face Llama.
+"""`modtok.json`: what a slice stores beside the files that transformers reads.
 
-Where the two sides are the same, it only tells where the slice comes from and any program
-can do without it. Where they differ it holds the id map, which no stock format has.
+If the sides are equal, it only describes the origin, and no other program needs it. If they
+differ, it also holds the id map, which no other format has.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from modtok_cli.inference.dtypes import DTYPES
 NAME = "modtok.json"
 WEIGHTS = "model.safetensors"
 TOKENIZER_OUT = "tokenizer_out.json"
-FORMAT = 1
+FORMAT = 2
+_REMEDY = "slice the run again"
 Ints = npt.NDArray[np.int64]
 
 
@@ -31,16 +32,20 @@ class SliceFacts:
     """The content of `modtok.json`.
 
     Attributes:
-        inputs, outputs: languages read by and predicted in.
+        inputs, outputs: languages of both sides.
+        full_inputs, full_outputs: whether the side is the whole vocabulary T.
         end_of_text: id of the token between documents.
-        tokenizer: signature of the modular tokenizer; `signature` that of the slice's own.
-        run: the run's directory, relative to the slice.
-        ids: (n,) the modular tokenizer's id of each row.
-        row_of_in, row_of_out: the id map where the sides differ, else None.
+        tokenizer: signature of the modular tokenizer; `signature` is that of the slice's own.
+        run: name of the run; weights: fingerprint of its checkpoint.
+        bos, license, base_model: see `slice_files.Labels`.
+        ids: (n,) id in T of each row.
+        row_of_in, row_of_out: the id map if the sides differ, else None.
     """
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    full_inputs: bool
+    full_outputs: bool
     end_of_text: int
     context: int
     dtype: str
@@ -49,6 +54,10 @@ class SliceFacts:
     signature: str
     run: str
     step: int
+    weights: str
+    bos: bool
+    license: str
+    base_model: str
     ids: Ints
     row_of_in: Ints | None = None
     row_of_out: Ints | None = None
@@ -65,7 +74,7 @@ class SliceFacts:
             **{name: value for name, value in self.__dict__.items() if value is not None},
             "shape": self.shape.as_json(),
         }
-        # Ids by their differences: two to five digits fewer each.
+        # Differences of ids have two to five digits less.
         document["ids"] = np.diff(self.ids, prepend=0)
         option = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
         return orjson.dumps(document, option=option)
@@ -75,47 +84,45 @@ def read_facts(directory: Path) -> SliceFacts:
     """Read `modtok.json`.
 
     Raises:
-        ModtokError: it is missing, damaged or of a later format.
+        ModtokError: it is missing, damaged or of another format.
     """
     file = directory / NAME
     try:
         document = orjson.loads(file.read_bytes())
         if document.pop("format") != FORMAT:
-            raise ModtokError("is of a later format", where=str(file), remedy="upgrade modtok")
+            raise ModtokError(
+                "has the format of another version of modtok", where=str(file), remedy=_REMEDY
+            )
         arrays = {name: _integers(document.pop(name, None)) for name in _ARRAYS}
         try:
-            said = from_json(_Said, document, str(file))
+            fields = from_json(_Fields, document, str(file))
         except ModtokError as error:
             raise ValueError(error.what) from error
     except OSError as error:
         raise ModtokError(f"cannot read: {error.strerror}", where=str(file)) from error
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        raise ModtokError(
-            f"is not as modtok slice writes it ({error})", where=str(file), remedy="slice anew"
-        ) from error
+        raise ModtokError(f"is damaged ({error})", where=str(file), remedy=_REMEDY) from error
     ids = np.zeros(0, dtype=np.int64) if arrays["ids"] is None else np.cumsum(arrays["ids"])
     facts = SliceFacts(
-        **said.__dict__,
+        **fields.__dict__,
         ids=ids,
         row_of_in=arrays["row_of_in"],
         row_of_out=arrays["row_of_out"],
     )
-    wrong = _first_amiss(facts)
-    if wrong:
-        raise ModtokError(
-            f"field '{wrong}' is not as modtok slice writes it",
-            where=str(file),
-            remedy="slice anew",
-        )
+    invalid = _invalid_field(facts)
+    if invalid:
+        raise ModtokError(f"field '{invalid}' is out of range", where=str(file), remedy=_REMEDY)
     return facts
 
 
 @dataclass(frozen=True)
-class _Said:
-    """The fields of `SliceFacts` that are no arrays."""
+class _Fields:
+    """The fields of `SliceFacts` that are not arrays."""
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    full_inputs: bool
+    full_outputs: bool
     end_of_text: int
     context: int
     dtype: str
@@ -124,6 +131,10 @@ class _Said:
     signature: str
     run: str
     step: int
+    weights: str
+    bos: bool
+    license: str
+    base_model: str
 
 
 _ARRAYS = ("ids", "row_of_in", "row_of_out")
@@ -133,17 +144,17 @@ def _integers(value: object) -> Ints | None:
     """A list of integers; None for None.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: any other value.
     """
     if value is None:
         return None
     if not isinstance(value, list) or not all(type(item) is int for item in value):
-        raise ValueError("a list of ids holds something else")
+        raise ValueError("a list of ids has other elements")
     return np.array(value, dtype=np.int64)
 
 
-def _first_amiss(facts: SliceFacts) -> str | None:
-    """The first field out of its range, None if all can be worked with."""
+def _invalid_field(facts: SliceFacts) -> str | None:
+    """Name of the first field out of range, None if all are valid."""
     checks = {
         "inputs": bool(facts.inputs),
         "outputs": bool(facts.outputs),
@@ -158,4 +169,4 @@ def _first_amiss(facts: SliceFacts) -> str | None:
         rows = getattr(facts, name)
         inside = rows is None or bool(((rows >= 0) & (rows < len(facts.ids))).all())
         checks[name] = checks.get(name, True) and inside
-    return next((name for name, sound in checks.items() if not sound), None)
+    return next((name for name, valid in checks.items() if not valid), None)

@@ -15,15 +15,22 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.backbone import build_backbone
 from modtok_cli.inference.run import TrainedRun, is_run, open_run
+from modtok_cli.inference.slice_files import without_post_processor
 from modtok_cli.inference.slicefile import NAME, TOKENIZER_OUT, WEIGHTS, SliceFacts, read_facts
 from modtok_cli.inference.vocabularies import Vocabularies
-from modtok_cli.modular.open import open_tokenizer
+from modtok_cli.modular.open import open_bytes
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.text.languages import normalize
 
 FULL = "full"
+_REMEDY = "slice the run again"
 Side = Sequence[str] | str | None
+
+
+def is_full(side: Side) -> bool:
+    """Whether a side is the whole vocabulary T."""
+    return side is not None and (side == FULL or list(side) == [FULL])
 
 
 class Source(Protocol):
@@ -130,7 +137,7 @@ class RunSource:
 
     def side(self, languages: Side) -> Subtokenizer:
         """The subtokenizer of one side; None and "full" are T."""
-        if languages is None or languages == FULL or list(languages) == [FULL]:
+        if languages is None or is_full(languages):
             return self._subsets.of(None)
         names = [languages] if isinstance(languages, str) else languages
         wanted = self.run.tokenizer.resolve(names)
@@ -209,15 +216,19 @@ class SliceSource:
         Raises:
             UsageError: others are asked for.
         """
-        for said, own in ((inputs, self.facts.inputs), (outputs, self.facts.outputs)):
-            if said is None:
+        facts = self.facts
+        for wanted, own, full in (
+            (inputs, facts.inputs, facts.full_inputs),
+            (outputs, facts.outputs, facts.full_outputs),
+        ):
+            if wanted is None or (full and is_full(wanted)):
                 continue
-            names = {normalize(name) for name in ([said] if isinstance(said, str) else said)}
+            names = {normalize(name) for name in ([wanted] if isinstance(wanted, str) else wanted)}
             if names != set(own):
                 raise UsageError(
-                    f"holds {','.join(own)} and cannot be cut for {','.join(sorted(names))}",
+                    f"has {','.join(own)} only, not {','.join(sorted(names))}",
                     where=str(self.path),
-                    remedy="name the run that it was sliced from, or slice that anew",
+                    remedy="pass the run, or slice it again",
                 )
         reading = _plain(self.path / "tokenizer.json", self.facts.inputs)
         if self.facts.row_of_in is None or self.facts.row_of_out is None:
@@ -233,7 +244,7 @@ class SliceSource:
             raise ModtokError(
                 f"field '{field}' has {there} entries, {tokenizer.name} {tokenizer.size} tokens",
                 where=str(self.path / NAME),
-                remedy="slice anew",
+                remedy=_REMEDY,
             )
 
     def end_of_text(self) -> int:
@@ -246,9 +257,7 @@ class SliceSource:
             return safe_open(self.path / WEIGHTS, framework="pt")
         except (OSError, SafetensorError) as error:
             where = str(self.path / WEIGHTS)
-            raise ModtokError(
-                f"cannot be read ({error})", where=where, remedy="slice anew"
-            ) from None
+            raise ModtokError(f"cannot be read ({error})", where=where, remedy=_REMEDY) from None
 
     def tables(self, vocabularies: Vocabularies) -> tuple[torch.Tensor, torch.Tensor]:
         """The tables of the file."""
@@ -262,15 +271,13 @@ class SliceSource:
         try:
             table: torch.Tensor = self._file.get_tensor(name)
         except SafetensorError as error:
-            raise ModtokError(
-                f"cannot be read ({error})", where=where, remedy="slice anew"
-            ) from error
+            raise ModtokError(f"cannot be read ({error})", where=where, remedy=_REMEDY) from error
         if table.shape != (rows, self.facts.shape.hidden_size) or not table.is_floating_point():
             raise ModtokError(
                 f"'{name}' is {table.dtype} {tuple(table.shape)}, "
                 f"expected {(rows, self.facts.shape.hidden_size)}",
                 where=where,
-                remedy="slice anew",
+                remedy=_REMEDY,
             )
         return table
 
@@ -299,8 +306,16 @@ class SliceVocabularies(Vocabularies):
 
 
 def _plain(path: Path, languages: Sequence[str]) -> Subtokenizer:
-    found = open_tokenizer(str(path))
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ModtokError(f"cannot be read: {error.strerror}", where=str(path)) from error
+    try:
+        data = without_post_processor(data)
+    except ValueError as error:
+        raise ModtokError(f"is damaged ({error})", where=str(path), remedy=_REMEDY) from error
+    found = open_bytes(data, str(path), str(path))
     if not isinstance(found, Subtokenizer):
-        raise ModtokError("is no tokenizer of ours", where=str(path), remedy="slice the run anew")
+        raise ModtokError("is not a tokenizer of modtok", where=str(path), remedy=_REMEDY)
     found.languages = tuple(languages)
     return found

@@ -121,7 +121,7 @@ def test_generate(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         return types.SimpleNamespace(text=text)
 
     room(monkeypatch, "generate", Generator=Generator, Prompt=prompt)
-    room(monkeypatch, "sampling", Options=lambda **said: said)
+    room(monkeypatch, "sampling", SamplingOptions=lambda **said: said)
     status, out, err = here("generate", "--langs", "auto", "Il")
     assert (status, out) == (0, " était\n")
     assert "fr (identified, by a margin of 12.5 bits); 1 prompt tokens, 2 new tokens" in err
@@ -134,7 +134,7 @@ def test_generate(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     status, out, _ = here(*line.split(), "Il")
     assert status == 0
     assert json.loads(out)["options"] == {
-        "most": 5,
+        "max_tokens": 5,
         "temperature": 0.5,
         "top_p": 0.9,
         "min_p": 0.1,
@@ -146,7 +146,13 @@ def test_generate(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_export(here: Any, monkeypatch: pytest.MonkeyPatch, workspace: Path) -> None:
     report = types.SimpleNamespace(
-        output=Path("m.gguf"), bytes=10, vocabulary=600, tokenizer="gpt-2", lines=4, different=1
+        output=Path("m.gguf"),
+        bytes=10,
+        vocabulary=600,
+        tokenizer="gpt-2",
+        lines=4,
+        different=1,
+        program="llama.cpp",
     )
     made = room(monkeypatch, "export", export=StandIn(report)).export
     (workspace / "fr.txt").write_text("un\ndeux\n")

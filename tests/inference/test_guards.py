@@ -71,7 +71,7 @@ def test_tables_of_another_shape(
 def test_a_tokenizer_of_another_size(copy: Path, run: Path, tmp_path: Path) -> None:
     slice_model(run, ["fi"], output=tmp_path / "fi")
     shutil.copy(tmp_path / "fi" / "tokenizer.json", copy)
-    with pytest.raises(ModtokError, match=r"field 'ids' has \d+ entries, .* tokens; slice anew"):
+    with pytest.raises(ModtokError, match=r"field 'ids' has \d+ entries, .*; slice the run again"):
         load(copy)
     slice_model(run, inputs=["en"], outputs=["fr"], output=tmp_path / "two")
     for name, field in (("tokenizer.json", "row_of_in"), ("tokenizer_out.json", "row_of_out")):
@@ -79,7 +79,7 @@ def test_a_tokenizer_of_another_size(copy: Path, run: Path, tmp_path: Path) -> N
         whole = tmp_path / "fr-en"
         slice_model(run, ["fr", "en"], output=whole, force=True)
         shutil.copy(whole / "tokenizer.json", harmed / name)
-        with pytest.raises(ModtokError, match=f"field '{field}' has .*; slice anew"):
+        with pytest.raises(ModtokError, match=f"field '{field}' has .*; slice the run again"):
             load(harmed)
 
 
@@ -98,13 +98,17 @@ def test_the_code_of_the_model_card_runs(french_english: Path) -> None:
     exec(code, {})
 
 
-def test_widening_by_a_link_and_with_a_tokenizer_from_elsewhere(run: Path, tmp_path: Path) -> None:
+def test_append_by_a_link_and_with_a_tokenizer_from_elsewhere(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(run.parent.parent)  # the run is found by its name in the workspace
     deep = tmp_path / "a" / "b"
     deep.mkdir(parents=True)
     slice_model(run, ["fr"], output=deep / "fr")
     (tmp_path / "link").symlink_to(deep / "fr")
     slice_model(tmp_path / "link", add=["en"], output=tmp_path / "wide")
     assert load(tmp_path / "wide").source.languages == ("en", "fr")
+    monkeypatch.chdir(tmp_path)
     alone = Path(shutil.copytree(run, tmp_path / "alone"))
     tokenizer = run.parent.parent / "tokenizer"
     slice_model(alone, ["fr"], output=tmp_path / "fr", tokenizer=tokenizer)
@@ -112,9 +116,9 @@ def test_widening_by_a_link_and_with_a_tokenizer_from_elsewhere(run: Path, tmp_p
         slice_model(tmp_path / "fr", add=["en"], output=tmp_path / "wider")
     slice_model(tmp_path / "fr", add=["en"], output=tmp_path / "wider", tokenizer=tokenizer)
     shutil.rmtree(alone)
-    with pytest.raises(UsageError, match=r"its run is not at .* say where it is with --from"):
+    with pytest.raises(UsageError, match="its run 'alone' was not found; pass the run with"):
         slice_model(tmp_path / "fr", add=["en"], output=tmp_path / "widest")
-    with pytest.raises(UsageError, match="nowhere is no run; say where it is with --from"):
+    with pytest.raises(UsageError, match="nowhere is not a run; pass the run with --from"):
         slice_model(tmp_path / "fr", add=["en"], output=tmp_path / "widest", run=Path("nowhere"))
 
 
@@ -179,5 +183,5 @@ def test_a_checkpoint_is_of_its_own_step(run: Path) -> None:
 
 def test_a_slice_knows_its_languages_by_any_code(french_english: Path) -> None:
     assert load(french_english, ["fra", "eng_Latn"]).source.languages == ("en", "fr")
-    with pytest.raises(UsageError, match="holds en,fr and cannot be cut for fi"):
+    with pytest.raises(UsageError, match="has en,fr only, not fi"):
         load(french_english, ["fin"])

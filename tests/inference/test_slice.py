@@ -1,6 +1,7 @@
 """The sliced directory is a plain Llama to transformers; two vocabularies are not."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import orjson
@@ -13,6 +14,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.inference.decode import generate
 from modtok_cli.inference.model import load
 from modtok_cli.inference.sampling import SamplingOptions
+from modtok_cli.inference.score import score
 from modtok_cli.inference.slice import slice_model
 
 PROBES = [
@@ -40,9 +42,44 @@ def test_transformers_gives_the_same_logits_and_text(french_english: Path, run: 
 def test_transformers_gives_the_same_ids(french_english: Path, run: Path) -> None:
     theirs, ours = AutoTokenizer.from_pretrained(french_english), load(run, ["fr", "en"])
     for text in PROBES:
-        assert theirs(text).input_ids == ours.encode_in(text)
-        assert theirs.decode(theirs(text).input_ids) == text
+        ids = theirs(text).input_ids
+        assert ids == [ours.end_of_text, *ours.encode_in(text)]
+        assert theirs(text, add_special_tokens=False).input_ids == ids[1:]
+        assert theirs.decode(ids, skip_special_tokens=True) == text
     assert theirs.eos_token_id == theirs.bos_token_id == ours.end_of_text
+
+
+def test_stock_perplexity_is_that_of_training_text(french_english: Path, run: Path) -> None:
+    """Training text begins with an end of text. Slices omitted it, and stock servers with them."""
+    theirs = AutoModelForCausalLM.from_pretrained(french_english)
+    inputs = AutoTokenizer.from_pretrained(french_english)(PROBES[0], return_tensors="pt")
+    with torch.no_grad():
+        loss = float(theirs(**inputs, labels=inputs.input_ids).loss)
+    ours = load(run, ["fr", "en"])
+    ids = ours.encode_out(PROBES[0])
+    (expected,) = score(ours, [([ours.end_of_text], ids)])
+    assert loss == pytest.approx(-expected.nats / len(ids), abs=1e-5)
+
+
+def test_lm_eval_scores_a_slice_as_we_do(french_english: Path, run: Path) -> None:
+    harness = pytest.importorskip("lm_eval.models.huggingface")
+    theirs = harness.HFLM(pretrained=str(french_english), device="cpu", batch_size=1)
+    pair = ("Il était une fois", " un petit roi")
+    (found,) = theirs.loglikelihood([SimpleNamespace(args=pair, kwargs={})], disable_tqdm=True)
+    ours = load(run, ["fr", "en"])
+    request = ([ours.end_of_text, *ours.encode_in(pair[0])], ours.encode_out(pair[1]))
+    assert found[0] == pytest.approx(score(ours, [request])[0].nats, abs=1e-4)
+
+
+def test_without_bos_the_tokenizer_adds_nothing(run: Path, tmp_path: Path) -> None:
+    slice_model(run, ["fr"], output=tmp_path / "fr", bos=False)
+    ours = load(run, ["fr"])
+    theirs = AutoTokenizer.from_pretrained(tmp_path / "fr")
+    assert theirs(PROBES[0]).input_ids == ours.encode_in(PROBES[0])
+    slice_model(tmp_path / "fr", add=["en"], output=tmp_path / "wide", run=run)
+    assert orjson.loads((tmp_path / "wide" / "modtok.json").read_bytes())["bos"] is False
+    data = (tmp_path / "fr" / "tokenizer.json").read_bytes()
+    assert data == ours.tokenizer_in.to_json()
 
 
 @needs_shared
@@ -53,7 +90,7 @@ def test_same_ids_in_27_languages(french_english: Path, run: Path) -> None:
     assert len(files) == 27
     for path in files:
         lines = path.read_text(encoding="utf-8").splitlines()[:60]
-        expected = theirs(lines).input_ids
+        expected = theirs(lines, add_special_tokens=False).input_ids
         assert [ids.tolist() for ids in ours.encode_batch(lines)] == expected, path.name
 
 
@@ -66,6 +103,17 @@ def test_what_it_says_of_itself(french_english: Path, run: Path) -> None:
     card = (french_english / "README.md").read_text()
     assert f"{model.tokenizer_in.size:,} tokens" in card
     assert facts["signature"] in card
+    header = card.split("---\n")[1]
+    for line in (
+        'license: "unknown"',
+        "library_name: transformers",
+        "pipeline_tag: text-generation",
+        'base_model: "it"',
+    ):
+        assert f"{line}\n" in header
+    assert facts["run"] == "it"  # no path of this machine
+    config = orjson.loads((french_english / "config.json").read_bytes())
+    assert config["torch_dtype"] == config["dtype"] == "float32"
     assert (french_english / "model.safetensors").stat().st_mode & 0o044
 
 
@@ -83,7 +131,7 @@ def test_a_slice_opens_as_the_run_does(french_english: Path, run: Path) -> None:
     slice_, ours = load(french_english), load(run, ["fr", "en"])
     rows = torch.tensor([ours.encode_in(PROBES[0])])
     assert torch.equal(slice_.logits(rows), ours.logits(rows))
-    with pytest.raises(UsageError, match="holds en,fr and cannot be cut for fr"):
+    with pytest.raises(UsageError, match="has en,fr only, not fr"):
         load(french_english, ["fr"])
 
 
@@ -97,13 +145,15 @@ def test_tied_tables_stay_one(tied_run: Path, tmp_path: Path) -> None:
         torch.testing.assert_close(theirs(rows).logits, ours.logits(rows), atol=1e-5, rtol=0)
 
 
-def test_widening(french_english: Path, run: Path, tmp_path: Path) -> None:
-    slice_model(french_english, add=["fi"], output=tmp_path / "three")
+def test_append(french_english: Path, run: Path, tied_run: Path, tmp_path: Path) -> None:
+    slice_model(french_english, add=["fi"], output=tmp_path / "three", run=run)
     slice_model(run, ["fi", "fr", "en"], output=tmp_path / "anew")
     for name in ("model.safetensors", "tokenizer.json", "config.json"):
         assert (tmp_path / "three" / name).read_bytes() == (tmp_path / "anew" / name).read_bytes()
-    slice_model(tmp_path / "three", add=["el"], output=tmp_path / "three")
+    slice_model(tmp_path / "three", add=["el"], output=tmp_path / "three", run=run)
     assert load(tmp_path / "three").source.languages == ("el", "en", "fi", "fr")
+    with pytest.raises(ModtokError, match="was extracted from other weights than"):
+        slice_model(french_english, add=["fi"], output=tmp_path / "mixed", run=tied_run)
 
 
 def test_two_vocabularies_are_ours_alone(run: Path, tmp_path: Path) -> None:
@@ -116,6 +166,19 @@ def test_two_vocabularies_are_ours_alone(run: Path, tmp_path: Path) -> None:
         AutoModelForCausalLM.from_pretrained(tmp_path / "to-fr")
 
 
+def test_a_whole_slice_opens_as_full(run: Path, tmp_path: Path) -> None:
+    """A slice of --in full was refused when opened as full, which it is."""
+    slice_model(run, inputs="full", outputs=["fr"], output=tmp_path / "to-fr")
+    for inputs, outputs in (("full", ["fr"]), (["full"], None), (None, "fr")):
+        assert (
+            load(tmp_path / "to-fr", inputs, outputs).source.languages == load(run).source.languages
+        )
+    with pytest.raises(UsageError, match="has fr only, not full"):
+        load(tmp_path / "to-fr", "full", "full")
+    slice_model(run, ["en", "el", "fi", "fr"], output=tmp_path / "all")
+    load(tmp_path / "all", "full")
+
+
 def test_bfloat16(run: Path, tmp_path: Path) -> None:
     slice_model(run, ["fr"], output=tmp_path / "fr", dtype="bfloat16")
     assert AutoModelForCausalLM.from_pretrained(tmp_path / "fr").dtype == torch.bfloat16
@@ -123,21 +186,21 @@ def test_bfloat16(run: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_wrong(french_english: Path, run: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         slice_model(run, ["fr"], output=french_english)
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "mine.txt").write_text("mine")
-    with pytest.raises(UsageError, match="is there and is no slice"):
+    with pytest.raises(UsageError, match="exists but is not a slice"):
         slice_model(run, ["fr"], output=tmp_path / "notes", force=True)
     with pytest.raises(UsageError, match="no language 'xx'"):
         slice_model(run, ["fr", "xx"], output=tmp_path / "q")
-    with pytest.raises(UsageError, match="is no run"):
+    with pytest.raises(UsageError, match="is not a run"):
         slice_model(french_english, ["fr"], output=tmp_path / "q")
     with pytest.raises(UsageError, match="--append adds languages to a directory of modtok slice"):
         slice_model(run, add=["fi"], output=tmp_path / "q")
     broken = tmp_path / "broken"
     broken.mkdir()
-    (broken / "modtok.json").write_text('{"format": 1}')
-    with pytest.raises(ModtokError, match="not as modtok slice writes it"):
+    (broken / "modtok.json").write_text('{"format": 2}')
+    with pytest.raises(ModtokError, match="is damaged"):
         load(broken)
     assert not (tmp_path / "q").exists()

@@ -203,9 +203,10 @@ def test_wrong_values_in_rows_omit_only_their_section(sound: Path, tmp_path: Pat
 
 def facts(**change: object) -> bytes:
     document = {
-        "format": 1, "inputs": ["en"], "outputs": ["en"], "end_of_text": 0, "context": 32,
-        "dtype": "float32", "tokenizer": "ab", "signature": "cd", "run": "../r",
-        "step": 4, "ids": [0, 1, 1],
+        "format": 2, "inputs": ["en"], "outputs": ["en"], "end_of_text": 0, "context": 32,
+        "dtype": "float32", "tokenizer": "ab", "signature": "cd", "run": "r",
+        "weights": "0", "full_inputs": False, "full_outputs": False, "bos": True,
+        "license": "unknown", "base_model": "r", "step": 4, "ids": [0, 1, 1],
         "shape": llama(1, 32, 8, 48).as_json(),
     } | change  # fmt: skip
     return json.dumps(document).encode()
@@ -223,7 +224,7 @@ def test_slice_facts_are_range_checked(tmp_path: Path) -> None:
         ({"row_of_in": [0, 9], "row_of_out": [0]}, "row_of_in"),
     ):
         file.write_bytes(facts(**change))
-        with pytest.raises(ModtokError, match=f"field '{field}' is not as modtok slice"):
+        with pytest.raises(ModtokError, match=f"field '{field}' is out of range"):
             read_facts(tmp_path)
     for change in (
         {"ids": [10**30]},
@@ -234,7 +235,7 @@ def test_slice_facts_are_range_checked(tmp_path: Path) -> None:
         {"shape": shape | {"head_width": 7}},
     ):
         file.write_bytes(facts(**change))
-        with pytest.raises(ModtokError, match="is not as modtok slice writes it"):
+        with pytest.raises(ModtokError, match="is damaged"):
             read_facts(tmp_path)
 
 

@@ -44,6 +44,24 @@ Origin = Annotated[
     ),
 ]
 
+Bos = Annotated[
+    bool | None,
+    typer.Option(
+        "--bos/--no-bos",
+        help="Tokenizer adds the end of text before every text, as in training; on by default.",
+    ),
+]
+License = Annotated[
+    str | None,
+    typer.Option("--license", metavar="ID", help="License in the model card; unknown by default."),
+]
+BaseModel = Annotated[
+    str | None,
+    typer.Option(
+        "--base-model", metavar="ID", help="Base model in the model card; the run by default."
+    ),
+]
+
 
 @command(
     "slice",
@@ -68,6 +86,9 @@ def slice(
     step: Step = None,
     dtype: Dtype = None,
     tokenizer: RunTokenizer = None,
+    bos: Bos = None,
+    license: License = None,
+    base_model: BaseModel = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -106,6 +127,9 @@ def slice(
         tokenizer=tokenizer,
         step=step,
         dtype=dtype,
+        bos=bos,
+        license=license,
+        base_model=base_model,
         force=force,
         progress=session.progress,
     )
