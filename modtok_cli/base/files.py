@@ -17,11 +17,25 @@ from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
+from typing import BinaryIO
 
 from modtok_cli.base.errors import ModtokError, UsageError
 
 _MARK = ".partial-"
 _STREAMS = (Path("/dev"), Path("/dev/fd"))
+
+
+def standard_input() -> BinaryIO:
+    """Standard input as bytes.
+
+    Raises:
+        ModtokError: it is closed.
+    """
+    if sys.stdin is None:
+        raise ModtokError(
+            "standard input is closed", remedy="give a file, or redirect standard input"
+        )
+    return sys.stdin.buffer
 
 
 def is_alive(pid: int) -> bool:

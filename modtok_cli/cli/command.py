@@ -11,14 +11,17 @@ import inspect
 import resource
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ParamSpec
+from pathlib import Path
+from typing import Any, ParamSpec, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from modtok_cli.cli.options import Debug, Quiet, Verbose
+from modtok_cli.base.errors import UsageError
+from modtok_cli.cli.options import STDOUT, Debug, Quiet, Verbose
 from modtok_cli.cli.session import Session
 from modtok_cli.cli.tree import describe
 
@@ -64,7 +67,21 @@ def _format_examples(command: Any, formatter: Any) -> None:
 
 
 class Command(TyperCommand):
-    """A command with examples in its help."""
+    """A command with examples in its help, which accepts each single-value option once."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments.
+
+        Raises:
+            UsageError: an option that takes one value is given twice.
+        """
+        # The framework keeps the last value and drops the others silently.
+        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        if not any(param.is_eager for param in given):  # --help works in any case
+            for param, times in Counter(given).items():
+                if times > 1 and _takes_one_value(param):
+                    raise _repeated(param, times)
+        return super().parse_args(ctx, args)
 
     def format_usage(self, ctx: Any, formatter: Any) -> None:
         """Write the usage line."""
@@ -105,6 +122,18 @@ class Group(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         return _translated(super().invoke, ctx)
+
+
+def _takes_one_value(param: Any) -> bool:
+    is_switch = param.param_type_name == "option" and param.is_flag and not param.secondary_opts
+    return param.param_type_name == "option" and not param.multiple and not is_switch
+
+
+def _repeated(param: Any, times: int) -> UsageError:
+    flag = "/".join([param.opts[-1], *param.secondary_opts])
+    is_list = (param.metavar or "").endswith(",...")
+    remedy = f"separate values by commas: {param.opts[-1]} A,B" if is_list else "give it once"
+    return UsageError(f"{flag} is given {times} times", remedy=remedy)
 
 
 def _translated(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -162,6 +191,7 @@ def command(words: str, *, examples: str) -> Callable[[Callable[P, None]], Calla
 def as_command(function: Callable[..., None]) -> Callable[..., None]:
     """Adapt `function` to click: context to session, plus the shared flags."""
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    annotations = {parameter.name: parameter.annotation for parameter in own}
 
     def run(**values: Any) -> None:
         ctx: typer.Context = values.pop("ctx")
@@ -173,6 +203,10 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
         session.explicit = frozenset(
             name for name in ctx.params if _source(ctx, name) == "COMMANDLINE"
         )
+        for param in ctx.command.params:
+            if param.name in annotations:
+                value = checked_value(param, annotations[param.name], values[param.name])
+                values[param.name] = value
         if session.verbose:
             _say_settings(session, ctx)
         started = time.perf_counter()
@@ -193,6 +227,25 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__doc__ = function.__doc__
     return run
+
+
+def checked_value(param: Any, annotation: Any, value: Any) -> Any:
+    """The value of a parameter: `-` of an option marked `STDOUT` becomes None.
+
+    Raises:
+        UsageError: `-` for an option that takes a path only, or an integer beyond 64 bits.
+    """
+    if type(value) is int and abs(value) >= 2**63:
+        raise UsageError("the number is out of range", where=param.opts[-1])
+    if isinstance(value, Path) and str(value) == "-" and param.param_type_name == "option":
+        if STDOUT not in get_args(annotation)[1:]:
+            raise UsageError(
+                "- (standard input or output) is not supported here",
+                where="/".join(param.opts),
+                remedy="give a path",
+            )
+        return None
+    return value
 
 
 def _source(ctx: typer.Context, name: str) -> str | None:

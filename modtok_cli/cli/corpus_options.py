@@ -21,6 +21,7 @@ ExecutorOptions = Annotated[
     Option(
         "--executor-option",
         metavar="KEY=VALUE",
+        allow_from_autoenv=False,  # may hold shell commands
         help="Option passed to the datatrove executor, such as partition=cpu. Repeatable.",
     ),
 ]

@@ -22,7 +22,7 @@ from modtok_cli import __version__
 from modtok_cli.base.memory import available
 from modtok_cli.cli.kernels import is_warm, kernels
 
-State = Literal["ok", "missing", "old", "cold", "none"]
+State = Literal["ok", "missing", "old", "cold", "none", "invalid"]
 
 # The purpose of the packages of each extra; `tests/cli/test_doctor.py` checks it against the
 # extras of pyproject.toml and the existing commands.
@@ -42,9 +42,10 @@ class Finding:
     """One line of the report.
 
     Attributes:
-        part: machine, package or kernels.
+        part: machine, settings, package or kernels.
         name: name of the package, device or group of kernels.
-        state: ok; missing or old (a package); cold (kernels to compile); none (no such device).
+        state: ok; missing or old (a package); cold (kernels to compile); none (no such device);
+            invalid (settings).
         detail: version, size or purpose.
         remedy: command that fixes it, or "".
         extra: extra that installs the package; "" for packages that every command needs.
@@ -58,9 +59,15 @@ class Finding:
     extra: str = ""
 
 
-def doctor() -> list[Finding]:
-    """Check machine, packages and kernels; problems are findings, not exceptions."""
-    return [*_machine(), *_packages(), *_kernels()]
+def doctor(settings_error: str = "") -> list[Finding]:
+    """Check machine, packages and kernels; problems are findings, not exceptions.
+
+    `settings_error` is what is wrong with the settings file.
+    """
+    settings = []
+    if settings_error:
+        settings = [Finding("settings", "modtok.toml", "invalid", settings_error)]
+    return [*_machine(), *settings, *_packages(), *_kernels()]
 
 
 def healthy(findings: list[Finding]) -> bool:

@@ -113,8 +113,11 @@ def _modtok(
     session.quiet, session.verbose, session.debug = quiet, verbose, debug
     try:
         ctx.default_map = load_settings(ctx.command)
-    except UsageError:
-        if "--help" not in session.args:  # the help must work with invalid settings
+    except UsageError as error:
+        # Help and doctor must work with invalid settings.
+        if ctx.invoked_subcommand == "doctor":
+            session.settings_error = str(error)
+        elif "--help" not in session.args:
             raise
 
 

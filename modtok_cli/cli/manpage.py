@@ -124,7 +124,7 @@ def _environment(node: Node) -> Iterator[tuple[str, str]]:
         names = [
             f"{prefix}_{line.name.upper()}"
             for line in node.lines
-            if not line.is_argument and line.name != "help"
+            if not line.is_argument and line.has_environment
         ]
         yield (
             ", ".join(map(bold, names)),

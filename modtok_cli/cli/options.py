@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from typer import Argument, Option
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.text.languages import normalize
+
+STDOUT = "stdout"  # mark of an output option that accepts - for standard output
+MAX_BUDGET = 2**31 - 1  # token ids are int32
 
 if TYPE_CHECKING:
     from modtok_cli.cli.session import Session
@@ -33,6 +37,7 @@ Budget = Annotated[
         "--budget",
         metavar="N",
         min=257,
+        max=MAX_BUDGET,
         help="Vocabulary size per language, including bytes.",
     ),
 ]
@@ -43,6 +48,11 @@ Data = Annotated[
 Output = Annotated[
     Path | None,
     Option("-o", "--output", metavar="PATH", help="Output file or directory."),
+]
+OutputOrStdout = Annotated[
+    Path | None,
+    Option("-o", "--output", metavar="PATH", help="Output file; standard output by default."),
+    STDOUT,
 ]
 Tokenizer = Annotated[
     str,
@@ -174,9 +184,16 @@ def split_languages(text: str | None, flag: str = "--langs") -> list[str] | None
     languages = [part.strip() for part in text.split(",")]
     if not all(languages):
         raise UsageError(f"{flag} {text!r} has an empty entry", remedy=f"as in: {flag} en,fi,fr")
+    seen: dict[str, str] = {}
     for language in languages:
+        first = seen.setdefault(normalize(language), language)
         if languages.count(language) > 1:
             raise UsageError(f"{flag} repeats {language!r}", remedy="give each language once")
+        if first != language:
+            raise UsageError(
+                f"{flag}: {first!r} and {language!r} are one language",
+                remedy=f"both mean {normalize(language)!r}: give it once",
+            )
     return languages
 
 

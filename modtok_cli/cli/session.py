@@ -18,7 +18,8 @@ class Session:
     """State shared by all commands.
 
     `args` are the words after `modtok`; `label` is the name of the command once it is known;
-    `explicit` are the parameters given on the command line.
+    `explicit` are the parameters given on the command line; `settings_error` is what is wrong
+    with modtok.toml, for `doctor`.
     """
 
     args: tuple[str, ...] = ()
@@ -28,6 +29,7 @@ class Session:
     label: str = "modtok"
     explicit: frozenset[str] = frozenset()
     settings_file: str = field(default="modtok.toml")
+    settings_error: str = ""
 
     @cached_property
     def progress(self) -> CommandProgress:

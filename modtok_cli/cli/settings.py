@@ -11,11 +11,16 @@ override the file, options override both:
     langs = ["en", "fi", "fr"]
 
 The whole file is checked when a command starts, before any work.
+
+A directory may come from someone else, so its file is not trusted: it cannot overwrite outputs,
+choose outputs outside of the workspace, or set an option that can run code. Those are options of
+the command line (see `COMMAND_LINE_ONLY`).
 """
 
 from __future__ import annotations
 
 import re
+import stat
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -25,6 +30,12 @@ from modtok_cli.cli.tree import Node, choices_of, nodes, type_of
 
 FILE = "modtok.toml"
 SHARED_TABLE = "default"
+MAX_BYTES = 1 << 20  # far more than any real file
+# Parameters that a settings file cannot set. `force` overwrites files. The others can run code:
+# lm-eval tasks, and job scripts of executors.
+COMMAND_LINE_ONLY = frozenset({"force", "include", "allow_code", "executor_option"})
+# Parameters that name what a command writes: a settings file can only name places in the workspace.
+OUTPUTS = frozenset({"output", "plot", "examples", "runs", "offload_file"})
 _TYPES: dict[type, tuple[type, str]] = {
     bool: (bool, "true or false"),
     int: (int, "an integer"),
@@ -56,6 +67,8 @@ def load_settings(root: Any, directory: Path = Path()) -> dict[str, Any]:
         known |= set(keys)
         mine = _defaults(node, keys, {k: v for k, v in shared.items() if k in keys}, SHARED_TABLE)
         mine |= _defaults(node, keys, _take(tables, node.path), ".".join(node.path))
+        for name in OUTPUTS.intersection(mine):
+            _check_inside(directory, ".".join(node.path), name, mine[name])
         if mine:
             _put(result, node.path, mine)
     _refuse_unknown_tables(tables, commands)
@@ -69,9 +82,18 @@ def _read(path: Path) -> dict[str, Any]:
     import tomllib
 
     try:
-        return tomllib.loads(path.read_bytes().decode("utf-8"))
+        if not stat.S_ISREG(path.stat().st_mode):  # a named pipe would block
+            raise UsageError("cannot read: not a regular file", where=FILE)
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return {}
+    except OSError as error:
+        raise UsageError(f"cannot read: {error.strerror}", where=FILE) from error
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"larger than {MAX_BYTES:,} bytes", where=FILE, remedy="correct the file")
+    try:
+        return tomllib.loads(data.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise UsageError("not UTF-8", where=FILE, remedy="save the file as UTF-8") from error
     except tomllib.TOMLDecodeError as error:
@@ -79,8 +101,11 @@ def _read(path: Path) -> dict[str, Any]:
         where = f"{FILE}:{found[1]}" if found else FILE
         what = re.sub(r" \(at .*\)$", "", str(error))
         raise UsageError(f"invalid TOML: {what}", where=where, remedy="correct the file") from error
-    except OSError as error:
-        raise UsageError(f"cannot read: {error.strerror}", where=FILE) from error
+    except RecursionError as error:
+        raise UsageError("nested too deeply", where=FILE, remedy="correct the file") from error
+    except ValueError as error:
+        what = "invalid TOML: an integer has too many digits"
+        raise UsageError(what, where=FILE, remedy="correct the file") from error
 
 
 def _keys(node: Node) -> dict[str, Any]:
@@ -124,6 +149,12 @@ def _defaults(
         if key not in keys:
             raise _unknown(f"[{table}]", "key", key, set(keys))
         param = keys[key]
+        if param.name in COMMAND_LINE_ONLY:
+            raise UsageError(
+                f"[{table}] {key}: not allowed in a settings file",
+                where=FILE,
+                remedy=f"give {param.opts[-1]} on the command line",
+            )
         if param.name in result:
             raise UsageError(f"[{table}] sets {key!r} twice under two names", where=FILE)
         where = f"[{table}] {key}"
@@ -131,6 +162,24 @@ def _defaults(
         value = _joined(where, param.metavar or "", value)
         result[param.name] = _checked(where, annotation, value)
     return result
+
+
+def _check_inside(directory: Path, table: str, name: str, value: str) -> None:
+    """Refuse an output outside of `directory`, links resolved, or in a hidden directory."""
+    if name == "plot" and value == "-":
+        return
+    workspace = directory.resolve()
+    try:
+        path = (workspace / value).resolve()
+        parts = path.relative_to(workspace).parts
+    except (ValueError, OSError, RuntimeError):  # elsewhere, a null character, a loop of links
+        parts = None
+    if parts is None or any(part.startswith(".") for part in parts):
+        raise UsageError(
+            f"[{table}] {name}: {value!r} is not inside the workspace",
+            where=FILE,
+            remedy=f"give --{name.replace('_', '-')} on the command line",
+        )
 
 
 def _joined(where: str, metavar: str, value: Any) -> Any:

@@ -9,13 +9,15 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+_SHOWN = 1 << 20  # larger maxima only prevent overflows; help does not show them
+
 
 @dataclass(frozen=True)
 class Line:
     """One rendered parameter.
 
     heading: `-k, --budget N`; text: help and default; value: `N`, or "" for a flag without a
-    value.
+    value; has_environment: whether an environment variable `MODTOK_…` sets it.
     """
 
     name: str
@@ -24,6 +26,7 @@ class Line:
     value: str
     help: str
     note: str
+    has_environment: bool = True
 
     @property
     def heading(self) -> str:
@@ -97,6 +100,7 @@ def describe(param: Any, ctx: Any) -> Line:
         value=value,
         help=param.help or "",
         note=_note(param, ctx),
+        has_environment=getattr(param, "allow_from_autoenv", True) and not param.is_eager,
     )
 
 
@@ -113,7 +117,7 @@ def _note(param: Any, ctx: Any) -> str:
     low, high = _range_of(ctx.command, param)
     if low is not None:
         parts.append(f"at least {low}")
-    if high is not None:
+    if high is not None and high < _SHOWN:
         parts.append(f"at most {high}")
     return f"[{'; '.join(parts)}]" if parts else ""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import BinaryIO
 
@@ -10,6 +9,7 @@ import numpy as np
 import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import standard_input
 from modtok_cli.modular.directory import is_modular, load
 from modtok_cli.modular.parse import misfit, parse_document, parse_plain
 from modtok_cli.modular.protocol import Tokenizer
@@ -40,7 +40,7 @@ def open_tokenizer(spec: str, *, stdin: BinaryIO | None = None) -> Tokenizer:
         ModtokError: it is damaged, or of no kind we read.
     """
     if spec == "-":
-        data = (stdin or sys.stdin.buffer).read()
+        data = (stdin or standard_input()).read()
         if not data:
             raise ModtokError(
                 "no tokenizer came in", where="stdin", remedy="pipe one in, or name it with -t"

@@ -111,9 +111,9 @@ def language_of_path(path: str | Path) -> str | None:
     parts = PurePath(path).parts
     if not parts:
         return None
-    found = _language_of_name(parts[-1])
+    found = code_of_name(parts[-1])
     if found:
-        return found
+        return normalize(found)
     for directory in reversed(parts[:-1]):
         # A directory counts only if all of its name is a code: "data" and "tmp" are not one.
         if _known(directory):
@@ -121,15 +121,23 @@ def language_of_path(path: str | Path) -> str | None:
     return None
 
 
-def _language_of_name(name: str) -> str | None:
+def code_of_name(name: str) -> str | None:
+    """Language and script in a file name as they are spelled there; None without a language.
+
+    >>> code_of_name("fra_Latn.devtest"), code_of_name("fr_test.txt"), code_of_name("EN.txt")
+    ('fra_Latn', 'fr', 'en')
+    """
     fields = name.split(".")
     # The first field as a whole, then the others, the last (a suffix) never.
     for number, part in enumerate(fields[:-1] if len(fields) > 1 else fields):
         if _known(part) and (number > 0 or part.lower() not in _NOT_IN_NAMES):
-            return normalize(part)
+            language, *more = re.split("[_-]", part)
+            # "fr_test" looks like a script; scripts are written with a capital.
+            script = "_" + more[0] if more and re.fullmatch("[A-Z][a-z]{3}", more[0]) else ""
+            return language.lower() + script
     # fr_train.txt, part-of.fr-000.jsonl, corpus-fra_Latn-01.txt: a code between separators
     first = re.split(r"[_-]", fields[0])[0]
-    return normalize(first) if _known(first) else None
+    return first.lower() if _known(first) else None
 
 
 def _known(code: str) -> bool:

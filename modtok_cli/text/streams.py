@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import BinaryIO
 import zstandard
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.files import standard_input
 
 STDIN = "-"
 CHUNK = 1 << 20
@@ -68,7 +68,7 @@ def is_pipe(path: str | Path) -> bool:
 
 def _raw(path: str | Path, advance: Advance | None) -> Iterator[bytes]:
     if str(path) == STDIN:
-        yield from _pieces(sys.stdin.buffer, advance)
+        yield from _pieces(standard_input(), advance)
         return
     try:
         with open(path, "rb", buffering=0) as handle:

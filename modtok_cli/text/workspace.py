@@ -6,7 +6,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.text.languages import is_language, language_of_path, normalize, suggest
+from modtok_cli.text.languages import (
+    code_of_name,
+    is_language,
+    language_of_path,
+    normalize,
+    suggest,
+)
 from modtok_cli.text.readers import is_text, text_files
 from modtok_cli.text.streams import is_pipe
 from modtok_cli.text.table_files import SUFFIX, is_table, read_header
@@ -22,7 +28,8 @@ def language_files(data: Path, languages: Sequence[str] | None = None) -> dict[s
 
     Raises:
         ModtokError: no such directory; nothing in it; a language without text.
-        UsageError: a name that is no language, or a language that is not there.
+        UsageError: a name that is no language, a language that is not there, or two entries
+            that spell one language differently.
     """
     if not data.is_dir():
         raise ModtokError("no such directory", where=str(data), remedy=_LAYOUT)
@@ -49,10 +56,25 @@ def language_files(data: Path, languages: Sequence[str] | None = None) -> dict[s
                 where=str(data),
                 remedy=suggest(language, sorted(entries)) + has,
             )
-    return {
-        language: _files_of(language, entries[language])
-        for language in sorted(entries if wanted is None else set(wanted))
-    }
+    chosen = sorted(entries if wanted is None else set(wanted))
+    for language in chosen:
+        _check_spelling(language, entries[language])
+    return {language: _files_of(language, entries[language]) for language in chosen}
+
+
+def _check_spelling(language: str, entries: Sequence[Path]) -> None:
+    """Refuse `en.txt` beside `eng.txt`, or `zho_Hans.txt` beside `zho_Hant.txt`."""
+    seen: dict[str, Path] = {}
+    for entry in entries:
+        if code := code_of_name(entry.name):  # else its directory names the language
+            seen.setdefault(code, entry)
+    if len(seen) > 1:
+        first, second, *_ = seen.values()
+        raise UsageError(
+            f"{first.name} and {second.name} are both language '{language}'",
+            where=str(second.parent),
+            remedy=f"remove or rename one, or move both into {language}/",
+        )
 
 
 def _checked(name: str) -> str:
@@ -122,7 +144,8 @@ def by_language(paths: Iterable[Path | str], language: str | None = None) -> dic
     """Files given by name, by the language each is named after, or all as `language`.
 
     Raises:
-        UsageError: a file whose name tells no language.
+        UsageError: a file name without a language, or two names that spell one language
+            differently.
     """
     found: dict[str, list[Path]] = {}
     for path in paths:
@@ -134,4 +157,7 @@ def by_language(paths: Iterable[Path | str], language: str | None = None) -> dic
                 remedy="name the file after it (fr.txt) or pass --lang",
             )
         found.setdefault(name, []).append(Path(path))
+    if language is None:
+        for name, files in found.items():
+            _check_spelling(name, files)
     return {name: sorted(found[name]) for name in sorted(found)}

@@ -55,6 +55,14 @@ def test_one_line_and_status(here, command: str, status: int, line: str) -> None
         (["bpe", "--langs", "en,,fi"], "--langs 'en,,fi' has an empty entry; as in: --langs"),
         (["bpe", "--langs", "en,en"], "--langs repeats 'en'; give each language once"),
         (["bpe-seq", "--append", "sv,"], "--append 'sv,' has an empty entry; as in: --app"),
+        (["bpe", "--langs", "fi", "--langs", "en"], "--langs is given 2 times; separate values by"),
+        (["bpe", "-k", "300", "--budget", "400"], "--budget is given 2 times; give it once"),
+        (["encode", "--ids", "--tokens"], "--ids/--tokens is given 2 times; give it once"),
+        (["bpe", "--langs", "pt-BR,fi,por"], "--langs: 'pt-BR' and 'por' are one language; both"),
+        (["bpe", "-k", "99999999999999999999"], "Invalid value for '-k' / '--budget': "),
+        (["study", "orders", "x", "--seed", "9" * 20], "--seed: the number is out of range"),
+        (["bpe", "-o", "-"], "-o/--output: - (standard input or output) is not supported here"),
+        (["eval", "mcq", "--examples", "-"], "--examples: - (standard input or output) is not"),
         (["nsl"], "Missing argument 'TEXT'; try \"modtok nsl --help\""),
         (["nsl", "-", "-"], "standard input (-) is given twice; give it once"),
         (["bpe_seq"], "No such command 'bpe_seq'. Did you mean 'bpe-seq', 'bpe'?; try \"modtok "),
@@ -79,6 +87,13 @@ def test_traceback_only_on_demand(here, monkeypatch: pytest.MonkeyPatch) -> None
     assert not here("usage", root=toy())[2].startswith("Traceback")
     monkeypatch.setenv("MODTOK_DEBUG", "0")
     assert not here("work", root=toy())[2].startswith("Traceback")
+
+
+def test_repeatable_options_and_switches_may_be_given_twice(here, stand_in) -> None:
+    called = stand_in("modtok_cli.measure.nsl", "nsl", [])
+    assert here("nsl", "x", "-t", "a", "-t", "b", "--json", "--json", "-q", "-q")[0] == 0
+    assert called.args[0] == ["a", "b"]
+    assert here("nsl", "--lang", "fi", "--lang", "en", "--help")[0] == 0
 
 
 def shell(line: str) -> subprocess.CompletedProcess[bytes]:

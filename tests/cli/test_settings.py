@@ -1,12 +1,16 @@
 """`modtok.toml`, `MODTOK_*` and flags: which wins, and what a slip says."""
 
+import json
+import os
+import re
 from pathlib import Path
 
 import pytest
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.main import command_tree
-from modtok_cli.cli.settings import load_settings
+from modtok_cli.cli.settings import COMMAND_LINE_ONLY, OUTPUTS, load_settings
+from modtok_cli.cli.tree import nodes
 
 from .conftest import FakeReport
 
@@ -142,12 +146,12 @@ def test_precedence(workspace: Path, here, stand_in, monkeypatch: pytest.MonkeyP
 
 def test_a_switch_of_the_file_can_be_undone(workspace: Path, here, stand_in, monkeypatch) -> None:
     learn = stand_in("modtok_cli.construct.bpe_seq", "bpe_seq", FakeReport())
-    write(workspace, "[bpe-seq]\nno-references = true\nforce = true\n")
+    write(workspace, "[bpe-seq]\nno-references = true\n")
     here("bpe-seq")
-    assert (learn.kwargs["references"], learn.kwargs["force"]) == (False, True)
-    monkeypatch.setenv("MODTOK_BPE_SEQ_FORCE", "0")
+    assert learn.kwargs["references"] is False
+    monkeypatch.setenv("MODTOK_BPE_SEQ_NO_REFERENCES", "0")
     here("bpe-seq")
-    assert (learn.kwargs["references"], learn.kwargs["force"]) == (False, False)
+    assert learn.kwargs["references"] is True
 
 
 def test_a_value_out_of_range_names_where_it_came_from(workspace: Path, here, monkeypatch) -> None:
@@ -159,6 +163,98 @@ def test_a_value_out_of_range_names_where_it_came_from(workspace: Path, here, mo
     status, out, err = here("bpe")
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert err.startswith("modtok: error: MODTOK_BPE_K: Invalid value for '-k' / '--budget'")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "[extract]\nforce = true",
+            "[extract] force: not allowed in a settings file; give --f",
+        ),
+        ("[default]\nforce = true", "[default] force: not allowed"),
+        ("[eval.mcq]\ninclude = 'tasks'", "[eval.mcq] include: not allowed"),
+        ("[corpus.count]\nexecutor-option = ['env_command=x']", "executor-option: not allowed"),
+    ],
+)
+def test_options_of_the_command_line_only(tmp_path: Path, text: str, message: str) -> None:
+    write(tmp_path, text)
+    with pytest.raises(UsageError, match=re.escape(message)):
+        load_settings(TREE, tmp_path)
+
+
+@pytest.mark.parametrize("place", ["/elsewhere", "../x", "a/../../x", "link/x", ".git/x", "a/.x/y"])
+@pytest.mark.parametrize("key", ["extract] output", "nsl] plot", "pretrain] runs"])
+def test_outputs_outside_of_the_workspace_are_refused(tmp_path: Path, key: str, place: str) -> None:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "link").symlink_to(tmp_path)
+    table, name = key.split("] ")
+    write(workspace, f"[{table}]\n{name} = '{place}'")
+    message = f"[{table}] {name}: '{place}' is not inside the workspace"
+    with pytest.raises(UsageError, match=re.escape(message)):
+        load_settings(TREE, workspace)
+    inside = "-" if name == "plot" else "a/b"
+    write(workspace, f"[{table}]\n{name} = '{inside}'")
+    assert load_settings(TREE, workspace)[table] == {name: inside}
+
+
+def test_every_option_with_a_path_is_classified() -> None:
+    # A new option that writes somewhere belongs into OUTPUTS.
+    inputs = {
+        "bad", "data", "good", "lang_model", "models", "on", "origin", "probe", "quality_model",
+        "references", "run", "tokenizer",
+    }  # fmt: skip
+    for node in nodes(TREE):
+        for line in node.lines:
+            takes_path = line.value in ("PATH", "FILE", "DIR", "TEXT", "TOKENIZER")
+            if takes_path and not line.is_argument and line.name not in ("special", "stop"):
+                assert line.name in inputs | OUTPUTS | COMMAND_LINE_ONLY, (node.path, line.name)
+
+
+def test_options_that_can_run_code_have_no_environment_variable() -> None:
+    lines = [line for node in nodes(TREE) for line in node.lines]
+    dangerous = [line for line in lines if line.name in COMMAND_LINE_ONLY - {"force"}]
+    assert len(dangerous) >= 2
+    assert not any(line.has_environment for line in dangerous)
+
+
+def test_environment_cannot_set_them(here, stand_in, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MODTOK_CORPUS_COUNT_EXECUTOR_OPTION", "env_command=x")
+    stand_in("modtok_cli.text.corpus", "write_counts", [])
+    assert here("corpus", "count")[0] == 0  # the option without --executor would be an error
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a = " + "[" * 5000, "nested too deeply"),
+        ("a = " + "1" * 100_000, "an integer has too many digits"),
+        ("#" * 2_000_000, "larger than 1,048,576 bytes"),
+    ],
+)
+def test_oversized_settings_are_one_line(tmp_path: Path, text: str, message: str) -> None:
+    write(tmp_path, text)
+    with pytest.raises(UsageError, match=message):
+        load_settings(TREE, tmp_path)
+
+
+def test_a_pipe_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "modtok.toml")
+    with pytest.raises(UsageError, match="not a regular file"):
+        load_settings(TREE, tmp_path)
+
+
+def test_invalid_settings_do_not_stop_doctor(workspace: Path, here) -> None:
+    write(workspace, "[bpe]\nkk = 3\n")
+    status, out, err = here("doctor", "--json")
+    assert status == 1
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [row["detail"] for row in rows if row["part"] == "settings"] == [
+        "modtok.toml: [bpe]: unknown key 'kk'; did you mean 'k'?"
+    ]
+    assert any(row["part"] == "package" for row in rows)
+    assert err == "modtok: error: modtok.toml is invalid; see the settings row\n"
 
 
 def test_broken_settings_stop_commands_but_not_their_help(workspace: Path, here) -> None:

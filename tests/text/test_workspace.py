@@ -13,7 +13,7 @@ from modtok_cli.text.workspace import by_language, files_in, language_files
 @pytest.fixture
 def data(tmp_path):
     for name in (
-        "fr.txt", "fra_Latn.devtest", "fr.tsv", "fi.jsonl.zst", "sv/part-1.jsonl", "sv/part-0.txt",
+        "fr.txt", "fr.devtest", "fr.tsv", "fi.jsonl.zst", "sv/part-1.jsonl", "sv/part-0.txt",
         "sv/notes.md", "sv/.part.txt", "flores.txt", "README.md", ".fr.txt", "abq.txt",
     ):  # fmt: skip
         path = tmp_path / name
@@ -32,10 +32,36 @@ def _names(data, found):
 def test_all_languages(data):
     assert _names(data, language_files(data)) == {
         "fi": ["fi.jsonl.zst"],
-        "fr": ["fr.tsv", "fr.txt", "fra_Latn.devtest"],
+        "fr": ["fr.devtest", "fr.tsv", "fr.txt"],
         "sv": ["sv/part-0.txt", "sv/part-1.jsonl"],
     }
     assert list(language_files(data)) == ["fi", "fr", "sv"]
+
+
+@pytest.mark.parametrize(
+    ("names", "language"),
+    [
+        (["en.txt", "eng.txt"], "en"),
+        (["zho_Hans.txt", "zho_Hant.txt"], "zh"),
+        (["pt.txt", "por/part.txt"], "pt"),
+    ],
+)
+def test_two_spellings_of_one_language_are_an_error(tmp_path, names, language):
+    for name in ("fi.txt", *names):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("text\n")
+    first, second = sorted(name.split("/")[0] for name in names)
+    for wanted in (None, [language]):
+        with pytest.raises(UsageError, match=f"{first} and {second} are both language") as caught:
+            language_files(tmp_path, wanted)
+        assert str(tmp_path) in str(caught.value)
+    assert list(language_files(tmp_path, ["fi"])) == ["fi"]
+
+
+def test_several_files_with_one_spelling_belong_together(tmp_path):
+    for name in ("en.txt", "en_test.txt", "en-000.jsonl", "EN.more.txt"):
+        (tmp_path / name).write_text("{}\n")
+    assert len(language_files(tmp_path)["en"]) == 4
 
 
 def test_some_languages_by_any_code(data):
@@ -96,9 +122,9 @@ def test_files_in(data):
 
 
 def test_by_language(data):
-    paths = [data / "sv/part-0.txt", data / "fr.txt", data / "fra_Latn.devtest"]
+    paths = [data / "sv/part-0.txt", data / "fr.txt", data / "fr.devtest"]
     found = by_language(paths)
-    assert _names(data, found) == {"fr": ["fr.txt", "fra_Latn.devtest"], "sv": ["sv/part-0.txt"]}
+    assert _names(data, found) == {"fr": ["fr.devtest", "fr.txt"], "sv": ["sv/part-0.txt"]}
     assert list(by_language([data / "flores.txt"], "eng")) == ["en"]
     with pytest.raises(UsageError, match=r"flores\.txt: the name tells no language"):
         by_language([data / "flores.txt"])

@@ -8,7 +8,7 @@ from typer import Argument
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
-from modtok_cli.cli.options import Force, Json, Output
+from modtok_cli.cli.options import Force, Json, OutputOrStdout
 from modtok_cli.cli.output import emit_bytes, emit_object, is_stdout_terminal
 from modtok_cli.cli.session import Session
 
@@ -31,7 +31,7 @@ Parts = Annotated[
 def bpe_concat(
     session: Session,
     tokenizers: Parts,
-    output: Output = None,
+    output: OutputOrStdout = None,
     force: Force = False,
     json: Json = False,
 ) -> None:

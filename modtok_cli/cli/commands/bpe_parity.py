@@ -7,6 +7,7 @@ from typer import Argument, Option
 
 from modtok_cli.cli.command import command
 from modtok_cli.cli.options import (
+    MAX_BUDGET,
     Data,
     Errors,
     Force,
@@ -29,7 +30,14 @@ Parallel = Annotated[
 
 Total = Annotated[
     int,
-    Option("-k", "--budget", metavar="N", min=257, help="Total vocabulary size, including bytes."),
+    Option(
+        "-k",
+        "--budget",
+        metavar="N",
+        min=257,
+        max=MAX_BUDGET,
+        help="Total vocabulary size, including bytes.",
+    ),
 ]
 
 

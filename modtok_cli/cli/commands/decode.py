@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import standard_input
 from modtok_cli.cli.command import command
 from modtok_cli.cli.options import GlobalIds, Json, Langs, Tokenizer, subset_spec
 from modtok_cli.cli.output import emit_chunks
@@ -81,7 +81,7 @@ def decode_lines(tokenizer: AnyTokenizer, files: list[str], *, global_ids: bool)
                 where=file,
                 remedy="check the path, or use - for standard input",
             )
-        with nullcontext(sys.stdin.buffer) if file == "-" else open(file, "rb") as lines:
+        with nullcontext(standard_input()) if file == "-" else open(file, "rb") as lines:
             for number, line in enumerate(lines, 1):
                 try:
                     ids = parse_ids(line)

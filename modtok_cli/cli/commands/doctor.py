@@ -32,13 +32,15 @@ def doctor(session: Session, json: Json = False) -> None:
 
     Lists packages by extra, with the commands that need them; processor, memory and GPUs;
     and whether the kernels are compiled. The exit status is 1 if a package is missing that
-    every command needs.
+    every command needs, or if modtok.toml is invalid.
     """
     from modtok_cli.base.errors import ModtokError
     from modtok_cli.cli.doctor import doctor, healthy
 
-    findings = doctor()
+    findings = doctor(session.settings_error)
     emit_rows(map(asdict, findings), COLUMNS, title="Installation", json=json)
+    if session.settings_error:
+        raise ModtokError("modtok.toml is invalid", remedy="see the settings row")
     if not healthy(findings):
         raise ModtokError(
             "a package that every command needs is missing or too old",

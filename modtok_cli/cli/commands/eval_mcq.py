@@ -46,11 +46,20 @@ Questions = Annotated[
 ]
 Include = Annotated[
     Path | None,
-    typer.Option("--include", metavar="DIR", help="Directory with additional lm-eval tasks."),
+    typer.Option(
+        "--include",
+        metavar="DIR",
+        allow_from_autoenv=False,  # tasks may hold code
+        help="Directory with additional lm-eval tasks.",
+    ),
 ]
 AllowCode = Annotated[
     bool,
-    typer.Option("--allow-code", help="Load tasks of --include that contain code (!function)."),
+    typer.Option(
+        "--allow-code",
+        allow_from_autoenv=False,  # consent is given on the command line
+        help="Load tasks of --include that contain code (!function).",
+    ),
 ]
 BatchSize = Annotated[
     int, typer.Option("--batch-size", metavar="N", min=1, help="Number of choices per batch.")

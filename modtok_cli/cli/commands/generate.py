@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.files import standard_input
 from modtok_cli.cli.command import command
 from modtok_cli.cli.inference_options import (
     LATEST,
@@ -149,7 +150,7 @@ def _answer_lines(generator: Generator, options: SamplingOptions, batch_size: in
 
     from modtok_cli.inference.generate import answer_all, read_prompts
 
-    rows = answer_all(generator, read_prompts(sys.stdin.buffer), options, batch=batch_size)
+    rows = answer_all(generator, read_prompts(standard_input()), options, batch=batch_size)
     emit_chunks(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
 
 
