@@ -1,4 +1,4 @@
-"""`python -m modtok_cli` is `modtok`; the script of that name begins here too."""
+"""Entry point of `python -m modtok_cli` and of the script `modtok`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import NoReturn
 
 
 def main() -> NoReturn:
-    """Entry point: what comes before commands can speak for themselves is caught here."""
+    """Run the command line; Ctrl-C while modules are imported is handled here."""
     try:
+        from modtok_cli.base.interrupts import install
+
+        install()
         from modtok_cli.cli.main import main as start
 
         start()
-    except KeyboardInterrupt:  # while modules are read: nothing has been begun
+    except KeyboardInterrupt:
         os.write(2, b"modtok: interrupted; no partial output remains\n")
         os._exit(130)
 

@@ -7,16 +7,20 @@ output carries data only. If it is piped, or with --json, rows are JSON lines.
 from __future__ import annotations
 
 import errno
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
+from pathlib import Path
 from typing import Any, Literal
 
 from modtok_cli.base.errors import ModtokError
 
 Form = Literal["text", "int", "ratio", "score", "seconds", "bytes", "count"]
 _CHUNK = 1 << 16
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _UNLIMITED = 1 << 20  # columns; wide enough for any table
 
 
@@ -75,7 +79,38 @@ def _emit_json(rows: Iterable[Mapping[str, Any]]) -> None:
     import orjson
 
     option = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
-    emit_chunks(orjson.dumps(row, option=option) for row in rows)
+
+    def line(row: Mapping[str, Any]) -> bytes:
+        try:
+            return orjson.dumps(row, option=option)
+        except TypeError:  # a name that is not UTF-8
+            return orjson.dumps(_valid(row), option=option)
+
+    emit_text(map(line, rows))
+
+
+def _valid(value: Any) -> Any:
+    """`value` with bytes of names that are not UTF-8 escaped."""
+    if isinstance(value, str):
+        return _SURROGATE.sub(lambda match: _escaped(match[0]), value)
+    if isinstance(value, Path):
+        return _valid(str(value))
+    if isinstance(value, Mapping):
+        return {_valid(key): _valid(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_valid(each) for each in value]
+    return value
+
+
+def emit_text(chunks: Iterable[bytes]) -> None:
+    """Write text for people: raw bytes to a file or pipe, safe characters to a terminal."""
+    if not _is_terminal(sys.stdout):
+        emit_chunks(chunks)
+        return
+    emit_chunks(
+        escape_controls(chunk.decode("utf-8", "surrogateescape"), keep="\n\t").encode()
+        for chunk in chunks
+    )
 
 
 def emit_object(row: Mapping[str, Any]) -> None:
@@ -148,9 +183,23 @@ def one_line(text: str) -> str:
     return escape_controls(" ".join(text.split()))
 
 
-def escape_controls(line: str) -> str:
-    """`line` with control characters escaped, which a terminal would execute."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+def escape_controls(text: str, *, keep: str = "") -> str:
+    """`text` with the characters escaped that a terminal could execute or reorder text by.
+
+    Escapes control characters (C0, DEL, C1), line and paragraph separators, bidirectional
+    embeddings, and bytes that are not UTF-8, except those in `keep`. Everything that comes from
+    files or names passes through here on its way to a terminal.
+
+    >>> escape_controls("a\\tb\\x1b]52;c;\\x07 \\udcff"), escape_controls("a\\tb\\x9b", keep="\\t")
+    ('a\\\\tb\\\\x1b]52;c;\\\\x07 \\\\xff', 'a\\tb\\\\x9b')
+    """
+    return _UNSAFE.sub(lambda match: match[0] if match[0] in keep else _escaped(match[0]), text)
+
+
+def _escaped(character: str) -> str:
+    if "\udc80" <= character <= "\udcff":  # a byte of a name that is not UTF-8
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    return ascii(character)[1:-1]
 
 
 def is_stdout_terminal() -> bool:
@@ -212,7 +261,7 @@ def _print_table(
         table = _table(_without_directories(rows), columns, title)
     console.print(table)
     if caption:
-        console.print(Text(caption, style="dim"))
+        console.print(Text(escape_controls(caption), style="dim"))
 
 
 def _without_directories(rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -238,7 +287,7 @@ def _table(rows: list[Mapping[str, Any]], columns: Sequence[Column], title: str)
     from rich.text import Text
 
     table = Table(
-        title=Text(title),
+        title=Text(escape_controls(title)),
         title_justify="left",
         box=SIMPLE_HEAD,
         pad_edge=False,
@@ -248,7 +297,7 @@ def _table(rows: list[Mapping[str, Any]], columns: Sequence[Column], title: str)
     for column in columns:
         numeric = column.form != "text"
         table.add_column(
-            Text(column.heading),
+            Text(escape_controls(column.heading)),
             justify="right" if numeric else "left",
             no_wrap=numeric,
             overflow="fold",  # truncated names would be ambiguous
@@ -256,6 +305,6 @@ def _table(rows: list[Mapping[str, Any]], columns: Sequence[Column], title: str)
     for row in rows:
         cells = (format_value(row.get(column.key), column.form) for column in columns)
         table.add_row(
-            *(Text(cell) for cell in cells)
+            *(Text(escape_controls(cell)) for cell in cells)
         )  # Text does not interpret [brackets] as markup
     return table

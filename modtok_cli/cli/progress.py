@@ -39,7 +39,7 @@ class CommandProgress:
                 yield silent
             return
         bars = self._start()
-        bar = _Bar(bars, bars.add_task(label, total=total, unit=unit))
+        bar = _Bar(bars, bars.add_task(one_line(label), total=total, unit=unit))
         try:
             yield bar
         finally:
@@ -93,7 +93,7 @@ class _Bar:
         self._bars.advance(self.id, amount)
 
     def describe(self, text: str) -> None:
-        self._bars.update(self.id, description=text)
+        self._bars.update(self.id, description=one_line(text))
 
 
 def _bars() -> Bars:

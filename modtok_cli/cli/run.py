@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from modtok_cli.base.errors import Exit, ModtokError
+from modtok_cli.base.interrupts import acknowledge
 from modtok_cli.cli.command import ClosedPipe, Interrupted
 from modtok_cli.cli.output import one_line, output_error
 from modtok_cli.cli.session import Session
@@ -31,13 +32,16 @@ def run(root: Any, args: Sequence[str]) -> int:
     try:
         status = _invoke(root, session)
         _flush()
+        if acknowledge():  # a library dropped it, and the work came to its end
+            raise KeyboardInterrupt
     except (ClosedPipe, BrokenPipeError):
         _abandon_output()
         return Exit.OK
     except (Interrupted, KeyboardInterrupt):
-        _say("modtok: interrupted; no partial output remains")
-        return Exit.INTERRUPTED
+        return _interrupted()
     except BaseException as error:
+        if acknowledge():  # a library turned Ctrl-C into an error of its own
+            return _interrupted()
         if isinstance(error, SystemExit):
             raise
         if type(error).__name__ == "NoArgsIsHelpError":  # `modtok`, `modtok corpus`
@@ -49,6 +53,12 @@ def run(root: Any, args: Sequence[str]) -> int:
         _say(f"modtok: error: {message}")
         _abandon_output()
     return status
+
+
+def _interrupted() -> int:
+    acknowledge()
+    _say("modtok: interrupted; no partial output remains")
+    return Exit.INTERRUPTED
 
 
 def _thread_failed(failure: threading.ExceptHookArgs) -> None:

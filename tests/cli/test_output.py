@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from helpers.toy_program import toy
+from helpers.toy_program import ESCAPES, toy
 from modtok_cli.cli.output import format_value, one_line
 from modtok_cli.cli.progress import done_of, format_amount
 
@@ -72,6 +72,24 @@ def test_piped_rows_are_json_lines(here) -> None:
     assert rows[0] == {"language": "[fr]", "nsl": 1.01449, "ids": 340147}
     assert rows[1] == {"language": "ελ", "nsl": None}
     assert err == "a note\nmodtok: warning: a warning\n"
+
+
+@pytest.mark.parametrize("arguments", [["hostile"], ["hostile", "--json"], ["hostile", "--debug"]])
+def test_names_cannot_control_the_terminal(terminal: Terminal, arguments: list[str]) -> None:
+    texts = terminal(*arguments, out=True, err=True, NO_COLOR="1")
+    for text in texts:
+        text = plain(text.replace("\r", ""))  # without what rich itself writes
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text), ascii(text)
+    assert r"\x1b]52;c;aGk=\x07" in texts[1]
+    assert texts[0].endswith("\tzwnj \u200c\n")  # text keeps tabs and joiners
+
+
+def test_names_that_are_not_utf8_are_escaped_in_json(here) -> None:
+    status, out, _ = here("hostile", root=toy())
+    assert status == 0
+    rows = [json.loads(line) for line in out.splitlines()[:2]]
+    assert rows[0]["text"] == ESCAPES + r"\xff"
+    assert rows[0] == rows[1]
 
 
 def test_quiet_leaves_warnings_and_data(here) -> None:

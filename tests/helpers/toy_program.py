@@ -12,7 +12,7 @@ import typer
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.cli.command import Group, Registered, as_command
-from modtok_cli.cli.output import Column, emit_bytes, emit_chunks, emit_rows
+from modtok_cli.cli.output import Column, emit_bytes, emit_chunks, emit_lines, emit_rows, emit_text
 from modtok_cli.cli.run import run
 from modtok_cli.cli.session import Session
 
@@ -31,6 +31,22 @@ def paths(session: Session) -> None:
     columns = [Column("text", "text"), Column("tokenizer", "tokenizer"), Column("nsl", "NSL")]
     more = [Column(f"c{i}", f"column {i}", "int") for i in range(3)]
     emit_rows(rows, [*columns, *more], title="Toy", json=False)
+
+
+ESCAPES = "\x1b]52;c;aGk=\x07 \x9b2J \u202e \x7f"
+
+
+def hostile(session: Session, json: bool = False) -> None:
+    name = ESCAPES + "\udcff"
+    session.say(name)
+    session.progress.warn(name)
+    with session.progress.task(name, 1, "words") as task:
+        task.describe(name)
+    rows = [{"text": name, "many": [name]}]
+    columns = [Column("text", name), Column("many", "many")]
+    emit_rows(rows, columns, title=name, json=json, caption=name)
+    emit_lines([name], rows[0], json=json)
+    emit_text([f"{ESCAPES}\tzwnj \u200c\n".encode()])
 
 
 def endless(session: Session) -> None:
@@ -112,7 +128,7 @@ def threads(session: Session) -> None:
 
 
 COMMANDS = (
-    good, paths, endless, small, printed, work, usage, defect, missing, memory,
+    good, paths, hostile, endless, small, printed, work, usage, defect, missing, memory,
     interrupt, kernel, sleep, bars, threads,
 )  # fmt: skip
 

@@ -13,7 +13,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import standard_input
 from modtok_cli.cli.command import command
 from modtok_cli.cli.options import GlobalIds, Json, Langs, Tokenizer, subset_spec
-from modtok_cli.cli.output import emit_chunks
+from modtok_cli.cli.output import emit_text
 from modtok_cli.cli.session import Session
 
 if TYPE_CHECKING:
@@ -58,14 +58,14 @@ def decode(
 
     texts = decode_lines(open_tokenizer(spec), files, global_ids=global_ids)
     if json:
-        emit_chunks(
+        emit_text(
             orjson.dumps(
                 {"text": text.decode("utf-8", "replace")}, option=orjson.OPT_APPEND_NEWLINE
             )
             for text in texts
         )
     else:
-        emit_chunks(text + b"\n" for text in texts)
+        emit_text(text + b"\n" for text in texts)
 
 
 def decode_lines(tokenizer: AnyTokenizer, files: list[str], *, global_ids: bool) -> Iterator[bytes]:

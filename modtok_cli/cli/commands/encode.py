@@ -18,7 +18,7 @@ from modtok_cli.cli.options import (
     Tokenizer,
     subset_spec,
 )
-from modtok_cli.cli.output import emit_chunks
+from modtok_cli.cli.output import emit_text
 from modtok_cli.cli.session import Session
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def encode(
         progress=session.progress,
     )
     option = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
-    emit_chunks(orjson.dumps(row, option=option) for row in rows)
+    emit_text(orjson.dumps(row, option=option) for row in rows)
 
 
 def encode_documents(

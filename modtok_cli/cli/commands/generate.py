@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +21,7 @@ from modtok_cli.cli.inference_options import (
     sides,
 )
 from modtok_cli.cli.options import Json, Langs, References
-from modtok_cli.cli.output import emit_chunks
+from modtok_cli.cli.output import emit_text
 from modtok_cli.cli.session import Session, stdin_holds_data
 
 if TYPE_CHECKING:
@@ -151,7 +150,7 @@ def _answer_lines(generator: Generator, options: SamplingOptions, batch_size: in
     from modtok_cli.inference.generate import answer_all, read_prompts
 
     rows = answer_all(generator, read_prompts(standard_input()), options, batch=batch_size)
-    emit_chunks(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
+    emit_text(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
 
 
 def _answer_one(
@@ -162,12 +161,11 @@ def _answer_one(
     from modtok_cli.inference.generate import Prompt
 
     def show(_: int, text: str) -> None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        emit_text([text.encode()])
 
     row = generator.answer([Prompt(prompt)], options, None if json else show)[0]
     if json:
-        emit_chunks([orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)])
+        emit_text([orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)])
     else:
         show(0, "\n")
     session.say(_summary(row))
@@ -176,8 +174,8 @@ def _answer_one(
 def _summary(row: dict[str, Any]) -> str:
     """One line about the result.
 
-    >>> _told({"langs": ["fr"], "output_langs": ["fr"], "routed": True, "lead": 12.5, "tokens": 7,
-    ...        "prompt_tokens": 4, "reason": "end"})
+    >>> row = {"langs": ["fr"], "output_langs": ["fr"], "routed": True, "lead": 12.5}
+    >>> _summary(row | {"tokens": 7, "prompt_tokens": 4, "reason": "end"})
     'fr (identified, by a margin of 12.5 bits); 4 prompt tokens, 7 new tokens, stopped by end'
     """
     text = ",".join(row["langs"])

@@ -1,0 +1,125 @@
+"""Ctrl-C arrives also where libraries drop KeyboardInterrupt."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+_HEAD = """
+import ctypes, signal, sys, weakref
+from modtok_cli.base.interrupts import acknowledge, install
+
+install()
+
+class Thing:
+    pass
+
+def ctrl_c():
+    signal.raise_signal(signal.SIGINT)
+"""
+_TAIL = """
+try:
+    lose()
+    while True:
+        pass
+except KeyboardInterrupt:
+    print("arrived", acknowledge(), acknowledge())
+"""
+LOSSES = {
+    "weakref callback": """
+def lose():
+    thing = Thing()
+    watcher = weakref.ref(thing, lambda _: ctrl_c())
+    del thing
+""",
+    "destructor": """
+def lose():
+    Thing.__del__ = lambda self: ctrl_c()
+    Thing()
+""",
+    "ctypes callback": """
+def lose():
+    compare = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(
+        lambda a, b: ctrl_c() or 0
+    )
+    ctypes.CDLL(None).qsort((ctypes.c_int * 2)(2, 1), 2, 4, compare)
+""",
+    "silently": """
+def lose():
+    try:
+        ctrl_c()
+    except KeyboardInterrupt:
+        pass
+""",
+}
+
+
+def run(program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_lost_ctrl_c_arrives(loss: str) -> None:
+    done = run(_HEAD + LOSSES[loss] + _TAIL)
+    assert (done.returncode, done.stdout) == (0, "arrived True False\n"), done.stderr
+
+
+def test_cleanup_is_not_interrupted() -> None:
+    done = run(
+        _HEAD
+        + """
+import time
+try:
+    try:
+        ctrl_c()
+    finally:
+        time.sleep(1)
+        print("cleaned")
+except KeyboardInterrupt:
+    acknowledge()
+    time.sleep(1)
+    print("arrived")
+"""
+    )
+    assert (done.returncode, done.stdout) == (0, "cleaned\narrived\n"), done.stderr
+
+
+def test_ignored_signals_and_other_handlers_are_kept() -> None:
+    for handler in ("signal.SIG_IGN", "print"):
+        program = (
+            "import signal; from modtok_cli.base.interrupts import install\n"
+            f"signal.signal(signal.SIGINT, {handler}); install()\n"
+            f"assert signal.getsignal(signal.SIGINT) is {handler}"
+        )
+        assert run(program).returncode == 0
+
+
+def test_a_swallowed_ctrl_c_is_no_success() -> None:
+    program = """
+import sys
+from modtok_cli.base import interrupts
+from modtok_cli.cli.run import run
+
+class Root:
+    def main(self, **_):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            pass
+
+import signal
+interrupts._PERIOD = 1e6
+interrupts.install()
+sys.exit(run(Root(), []))
+"""
+    done = run(program)
+    assert done.returncode == 130
+    assert done.stderr == "modtok: interrupted; no partial output remains\n"
