@@ -196,7 +196,7 @@ def test_language_model_labels_are_names(monkeypatch: pytest.MonkeyPatch) -> Non
             return ["__label__../../up", "__label__fi"], [0.5, 0.5]
 
     monkeypatch.setattr(language, "load_fasttext", lambda path: Model())
-    with pytest.raises(ModtokError, match="a label names no language"):
+    with pytest.raises(ModtokError, match="invalid language label"):
         language.LanguageModel(Path("x.bin"))
 
 
