@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from modtok_cli.base.errors import UsageError
 from modtok_cli.learn.concatenation import concatenate
 from modtok_cli.learn.state import GlobalMerges
-from modtok_cli.modular.inspect import unreachable_tokens
 from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.serialize import tokenizer_json
+from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
 
@@ -59,9 +58,8 @@ def bpe_concat(tokenizers: Sequence[str]) -> Concatenation:
         "segmentation": "merges",
         "concatenated": [tokenizer.signature for tokenizer in opened],
     }
-    data = tokenizer_json(vocabulary, whole.merges, str(opened[0].scheme), provenance)
-    made = Subtokenizer(vocabulary, whole.merges, scheme=str(opened[0].scheme))
-    return Concatenation(data, made.size, len(unreachable_tokens(made)))
+    made = Merges(vocabulary, opened[0].pretokenizer, whole.merges)
+    return Concatenation(made.to_json(provenance), made.size, len(made.unreachable_tokens()))
 
 
 def plain(spec: str) -> Subtokenizer:
@@ -71,7 +69,7 @@ def plain(spec: str) -> Subtokenizer:
         UsageError: it is of another kind.
     """
     tokenizer = open_tokenizer(spec)
-    if not isinstance(tokenizer, Subtokenizer) or tokenizer.segmentation != "merges":
+    if not isinstance(tokenizer, Subtokenizer) or tokenizer.segmentation != Merges.name:
         raise UsageError(
             "is not a byte-level BPE tokenizer of modtok",
             where=spec,

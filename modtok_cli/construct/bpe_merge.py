@@ -129,7 +129,7 @@ class UnitedBpe(Learner[MergeSettings]):
     def result(self, work: Work) -> ModularTokenizer:
         """The union of all languages, after those of the tokenizer that is extended."""
         base = self._base
-        start = None if base is None else (base.learned(), base.token_counts or ())
+        start = None if base is None else (base.learned(), base.token_counts)
         tokens = {name: self._languages[name].tokens for name in sorted(self._languages)}
         learned, token_counts = unite(tokens, self.specials, start)
         return ModularTokenizer.from_learned(
@@ -161,7 +161,7 @@ class UnitedBpe(Learner[MergeSettings]):
 
     def without(self, base: ModularTokenizer, removed: Sequence[str]) -> ModularTokenizer:
         """The other languages keep their tokens, in the same order."""
-        learned, token_counts = without((base.learned(), base.token_counts or ()), removed)
+        learned, token_counts = without((base.learned(), base.token_counts), removed)
         return ModularTokenizer.from_learned(
             learned,
             algorithm=self.algorithm,

@@ -108,7 +108,7 @@ class SequentialBpe(Learner[SequentialSettings]):
         """Keep all ids and merges of `base`."""
         self._is_extension = True
         self._begin(base.learned())
-        self._token_counts = list(base.token_counts or ())
+        self._token_counts = list(base.token_counts)
 
     def state(self) -> Kept:
         """All merges, rows and token counts so far."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Progress
-from modtok_cli.modular.tokenizer import Corpus
+from modtok_cli.modular.corpora import Corpus
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import BPE

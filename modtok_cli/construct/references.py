@@ -10,9 +10,10 @@ import numpy.typing as npt
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.learn.bpe import learn_plain
 from modtok_cli.learn.state import GlobalMerges
-from modtok_cli.modular.serialize import tokenizer_json
+from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.pretokenizer import pretokenizer
 
 
 def reference_json(
@@ -68,4 +69,5 @@ def _reference(
         "corpus": counts.fingerprint(),
         "counts": frequency.tolist(),
     }
-    return tokenizer_json(vocabulary, merges.merges, counts.scheme, provenance)
+    rules = Merges(vocabulary, pretokenizer(counts.scheme), merges.merges)
+    return rules.to_json(provenance)

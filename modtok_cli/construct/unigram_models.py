@@ -12,7 +12,7 @@ from modtok_cli.learn.pieces import LearnedPieces, make_pieces
 from modtok_cli.learn.unigram import SPACE
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.modular.piece_vocabulary import PieceVocabulary, check_pieces
-from modtok_cli.modular.search import open_search
+from modtok_cli.modular.segmenters.unigram import Unigram
 from modtok_cli.modular.sentencepiece_file import (
     NORMAL,
     UNIGRAM,
@@ -21,23 +21,15 @@ from modtok_cli.modular.sentencepiece_file import (
     read_model,
 )
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.unigram_file import unigram_json
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokenizer import UNIGRAM as SCHEME
+from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER
 
 
 def tokenizer_of(model: LearnedPieces, name: str) -> Subtokenizer:
     """A learned model as a tokenizer."""
     vocabulary = PieceVocabulary(model.specials, model.token_data, model.token_offsets)
-    return Subtokenizer(
-        vocabulary,
-        np.zeros((0, 3), dtype=np.int32),
-        scheme=SCHEME,
-        segmentation=SCHEME,
-        languages=model.languages,
-        name=name,
-        search=open_search(vocabulary, model.scores, SCHEME, SCHEME),
-    )
+    segmenter = Unigram(vocabulary, PRETOKENIZER, model.scores)
+    return Subtokenizer(segmenter, languages=model.languages, name=name)
 
 
 def model_json(language: str, model: LearnedPieces, counts: WordCounts, k: int) -> bytes:
@@ -47,19 +39,17 @@ def model_json(language: str, model: LearnedPieces, counts: WordCounts, k: int) 
     which `measure.identify` identifies the language of a line.
     """
     tokenizer = tokenizer_of(model, language)
-    assert isinstance(tokenizer.vocabulary, PieceVocabulary)
-    assert tokenizer.scores is not None
     provenance = {
         "format": 1,
         "languages": [language],
         "parent": None,
-        "scheme": SCHEME,
-        "segmentation": SCHEME,
+        "scheme": tokenizer.scheme,
+        "segmentation": tokenizer.segmentation,
         "k": k,
         "corpus": counts.fingerprint(),
         "counts": tokenizer.token_occurrences(counts).tolist(),
     }
-    return unigram_json(tokenizer.vocabulary, tokenizer.scores, provenance)
+    return tokenizer.segmenter.to_json(provenance)
 
 
 def find_model(directory: Path, language: str) -> Path | None:
@@ -87,13 +77,13 @@ def read_language_model(
     data = path.read_bytes()
     if path.suffix == ".json":
         opened = open_bytes(data, language, where)
-        if not isinstance(opened, Subtokenizer) or opened.scores is None:
+        if not isinstance(opened, Subtokenizer) or not isinstance(opened.segmenter, Unigram):
             raise ModtokError(
                 "is not a Unigram tokenizer of modtok",
                 where=where,
                 remedy="learn it with 'modtok unigram', or give a SentencePiece .model",
             )
-        vocabulary, scores = opened.vocabulary, opened.scores
+        vocabulary, scores = opened.vocabulary, opened.segmenter.scores
         first = len(vocabulary.specials) + 256
         pieces, kept = vocabulary.tokens()[first:], scores[first:]
         byte_scores = scores[first - 256 : first]

@@ -17,7 +17,8 @@ from modtok_cli.construct.corpora import corpus_of, count_language
 from modtok_cli.construct.journal import JournalDir
 from modtok_cli.construct.learner import Learner
 from modtok_cli.construct.request import Request
-from modtok_cli.modular.tokenizer import Corpus, ModularTokenizer
+from modtok_cli.modular.corpora import Corpus
+from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import WordCounts
 
 P = ParamSpec("P")

@@ -30,7 +30,12 @@ Units = npt.NDArray[np.uint64]
 
 UNKNOWN_PENALTY = 10.0
 
+# Read-only in the signature: such a function takes arrays of either kind.
 _BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+_INTS = types.Array(types.int64, 1, "C", readonly=True)
+_UNITS = types.Array(types.uint64, 1, "C", readonly=True)
+_SCORES = types.Array(types.float64, 1, "C", readonly=True)
+_IDS = types.Array(types.int32, 1, "C", readonly=True)
 _RAGGED = types.Tuple((types.int32[::1], types.int64[::1]))  # type: ignore[no-untyped-call]
 
 
@@ -127,8 +132,8 @@ def best_path(  # type: ignore[no-untyped-def]
 @njit(
     [
         _RAGGED(
-            _BYTES, types.int64[::1], types.uint64[::1], types.float64[::1], _BYTES,
-            types.int32[::1], types.float64, types.int64, types.boolean,
+            _BYTES, _INTS, _UNITS, _SCORES, _BYTES,
+            _IDS, types.float64, types.int64, types.boolean,
         )
     ],
     cache=True,

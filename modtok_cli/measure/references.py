@@ -13,8 +13,8 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.measure.candidates import Spec
+from modtok_cli.modular.json_frame import PROVENANCE
 from modtok_cli.modular.open import open_tokenizer, split_spec
-from modtok_cli.modular.serialize import PROVENANCE
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
 

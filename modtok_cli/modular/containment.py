@@ -87,25 +87,7 @@ def _difference(
         changed = _changed_column(wide[:, columns], narrow)
         if changed is not None:
             return f"'{child.languages[changed]}' has other {what}"
-    return _score_difference(parent, child, columns)
-
-
-def _score_difference(
-    parent: ModularTokenizer, child: ModularTokenizer, columns: list[int]
-) -> str | None:
-    if child.scores is not None and parent.scores is not None:
-        # Bytes come first; no search asks for their scores, which follow those of the pieces.
-        first = len(child.vocabulary.specials) + 256
-        equal = first + _equal_rows(parent.scores[first:], child.scores[first:])
-        if equal < child.size:
-            return f"token {equal:,} of {child.size:,} has another score"
-    if child.token_counts is not None and parent.token_counts is not None:
-        for language, column, token_counts in zip(
-            child.languages, columns, child.token_counts, strict=True
-        ):
-            if not np.array_equal(parent.token_counts[column], token_counts):
-                return f"'{language}' has other token counts"
-    return None
+    return parent.segmenter.difference(child.segmenter, columns, child.languages) or None
 
 
 def _equal_tokens(parent: ModularTokenizer, child: ModularTokenizer) -> int:

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +24,14 @@ from safetensors.numpy import save as save_tensors
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, refuse_others
-from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
 from modtok_cli.modular import manifest as manifests
-from modtok_cli.modular.manifest import MEMBERSHIP, REBUILD, TOKENIZER
-from modtok_cli.modular.parse import misfit, parse_document, parse_plain
-from modtok_cli.modular.tokenizer import ModularTokenizer, pack
-from modtok_cli.modular.validate import validate
+from modtok_cli.modular.json_frame import REBUILD, parse_document
+from modtok_cli.modular.manifest import MEMBERSHIP, TOKENIZER
+from modtok_cli.modular.segmenters.interface import ModularSegmenter, Segmenter
+from modtok_cli.modular.segmenters.registry import SEGMENTATIONS
+
+if TYPE_CHECKING:
+    from modtok_cli.modular.tokenizer import ModularTokenizer
 
 _OURS = {
     manifests.NAME,
@@ -38,11 +41,12 @@ _OURS = {
     manifests.MODEL,
 }
 
+Mask = npt.NDArray[np.bool_]
 References = Mapping[str, bytes] | Callable[[], Mapping[str, bytes]]
 
 
 def is_modular(path: Path) -> bool:
-    """Does `path` look like a modular directory?"""
+    """Whether `path` is a directory with a manifest."""
     return (path / manifests.NAME).is_file()
 
 
@@ -53,23 +57,19 @@ def save(tokenizer: ModularTokenizer, directory: Path, references: References) -
     that, called when everything else is ready.
 
     Raises:
-        UsageError: `directory` holds other things, or a reference is of no language of T.
-        ModtokError: the tokenizer is not proper, or the file system refuses.
+        UsageError: `directory` holds other files, or a reference has a language that T lacks.
+        ModtokError: the file system refuses.
     """
     check_place(directory)
-    if not tokenizer.is_sound:
-        validate(tokenizer, "the tokenizer to be saved")
-    files = {
-        TOKENIZER: tokenizer.full().to_json(),
-        MEMBERSHIP: save_tensors(_tensors(tokenizer)),
-    }
-    if tokenizer.scores is not None or tokenizer.settings.get("whole_characters") is True:
-        files[manifests.MODEL] = tokenizer.full().to_model()
+    whole = tokenizer.full()
+    files = {TOKENIZER: whole.to_json(), MEMBERSHIP: save_tensors(_tensors(tokenizer))}
+    if tokenizer.segmenter.has_model(tokenizer.settings):
+        files[manifests.MODEL] = whole.to_model()
     if callable(references):
         references = references()
     stray = sorted(set(references) - set(tokenizer.languages))
     if stray:
-        raise UsageError(f"references of languages that are not there: {', '.join(stray)}")
+        raise UsageError(f"references of unknown languages: {', '.join(stray)}")
     for language in sorted(references):
         files[manifests.reference_name(language)] = references[language]
     with atomic_directory(directory) as beside:
@@ -80,97 +80,101 @@ def save(tokenizer: ModularTokenizer, directory: Path, references: References) -
         (beside / manifests.NAME).write_bytes(manifests.write_manifest(tokenizer, files))
 
 
+def pack(membership: Mask) -> npt.NDArray[np.uint8]:
+    """(N, L) bool to (N, ⌈L / 8⌉) uint8, bit j % 8 of byte j // 8 for column j."""
+    # Of a column-major array packbits makes another, whose memory safetensors would write as is.
+    return np.ascontiguousarray(np.packbits(membership, axis=1, bitorder="little"))
+
+
 def _tensors(tokenizer: ModularTokenizer) -> dict[str, npt.NDArray[Any]]:
-    tensors: dict[str, npt.NDArray[Any]] = {
+    return {
         "merges": pack(tokenizer.merge_membership),
         "tokens": pack(tokenizer.token_membership),
+        **tokenizer.segmenter.tensors(),
     }
-    if tokenizer.token_counts is not None:
-        # A Unigram file has no place for merges, but to go on learning they are needed.
-        tensors["merge_table"] = np.ascontiguousarray(tokenizer.merges, dtype="<i4")
-        tensors["token_counts"] = np.concatenate(tokenizer.token_counts).astype("<i8")
-    return tensors
 
 
 def check_place(directory: Path) -> None:
     """Refuse a place for a modular directory that holds anything else.
 
     Raises:
-        UsageError: so.
+        UsageError: it holds other files.
     """
     refuse_others(directory, _OURS.__contains__)
 
 
-def load(directory: Path) -> ModularTokenizer:
-    """Read a modular directory and validate all of it but the references.
+@dataclass(frozen=True)
+class Contents:
+    """A directory as it was read, before the tokenizer is validated.
+
+    `whole` is T as the `tokenizer.json` has it, `data` that file.
+    """
+
+    directory: Path
+    manifest: Mapping[str, Any]
+    data: bytes
+    whole: Segmenter
+    segmenter: ModularSegmenter
+    token_membership: Mask
+
+    def verify(self, tokenizer: ModularTokenizer) -> None:
+        """Compare the tokenizer made of it with sizes, signature and checksums of the manifest.
+
+        Raises:
+            ModtokError: a difference; names the file and the field.
+        """
+        manifest, where = self.manifest, str(self.directory / MEMBERSHIP)
+        members = {"tokens": tokenizer.token_membership, "merges": tokenizer.merge_membership}
+        for i, row in enumerate(manifest["languages"]):
+            for name, mask in members.items():
+                found = int(mask[:, i].sum())
+                if found != row[name]:
+                    raise ModtokError(
+                        f"field '{name}': '{row['language']}' has {found}, "
+                        f"the manifest says {row[name]}",
+                        where=where,
+                        remedy=REBUILD,
+                    )
+        if tokenizer.signature != manifest["signature"]:
+            raise ModtokError(
+                f"field 'signature': the files give {tokenizer.signature}, "
+                f"the manifest says {manifest['signature']}",
+                where=str(self.directory / manifests.NAME),
+                remedy=REBUILD,
+            )
+        _check_digest(self.data, self.directory, TOKENIZER, manifest)
+        if tokenizer.full().segmenter.digest() != self.whole.digest():
+            raise ModtokError(
+                "field 'model.vocab': the scores are not those of the membership file",
+                where=str(self.directory / TOKENIZER),
+                remedy=REBUILD,
+            )
+
+
+def read(directory: Path) -> Contents:
+    """Read a modular directory, all but its references.
 
     Raises:
         ModtokError: a file is missing, damaged or changed by hand; names it and the field.
     """
-    directory = Path(directory)
     manifest = manifests.read_manifest(directory)
     where = str(directory / TOKENIZER)
     data = _read(directory, TOKENIZER)
     document = parse_document(data, where)
-    odd = misfit(document)
+    modular = SEGMENTATIONS[manifest["segmentation"]]
+    odd = modular.kind.misfit(document)
     if odd:
         raise ModtokError(f"field '{odd}': not as modtok writes it", where=where, remedy=REBUILD)
-    plain = parse_plain(document, where)
-    _same(plain.segmentation, manifest, "segmentation", where, "model.type")
-    _same(plain.scheme, manifest, "scheme", where, "pre_tokenizer")
-    _same(list(plain.vocabulary.specials), manifest, "specials", where, "added_tokens")
-    _same(len(plain.vocabulary), manifest, "tokens", where, "model.vocab")
+    whole = modular.kind.from_json(document, where)
+    _same(whole.pretokenizer.name, manifest, "scheme", where, "pre_tokenizer")
+    _same(list(whole.vocabulary.specials), manifest, "specials", where, "added_tokens")
+    _same(whole.size, manifest, "tokens", where, "model.vocab")
     tensors = _load_membership(directory, manifest)
-    tokens, merges = tensors["tokens"], tensors["merges"]
-    least = manifest["segmentation"] == FEWEST_TOKENS
-    rules, token_counts = plain.merges, None
-    if least:
-        rules, token_counts = _least_tensors(tensors, manifest, str(directory / MEMBERSHIP))
-    else:
-        _same(len(rules), manifest, "merges", where, "model.merges")
-    tokenizer = ModularTokenizer(
-        algorithm=manifest["algorithm"],
-        segmentation=manifest["segmentation"],
-        languages=tuple(row["language"] for row in manifest["languages"]),
-        k=manifest["k"],
-        scheme=manifest["scheme"],
-        vocabulary=plain.vocabulary,
-        merges=rules,
-        token_membership=tokens,
-        merge_membership=merges,
-        settings=manifest["settings"],
-        corpora=manifests.corpora(manifest),
-        scores=None if least else plain.scores,
-        token_counts=token_counts,
+    segmenter = modular.from_files(
+        whole, tensors["merges"], tensors, manifest, str(directory / MEMBERSHIP)
     )
-    validate(tokenizer, str(directory), distinct=True)
-    tokenizer.trust()
-    for i, row in enumerate(manifest["languages"]):
-        for name, mask in (("tokens", tokens), ("merges", merges)):
-            there = int(mask[:, i].sum())
-            if there != row[name]:
-                raise ModtokError(
-                    f"field '{name}': '{row['language']}' has {there}, "
-                    f"the manifest says {row[name]}",
-                    where=str(directory / MEMBERSHIP),
-                    remedy=REBUILD,
-                )
-    if tokenizer.signature != manifest["signature"]:
-        raise ModtokError(
-            f"field 'signature': the files give {tokenizer.signature}, "
-            f"the manifest says {manifest['signature']}",
-            where=str(directory / manifests.NAME),
-            remedy=REBUILD,
-        )
-    _check_digest(data, directory, TOKENIZER, manifest)
-    scores = tokenizer.full().scores if least else None
-    if scores is not None and not np.array_equal(scores, plain.scores):  # type: ignore[arg-type]
-        raise ModtokError(
-            "field 'model.vocab': the scores differ from 'token_counts' in the membership file",
-            where=where,
-            remedy=REBUILD,
-        )
-    return tokenizer
+    _same(len(segmenter.merges), manifest, "merges", where, "model.merges")
+    return Contents(directory, manifest, data, whole, segmenter, tensors["tokens"])
 
 
 def _same(found: Any, manifest: Mapping[str, Any], name: str, where: str, field: str) -> None:
@@ -207,27 +211,6 @@ def _load_membership(directory: Path, manifest: Mapping[str, Any]) -> dict[str, 
         tensors[name] = bits[:, :width].astype(np.bool_)
     _check_digest(data, directory, MEMBERSHIP, manifest)
     return tensors
-
-
-def _least_tensors(
-    tensors: Mapping[str, npt.NDArray[Any]], manifest: Mapping[str, Any], where: str
-) -> tuple[npt.NDArray[np.int32], tuple[npt.NDArray[np.int64], ...]]:
-    """Merges (M, 3), and the counts of each language's tokens."""
-    sizes = [row["tokens"] for row in manifest["languages"]]
-    expected: dict[str, tuple[type, tuple[int, ...]]] = {
-        "merge_table": (np.int32, (manifest["merges"], 3)),
-        "token_counts": (np.int64, (sum(sizes),)),
-    }
-    for name, (kind, shape) in expected.items():
-        tensor = tensors.get(name)
-        if tensor is None or tensor.dtype != kind or tensor.shape != shape:
-            found = "missing" if tensor is None else f"{tensor.dtype} {tensor.shape}"
-            raise ModtokError(
-                f"field '{name}': {found}, expected {np.dtype(kind)} {shape}",
-                where=where,
-                remedy=REBUILD,
-            )
-    return tensors["merge_table"], tuple(np.split(tensors["token_counts"], np.cumsum(sizes)[:-1]))
 
 
 def _read(directory: Path, name: str) -> bytes:

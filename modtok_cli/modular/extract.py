@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from modtok_cli.modular.directory import load
+from modtok_cli.modular.tokenizer import ModularTokenizer
 
 
 def extract(directory: Path, languages: Iterable[str], *, as_model: bool = False) -> bytes:
@@ -19,5 +19,5 @@ def extract(directory: Path, languages: Iterable[str], *, as_model: bool = False
             of a tokenizer by merges.
         ModtokError: the directory is damaged.
     """
-    subset = load(Path(directory)).subset(languages)
+    subset = ModularTokenizer.load(directory).subset(languages)
     return subset.to_model() if as_model else subset.to_json()

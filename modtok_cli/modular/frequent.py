@@ -17,7 +17,8 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.modular.foreign import LibraryTokenizer, SentencePieceTokenizer
+from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
+from modtok_cli.modular.formats.sentencepiece import SentencePieceTokenizer
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.sentencepiece_file import (

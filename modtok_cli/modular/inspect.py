@@ -8,14 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS, likelihood_of_scores
+from modtok_cli.base.errors import UsageError
 from modtok_cli.modular.piece_vocabulary import PieceVocabulary
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.modular.validate import improper_merges, validate
 
 
 @dataclass(frozen=True)
@@ -88,15 +85,14 @@ class SubsetCheck:
 
 @dataclass(frozen=True)
 class Report:
-    """What `check` found: one entry per subset; `broken` tells a promise that T itself breaks."""
+    """What `check` found: one entry per subset."""
 
     subsets: tuple[SubsetCheck, ...]
-    broken: str | None = None
 
     @property
     def sound(self) -> bool:
         """Nothing is wrong anywhere."""
-        return self.broken is None and all(subset.sound for subset in self.subsets)
+        return all(subset.sound for subset in self.subsets)
 
 
 def check(
@@ -112,25 +108,18 @@ def check(
     Reached means: the token's bytes, taken as one word, encode to that token and nothing else;
     special tokens are no words and stand aside.
     """
-    try:
-        validate(tokenizer, "T")
-        broken = None
-    except ModtokError as error:
-        broken = str(error)
     wanted = [tokenizer.languages, *((language,) for language in tokenizer.languages), *subsets]
     random = np.random.default_rng(seed)
     for _ in range(samples):
         size = int(random.integers(1, len(tokenizer.languages) + 1))
         chosen = random.choice(len(tokenizer.languages), size=size, replace=False)
         wanted.append(tuple(tokenizer.languages[i] for i in sorted(chosen)))
-    if broken is not None:
-        return Report((), broken)
     found: dict[tuple[str, ...], SubsetCheck] = {}
     for languages in wanted:
         subset = tokenizer.subset(languages)
         if subset.languages not in found:
             found[subset.languages] = _check_subset(subset)
-    return Report(tuple(found.values()), broken)
+    return Report(tuple(found.values()))
 
 
 def _check_subset(subset: Subtokenizer) -> SubsetCheck:
@@ -149,51 +138,15 @@ def check_single(tokenizer: Subtokenizer) -> SubsetCheck:
 
     Ids and ranks are its own. It may come from elsewhere, its bytes in any place.
     """
-    if tokenizer.segmentation == FEWEST_TOKENS:
-        unreached = tuple(unreachable_tokens(tokenizer).tolist())
-        idle = tuple(unused_tokens(tokenizer).tolist())
-        return SubsetCheck(tokenizer.languages, tokenizer.size, 0, (), unreached, idle)
-    if tokenizer.scores is not None:
-        # A piece that a likelier split beats is no fault, and nothing is made of parts.
-        return SubsetCheck(tokenizer.languages, tokenizer.size, 0, (), ())
-    merges, vocabulary = tokenizer.merges, tokenizer.vocabulary
-    given = vocabulary.lengths == 1
-    given[: len(vocabulary.specials)] = True
-    outside = np.flatnonzero((merges < 0).any(axis=1))
-    improper = np.union1d(outside, improper_merges(merges, np.arange(len(merges)), given))
-    # What encoding does with an id that is not there, nobody can say.
-    unreachable = () if len(outside) else tuple(unreachable_tokens(tokenizer).tolist())
+    segmenter = tokenizer.segmenter
     return SubsetCheck(
         tokenizer.languages,
         tokenizer.size,
-        len(merges),
-        tuple(improper.tolist()),
-        unreachable,
+        len(segmenter.merges),
+        tuple(segmenter.improper_merges().tolist()),
+        tuple(segmenter.unreachable_tokens().tolist()),
+        tuple(segmenter.unused_tokens().tolist()),
     )
-
-
-def unreachable_tokens(tokenizer: Subtokenizer) -> npt.NDArray[np.int64]:
-    """Local ids of tokens that encoding their own bytes does not give; (n,) int64, ascending."""
-    first = len(tokenizer.vocabulary.specials)
-    offsets = tokenizer.vocabulary.offsets[first:]
-    ids, ends = tokenizer.encoder.words_flat(tokenizer.vocabulary.data, offsets)
-    reached = np.diff(ends) == 1
-    reached &= ids[ends[:-1]] == np.arange(first, tokenizer.size)
-    return np.flatnonzero(~reached) + first
-
-
-def unused_tokens(tokenizer: Subtokenizer) -> npt.NDArray[np.int64]:
-    """Local ids of tokens of two bytes or more that no training text contains; (n,) int64.
-
-    Only for fewest tokens: the likelihoods are computed from token counts.
-    """
-    assert tokenizer.scores is not None
-    first = len(tokenizer.vocabulary.specials)
-    likelihood = likelihood_of_scores(tokenizer.scores, first)
-    assert likelihood is not None
-    idle = (likelihood == 0) & (tokenizer.vocabulary.lengths > 1)
-    idle[:first] = False
-    return np.flatnonzero(idle)
 
 
 @dataclass(frozen=True)
@@ -384,7 +337,6 @@ def _token_counts(
     tokenizer: ModularTokenizer, tokens: list[bytes], language: str
 ) -> Iterator[tuple[bytes, int]]:
     """Every token of a language of a least-token tokenizer, and how often it is used."""
-    assert tokenizer.token_counts is not None
     column = tokenizer.languages.index(language)
     members = np.flatnonzero(tokenizer.token_membership[:, column]).tolist()
     return zip((tokens[i] for i in members), tokenizer.token_counts[column].tolist(), strict=True)

@@ -9,15 +9,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from modtok_cli import __version__
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.signature import digest
-from modtok_cli.modular.tokenizer import Corpus, ModularTokenizer
-from modtok_cli.text.pretokenizer import pretokenizer, pretokenizers
+from modtok_cli.modular.corpora import Corpus
+from modtok_cli.modular.json_frame import REBUILD
+from modtok_cli.modular.segmenters.registry import SEGMENTATIONS
+from modtok_cli.text.pretokenizer import pretokenizers
+
+if TYPE_CHECKING:
+    from modtok_cli.modular.tokenizer import ModularTokenizer
 
 FORMAT = 1
 NAME = "manifest.json"
@@ -25,9 +30,7 @@ TOKENIZER = "tokenizer.json"
 MEMBERSHIP = "membership.safetensors"
 REFERENCES = "references"
 MODEL = "tokenizer.model"
-SEGMENTATIONS = ("merges", "unigram", "fewest-tokens")
 BYTE_ORDER = "gpt2"
-REBUILD = "restore the file from a copy, or learn the tokenizer again"
 
 
 def reference_name(language: str) -> str:
@@ -58,8 +61,8 @@ def write_manifest(tokenizer: ModularTokenizer, files: Mapping[str, bytes]) -> b
         "signature": tokenizer.signature,
         "algorithm": tokenizer.algorithm,
         "segmentation": tokenizer.segmentation,
-        "scheme": tokenizer.scheme,
-        "pattern": pretokenizer(tokenizer.scheme).pattern,
+        "scheme": tokenizer.pretokenizer.name,
+        "pattern": tokenizer.pretokenizer.pattern,
         "byte_order": BYTE_ORDER,
         "k": tokenizer.k,
         "tokens": tokenizer.size,
@@ -142,7 +145,7 @@ class _Checker:
             raise self.fail("segmentation", f"'{value}' is none of {', '.join(SEGMENTATIONS)}")
         if (value := self.take(top, "", "scheme", str)) not in pretokenizers():
             raise self.fail("scheme", f"'{value}' is none of {', '.join(pretokenizers())}")
-        if self.take(top, "", "pattern", str) != pretokenizer(value).pattern:
+        if self.take(top, "", "pattern", str) != pretokenizers()[value].pattern:
             raise self.fail("pattern", f"is not the pattern of '{value}'")
         if self.take(top, "", "byte_order", str) != BYTE_ORDER:
             raise self.fail("byte_order", f"expected '{BYTE_ORDER}'")

@@ -1,21 +1,18 @@
-"""Open whatever a user calls a tokenizer."""
+"""Open a tokenizer of any kind: a modular directory, a subset of it, or a file."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import BinaryIO
 
-import numpy as np
-import orjson
-
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import standard_input
-from modtok_cli.modular.directory import is_modular, load
-from modtok_cli.modular.parse import misfit, parse_document, parse_plain
+from modtok_cli.modular.directory import is_modular
+from modtok_cli.modular.formats.interface import Own
+from modtok_cli.modular.formats.registry import formats
 from modtok_cli.modular.protocol import Tokenizer
-from modtok_cli.modular.search import open_search
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.text.pretokenizer import UNIGRAM
+from modtok_cli.modular.tokenizer import ModularTokenizer
 
 KINDS = (
     "give a modular directory, DIR@fr,en, a tokenizer.json, a SentencePiece .model, "
@@ -51,7 +48,7 @@ def open_tokenizer(spec: str, *, stdin: BinaryIO | None = None) -> Tokenizer:
         return _open_qualified(spec)
     if path.is_dir():
         if is_modular(path):
-            return load(path).full(name=spec)
+            return ModularTokenizer.load(path).full(name=spec)
         inner = path / "tokenizer.json"
         if inner.is_file():
             return open_bytes(_read(inner), spec, str(inner))
@@ -72,115 +69,46 @@ def _open_qualified(spec: str) -> Tokenizer:
     """`DIR@fr,en` and `FILE#pattern`."""
     head, tail = split_spec(spec)
     if tail is not None and is_modular(Path(head)):
-        return load(Path(head)).subset(tail.replace(",", " ").split(), name=spec)
+        return ModularTokenizer.load(head).subset(tail.replace(",", " ").split(), name=spec)
     if tail is not None and Path(head).is_dir():
         raise UsageError("the directory is no modular tokenizer", where=head, remedy=KINDS)
     file, hash_mark, pattern = spec.rpartition("#")
     if hash_mark and Path(file).is_file():
-        return open_bytes(_read(Path(file)), spec, file, pattern=pattern)
+        return open_bytes(_read(Path(file)), spec, file, variant=pattern)
     raise UsageError("no such tokenizer", where=spec, remedy=KINDS)
 
 
-def open_bytes(data: bytes, name: str, where: str, *, pattern: str | None = None) -> Tokenizer:
-    """The tokenizer whose file has the content `data`; `where` is for messages.
+def open_bytes(data: bytes, name: str, where: str, *, variant: str | None = None) -> Tokenizer:
+    """The tokenizer of a file with the content `data`; `where` is for messages.
+
+    `variant`: as in `FILE#variant`, see `formats.interface.Format`.
 
     Raises:
-        ModtokError: it is damaged, or of no kind we read.
+        UsageError: the format has no variants.
+        ModtokError: it is damaged, or of an unknown kind.
     """
-    from modtok_cli.modular import foreign
-
-    if data.lstrip()[:1] == b"{":
-        if pattern is not None:
-            raise UsageError(f"'#{pattern}' is for rank files; this is JSON", where=where)
-        if b'"config"' in data[:4096]:
-            document = _json_or_none(data)
-            if foreign.is_tekken(document):
-                return foreign.open_tekken(name, data, document, where)
-        return open_json(data, name, where)
-    if foreign.is_rank_file(data):
-        return foreign.open_ranks(name, data, where, pattern)
-    if pattern is not None:
-        raise UsageError(f"'#{pattern}' is for rank files; this is none", where=where)
     if not data:
         raise ModtokError("the file is empty", where=where)
-    try:
-        return open_model(data, name, where)
-    except ModtokError as error:
-        raise ModtokError("no kind of tokenizer we read", where=where, remedy=KINDS) from error
-
-
-def open_json(data: bytes, name: str, where: str) -> Tokenizer:
-    """A `tokenizer.json`, ours or the library's.
-
-    Raises:
-        ModtokError: it is damaged, or the library does not load it.
-    """
-    document = parse_document(data, where)
-    if misfit(document) is None:
-        return open_plain(document, name, where)
-    from modtok_cli.modular.foreign import LibraryTokenizer
-
-    return LibraryTokenizer(name, data, where)
-
-
-def open_plain(document: dict[str, object], name: str, where: str) -> Subtokenizer:
-    """A parsed `tokenizer.json` of our shape, by our own encoder."""
-    plain = parse_plain(document, where)
-    if plain.segmentation == UNIGRAM:
-        from modtok_cli.modular.piece_vocabulary import check_pieces
-
-        check_pieces(plain.vocabulary, plain.scores, where)
-    said = plain.provenance
-    parent = said.get("parent")
+    found = next((one for one in formats() if one.recognizes(data)), None)
+    if variant is not None and not (found and found.has_variants):
+        raise UsageError(f"'#{variant}' is for tiktoken rank files only", where=where)
+    if found is None:
+        raise ModtokError("unknown kind of tokenizer", where=where, remedy=KINDS)
+    read = found.read(data, name, where, variant)
+    if not isinstance(read, Own):
+        return read
+    parent = read.provenance.get("parent")
     return Subtokenizer(
-        plain.vocabulary,
-        plain.merges,
-        scheme=plain.scheme,
-        segmentation=plain.segmentation,
-        languages=_texts(said.get("languages")),
+        read.segmenter,
+        languages=_texts(read.provenance.get("languages")),
         parent_signature=parent if isinstance(parent, str) else None,
         name=name,
-        provenance=said,
-        search=open_search(plain.vocabulary, plain.scores, plain.segmentation, plain.scheme),
-    )
-
-
-def open_model(data: bytes, name: str, where: str) -> Tokenizer:
-    """A SentencePiece `.model`: by our own encoder if we wrote it, else by the library.
-
-    Raises:
-        ModtokError: it is damaged, or the library does not load it.
-    """
-    from modtok_cli.modular.piece_vocabulary import check_pieces
-    from modtok_cli.modular.sentencepiece_file import read_model
-    from modtok_cli.modular.unigram_file import own_model
-
-    found = own_model(read_model(data, where), where)
-    if found is None:
-        from modtok_cli.modular.foreign import SentencePieceTokenizer
-
-        return SentencePieceTokenizer(name, data, where)
-    vocabulary, scores = found
-    check_pieces(vocabulary, scores, where)
-    return Subtokenizer(
-        vocabulary,
-        np.zeros((0, 3), dtype=np.int32),
-        scheme=UNIGRAM,
-        segmentation=UNIGRAM,
-        name=name,
-        search=open_search(vocabulary, scores, UNIGRAM, UNIGRAM),
+        provenance=read.provenance,
     )
 
 
 def _texts(value: object) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
-
-
-def _json_or_none(data: bytes) -> object:
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError:
-        return None
 
 
 def _read(path: Path) -> bytes:

@@ -1,4 +1,4 @@
-"""Is a modular tokenizer proper? Every promise that subsets rely on, checked on arrays.
+"""Checks of a modular tokenizer: everything that subsets rely on, on arrays.
 
 Proper: a merge joins tokens that exist before it, and a language that has a token or a
 merge has everything it is made of. Then any union of languages is proper as well, since
@@ -8,60 +8,36 @@ what comes before in a language comes before in the union.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
 from modtok_cli.modular.vocabulary import BYTE_ORDER, Vocabulary, gather
-from modtok_cli.text.pretokenizer import UNIGRAM, pretokenizers
-
-if TYPE_CHECKING:
-    from modtok_cli.modular.tokenizer import ModularTokenizer
 
 Ids = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 
-# It becomes a file name, and stands between commas after an "@".
+# It becomes a file name, and is written between commas after an "@".
 _LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
-def validate(tokenizer: ModularTokenizer, where: str, *, distinct: bool = False) -> None:
-    """Hold a tokenizer to every promise of `ModularTokenizer`.
-
-    `distinct`: tokens are known to differ, since they were the keys of a JSON object.
+def check_languages(languages: Sequence[str], where: str) -> None:
+    """At least one language, each once, each a name that a file may have.
 
     Raises:
-        ModtokError: the first promise that is broken; names `where` and the field.
+        ModtokError: names `where` and the language.
     """
-    if tokenizer.scheme not in pretokenizers():
-        known = ", ".join(pretokenizers())
-        raise _broken(where, "scheme", f"'{tokenizer.scheme}' is none of {known}")
-    languages = tokenizer.languages
     if not languages or len(set(languages)) != len(languages):
-        raise _broken(where, "languages", "has none, or one of them twice")
+        raise _broken(where, "languages", "is empty or has a language twice")
     for language in languages:
         if not _LANGUAGE.fullmatch(language):
-            raise _broken(where, "languages", f"'{language}' is no name for a language")
-    if tokenizer.segmentation == UNIGRAM:
-        from modtok_cli.modular.piece_vocabulary import check_pieces
-
-        check_pieces(tokenizer.vocabulary, tokenizer.scores, where)
-        _check_own_pieces(tokenizer, where)
-        return
-    check_vocabulary(tokenizer.vocabulary, where, distinct=distinct)
-    if tokenizer.segmentation == FEWEST_TOKENS:
-        _check_token_counts(tokenizer, where)
-        if not len(tokenizer.merges):
-            _check_own_pieces(tokenizer, where)
-            return
-    check_merges(tokenizer.vocabulary, tokenizer.merges, where)
-    _check_membership(tokenizer, where)
+            raise _broken(where, "languages", f"'{language}' is not a valid language name")
 
 
-def check_vocabulary(vocabulary: Vocabulary, where: str, *, distinct: bool = False) -> None:
+def check_vocabulary(vocabulary: Vocabulary, where: str) -> None:
     """Special tokens, then the 256 bytes in order, every spelling different.
 
     Raises:
@@ -78,7 +54,7 @@ def check_vocabulary(vocabulary: Vocabulary, where: str, *, distinct: bool = Fal
         raise _broken(
             where, "vocabulary", f"tokens {first} to {first + 255} are not the 256 bytes in order"
         )
-    if distinct:
+    if vocabulary.distinct:
         return
     names = vocabulary.spellings()
     if len(set(names)) != len(names):
@@ -146,24 +122,42 @@ def improper_merges(
     return found
 
 
-def _check_membership(tokenizer: ModularTokenizer, where: str) -> None:
-    size, base = tokenizer.size, len(tokenizer.vocabulary.specials) + 256
-    merges, members = tokenizer.merges, tokenizer.token_membership
-    given = np.arange(size) < base
-    width = len(tokenizer.languages)
-    for name, mask, rows in (
-        ("token_membership", members, size),
-        ("merge_membership", tokenizer.merge_membership, len(merges)),
-    ):
-        if mask.shape != (rows, width):
-            raise _broken(where, name, f"shape {mask.shape}, expected {(rows, width)}")
-        if not mask.any(axis=1).all():
-            raise _broken(where, name, f"row {_first(~mask.any(axis=1))} belongs to no language")
+def check_token_membership(
+    vocabulary: Vocabulary, members: Mask, languages: Sequence[str], where: str
+) -> None:
+    """Every token is in a language, special tokens and bytes in all; members (V, L) bool.
+
+    Raises:
+        ModtokError: names `where` and the row.
+    """
+    base = len(vocabulary.specials) + 256
+    _check_rows(members, (len(vocabulary), len(languages)), "token_membership", where)
     if not members[:base].all():
         row = _first(~members[:base].all(axis=1))
         raise _broken(where, "token_membership", f"token {row} is not in every language")
-    for column, language in enumerate(tokenizer.languages):
-        chosen = np.flatnonzero(tokenizer.merge_membership[:, column])
+
+
+def check_merge_membership(
+    vocabulary: Vocabulary,
+    merges: Ids,
+    members: Mask,
+    merge_members: Mask,
+    languages: Sequence[str],
+    where: str,
+) -> None:
+    """Every language has, with a token or a merge, all that it is made of.
+
+    Shapes: members (V, L) and merge_members (M, L) bool.
+
+    Raises:
+        ModtokError: names `where`, the language and the token or merge.
+    """
+    check_token_membership(vocabulary, members, languages, where)
+    _check_rows(merge_members, (len(merges), len(languages)), "merge_membership", where)
+    size, base = len(vocabulary), len(vocabulary.specials) + 256
+    given = np.arange(size) < base
+    for column, language in enumerate(languages):
+        chosen = np.flatnonzero(merge_members[:, column])
         outside = ~members[merges[chosen], column]
         if outside.any():
             rank = chosen[_first(outside.any(axis=1))]
@@ -189,41 +183,13 @@ def _check_membership(tokenizer: ModularTokenizer, where: str) -> None:
             )
 
 
-def _check_token_counts(tokenizer: ModularTokenizer, where: str) -> None:
-    """Uses of a least-token tokenizer: one number for every token of every language."""
-    members, token_counts = tokenizer.token_membership, tokenizer.token_counts
-    if token_counts is None or len(token_counts) != len(tokenizer.languages):
-        raise _broken(where, "token_counts", "not there for every language")
-    for column, language in enumerate(tokenizer.languages):
-        expected = int(members[:, column].sum()) if members.ndim == 2 else -1
-        if token_counts[column].shape != (expected,):
-            found = f"{len(token_counts[column])} numbers for {expected} tokens"
-            raise _broken(where, "token_counts", f"'{language}' has {found}")
-        if (token_counts[column] < 0).any():
-            raise _broken(where, "token_counts", f"'{language}' has a negative number")
-    # The sum of any set of languages must fit `learn.least.likelihoods`.
-    if sum(int(row.max(initial=0)) for row in token_counts) >= 1 << 62:
-        raise _broken(where, "token_counts", "the numbers are too large to add up")
-
-
-def _check_own_pieces(tokenizer: ModularTokenizer, where: str) -> None:
-    """Membership without merges: everything in a language, a piece in every language."""
-    members, width = tokenizer.token_membership, len(tokenizer.languages)
-    base = len(tokenizer.vocabulary.specials) + 256
-    if members.shape != (tokenizer.size, width):
-        shape = (tokenizer.size, width)
-        raise _broken(where, "token_membership", f"shape {members.shape}, expected {shape}")
-    if len(tokenizer.merges) or len(tokenizer.merge_membership):
-        raise _broken(where, "merges", "there are some, where there should be none")
-    if not members.any(axis=1).all():
-        row = _first(~members.any(axis=1))
-        raise _broken(where, "token_membership", f"row {row} belongs to no language")
-    if not members[:base].all():
-        row = _first(~members[:base].all(axis=1))
-        raise _broken(where, "token_membership", f"token {row} is not in every language")
-    if tokenizer.segmentation == UNIGRAM and not members[base:].any(axis=0).all():
-        language = tokenizer.languages[_first(~members[base:].any(axis=0))]
-        raise _broken(where, "token_membership", f"'{language}' has no pieces")
+def _check_rows(mask: Mask, shape: tuple[int, int], name: str, where: str) -> None:
+    """The shape, and that every row belongs to a language."""
+    if mask.shape != shape:
+        raise _broken(where, name, f"shape {mask.shape}, expected {shape}")
+    if not mask.any(axis=1).all():
+        row = _first(~mask.any(axis=1))
+        raise _broken(where, name, f"row {row} belongs to no language")
 
 
 def _first(mask: Any) -> int:

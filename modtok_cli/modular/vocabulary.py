@@ -62,7 +62,8 @@ class Vocabulary:
     """Tokens in id order: special tokens first, then byte strings, each different.
 
     Token i is `data[offsets[i]:offsets[i + 1]]`; for a special token that is its text in
-    UTF-8. Shapes: data (B,) uint8; offsets (V + 1,) int64.
+    UTF-8. Shapes: data (B,) uint8; offsets (V + 1,) int64. `distinct`: the spellings are known
+    to differ, because they were keys of a JSON object.
 
     >>> v = Vocabulary.from_tokens(("<s>",), [b"a", b" a"])
     >>> v.token_bytes(2), v.find(b"a"), v.spellings()
@@ -72,6 +73,7 @@ class Vocabulary:
     specials: tuple[str, ...]
     data: Bytes
     offsets: Ints
+    distinct: bool = False
 
     @classmethod
     def from_tokens(cls, specials: Sequence[str], tokens: Sequence[bytes]) -> Vocabulary:
@@ -152,7 +154,7 @@ class Vocabulary:
     def take(self, ids: npt.NDArray[np.integer]) -> Vocabulary:
         """The tokens `ids`, which begin with every special token, renumbered from 0."""
         data, offsets = gather(self.data, self.offsets, ids)
-        return Vocabulary(self.specials, data, offsets)
+        return Vocabulary(self.specials, data, offsets, self.distinct)
 
     def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
         """Concatenated bytes of tokens.

@@ -10,8 +10,9 @@ import numpy as np
 
 from modtok_cli.learn.merges import byte_order
 from modtok_cli.learn.state import GlobalMerges
-from modtok_cli.modular.serialize import tokenizer_json
+from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER
 
 Merge = tuple[bytes, bytes]
 
@@ -35,7 +36,7 @@ def write_plain(path: Path, merges: Sequence[Merge], specials: Sequence[str] = (
     """The same as a `tokenizer.json`; gives its name as an argument."""
     made = global_merges(merges, specials)
     vocabulary = Vocabulary(made.specials, made.token_data, made.token_offsets)
-    path.write_bytes(tokenizer_json(vocabulary, made.merges, "bpe", {}))
+    path.write_bytes(Merges(vocabulary, PRETOKENIZER, made.merges).to_json({}))
     return str(path)
 
 

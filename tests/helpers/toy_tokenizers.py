@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from tokenizers import Regex, pre_tokenizers
 
 from modtok_cli.learn.merges import byte_order
+from modtok_cli.modular.corpora import Corpus
+from modtok_cli.modular.segmenters.merges import ModularMerges
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.tokenizer import Corpus, ModularTokenizer
+from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.pretokenizer import pretokenizer
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER
 
 LANGUAGES = ("en", "fi", "fr", "el")
 # Pieces of UTF-8 sequences, so that merges join parts of characters too.
@@ -85,22 +90,32 @@ def toy(
         has_merges.append(ranks)
     return ModularTokenizer(
         algorithm="bpe-seq",
-        segmentation="merges",
         languages=languages,
         k=base + merges_each,
-        scheme="bpe",
-        vocabulary=Vocabulary.from_tokens(specials, tokens[len(specials) :]),
-        merges=np.array(merges, dtype=np.int32).reshape(-1, 3),
+        segmenter=ModularMerges(
+            Vocabulary.from_tokens(specials, tokens[len(specials) :]),
+            PRETOKENIZER,
+            np.array(merges, dtype=np.int32).reshape(-1, 3),
+            np.array(
+                [[i in has for has in has_merges] for i in range(len(merges))], dtype=bool
+            ).reshape(-1, len(languages)),
+        ),
         token_membership=np.array([[i in has for has in has_tokens] for i in range(len(tokens))]),
-        merge_membership=np.array(
-            [[i in has for has in has_merges] for i in range(len(merges))], dtype=bool
-        ).reshape(-1, len(languages)),
         settings={"order": "given", "passes": 1},
         corpora={
             language: Corpus(f"{i:012x}", 10 + i, 100 + i, 200 + i)
             for i, language in enumerate(languages)
         },
     )
+
+
+def rebuilt(tokenizer: ModularTokenizer, **changes: Any) -> ModularTokenizer:
+    """The same tokenizer by merges with other arrays or languages, validated as all are."""
+    rules = {
+        name: changes.pop(name, getattr(tokenizer, name))
+        for name in ("vocabulary", "pretokenizer", "merges", "merge_membership")
+    }
+    return replace(tokenizer, segmenter=ModularMerges(**rules), where="here", **changes)
 
 
 def slow_word(ids: list[int], merges: list[list[int]]) -> list[int]:

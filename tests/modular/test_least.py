@@ -25,7 +25,7 @@ from modtok_cli.learn.fewest_tokens import EACH, likelihoods
 from modtok_cli.learn.prune import LanguageTokens
 from modtok_cli.learn.unite import part, unite, without
 from modtok_cli.modular import manifest as manifests
-from modtok_cli.modular.foreign import LibraryTokenizer
+from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.inspect import check, check_single, diff
 from modtok_cli.modular.open import open_bytes, open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -48,7 +48,7 @@ def chosen(tokens: list[bytes], seed: int) -> LanguageTokens:
 def united(
     parts: dict[str, LanguageTokens], base: ModularTokenizer | None = None
 ) -> ModularTokenizer:
-    start = None if base is None else (base.learned(), base.token_counts or ())
+    start = None if base is None else (base.learned(), base.token_counts)
     learned, token_counts = unite(parts, SPECIALS, start)
     return ModularTokenizer.from_learned(
         learned, algorithm="bpe-merge", k=300, token_counts=token_counts
@@ -171,7 +171,7 @@ def test_languages_come_and_go_and_the_others_stay(seed: int) -> None:
             assert names_one == [other.vocabulary.token_bytes(i) for i in other.encode(text)]
 
     gone = later[:1]
-    learned, token_counts = without((longer.learned(), longer.token_counts or ()), gone)
+    learned, token_counts = without((longer.learned(), longer.token_counts), gone)
     rest = ModularTokenizer.from_learned(
         learned, algorithm="bpe-merge", k=300, token_counts=token_counts
     )

@@ -16,7 +16,8 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 from helpers.toy_tokenizers import NASTY, slow_words, toy
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.learn.merges import byte_order
-from modtok_cli.modular.foreign import RANK_PATTERNS, LibraryTokenizer
+from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
+from modtok_cli.modular.formats.tiktoken import RANK_PATTERNS
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.counts import WordCounts
@@ -151,7 +152,7 @@ def test_no_tokenizer_of_others_answers_for_word_counts(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(data)
         tokenizer = open_tokenizer(str(tmp_path / name))
         assert tokenizer.scheme is None
-        with pytest.raises(ModtokError, match=f"{name} does not cut text into the words"):
+        with pytest.raises(ModtokError, match=f"{name} does not split text into the words"):
             tokenizer.token_lengths(counts)
 
 
@@ -241,13 +242,13 @@ def test_without_tiktoken_the_extra_is_named(
     ("content", "message"),
     [
         (b"", "the file is empty"),
-        (b"plain text, no tokenizer", "no kind of tokenizer we read"),
-        (bytes(range(200)), "no kind of tokenizer we read"),
+        (b"plain text, no tokenizer", "unknown kind of tokenizer"),
+        (bytes(range(200)), "unknown kind of tokenizer"),
         (b"{", ":1: not JSON"),
         (b'{\n"a": 1,\n}', ":2: not JSON"),
         (b'{"a": 1}', "field 'model' is not an object"),
         (b'{"model": {"type": "BPE"}}', "the tokenizers library cannot load it"),
-        (RANK_FILE.replace(b"\n", b" x\n", 1), "no kind of tokenizer we read"),
+        (RANK_FILE.replace(b"\n", b" x\n", 1), "unknown kind of tokenizer"),
         (RANK_FILE + b"!! 900\n", ":263: not 'base64 rank'"),
         (RANK_FILE + b"dGhl 900\n", ":263: a token or a rank for the second time"),
         (RANK_FILE[RANK_FILE.index(b"\n") + 1 :], "byte 0x21 has no rank"),
@@ -268,7 +269,7 @@ def test_what_is_not_there_is_told(tmp_path: Path, directory: Path) -> None:
         ("nowhere", "nowhere: no such tokenizer"),
         (f"{tmp_path}@fr", "the directory is no modular tokenizer"),
         (str(tmp_path), "the directory holds no tokenizer"),
-        (f"{directory}/tokenizer.json#o200k", "'#o200k' is for rank files"),
+        (f"{directory}/tokenizer.json#o200k", "'#o200k' is for tiktoken rank files"),
     ]:
         with pytest.raises(UsageError, match=message):
             open_tokenizer(spec)
@@ -276,7 +277,9 @@ def test_what_is_not_there_is_told(tmp_path: Path, directory: Path) -> None:
         open_tokenizer("-", stdin=io.BytesIO(b""))
     rank_file = tmp_path / "x.tiktoken"
     rank_file.write_bytes(RANK_FILE)
-    with pytest.raises(UsageError, match="no pattern 'gpt5'; there are: cl100k, o200k, r50k"):
+    with pytest.raises(
+        UsageError, match="unknown pattern 'gpt5'; choose from: cl100k, o200k, r50k"
+    ):
         open_tokenizer(f"{rank_file}#gpt5")
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tokenizers import Regex, pre_tokenizers
 
 from helpers.toy_tokenizers import NASTY, toy
-from modtok_cli.modular.foreign import LibraryTokenizer
+from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.counter import split_words

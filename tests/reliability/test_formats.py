@@ -27,7 +27,7 @@ from modtok_cli.construct.merges_state import merges_to_arrays
 from modtok_cli.inference.slicefile import SliceFacts, read_facts
 from modtok_cli.measure.report.report import report
 from modtok_cli.measure.study.rows import StudyFile
-from modtok_cli.modular.foreign import LibraryTokenizer, open_ranks, open_tekken
+from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.pretrain import checkpoint
 from modtok_cli.pretrain.checkpoint import files
@@ -125,14 +125,14 @@ def test_ranks_out_of_range_are_refused(sound: Path) -> None:
     lines = (sound / "ranks.tiktoken").read_bytes().splitlines()
     lines[3] = lines[3].split()[0] + b" 4294967296"
     with pytest.raises(ModtokError, match="a rank is out of range"):
-        open_ranks("x", b"\n".join(lines), "x", None)
+        open_bytes(b"\n".join(lines), "x", "x")
     tekken = json.loads((sound / "tekken.json").read_bytes())
     tekken["vocab"][300 - 44]["rank"] = 7
     with pytest.raises(ModtokError, match="two tokens have one rank"):
-        open_tekken("x", b"", tekken, "x")
+        open_bytes(json.dumps(tekken).encode(), "x", "x")
     tekken["config"]["default_num_special_tokens"] = -3
     with pytest.raises(ModtokError, match="control tokens"):
-        open_tekken("x", b"", tekken, "x")
+        open_bytes(json.dumps(tekken).encode(), "x", "x")
     assert base64.b64decode(lines[0].split()[0])
 
 

@@ -279,7 +279,7 @@ def test_special_tokens_in_text_are_text(tokenizer: Path) -> None:
 
 
 def _as_external(data: bytes):  # type: ignore[no-untyped-def]
-    from modtok_cli.modular.foreign import LibraryTokenizer
+    from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 
     return LibraryTokenizer("x", data, "x")
 

@@ -12,6 +12,7 @@ from modtok_cli.learn.state import check_budget
 from modtok_cli.measure.study.bench import Bench, load_bench
 from modtok_cli.measure.study.orders import learn_order
 from modtok_cli.measure.study.rows import Row, StudyFile
+from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
 BUDGETS = (8000, 16000, 24000, 32000)
@@ -101,9 +102,6 @@ def first_tokens(tokenizer: Subtokenizer, size: int) -> Subtokenizer:
     import numpy as np
 
     ids = np.arange(min(size, tokenizer.size))
-    return Subtokenizer(
-        vocabulary.take(ids),
-        np.ascontiguousarray(merges[:made]),
-        scheme=str(tokenizer.scheme),
-        languages=tokenizer.languages,
-    )
+    first = np.ascontiguousarray(merges[:made])
+    segmenter = Merges(vocabulary.take(ids), tokenizer.pretokenizer, first)
+    return Subtokenizer(segmenter, languages=tokenizer.languages)

@@ -22,8 +22,10 @@ from modtok_cli.learn.concatenation import MergePool
 from modtok_cli.measure.study.bench import Bench, language_orders, load_bench
 from modtok_cli.measure.study.orders import learn_order
 from modtok_cli.measure.study.rows import Row, StudyFile
+from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 
 SIZES = (1, 2, 3, 4)
 
@@ -152,7 +154,7 @@ class _Concatenator:
         rows = []
         for order in permutations(members):
             merges = self._pool.merges([self._place[language] for language in order])
-            tokenizer = Subtokenizer(self._vocabulary, np.asarray(merges), scheme="bpe")
+            tokenizer = Subtokenizer(Merges(self._vocabulary, BPE, np.asarray(merges)))
             rows += [
                 _row(self._bench, members, "concatenated", list(order), language, size,
                      self._bench.tokens(tokenizer, language))

@@ -1,14 +1,12 @@
-"""Read a `tokenizer.json` of our shape: byte-level BPE, one of our patterns, all 256 bytes;
-or Unigram as `unigram_file` writes it, or least tokens as `least_file` does.
+"""The frame of a `tokenizer.json` around a model: written, and read with every check.
 
-`misfit` says in which field a file is of another shape; such a file is the `tokenizers`
-library's business. In a file of our shape, what is wrong is an error that names the field.
+What the segmenters share; each writes and reads its own `model`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from operator import add, itemgetter
 from typing import Any
@@ -19,25 +17,59 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.memory import no_collection
-from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
-from modtok_cli.modular.serialize import PROVENANCE
 from modtok_cli.modular.vocabulary import Vocabulary
-from modtok_cli.text.pretokenizer import UNIGRAM, pretokenizer_of_json
+from modtok_cli.text.pretokenizer import PreTokenizer, pretokenizer_of_json
+
+REBUILD = "restore the file from a copy, or learn the tokenizer again"
+
+# The library refuses unknown keys at the top of the file but skips them inside "model"
+# (and drops them when it saves the file).
+PROVENANCE = "modtok"
+
+BYTE_LEVEL = {
+    "type": "ByteLevel",
+    "add_prefix_space": False,
+    "trim_offsets": True,
+    "use_regex": False,
+}
+"""The decoder of byte-level tokenizers: visible characters back to bytes."""
 
 
-@dataclass(frozen=True, eq=False)
-class Plain:
-    """What a `tokenizer.json` of our shape holds; merges (M, 3) int32 in rank order.
+def library_json(
+    specials: Sequence[str],
+    before: Mapping[str, Any],
+    decoder: Mapping[str, Any],
+    model: Mapping[str, Any],
+) -> bytes:
+    """A `tokenizer.json` around a model: `before` is its pre-tokenizer."""
+    document = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": added_tokens(specials),
+        "normalizer": None,
+        "pre_tokenizer": before,
+        "post_processor": None,
+        "decoder": decoder,
+        "model": model,
+    }
+    return orjson.dumps(document) + b"\n"
 
-    Unigram and least tokens have no merges but scores (V,) float64.
-    """
 
-    vocabulary: Vocabulary
-    merges: npt.NDArray[np.int32]
-    scheme: str
-    provenance: Mapping[str, Any]
-    segmentation: str = "merges"
-    scores: npt.NDArray[np.float64] | None = None
+def added_tokens(specials: Sequence[str]) -> list[dict[str, Any]]:
+    """The entries of special tokens, which have the first ids."""
+    return [
+        {
+            "id": index,
+            "content": special,
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": False,
+            "special": True,
+        }
+        for index, special in enumerate(specials)
+    ]
 
 
 def parse_document(data: bytes, where: str) -> dict[str, Any]:
@@ -58,41 +90,22 @@ def parse_document(data: bytes, where: str) -> dict[str, Any]:
     return document
 
 
-def misfit(document: Mapping[str, Any]) -> str | None:
-    """The first field in which a tokenizer is of another shape than ours; None if it fits."""
-    model = document["model"]
-    if model.get("type") == "Unigram" and _scheme(document.get("pre_tokenizer")) is None:
-        from modtok_cli.modular.unigram_file import misfit_unigram
-
-        return misfit_unigram(document) or _added_misfit(document)
-    least = model.get("type") == "Unigram"
-    if not least and model.get("type", "BPE") != "BPE":
-        return "model.type"
-    for name in ("dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix"):
-        if model.get(name):
-            return f"model.{name}"
-    for name in ("byte_fallback", "ignore_merges"):
-        if model.get(name):
-            return f"model.{name}"
+def byte_level_misfit(document: Mapping[str, Any]) -> str | None:
+    """The first field of the frame that is not as for a byte-level model of ours."""
     if document.get("normalizer") is not None:
         return "normalizer"
-    if _scheme(document.get("pre_tokenizer")) is None:
+    if pretokenizer_of_json(document.get("pre_tokenizer"), byte_level=True) is None:
         return "pre_tokenizer"
     if document.get("post_processor") is not None:
         return "post_processor"
     decoder = document.get("decoder")
     if not isinstance(decoder, dict) or decoder.get("type") != "ByteLevel":
         return "decoder"
-    odd = _added_misfit(document)
-    if odd is None and least:
-        from modtok_cli.modular.least_file import misfit_least
-
-        odd = misfit_least(document)
-    return odd
+    return added_misfit(document)
 
 
-def _added_misfit(document: Mapping[str, Any]) -> str | None:
-    """What is odd about the special tokens."""
+def added_misfit(document: Mapping[str, Any]) -> str | None:
+    """The first field of the special tokens that is not as we write it."""
     added = document.get("added_tokens")
     if not isinstance(added, list):
         return "added_tokens"
@@ -109,23 +122,23 @@ def _added_misfit(document: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _scheme(node: Any) -> str | None:
-    """Name of the byte-level pre-tokenizer of a file; None if it is none of ours."""
-    found = pretokenizer_of_json(node, byte_level=True)
-    return found.name if found else None
+def byte_level_pretokenizer(document: Mapping[str, Any]) -> PreTokenizer:
+    """The pre-tokenizer of a document without `byte_level_misfit`."""
+    found = pretokenizer_of_json(document["pre_tokenizer"], byte_level=True)
+    assert found is not None
+    return found
 
 
-def parse_plain(document: Mapping[str, Any], where: str) -> Plain:
-    """Vocabulary and merges of a document without `misfit`.
+def read_vocabulary(
+    document: Mapping[str, Any], where: str
+) -> tuple[Vocabulary, Mapping[str, int]]:
+    """The vocabulary of a byte-level BPE, and its object of spellings and ids.
 
     Raises:
-        ModtokError: ids that are not 0 … V-1, a token that spells no bytes, a byte missing, a
-            merge of unknown tokens; names `where` and the field.
+        ModtokError: ids that are not 0 … V-1, a token that spells no bytes, a byte missing;
+            names `where` and the field.
     """
-    model = document["model"]
-    if model.get("type") == "Unigram":
-        return _parse_unigram(document, where)
-    ids = model.get("vocab")
+    ids = document["model"].get("vocab")
     if not isinstance(ids, dict) or not ids:
         raise _broken(where, "model.vocab", "not an object of tokens and ids")
     if set(map(type, ids.values())) != {int}:
@@ -144,43 +157,27 @@ def parse_plain(document: Mapping[str, Any], where: str) -> Plain:
             raise _broken(
                 where,
                 "model.vocab",
-                f"ids are not 0 to {len(names) - 1}: {np.argmax(gap)} is amiss",
+                f"ids are not 0 to {len(names) - 1}: {np.argmax(gap)} is missing",
             )
         names = [names[i] for i in order]
     added = document.get("added_tokens") or []
     specials = tuple(token["content"] for token in added)
     if tuple(names[: len(specials)]) != specials:
         raise _broken(where, "added_tokens", "special tokens are not the first of 'model.vocab'")
-    vocabulary = Vocabulary.from_spellings(specials, names, where)
+    # Keys of an object differ.
+    vocabulary = replace(Vocabulary.from_spellings(specials, names, where), distinct=True)
     if (vocabulary.byte_ids < 0).any():
         byte = int(np.argmax(vocabulary.byte_ids < 0))
         raise _broken(where, "model.vocab", f"byte 0x{byte:02x} is no token")
-    merges = _parse_merges(model.get("merges"), ids, where)
-    provenance = model.get(PROVENANCE)
-    scheme = _scheme(document["pre_tokenizer"])
-    assert scheme is not None
-    return Plain(vocabulary, merges, scheme, provenance if isinstance(provenance, dict) else {})
+    return vocabulary, ids
 
 
-def _parse_unigram(document: Mapping[str, Any], where: str) -> Plain:
-    from modtok_cli.modular.least_file import parse_least
-    from modtok_cli.modular.unigram_file import parse_unigram
+def read_merges(rows: Any, ids: Mapping[str, int], where: str) -> npt.NDArray[np.int32]:
+    """Merges (M, 3) int32 in rank order: left, right, result.
 
-    scheme = _scheme(document["pre_tokenizer"])
-    parse = parse_unigram if scheme is None else parse_least
-    vocabulary, scores = parse(document, where)
-    provenance = document["model"].get(PROVENANCE)
-    return Plain(
-        vocabulary,
-        np.zeros((0, 3), dtype=np.int32),
-        scheme or UNIGRAM,
-        provenance if isinstance(provenance, dict) else {},
-        UNIGRAM if scheme is None else FEWEST_TOKENS,
-        scores,
-    )
-
-
-def _parse_merges(rows: Any, ids: Mapping[str, int], where: str) -> npt.NDArray[np.int32]:
+    Raises:
+        ModtokError: not pairs of tokens whose concatenation is a token; names the merge.
+    """
     if not isinstance(rows, list):
         raise _broken(where, "model.merges", "not a list")
     # Library versions before 0.20 join the two parts by a space, which no spelling holds.
@@ -198,6 +195,37 @@ def _parse_merges(rows: Any, ids: Mapping[str, int], where: str) -> npt.NDArray[
     except (KeyError, TypeError, ValueError) as error:
         raise _odd_merge(rows, ids, where) from error
     return np.column_stack([parts.reshape(-1, 2), results]).astype(np.int32)
+
+
+def scored_rows(
+    document: Mapping[str, Any], where: str
+) -> tuple[tuple[str, ...], list[str], npt.NDArray[np.float64]]:
+    """Special tokens, names and scores (V,) of a file of type Unigram.
+
+    Raises:
+        ModtokError: an entry that is no text and number, or the special tokens are not in
+            front; names `where` and the field.
+    """
+    rows = document["model"].get("vocab")
+    if not isinstance(rows, list) or not rows:
+        raise ModtokError("field 'model.vocab': not a list", where=where)
+    for index, row in enumerate(rows):
+        if (
+            not isinstance(row, list)
+            or len(row) != 2
+            or not isinstance(row[0], str)
+            or type(row[1]) not in (int, float)
+        ):
+            raise ModtokError(
+                f"field 'model.vocab[{index}]': not a token and its score", where=where
+            )
+    names = [row[0] for row in rows]
+    specials = tuple(token["content"] for token in document["added_tokens"])
+    if tuple(names[: len(specials)]) != specials:
+        raise ModtokError(
+            "field 'added_tokens': special tokens are not the first of 'model.vocab'", where=where
+        )
+    return specials, names, np.array([row[1] for row in rows], dtype=np.float64)
 
 
 def _odd_merge(rows: list[Any], ids: Mapping[str, int], where: str) -> ModtokError:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from modtok_cli.learn.viterbi_kernel import viterbi_words
 from modtok_cli.modular.encoder import Encoder
-from modtok_cli.modular.piece_encode_kernel import encode_texts_by_search
+from modtok_cli.modular.search_encode_kernel import encode_texts_by_search
 from modtok_cli.modular.word_cache import Cache, new_cache
 from modtok_cli.text.pretokenizer import PreTokenizer
 
@@ -39,7 +39,7 @@ class Lattice:
     fallback: bool
 
 
-class PieceEncoder(Encoder):
+class SearchEncoder(Encoder):
     """Segmentation by search over active tokens; see `encoder.Encoder` for what it offers."""
 
     def __init__(self, lattice: Lattice, local_of_global: Ids | None) -> None:

@@ -20,7 +20,11 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Units = npt.NDArray[np.uint64]
 
+# Read-only in the signature: such a function takes arrays of either kind.
 _BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+_UNITS = types.Array(types.uint64, 1, "C", readonly=True)
+_SCORES = types.Array(types.float64, 1, "C", readonly=True)
+_IDS = types.Array(types.int32, 1, "C", readonly=True)
 _INTS = types.Array(types.int64, 1, "C", readonly=True)
 _RAGGED = types.Tuple((types.int32[::1], types.int64[::1]))  # type: ignore[no-untyped-call]
 
@@ -28,8 +32,8 @@ _RAGGED = types.Tuple((types.int32[::1], types.int64[::1]))  # type: ignore[no-u
 @njit(
     [
         _RAGGED(
-            _BYTES, _INTS, _INTS, _BYTES, types.uint64[::1], types.float64[::1], _BYTES,
-            types.int32[::1], types.float64, types.int64, types.boolean,
+            _BYTES, _INTS, _INTS, _BYTES, _UNITS, _SCORES, _BYTES,
+            _IDS, types.float64, types.int64, types.boolean,
             types.int64[:, ::1], types.uint8[::1], types.int32[::1], types.int64[::1],
         )
     ],

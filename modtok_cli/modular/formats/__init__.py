@@ -1,0 +1,1 @@
+"""File formats of tokenizers, one a file: each module holds a `FORMAT`."""

@@ -1,0 +1,128 @@
+"""The Hugging Face `tokenizer.json`: ours by our encoders, others by the `tokenizers` library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.modular.external import External, Ids, as_ids, as_list, in_library
+from modtok_cli.modular.formats.interface import Format, Own
+from modtok_cli.modular.json_frame import PROVENANCE, parse_document
+from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.segmenters.interface import Segmenter
+from modtok_cli.modular.segmenters.registry import SEGMENTATIONS
+from modtok_cli.modular.unicode import utf8
+from modtok_cli.modular.vocabulary import unspell
+
+
+class HuggingFace(Format):
+    """A `tokenizer.json`."""
+
+    suffixes = (".json", "")
+
+    def recognizes(self, data: bytes) -> bool:
+        """A JSON object."""
+        return data.lstrip()[:1] == b"{"
+
+    def read(self, data: bytes, name: str, where: str, variant: str | None) -> Own | Tokenizer:
+        """Ours if it has the shape of one of our segmenters, else the library's."""
+        document = parse_document(data, where)
+        for modular in SEGMENTATIONS.values():
+            if modular.kind.misfit(document) is None:
+                provenance = document["model"].get(PROVENANCE)
+                return Own(
+                    modular.kind.from_json(document, where),
+                    provenance if isinstance(provenance, dict) else {},
+                )
+        return LibraryTokenizer(name, data, where)
+
+    def write(self, segmenter: Segmenter, provenance: Mapping[str, Any]) -> bytes:
+        """The file, with the provenance in `model.modtok`."""
+        return segmenter.to_json(provenance)
+
+
+FORMAT = HuggingFace()
+
+
+def _check_prefix(document: dict[str, Any], where: str) -> None:
+    """Refuse merges that end the process instead of being refused by the library.
+
+    Where a model has a prefix of continuing subwords, the library (0.23) cuts as many bytes
+    off the second part of each merge as the prefix has characters, without looking: in the
+    middle of a character the process aborts.
+
+    Raises:
+        ModtokError: a second part that does not begin with the prefix.
+    """
+    model = document.get("model")
+    prefix = model.get("continuing_subword_prefix") if isinstance(model, dict) else None
+    if not isinstance(model, dict) or not isinstance(prefix, str) or not prefix:
+        return
+    merges = model.get("merges")
+    for rank, merge in enumerate(merges if isinstance(merges, list) else ()):
+        pair = merge.split(" ") if isinstance(merge, str) else merge
+        if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], str):
+            right, size = pair[1].encode(), len(prefix)
+            cut = right[:size].decode(errors="ignore").encode()
+            if len(right) < size or len(cut) != size or not pair[1].startswith(prefix):
+                raise ModtokError(
+                    f"field 'model.merges[{rank}]': the second part does not begin with "
+                    f"'{prefix}', the prefix of continuing subwords",
+                    where=where,
+                )
+
+
+class LibraryTokenizer(External):
+    """Any `tokenizer.json`, run by the `tokenizers` library.
+
+    Raises:
+        ModtokError: the library does not load it; says why.
+    """
+
+    def __init__(self, name: str, data: bytes, where: str) -> None:
+        super().__init__(name, data)
+        from tokenizers import Tokenizer
+
+        document = parse_document(data, where)
+        _check_prefix(document, where)
+        with in_library("cannot load it", where):
+            self._inner = Tokenizer.from_buffer(data)
+        self._inner.encode_special_tokens = True
+        self.size = int(self._inner.get_vocab_size())
+        decoder = document.get("decoder") or {}
+        self._byte_level = decoder.get("type") == "ByteLevel"
+
+    def encode(self, text: str) -> Ids:
+        """Token ids; a special token that is written in the text is text."""
+        utf8(text)
+        with in_library("cannot encode", self.name):
+            return as_ids(self._inner.encode(text, add_special_tokens=False).ids)
+
+    def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
+        """Token ids of each text."""
+        for text in texts:
+            utf8(text)
+        with in_library("cannot encode", self.name):
+            batch = self._inner.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [as_ids(encoding.ids) for encoding in batch]
+
+    def decode(self, ids: npt.ArrayLike) -> str:
+        """Text of token ids."""
+        with in_library("cannot decode", self.name):
+            return str(self._inner.decode(as_list(ids), skip_special_tokens=False))
+
+    def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
+        """Bytes of token ids; of a byte-level tokenizer exactly, else those of the text."""
+        if not self._byte_level:
+            return self.decode(ids).encode()
+        parts = []
+        for index in as_list(ids):
+            token = self._inner.id_to_token(index)
+            if token is None:
+                raise ModtokError(f"token id {index} is outside the vocabulary")
+            spelled = unspell(token)
+            parts.append(token.encode() if spelled is None else spelled.tobytes())
+        return b"".join(parts)

@@ -1,0 +1,54 @@
+"""What a file format of tokenizers does: it recognizes, reads and writes files."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.segmenters.interface import Segmenter
+
+
+@dataclass(frozen=True)
+class Own:
+    """A file that one of our segmenters runs, and what it says about its origin."""
+
+    segmenter: Segmenter
+    provenance: Mapping[str, Any]
+
+
+class Format(ABC):
+    """A file format; the content tells what a file is, not its name.
+
+    Attributes:
+        suffixes: of files that are written in this format; () if it is only read.
+        priority: formats are tried in ascending order.
+        has_variants: whether `FILE#variant` names something that the file does not hold.
+    """
+
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    priority: ClassVar[int] = 0
+    has_variants: ClassVar[bool] = False
+
+    @abstractmethod
+    def recognizes(self, data: bytes) -> bool:
+        """Whether a file with this content is of this format, whether valid or not."""
+
+    @abstractmethod
+    def read(self, data: bytes, name: str, where: str, variant: str | None) -> Own | Tokenizer:
+        """The tokenizer of a file; `where` is for messages.
+
+        Raises:
+            ModtokError: it is damaged, or needs a package that is not installed.
+        """
+
+    def write(self, segmenter: Segmenter, provenance: Mapping[str, Any]) -> bytes:
+        """The content of a file.
+
+        Raises:
+            UsageError: this format cannot hold the tokenizer.
+        """
+        raise UsageError("this format is only read", remedy="write a .json")

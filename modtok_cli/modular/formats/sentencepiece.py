@@ -1,0 +1,86 @@
+"""The SentencePiece `.model`: ours by our encoders, others by the sentencepiece library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.modular.external import External, Ids, as_ids, as_list, one_line
+from modtok_cli.modular.formats.interface import Format, Own
+from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.segmenters.interface import Segmenter
+from modtok_cli.modular.segmenters.registry import SEGMENTATIONS
+from modtok_cli.modular.sentencepiece_file import read_model
+from modtok_cli.modular.unicode import utf8
+
+
+class SentencePiece(Format):
+    """A `.model`: a protobuf message, which has no signature at its beginning."""
+
+    suffixes = (".model",)
+    priority = 9
+
+    def recognizes(self, data: bytes) -> bool:
+        """Its first field is a piece: number 1, a message."""
+        return data[:1] == b"\n"
+
+    def read(self, data: bytes, name: str, where: str, variant: str | None) -> Own | Tokenizer:
+        """Ours if one of our segmenters wrote it, else the library's."""
+        model = read_model(data, where)
+        for modular in SEGMENTATIONS.values():
+            found = modular.kind.from_sentencepiece(model, where)
+            if found is not None:
+                return Own(found, {})
+        return SentencePieceTokenizer(name, data, where)
+
+    def write(self, segmenter: Segmenter, provenance: Mapping[str, Any]) -> bytes:
+        """The file; it has no place for provenance."""
+        return segmenter.to_sentencepiece()
+
+
+FORMAT = SentencePiece()
+
+
+class SentencePieceTokenizer(External):
+    """A SentencePiece `.model`.
+
+    Raises:
+        ModtokError: the library does not load it.
+    """
+
+    def __init__(self, name: str, data: bytes, where: str) -> None:
+        super().__init__(name, data)
+        from sentencepiece import SentencePieceProcessor
+
+        try:
+            self._inner = SentencePieceProcessor(model_proto=data)
+            self.size = int(self._inner.get_piece_size())
+        except (RuntimeError, OSError, ValueError) as error:
+            raise ModtokError(f"no SentencePiece model: {one_line(error)}", where=where) from error
+        if not self.size:
+            raise ModtokError("no SentencePiece model: it has no pieces", where=where)
+
+    def encode(self, text: str) -> Ids:
+        """Token ids of a text."""
+        utf8(text)
+        return as_ids(self._inner.encode(text))
+
+    def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
+        """Token ids of each text."""
+        for text in texts:
+            utf8(text)
+        return [as_ids(ids) for ids in self._inner.encode(list(texts))]
+
+    def decode(self, ids: npt.ArrayLike) -> str:
+        """Text of token ids."""
+        try:
+            return str(self._inner.decode(as_list(ids)))
+        except (IndexError, RuntimeError) as error:
+            raise ModtokError(f"cannot decode: {one_line(error)}") from error
+
+    def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
+        """Bytes of the decoded text."""
+        return self.decode(ids).encode()

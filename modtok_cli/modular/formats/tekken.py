@@ -1,0 +1,67 @@
+"""Mistral's tekken: ranks in JSON, after control tokens that no text encodes to."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import orjson
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.modular.external import one_line
+from modtok_cli.modular.formats.interface import Format, Own
+from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.ranks import RankTokenizer
+
+
+class Tekken(Format):
+    """A JSON object with a pattern in its config and tokens in base64."""
+
+    priority = -1  # before other JSON
+
+    def recognizes(self, data: bytes) -> bool:
+        """An object whose "config" is among its first fields."""
+        return (
+            data.lstrip()[:1] == b"{" and b'"config"' in data[:4096] and _is_tekken(_parsed(data))
+        )
+
+    def read(self, data: bytes, name: str, where: str, variant: str | None) -> Own | Tokenizer:
+        """By the tiktoken package: ids are ranks after `default_num_special_tokens`.
+
+        Raises:
+            ModtokError: an invalid field, or tiktoken is not installed.
+        """
+        document: Any = _parsed(data)
+        config = document["config"]
+        try:
+            first = int(config.get("default_num_special_tokens", 0))
+            size = int(config.get("default_vocab_size", first + len(document["vocab"])))
+            if not 0 <= first <= size:
+                raise ValueError(f"{first} control tokens in a vocabulary of {size}")
+            ranks = {
+                base64.b64decode(entry["token_bytes"], validate=True): int(entry["rank"])
+                for entry in document["vocab"][: size - first]
+            }
+            pattern = str(config["pattern"])
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise ModtokError(f"tekken file: {one_line(error)}", where=where) from error
+        return RankTokenizer(name, data, where, ranks=ranks, pattern=pattern, first=first)
+
+
+FORMAT = Tekken()
+
+
+def _parsed(data: bytes) -> object:
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _is_tekken(document: Any) -> bool:
+    return (
+        isinstance(document, dict)
+        and isinstance(document.get("config"), dict)
+        and "pattern" in document["config"]
+        and isinstance(document.get("vocab"), list)
+    )

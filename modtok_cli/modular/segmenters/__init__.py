@@ -1,0 +1,1 @@
+"""Segmenters: how a word is split into tokens, one way a file; see `segmenters.registry`."""

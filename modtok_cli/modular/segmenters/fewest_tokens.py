@@ -1,0 +1,314 @@
+"""Segmentation into the fewest tokens; of several splits as short, the likeliest.
+
+Its `tokenizer.json` is that of a byte-level BPE except for the model, which is of type Unigram
+with the scores of `learn.fewest_tokens.file_scores`. SentencePiece has no byte-level
+pre-tokenizer: a `.model` needs tokens of whole characters, and spells the rest by bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.memory import no_collection
+from modtok_cli.learn.fewest_tokens import (
+    EACH,
+    FEWEST_TOKENS,
+    SHORT_EACH,
+    file_scores,
+    likelihood_of_scores,
+    likelihoods,
+)
+from modtok_cli.modular.json_frame import (
+    BYTE_LEVEL,
+    PROVENANCE,
+    REBUILD,
+    byte_level_misfit,
+    byte_level_pretokenizer,
+    library_json,
+    scored_rows,
+)
+from modtok_cli.modular.segmenters.interface import (
+    Array,
+    Ids,
+    Ints,
+    Mask,
+    ModularSegmenter,
+    Segmenter,
+    broken,
+)
+from modtok_cli.modular.segmenters.scored import Scored, Trie
+from modtok_cli.modular.sentencepiece_file import (
+    BYTE,
+    CONTROL,
+    NORMAL,
+    UNKNOWN,
+    SentencePieceFile,
+    byte_piece,
+    write_model,
+)
+from modtok_cli.modular.validate import (
+    check_merge_membership,
+    check_merges,
+    check_token_membership,
+    check_vocabulary,
+)
+from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.text.pretokenizer import PreTokenizer
+
+if TYPE_CHECKING:
+    from modtok_cli.modular.search_encoder import Lattice
+
+
+class FewestTokens(Scored):
+    """Scores as `learn.fewest_tokens.file_scores` gives them, so that any Unigram search does."""
+
+    name = FEWEST_TOKENS
+
+    def _lattice(self, active: npt.NDArray[np.uint8]) -> Lattice:
+        from modtok_cli.modular.search_encoder import Lattice
+
+        whole = self.selection.whole
+        # The kernel counts tokens apart, so only likelihoods are summed: exact at any length.
+        likelihood = self._all_scores + EACH
+        likelihood[: len(whole.specials)] = 0.0
+        return Lattice(
+            pretokenizer=self.pretokenizer,
+            units=self._trie.units,
+            scores=likelihood,
+            active=active,
+            byte_ids=whole.byte_ids,
+            unknown=0.0,
+            each=1,
+            fallback=False,
+        )
+
+    def to_json(self, provenance: Mapping[str, Any]) -> bytes:
+        """The `tokenizer.json`."""
+        with no_collection():
+            names = self.vocabulary.spellings()
+            model = {
+                "type": "Unigram",
+                "unk_id": None,
+                "byte_fallback": False,
+                PROVENANCE: dict(provenance),
+                "vocab": list(zip(names, self.scores.tolist(), strict=True)),
+            }
+            before = self.pretokenizer.to_json(byte_level=True)
+            return library_json(self.vocabulary.specials, before, BYTE_LEVEL, model)
+
+    @classmethod
+    def misfit(cls, document: Mapping[str, Any]) -> str | None:
+        """The first field that is not as `to_json` writes it."""
+        model = document["model"]
+        if model.get("type") != "Unigram":
+            return "model.type"
+        for name in ("dropout", "unk_id", "byte_fallback"):
+            if model.get(name) not in (None, False):
+                return f"model.{name}"
+        odd = byte_level_misfit(document)
+        if odd is not None:
+            return odd
+        try:
+            scores = np.array([float(score) for _, score in model.get("vocab") or [()]])
+        except (TypeError, ValueError):
+            return None  # damaged rather than of another kind: `from_json` says where
+        specials = len(document["added_tokens"])
+        if len(scores) < specials or likelihood_of_scores(scores, specials) is None:
+            return "model.vocab"
+        return None
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any], where: str) -> Self:
+        """The segmenter of a document without misfit."""
+        specials, names, scores = scored_rows(document, where)
+        vocabulary = Vocabulary.from_spellings(specials, names, where)
+        if len(set(names)) != len(names):
+            raise broken(where, "model.vocab", "a token occurs twice")
+        if (vocabulary.byte_ids < 0).any():
+            byte = int(np.argmax(vocabulary.byte_ids < 0))
+            raise broken(where, "model.vocab", f"byte 0x{byte:02x} is no token")
+        return cls(replace(vocabulary, distinct=True), byte_level_pretokenizer(document), scores)
+
+    def to_sentencepiece(self) -> bytes:
+        """The SentencePiece `.model`, with the same ids.
+
+        A byte below 0x80 is a character, hence an ordinary piece; one above is a byte piece.
+        SentencePiece requires all 256 byte pieces and an unknown one: those that no text
+        needs come last.
+
+        Raises:
+            UsageError: a token cuts a character, or lacks a single character that it holds.
+        """
+        specials = self.vocabulary.specials
+        first = len(specials)
+        tokens = self.vocabulary.tokens()
+        pieces, kinds = list(specials), [CONTROL] * first
+        missing = set(range(256))
+        singles = set()
+        for token in tokens[first:]:
+            if len(token) == 1 and (token[0] >= 0x80 or token[0] == 0):
+                pieces.append(byte_piece(token[0]))
+                kinds.append(BYTE)
+                missing.discard(token[0])
+                continue
+            try:
+                text = token.decode()
+            except UnicodeDecodeError:
+                raise _not_whole(f"token {token!r} cuts a character") from None
+            if len(text) == 1:
+                singles.add(text)
+            pieces.append(text)
+            kinds.append(NORMAL)
+        for text in pieces[first:]:
+            if not singles.issuperset(text) and not text.startswith("<0x"):
+                raise _not_whole(f"token {text!r} holds a character that is no token")
+        pieces += [byte_piece(byte) for byte in sorted(missing)]
+        kinds += [BYTE] * len(missing)
+        if "<unk>" in specials:
+            kinds[specials.index("<unk>")] = UNKNOWN
+        else:
+            pieces.append("<unk>")
+            kinds.append(UNKNOWN)
+        short = np.zeros(len(pieces))
+        short[first : len(tokens)] = self.scores[first:] + (EACH - SHORT_EACH)
+        return write_model(SentencePieceFile(tuple(pieces), tuple(short.tolist()), tuple(kinds)))
+
+    def unused_tokens(self) -> Ints:
+        """Ids of tokens of two bytes or more that no training text uses."""
+        first = len(self.vocabulary.specials)
+        likelihood = likelihood_of_scores(self.scores, first)
+        assert likelihood is not None
+        idle = (likelihood == 0) & (self.vocabulary.lengths > 1)
+        idle[:first] = False
+        return np.flatnonzero(idle)
+
+
+def _not_whole(why: str) -> UsageError:
+    return UsageError(
+        f"{why}, which a SentencePiece .model cannot express",
+        remedy="write a .json, or learn with bpe-merge --whole-characters",
+    )
+
+
+class ModularFewestTokens(ModularSegmenter):
+    """T with the token counts of each language, which decide the scores of a subset.
+
+    `counts`: for each language as many numbers as it has tokens. Merges, if there are any, do
+    not segment: to continue learning they are needed.
+    """
+
+    kind = FewestTokens
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        pretokenizer: PreTokenizer,
+        merges: Ids,
+        merge_membership: Mask,
+        counts: Sequence[Ints],
+    ) -> None:
+        super().__init__(vocabulary, pretokenizer, merges, merge_membership)
+        self._counts = tuple(counts)
+        self._trie = Trie(vocabulary, len(vocabulary.specials))
+
+    @property
+    def token_counts(self) -> tuple[Ints, ...]:
+        """For each language how often its text uses each of its tokens."""
+        return self._counts
+
+    def has_model(self, settings: Mapping[str, Any]) -> bool:
+        """Whether it was learned so that no token cuts a character."""
+        return settings.get("whole_characters") is True
+
+    def arrays(self) -> tuple[Array, ...]:
+        """With the token counts."""
+        return (*super().arrays(), *self._counts)
+
+    def subset(self, members: Mask, columns: Sequence[int], mask: Mask | None) -> FewestTokens:
+        """Likelihoods are those of the text of all the languages together."""
+        total = np.zeros(len(self.vocabulary), dtype=np.int64)
+        for column in columns:
+            total[members[:, column]] += self._counts[column]
+        scores = file_scores(likelihoods(total), len(self.vocabulary.specials))
+        return FewestTokens(self.vocabulary, self.pretokenizer, scores, mask, self._trie)
+
+    def validate(self, members: Mask, languages: Sequence[str], where: str) -> None:
+        """A count for every token of every language; merges, if there are any, are proper."""
+        check_vocabulary(self.vocabulary, where)
+        check_token_membership(self.vocabulary, members, languages, where)
+        if len(self._counts) != len(languages):
+            raise broken(where, "token_counts", "not there for every language")
+        for counts, size, language in zip(
+            self._counts, members.sum(axis=0).tolist(), languages, strict=True
+        ):
+            if counts.shape != (size,):
+                found = f"{len(counts)} numbers for {size} tokens"
+                raise broken(where, "token_counts", f"'{language}' has {found}")
+            if (counts < 0).any():
+                raise broken(where, "token_counts", f"'{language}' has a negative number")
+        # The sum of any set of languages must fit `learn.fewest_tokens.likelihoods`.
+        if sum(int(row.max(initial=0)) for row in self._counts) >= 1 << 62:
+            raise broken(where, "token_counts", "the numbers are too large to add up")
+        if len(self.merges):
+            check_merges(self.vocabulary, self.merges, where)
+            check_merge_membership(
+                self.vocabulary, self.merges, members, self.merge_membership, languages, where
+            )
+        elif len(self.merge_membership):
+            raise broken(where, "merges", "membership of merges that do not exist")
+
+    def digest(self) -> tuple[bytes, ...]:
+        """The token counts."""
+        return tuple(counts.astype("<i8").tobytes() for counts in self._counts)
+
+    def tensors(self) -> dict[str, Array]:
+        """Token counts, and merges: a Unigram file has no place for them."""
+        return {
+            "merge_table": np.ascontiguousarray(self.merges, dtype="<i4"),
+            "token_counts": np.concatenate(self._counts).astype("<i8"),
+        }
+
+    @classmethod
+    def from_files(
+        cls,
+        whole: Segmenter,
+        merge_membership: Mask,
+        tensors: Mapping[str, Array],
+        manifest: Mapping[str, Any],
+        where: str,
+    ) -> Self:
+        """Merges and token counts are tensors; scores follow from the counts."""
+        sizes = [row["tokens"] for row in manifest["languages"]]
+        expected: dict[str, tuple[type, tuple[int, ...]]] = {
+            "merge_table": (np.int32, (manifest["merges"], 3)),
+            "token_counts": (np.int64, (sum(sizes),)),
+        }
+        for name, (kind, shape) in expected.items():
+            tensor = tensors.get(name)
+            if tensor is None or tensor.dtype != kind or tensor.shape != shape:
+                found = "missing" if tensor is None else f"{tensor.dtype} {tensor.shape}"
+                raise ModtokError(
+                    f"field '{name}': {found}, expected {np.dtype(kind)} {shape}",
+                    where=where,
+                    remedy=REBUILD,
+                )
+        return cls(
+            whole.vocabulary,
+            whole.pretokenizer,
+            tensors["merge_table"],
+            merge_membership,
+            np.split(tensors["token_counts"], np.cumsum(sizes)[:-1]),
+        )
+
+    def difference(self, child: Self, columns: Sequence[int], languages: Sequence[str]) -> str:
+        """The first language with other token counts."""
+        for language, column, counts in zip(languages, columns, child._counts, strict=True):
+            if not np.array_equal(self._counts[column], counts):
+                return f"'{language}' has other token counts"
+        return ""

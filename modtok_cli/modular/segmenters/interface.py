@@ -1,0 +1,265 @@
+"""What every segmenter does: it splits the words of a pre-tokenizer into tokens.
+
+A `Segmenter` is that of one tokenizer, with one numbering. A `ModularSegmenter` holds what the
+segmenters of all sets of languages are made of.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.modular.selection import Selection
+from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.text.pretokenizer import PreTokenizer
+
+if TYPE_CHECKING:
+    # Extracting a subset does not import numba.
+    from modtok_cli.modular.encoder import Encoder
+    from modtok_cli.modular.sentencepiece_file import SentencePieceFile
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+Ids = npt.NDArray[np.int32]
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+NO_MERGES: Ids = np.zeros((0, 3), dtype=np.int32)
+NO_MERGES.setflags(write=False)
+
+
+class Segmenter(ABC):
+    """Splits words into tokens of a vocabulary; immutable, its tables are built on first use.
+
+    Attributes:
+        name: name of the segmentation in files and on the command line.
+        pretokenizer: splits text into the words.
+        selection: the tokens, as some of a larger vocabulary or all of one.
+        scores: (n,) float64, as a file holds them; None for a segmenter without scores.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(
+        self, vocabulary: Vocabulary, pretokenizer: PreTokenizer, mask: Mask | None = None
+    ) -> None:
+        self.pretokenizer = pretokenizer
+        self.selection = Selection(vocabulary, mask)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The tokens in local order."""
+        return self.selection.vocabulary
+
+    @property
+    def size(self) -> int:
+        """Number of tokens, special tokens and bytes included."""
+        return len(self.selection.global_ids)
+
+    @property
+    def merges(self) -> Ids:
+        """(m, 3) int32: left, right, result in local ids; the row is the rank."""
+        return NO_MERGES
+
+    @property
+    def merge_ranks(self) -> Ints:
+        """Rank in the whole vocabulary's list of each merge; (m,) int64, ascending."""
+        return np.zeros(0, dtype=np.int64)
+
+    @property
+    def scores(self) -> Floats | None:
+        """Scores of the tokens, (n,) float64; None without."""
+        return None
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """The compiled encoder; made on first use."""
+        return self._encoder()
+
+    @abstractmethod
+    def _encoder(self) -> Encoder: ...
+
+    def digest(self) -> tuple[bytes, ...]:
+        """What decides its output beside vocabulary, pre-tokenizer and name."""
+        merges = self.merges.astype("<i4").tobytes()
+        return (merges,) if self.scores is None else (merges, score_bytes(self.scores))
+
+    def restricted(self, kept: Mask) -> Segmenter:
+        """The segmenter of the tokens of `kept` (n,) bool, special tokens and bytes among them.
+
+        Raises:
+            UsageError: tokens depend on others, so none can be removed.
+        """
+        raise UsageError(f"segmentation '{self.name}' cannot lose single tokens")
+
+    @abstractmethod
+    def to_json(self, provenance: Mapping[str, Any]) -> bytes:
+        """The `tokenizer.json`; `provenance` is written into `model.modtok`."""
+
+    @classmethod
+    @abstractmethod
+    def misfit(cls, document: Mapping[str, Any]) -> str | None:
+        """The first field of a `tokenizer.json` that is not as `to_json` writes it; None if all."""
+
+    @classmethod
+    @abstractmethod
+    def from_json(cls, document: Mapping[str, Any], where: str) -> Self:
+        """The segmenter of a document without misfit.
+
+        Raises:
+            ModtokError: an invalid value; names `where` and the field.
+        """
+
+    def to_sentencepiece(self) -> bytes:
+        """The SentencePiece `.model`.
+
+        Raises:
+            UsageError: SentencePiece cannot express it.
+        """
+        raise UsageError(
+            f"a SentencePiece .model cannot hold a tokenizer of segmentation '{self.name}'",
+            remedy="write a .json",
+        )
+
+    @classmethod
+    def from_sentencepiece(cls, model: SentencePieceFile, where: str) -> Self | None:
+        """The segmenter of a `.model` that `to_sentencepiece` wrote; None for any other.
+
+        Raises:
+            ModtokError: it is ours but invalid.
+        """
+        return None
+
+    def improper_merges(self) -> Ints:
+        """Ranks of merges with a part that no earlier merge makes; (k,) int64."""
+        return np.zeros(0, dtype=np.int64)
+
+    def unreachable_tokens(self) -> Ints:
+        """Ids of tokens that encoding their own bytes does not give; (k,) int64, ascending."""
+        vocabulary = self.vocabulary
+        first = len(vocabulary.specials)
+        ids, ends = self.encoder.words_flat(vocabulary.data, vocabulary.offsets[first:])
+        reached = np.diff(ends) == 1
+        reached &= ids[ends[:-1]] == np.arange(first, self.size)
+        return np.flatnonzero(~reached) + first
+
+    def unused_tokens(self) -> Ints:
+        """Ids of tokens of two bytes or more that no training text uses, if known; (k,) int64."""
+        return np.zeros(0, dtype=np.int64)
+
+
+class ModularSegmenter(ABC):
+    """Vocabulary and rules of T, from which the segmenter of any set of languages is taken.
+
+    Attributes:
+        kind: the segmenters that it gives.
+        vocabulary: T in order of creation.
+        pretokenizer: splits text into words.
+        merges: (M, 3) int32: left, right, result; the row is the rank.
+        merge_membership: (M, L) bool.
+    """
+
+    kind: ClassVar[type[Segmenter]]
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        pretokenizer: PreTokenizer,
+        merges: Ids,
+        merge_membership: Mask,
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.pretokenizer = pretokenizer
+        self.merges = merges
+        # A subset reads whole columns: a language's members are stored side by side.
+        self.merge_membership = np.array(merge_membership, dtype=np.bool_, order="F")
+
+    @property
+    def scores(self) -> Floats | None:
+        """Scores of T that do not depend on the set of languages, (V,) float64; None without."""
+        return None
+
+    @property
+    def token_counts(self) -> tuple[Ints, ...]:
+        """For each language how often its text uses each of its tokens; () without."""
+        return ()
+
+    def has_model(self, settings: Mapping[str, Any]) -> bool:
+        """Whether T can be written as a SentencePiece `.model`; `settings` are the tokenizer's."""
+        return False
+
+    def arrays(self) -> tuple[Array, ...]:
+        """Everything that `validate` looks at, to be locked after it."""
+        vocabulary = self.vocabulary
+        return (vocabulary.data, vocabulary.offsets, self.merges, self.merge_membership)
+
+    @abstractmethod
+    def subset(self, members: Mask, columns: Sequence[int], mask: Mask | None) -> Segmenter:
+        """The segmenter of the languages `columns`, whose tokens are `mask` (V,), None for all.
+
+        members (V, L) bool is the token membership of T.
+        """
+
+    @abstractmethod
+    def validate(self, members: Mask, languages: Sequence[str], where: str) -> None:
+        """Check vocabulary, rules and membership; members (V, L) bool.
+
+        Raises:
+            ModtokError: the first violation; names `where` and the field.
+        """
+
+    def digest(self) -> tuple[bytes, ...]:
+        """What decides its output beside vocabulary, merges and membership."""
+        return ()
+
+    def tensors(self) -> dict[str, Array]:
+        """What the membership file holds beside the memberships."""
+        return {}
+
+    @classmethod
+    @abstractmethod
+    def from_files(
+        cls,
+        whole: Segmenter,
+        merge_membership: Mask,
+        tensors: Mapping[str, Array],
+        manifest: Mapping[str, Any],
+        where: str,
+    ) -> Self:
+        """From the segmenter in a directory's `tokenizer.json`, and the tensors.
+
+        Raises:
+            ModtokError: the two do not fit the manifest; names the field. `where` is the
+                membership file.
+        """
+
+    def difference(self, child: Self, columns: Sequence[int], languages: Sequence[str]) -> str:
+        """What differs from `child`, whose column i is `columns[i]` here; "" if nothing does.
+
+        Vocabulary, merges and membership have been compared before.
+        """
+        return ""
+
+
+def union(membership: Mask, columns: Sequence[int]) -> Mask:
+    """Rows that are in at least one of the columns; (N,) bool of (N, L)."""
+    found: Mask = membership[:, columns[0]].copy()
+    for column in columns[1:]:
+        found |= membership[:, column]
+    return found
+
+
+def score_bytes(scores: Floats) -> bytes:
+    """Scores as a signature takes them."""
+    return scores.astype("<f8").tobytes()
+
+
+def broken(where: str, name: str, what: str) -> ModtokError:
+    """The error of an invalid field."""
+    return ModtokError(f"field '{name}': {what}", where=where)

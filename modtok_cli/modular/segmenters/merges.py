@@ -1,0 +1,178 @@
+"""Segmentation by merges: byte-level BPE with the semantics of the `tokenizers` library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.memory import no_collection
+from modtok_cli.modular.json_frame import (
+    BYTE_LEVEL,
+    PROVENANCE,
+    byte_level_misfit,
+    byte_level_pretokenizer,
+    library_json,
+    read_merges,
+    read_vocabulary,
+)
+from modtok_cli.modular.segmenters.interface import (
+    Array,
+    Ids,
+    Ints,
+    Mask,
+    ModularSegmenter,
+    Segmenter,
+    union,
+)
+from modtok_cli.modular.validate import (
+    check_merge_membership,
+    check_merges,
+    check_vocabulary,
+    improper_merges,
+)
+from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.text.pretokenizer import PreTokenizer
+
+if TYPE_CHECKING:
+    from modtok_cli.modular.encoder import Encoder
+
+# Fields of the model that are written as null and false; another value is another tokenizer.
+_UNSET = ("dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix")
+_FALSE = ("byte_fallback", "ignore_merges")
+
+
+class Merges(Segmenter):
+    """Of all adjacent pairs that a merge joins, the one of lowest rank first."""
+
+    name = "merges"
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        pretokenizer: PreTokenizer,
+        merges: Ids,
+        mask: Mask | None = None,
+        merge_mask: Mask | None = None,
+    ) -> None:
+        super().__init__(vocabulary, pretokenizer, mask)
+        self._all_merges = merges
+        self._merge_mask = merge_mask
+
+    @cached_property
+    def merge_ranks(self) -> Ints:
+        """Rank of each merge before the selection; (m,) int64, ascending."""
+        if self._merge_mask is None:
+            return np.arange(len(self._all_merges))
+        return np.flatnonzero(self._merge_mask)
+
+    @cached_property
+    def merges(self) -> Ids:
+        """(m, 3) int32: left, right, result in local ids; the row is the rank."""
+        local = self.selection.local_of_global
+        return np.ascontiguousarray(local[self._all_merges[self.merge_ranks]])
+
+    def _encoder(self) -> Encoder:
+        from modtok_cli.modular.encoder import Encoder
+
+        return Encoder(self.pretokenizer, self.vocabulary.byte_ids, self.merges)
+
+    def to_json(self, provenance: Mapping[str, Any]) -> bytes:
+        """The `tokenizer.json`, in bytes that depend on nothing but tokens and provenance.
+
+        Merges are written as pairs of strings: a token may hold any byte, so nothing is joined
+        by spaces.
+        """
+        with no_collection():
+            names = self.vocabulary.spellings()
+            left = map(names.__getitem__, self.merges[:, 0].tolist())
+            right = map(names.__getitem__, self.merges[:, 1].tolist())
+            model = {
+                "type": "BPE",
+                "dropout": None,
+                "unk_token": None,
+                "continuing_subword_prefix": None,
+                "end_of_word_suffix": None,
+                "fuse_unk": False,
+                "byte_fallback": False,
+                "ignore_merges": False,
+                PROVENANCE: dict(provenance),
+                "vocab": dict(zip(names, range(len(names)), strict=True)),
+                "merges": list(zip(left, right, strict=True)),
+            }
+            before = self.pretokenizer.to_json(byte_level=True)
+            return library_json(self.vocabulary.specials, before, BYTE_LEVEL, model)
+
+    @classmethod
+    def misfit(cls, document: Mapping[str, Any]) -> str | None:
+        """The first field that is not of a byte-level BPE with a known pre-tokenizer."""
+        model = document["model"]
+        if model.get("type", "BPE") != "BPE":
+            return "model.type"
+        odd = (f"model.{name}" for name in (*_UNSET, *_FALSE) if model.get(name))
+        return next(odd, None) or byte_level_misfit(document)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any], where: str) -> Self:
+        """The segmenter of a document without misfit."""
+        vocabulary, ids = read_vocabulary(document, where)
+        merges = read_merges(document["model"].get("merges"), ids, where)
+        return cls(vocabulary, byte_level_pretokenizer(document), merges)
+
+    def improper_merges(self) -> Ints:
+        """Ranks of merges with a part that no earlier merge makes, or that is no token."""
+        vocabulary = self.vocabulary
+        given = vocabulary.lengths == 1
+        given[: len(vocabulary.specials)] = True
+        outside = np.flatnonzero((self.merges < 0).any(axis=1))
+        late = improper_merges(self.merges, np.arange(len(self.merges)), given)
+        found: Ints = np.union1d(outside, late)
+        return found
+
+    def unreachable_tokens(self) -> Ints:
+        """Ids of tokens that encoding their own bytes does not give; (k,) int64, ascending."""
+        if (self.merges < 0).any():
+            # What encoding does with an id that does not exist is undefined.
+            return np.zeros(0, dtype=np.int64)
+        return super().unreachable_tokens()
+
+    def to_sentencepiece(self) -> bytes:
+        """SentencePiece holds no merges of bytes."""
+        raise UsageError(
+            "the tokenizer works by merges of bytes; a .model holds Unigram only",
+            remedy="write a .json",
+        )
+
+
+class ModularMerges(ModularSegmenter):
+    """T by merges; a language has some of its tokens and some of its merges."""
+
+    kind = Merges
+
+    def subset(self, members: Mask, columns: Sequence[int], mask: Mask | None) -> Merges:
+        """The merges of at least one of the languages, in T's order."""
+        merge_mask = None if mask is None else union(self.merge_membership, columns)
+        return Merges(self.vocabulary, self.pretokenizer, self.merges, mask, merge_mask)
+
+    def validate(self, members: Mask, languages: Sequence[str], where: str) -> None:
+        """Proper merges; a language that has a token or a merge has all that it is made of."""
+        check_vocabulary(self.vocabulary, where)
+        check_merges(self.vocabulary, self.merges, where)
+        check_merge_membership(
+            self.vocabulary, self.merges, members, self.merge_membership, languages, where
+        )
+
+    @classmethod
+    def from_files(
+        cls,
+        whole: Segmenter,
+        merge_membership: Mask,
+        tensors: Mapping[str, Array],
+        manifest: Mapping[str, Any],
+        where: str,
+    ) -> Self:
+        """The merges are those of the `tokenizer.json`."""
+        return cls(whole.vocabulary, whole.pretokenizer, whole.merges, merge_membership)

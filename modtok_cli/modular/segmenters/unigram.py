@@ -1,0 +1,247 @@
+"""Segmentation by Unigram: the split into pieces with the greatest sum of scores.
+
+Files are spelled with spaces as spaces and change nothing in the text, so that a literal
+"▁" stays what it is: no piece holds it, bytes spell it. (SentencePiece's usual way, "▁"
+for a space, cannot tell the two apart when it decodes.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.base.memory import no_collection
+from modtok_cli.learn.pieces import UNKNOWN
+from modtok_cli.modular.json_frame import PROVENANCE, added_misfit, library_json, scored_rows
+from modtok_cli.modular.piece_vocabulary import PieceVocabulary, check_pieces, clamp_bytes
+from modtok_cli.modular.segmenters.interface import (
+    Array,
+    Floats,
+    Mask,
+    ModularSegmenter,
+    Segmenter,
+    broken,
+    score_bytes,
+)
+from modtok_cli.modular.segmenters.scored import Scored, Trie
+from modtok_cli.modular.sentencepiece_file import (
+    BYTE,
+    CONTROL,
+    NORMAL,
+    SentencePieceFile,
+    write_model,
+)
+from modtok_cli.modular.sentencepiece_file import UNKNOWN as UNKNOWN_KIND
+from modtok_cli.modular.validate import check_token_membership
+from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.text.pretokenizer import PreTokenizer
+from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER
+
+if TYPE_CHECKING:
+    from modtok_cli.modular.search_encoder import Lattice
+
+DECODER = {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]}
+
+
+class Unigram(Scored):
+    """Pieces of whole characters; characters that are no piece are spelled in bytes."""
+
+    name = "unigram"
+
+    @staticmethod
+    def _first(vocabulary: Vocabulary) -> int:
+        return len(vocabulary.specials) + 256
+
+    @property
+    def vocabulary(self) -> PieceVocabulary:
+        """The tokens in local order."""
+        return cast(PieceVocabulary, self.selection.vocabulary)
+
+    @cached_property
+    def scores(self) -> Floats:
+        """Scores in local order, (n,) float64."""
+        specials = len(self.selection.whole.specials)
+        return clamp_bytes(self._all_scores[self.selection.global_ids], specials)
+
+    def _lattice(self, active: npt.NDArray[np.uint8]) -> Lattice:
+        from modtok_cli.learn.viterbi_kernel import UNKNOWN_PENALTY
+        from modtok_cli.modular.search_encoder import Lattice
+
+        whole = self.selection.whole
+        first = self._first(whole)
+        chosen = self._all_scores[first:][active[first:] == 1]
+        return Lattice(
+            pretokenizer=self.pretokenizer,
+            units=self._trie.units,
+            scores=self._all_scores,
+            active=active,
+            byte_ids=whole.byte_ids,
+            # As in both libraries: below the least likely piece of this subset.
+            unknown=float(chosen.min() if len(chosen) else 0.0) - UNKNOWN_PENALTY,
+            each=0,
+            fallback=True,
+        )
+
+    def to_json(self, provenance: Mapping[str, Any]) -> bytes:
+        """The `tokenizer.json`."""
+        with no_collection():
+            names = self.vocabulary.spellings()
+            model = {
+                "type": "Unigram",
+                "unk_id": 0,
+                "byte_fallback": True,
+                PROVENANCE: dict(provenance),
+                "vocab": list(zip(names, self.scores.tolist(), strict=True)),
+            }
+            before = self.pretokenizer.to_json(byte_level=False)
+            return library_json(self.vocabulary.specials, before, DECODER, model)
+
+    @classmethod
+    def misfit(cls, document: Mapping[str, Any]) -> str | None:
+        """The first field that is not as `to_json` writes it.
+
+        Pieces may not reach across words, which only the pre-tokenizer `unigram` ensures.
+        """
+        model = document["model"]
+        if model.get("type") != "Unigram":
+            return "model.type"
+        if model.get("unk_id") != 0:
+            return "model.unk_id"
+        if model.get("byte_fallback") is not True:
+            return "model.byte_fallback"
+        for name, expected in (
+            ("normalizer", None),
+            ("pre_tokenizer", PRETOKENIZER.to_json(byte_level=False)),
+            ("post_processor", None),
+            ("decoder", DECODER),
+        ):
+            if document.get(name) != expected:
+                return name
+        added = document.get("added_tokens")
+        if not isinstance(added, list) or not added or not isinstance(added[0], dict):
+            return "added_tokens"
+        if added[0].get("content") != UNKNOWN:
+            return "added_tokens"
+        return added_misfit(document)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any], where: str) -> Self:
+        """The segmenter of a document without misfit."""
+        specials, names, scores = scored_rows(document, where)
+        vocabulary = PieceVocabulary.from_spellings(specials, names, where)
+        check_pieces(vocabulary, scores, where)
+        return cls(vocabulary, PRETOKENIZER, scores)
+
+    def to_sentencepiece(self) -> bytes:
+        """The SentencePiece `.model`."""
+        vocabulary = self.vocabulary
+        kinds = _kinds(len(vocabulary.specials), len(vocabulary))
+        return write_model(
+            SentencePieceFile(tuple(vocabulary.spellings()), tuple(self.scores.tolist()), kinds)
+        )
+
+    @classmethod
+    def from_sentencepiece(cls, model: SentencePieceFile, where: str) -> Self | None:
+        """The segmenter of a `.model` that `to_sentencepiece` wrote; None for any other."""
+        specials = 0
+        while specials < len(model.kinds) and model.kinds[specials] in (UNKNOWN_KIND, CONTROL):
+            specials += 1
+        ours = (
+            specials > 0
+            and model.pieces[0] == UNKNOWN
+            and model.kinds == _kinds(specials, len(model.kinds))
+            and replace(model, pieces=(), scores=(), kinds=()) == SentencePieceFile((), (), ())
+        )
+        if not ours:
+            return None
+        vocabulary = PieceVocabulary.from_spellings(model.pieces[:specials], model.pieces, where)
+        scores = np.array(model.scores, dtype=np.float64)
+        check_pieces(vocabulary, scores, where)
+        return cls(vocabulary, PRETOKENIZER, scores)
+
+    def unreachable_tokens(self) -> npt.NDArray[np.int64]:
+        """None: a piece that a likelier split beats is no fault."""
+        return np.zeros(0, dtype=np.int64)
+
+
+def _kinds(specials: int, size: int) -> tuple[int, ...]:
+    """Kinds of pieces in a `.model`: the unknown piece, special tokens, bytes, pieces."""
+    kinds = [UNKNOWN_KIND] + [CONTROL] * (specials - 1) + [BYTE] * 256
+    return (*kinds, *[NORMAL] * (size - specials - 256))
+
+
+class ModularUnigram(ModularSegmenter):
+    """T of pieces; a subset keeps the scores and drops pieces."""
+
+    kind = Unigram
+
+    def __init__(
+        self,
+        vocabulary: PieceVocabulary,
+        pretokenizer: PreTokenizer,
+        scores: Floats,
+        languages: int,
+    ) -> None:
+        no_merges = np.zeros((0, 3), dtype=np.int32)
+        super().__init__(
+            vocabulary, pretokenizer, no_merges, np.zeros((0, languages), dtype=np.bool_)
+        )
+        self._scores = np.ascontiguousarray(scores, dtype=np.float64)
+        self._trie = Trie(vocabulary, vocabulary.first)
+
+    @property
+    def scores(self) -> Floats:
+        """Scores of T, (V,) float64."""
+        return self._scores
+
+    def has_model(self, settings: Mapping[str, Any]) -> bool:
+        """Every Unigram tokenizer is a `.model` too."""
+        return True
+
+    def arrays(self) -> tuple[Array, ...]:
+        """With the scores."""
+        return (*super().arrays(), self._scores)
+
+    def subset(self, members: Mask, columns: Sequence[int], mask: Mask | None) -> Unigram:
+        """The pieces of the mask under their scores."""
+        return Unigram(self.vocabulary, self.pretokenizer, self._scores, mask, self._trie)
+
+    def validate(self, members: Mask, languages: Sequence[str], where: str) -> None:
+        """Pieces and scores are valid, and every language has pieces."""
+        check_pieces(self.vocabulary, self._scores, where)
+        check_token_membership(self.vocabulary, members, languages, where)
+        own = members[len(self.vocabulary.specials) + 256 :].any(axis=0)
+        if not own.all():
+            language = languages[int(np.argmin(own))]
+            raise broken(where, "token_membership", f"'{language}' has no pieces")
+
+    def digest(self) -> tuple[bytes, ...]:
+        """The scores."""
+        return (score_bytes(self._scores),)
+
+    @classmethod
+    def from_files(
+        cls,
+        whole: Segmenter,
+        merge_membership: Mask,
+        tensors: Mapping[str, Array],
+        manifest: Mapping[str, Any],
+        where: str,
+    ) -> Self:
+        """Scores are those of the `tokenizer.json`."""
+        assert isinstance(whole, Unigram)
+        languages = merge_membership.shape[1]
+        return cls(whole.vocabulary, whole.pretokenizer, whole._all_scores, languages)
+
+    def difference(self, child: Self, columns: Sequence[int], languages: Sequence[str]) -> str:
+        """The first piece with another score."""
+        # Bytes come first; no search asks for their scores, which follow those of the pieces.
+        first = len(child.vocabulary.specials) + 256
+        size = len(child.vocabulary)
+        changed = np.flatnonzero(self._scores[first:size] != child._scores[first:])
+        return f"token {first + changed[0]:,} of {size:,} has another score" if len(changed) else ""
