@@ -10,12 +10,8 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.inference.dtypes import check_range
 from modtok_cli.inference.export import disagreements, export
 from modtok_cli.inference.gguf_tokenizer import MergesTokenizer
-from modtok_cli.inference.latency import latency
 from modtok_cli.inference.model import load
 from modtok_cli.inference.slice import slice_model
-from modtok_cli.pretrain.presets import PRESETS
-
-from .conftest import SAMPLE
 
 gguf = pytest.importorskip("gguf")
 
@@ -84,19 +80,3 @@ def test_two_vocabularies_are_refused(run: Path, tmp_path: Path) -> None:
     slice_model(run, inputs="full", outputs=["fr"], output=tmp_path / "to-fr")
     with pytest.raises(UsageError, match="which gguf cannot represent"):
         export(tmp_path / "to-fr", tmp_path / "m.gguf")
-
-
-def test_latency_measures_every_tokenizer_on_the_same_text(workspace: Path) -> None:
-    each = f"{workspace / 'tokenizer'}@each"
-    rows = latency(
-        [each, str(workspace / "tokenizer")],
-        [SAMPLE / "fr.jsonl"],
-        models={"toy": PRESETS["toy-inference"].shape},
-        lines=2,
-        decode_steps=3,
-    )
-    assert [row["tokenizer"] for row in rows] == ["reference", each, str(workspace / "tokenizer")]
-    assert rows[0]["forward_ratio"] == rows[0]["decode_ratio"] == 1
-    assert rows[1]["vocabulary"] == 600 < rows[2]["vocabulary"]
-    assert all(row["forward_seconds"] > 0 and row["token_seconds"] > 0 for row in rows)
-    assert rows[2]["tokens"] < rows[1]["tokens"] * 1.1

@@ -112,7 +112,7 @@ def test_append_by_a_link_and_with_a_tokenizer_from_elsewhere(
     alone = Path(shutil.copytree(run, tmp_path / "alone"))
     tokenizer = run.parent.parent / "tokenizer"
     slice_model(alone, ["fr"], output=tmp_path / "fr", tokenizer=tokenizer)
-    with pytest.raises(UsageError, match="name its directory with -t"):
+    with pytest.raises(UsageError, match="give its directory with -t"):
         slice_model(tmp_path / "fr", add=["en"], output=tmp_path / "wider")
     slice_model(tmp_path / "fr", add=["en"], output=tmp_path / "wider", tokenizer=tokenizer)
     shutil.rmtree(alone)
@@ -148,10 +148,10 @@ def test_seeds_fit_64_bits(french_english: Path) -> None:
 def test_the_memory_of_a_run_is_that_of_its_own_tokenizer(run: Path, tmp_path: Path) -> None:
     root = tmp_path / "root"
     shutil.copytree(run, root / "runs" / "it")
-    with pytest.raises(UsageError, match="which is not at hand; name tokenizers with -t"):
+    with pytest.raises(UsageError, match="which was not found; name tokenizers with -t"):
         footprint([], [], run=root / "runs" / "it")
     bpe_seq(LANGUAGES, data=SAMPLE, output=root / "tokenizer", k=500, references=False)
-    with pytest.raises(UsageError, match=r"which is not at hand \(.*tokenizer is .*\)"):
+    with pytest.raises(UsageError, match=r"which was not found \(.*tokenizer is .*\)"):
         footprint([], [], run=root / "runs" / "it")
     named = footprint([str(root / "tokenizer")], [], run=root / "runs" / "it")
     assert [row["model"] for row in named] == ["toy-inference"]
@@ -164,7 +164,7 @@ def test_the_memory_of_a_run_is_that_of_its_own_tokenizer(run: Path, tmp_path: P
 def test_latency_of_blank_lines(workspace: Path, tmp_path: Path) -> None:
     blank = tmp_path / "fr.txt"
     blank.write_text("  \n \n")
-    with pytest.raises(ModtokError, match=r"fr.txt: language 'fr' has blank lines only; give"):
+    with pytest.raises(ModtokError, match=r"fr.txt: language 'fr' has only blank lines; give"):
         latency([str(workspace / "tokenizer")], [blank], models={"toy": TOY.shape})
 
 

@@ -111,6 +111,6 @@ def test_the_tokenizer_must_be_the_runs(run: Path, workspace: Path, tmp_path: Pa
 
     alone = tmp_path / "it"
     shutil.copytree(run, alone)
-    with pytest.raises(UsageError, match="not at hand; name its directory with"):
+    with pytest.raises(UsageError, match="not found; give its directory with"):
         load(alone, ["fr"])
     assert load(alone, ["fr"], tokenizer=workspace / "tokenizer").tokenizer_in.size > 256

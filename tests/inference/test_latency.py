@@ -1,0 +1,88 @@
+"""Latency: whole texts in full contexts, the same text for every tokenizer."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from modtok_cli.base import memory
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.inference import latency as timing
+from modtok_cli.inference.latency import latency, packed
+from modtok_cli.inference.random_model import RandomModel
+from modtok_cli.modular.open import open_tokenizer
+
+from .conftest import SAMPLE, TOY
+
+MODELS = {"toy": TOY.shape}
+
+
+class Clock:
+    """In place of a model: a pass takes a second per token and a millisecond per output row."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, *sizes: Any) -> None:
+        self.passes: list[tuple[int, int]] = []
+
+    def seconds(self, ids: torch.Tensor, size: int) -> float:
+        self.passes.append((ids.shape[1], size))
+        return ids.shape[1] + size / 1000
+
+    def decode_seconds(self, sizes: list[int], steps: int) -> list[float]:
+        return [1 + size / 1000 for size in sizes]
+
+
+def test_contexts_hold_every_token() -> None:
+    ids = np.arange(1000)
+    assert np.array_equal(packed(ids, 64).ravel()[:1000], ids)
+    assert packed(ids, 64).shape == (16, 64)
+    assert packed(ids, 1000).shape == (1, 1000)
+    assert packed(ids[:3], 8).tolist() == [[0, 1, 2, 0, 1, 2, 0, 1]]
+
+
+def test_long_texts_are_not_truncated(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line of more than one context was measured by its first 4,096 tokens."""
+    monkeypatch.setattr(timing, "RandomModel", Clock)
+    text = tmp_path / "fr.txt"
+    text.write_text("Il était une fois un petit roi. " * 1200 + "\n" + "Fin.\n")
+    spec = str(workspace / "tokenizer")
+    rows = latency([f"{spec}@each", spec], [text], models=MODELS)
+    for row, each in zip(rows, [f"{spec}@fr", f"{spec}@fr", spec], strict=True):
+        ids = open_tokenizer(each).encode_batch(text.read_text().splitlines())
+        if row["tokenizer"] != "reference":
+            assert row["tokens"] == sum(map(len, ids)) > 2 * 4096
+        assert row["contexts"] == -(-row["tokens"] // 4096)
+        assert row["context_seconds"] == 4096 + row["vocabulary"] / 1000
+        assert row["forward_seconds"] == pytest.approx(
+            row["context_seconds"] * row["tokens"] / 4096
+        )
+        assert row["forward_ratio"] == row["forward_seconds"] / rows[0]["forward_seconds"]
+    short = latency([spec], [text], models=MODELS, lines=1)
+    assert short[1]["tokens"] < rows[2]["tokens"]
+
+
+def test_every_tokenizer_reads_the_same_text(workspace: Path) -> None:
+    each = f"{workspace / 'tokenizer'}@each"
+    rows = latency(
+        [each, str(workspace / "tokenizer")],
+        [SAMPLE / "fr.jsonl"],
+        models=MODELS,
+        lines=2,
+        decode_steps=3,
+    )
+    assert [row["tokenizer"] for row in rows] == ["reference", each, str(workspace / "tokenizer")]
+    assert rows[0]["forward_ratio"] == rows[0]["decode_ratio"] == 1
+    assert rows[1]["vocabulary"] == 600 < rows[2]["vocabulary"]
+    assert all(row["forward_seconds"] > 0 and row["token_seconds"] > 0 for row in rows)
+    assert rows[2]["tokens"] < rows[1]["tokens"] * 1.1
+
+
+def test_models_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available", lambda: 1 << 20)
+    with pytest.raises(ModtokError, match=r"the model needs .*; choose a smaller --scale"):
+        RandomModel(TOY.shape, 600, torch.float32, torch.device("cpu"))
