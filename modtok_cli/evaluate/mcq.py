@@ -127,7 +127,8 @@ def evaluate_mcq(
     for language, infer in vocabularies.items():
         for job in by_language[language]:
             _run_job(models, infer, mode, job, settings, evaluation, progress)
-        _add_mean(evaluation, language, mode, [job.suite.task for job in by_language[language]])
+        tasks = [job.suite.task for job in by_language[language] if job.suite.in_mean]
+        _add_mean(evaluation, language, mode, tasks)
     if external:
         language, infer = next(iter(vocabularies.items()))
         name = language if len(vocabularies) == 1 else str(infer)
@@ -383,7 +384,7 @@ def _texts(job: _Job) -> list[str]:
 
 
 def _add_mean(evaluation: Evaluation, language: str, mode: str, tasks: Sequence[str]) -> None:
-    """Add the unweighted mean over the tasks of a language: the paper's MCQ."""
+    """Add the unweighted mean over these tasks of a language: the paper's MCQ."""
     parts = [
         result
         for result in evaluation.results

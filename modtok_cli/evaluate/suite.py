@@ -64,6 +64,7 @@ class Suite:
         about: description in one line.
         hub: data sources.
         order: position in tables.
+        in_mean: whether the mean over tasks includes it, as it does the paper's suites.
     """
 
     task: str
@@ -74,6 +75,7 @@ class Suite:
     about: str = ""
     hub: tuple[HubSource, ...] = ()
     order: int = 1000
+    in_mean: bool = True
 
     @property
     def metric(self) -> str:

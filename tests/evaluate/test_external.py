@@ -13,8 +13,10 @@ from helpers.questions import by_hand
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.evaluate import hub
+from modtok_cli.evaluate.bits import windows
 from modtok_cli.evaluate.lm import ModtokLM, options_of
 from modtok_cli.evaluate.mcq import Settings, evaluate_mcq
+from modtok_cli.evaluate.suite import HubSource
 from modtok_cli.evaluate.suites import suites
 from modtok_cli.inference.model import load
 
@@ -156,18 +158,17 @@ def test_windows_predict_each_token_once_and_look_back_as_far_as_they_can(
     few_steps: Path,
 ) -> None:
     model = load(few_steps, ["en"])
-    lm = ModtokLM(model)
     ids = model.encode_out((SAMPLE / "parallel" / "en.txt").read_text("utf-8"))[:500]
     rows = model.vocabularies.row_of_out[ids].tolist()
-    windows = lm._windows(ids)
-    assert [token for _, tail in windows for token in tail] == ids
-    assert windows[0][0] == [model.end_of_text]
+    found = windows(model, ids)
+    assert [token for _, tail in found for token in tail] == ids
+    assert found[0][0] == [model.end_of_text]
     ends = 0
-    for context, tail in windows[1:]:
+    for context, tail in found[1:]:
         ends += model.context
         assert list(context) == rows[:ends][-len(context) :]
         assert len(context) + len(tail) == model.context + 1
-    assert lm._windows([]) == []
+    assert windows(model, []) == []
 
 
 def test_options() -> None:
@@ -233,16 +234,83 @@ ROWS = {
             "answer": 1,
         },
     ),
+    "xnli": (
+        {"premise": "He ran.", "hypothesis": "He moved.", "label": 2},
+        {
+            "question": "He ran., right?",
+            "choices": ["Yes, He moved.", "Also, He moved.", "No, He moved."],
+            "answer": 2,
+        },
+    ),
+    "xcopa": (
+        {
+            "premise": "L'uomo aprì il rubinetto.", "choice1": "Il gabinetto si riempì d'acqua.",
+            "choice2": "Dell'acqua fluì dal beccuccio.", "question": "effect", "label": 1,
+            "idx": 7, "changed": False,
+        },
+        {
+            "question": "L'uomo aprì il rubinetto quindi",
+            "choices": ["il gabinetto si riempì d'acqua.", "dell'acqua fluì dal beccuccio."],
+            "answer": 1,
+        },
+    ),
+    "xstorycloze": (
+        {
+            "story_id": "ab-1", **{f"input_sentence_{n}": f"S{n}." for n in range(1, 5)},
+            "sentence_quiz1": "Good.", "sentence_quiz2": "Bad.", "answer_right_ending": 2,
+        },
+        {"id": "ab-1", "question": "S1. S2. S3. S4.", "choices": ["Good.", "Bad."], "answer": 1},
+    ),
+    "global_mmlu": (
+        {
+            "sample_id": "anatomy/test/3", "subject": "anatomy", "subject_category": "STEM",
+            "question": "1? ", "option_a": "a", "option_b": "b", "option_c": "c", "option_d": "d",
+            "answer": "C", "cultural_sensitivity_label": "CA", "is_annotated": True,
+        },
+        {
+            "id": "anatomy/test/3", "question": "1?", "choices": ["a", "b", "c", "d"], "answer": 2,
+            "group": "anatomy",
+        },
+    ),
+}  # fmt: skip
+# (dataset, configuration, split with the questions, split with the examples) in one language.
+PLACES = {
+    "xnli": ("facebook/xnli", "{code}", "validation", "train"),
+    "xcopa": ("cambridgeltl/xcopa", "{code}", "test", "validation"),
+    "xstorycloze": ("juletxara/xstory_cloze", "{code}", "eval", "train"),
+    "global_mmlu": ("CohereLabs/Global-MMLU", "{code}", "test", "dev"),
+    "belebele": ("facebook/belebele", "{code}", "test", None),
+    "mmlu": ("cais/mmlu", "all", "test", "dev"),
+    "arc_easy": ("allenai/ai2_arc", "ARC-Easy", "test", "train"),
+    "csqa": ("tau/commonsense_qa", None, "validation", "train"),
+    "hellaswag": ("Rowan/hellaswag", None, "validation", "train"),
+    "piqa": ("baber/piqa", None, "validation", "train"),
+    "siqa": ("lighteval/siqa", None, "validation", "train"),
 }
+
+
+def source_of(task: str) -> tuple[HubSource, str]:
+    """The source of a suite in English, else in Italian."""
+    for language in ("en", "it"):
+        if source := suites()[task].source(language):
+            return source, language
+    raise AssertionError(task)
+
+
+@pytest.mark.parametrize("task", PLACES)
+def test_published_names_of_datasets_and_splits(task: str) -> None:
+    source, _ = source_of(task)
+    assert (source.dataset, source.config, source.test, source.train) == PLACES[task]
+    assert set(PLACES) == set(ROWS)
 
 
 @pytest.mark.parametrize("task", ROWS)
 def test_rows_of_the_hub(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """And a row without a right answer is left out, and said."""
     row, expected = ROWS[task]
-    source = suites()[task].source("en")
-    assert source is not None
+    source, language = source_of(task)
     without = {**row, "label": "", "answerKey": "", "answer": None, "correct_answer_num": ""}
+    without["answer_right_ending"] = None
     asked: list[str] = []
 
     def loaded(_: Any, code: str, split: str, place: str) -> list[Any]:
@@ -250,12 +318,12 @@ def test_rows_of_the_hub(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
         return [row, without]
 
     monkeypatch.setattr(hub, "_load", loaded)
-    found, shown = hub.fetch(source, "en")
+    found, shown = hub.fetch(source, language)
     assert len(found) == 1
     assert expected.items() <= found[0].as_row().items()
     assert len(shown) == (1 if source.train else 0)
     assert asked == [
-        f"{source.languages['en']} {split}" for split in (source.test, source.train) if split
+        f"{source.languages[language]} {split}" for split in (source.test, source.train) if split
     ]
 
 
@@ -274,7 +342,7 @@ def test_questions_from_the_hub_are_asked(few_steps: Path, monkeypatch: pytest.M
         ("arc_easy", 4, 5)
     ]
     assert found.examples[0]["question"] == "FR test 0?"
-    assert len(found.skipped) == 4  # the other suites in French
+    assert len(found.skipped) == 6  # the other suites in French
     assert "404" in found.skipped[0]
 
 

@@ -25,6 +25,7 @@ from modtok_cli.evaluate.results import Evaluation
 from modtok_cli.evaluate.suite import read_suite
 from modtok_cli.evaluate.suites import suites
 from modtok_cli.inference.model import SlicedModel, load
+from modtok_cli.text.languages import normalize
 
 TASKS = SAMPLE / "tasks"
 MODES = {
@@ -338,8 +339,9 @@ def test_wrong_usage(few_steps: Path, tmp_path: Path) -> None:
             ask(few_steps, data)
 
 
-def test_every_suite_is_the_papers() -> None:
-    found = {name: (suite.shots, suite.normalization) for name, suite in suites().items()}
+def test_suites_of_the_papers_mean() -> None:
+    paper = {name: suite for name, suite in suites().items() if suite.in_mean}
+    found = {name: (suite.shots, suite.normalization) for name, suite in paper.items()}
     assert found == {
         "arc_easy": (5, "characters"),
         "arc_challenge": (5, "pmi"),
@@ -350,12 +352,47 @@ def test_every_suite_is_the_papers() -> None:
         "piqa": (5, "characters"),
         "siqa": (5, "characters"),
     }
-    for suite in suites().values():
+    for suite in paper.values():
         assert suite.source("en") is not None
     eu20 = "bg cs da de el es et fi fr hu it lt lv nl pl pt ro sk sl sv"
     for language in eu20.split(" "):
-        covered = {name for name, suite in suites().items() if suite.source(language)}
+        covered = {name for name, suite in paper.items() if suite.source(language)}
         assert covered == {"arc_easy", "arc_challenge", "hellaswag", "mmlu", "belebele"}
+
+
+def test_further_suites_and_their_languages() -> None:
+    further = {
+        name: {code for source in suite.hub for code in source.languages}
+        for name, suite in suites().items()
+        if not suite.in_mean
+    }
+    counts = {name: len(languages) for name, languages in further.items()}
+    assert counts == {"xnli": 15, "xcopa": 11, "xstorycloze": 11, "global_mmlu": 42}
+    assert all(normalize(code) == code for languages in further.values() for code in languages)
+
+
+def test_the_mean_is_over_the_papers_suites(few_steps: Path, tmp_path: Path) -> None:
+    data = tmp_path
+    for task in ("hellaswag", "belebele", "xstorycloze"):
+        lay_out(data, task, "fr", test=QUESTIONS["test"])
+    found = ask(few_steps, data)
+    values = {result.task: result.value for result in found.results}
+    assert list(values) == ["hellaswag", "belebele", "xstorycloze", "mean"]
+    assert values["mean"] == pytest.approx((values["hellaswag"] + values["belebele"]) / 2)
+
+
+@pytest.mark.parametrize(
+    ("task", "prompt"),
+    [
+        ("piqa", "Goal: Open a can\nAnswer:"),
+        ("siqa", "Question: Jo ran. Open a can\nAnswer:"),
+        ("belebele", "Jo ran.\nQuestion: Open a can\nAnswer:"),
+        ("global_mmlu", "Question: Open a can\nAnswer:"),
+        ("xnli", "Open a can"),
+    ],
+)
+def test_prompts(task: str, prompt: str) -> None:
+    assert suites()[task].render("Open a can", "Jo ran.", "en") == prompt
 
 
 def test_a_task_runs_on_any_lm_of_lm_eval() -> None:

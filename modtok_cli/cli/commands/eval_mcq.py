@@ -100,7 +100,7 @@ def eval_mcq(
 
     English: ARC, HellaSwag, MMLU, BeleBele, CSQA, PIQA, SIQA. Other languages: translations of
     the first four. 5 shots (HellaSwag and BeleBele: 0); accuracy under the normalization of
-    each task.
+    each task. XNLI, XCOPA, XStoryCloze and Global MMLU are not part of the mean.
 
     Questions are read from --data, else from tasks/ in the workspace, else from the hub.
     Languages and tasks without questions are reported, and the exit status is 1.

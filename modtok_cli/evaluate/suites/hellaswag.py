@@ -21,10 +21,10 @@ def convert(row: Row) -> Row:
 def without_marks(text: str) -> str:
     """Remove the bracketed marks of WikiHow's pages.
 
-    >>> without_marks(" How to knit [title] Take wool. [step] Knit.")
+    >>> without_marks(" How to knit. [title] Take wool. [step] Knit.")
     'How to knit. Take wool. Knit.'
     """
-    text = re.sub(r" \[title\]", ".", text.strip())
+    text = re.sub(r"\.? \[title\]", ".", text.strip())
     return re.sub(r" {2,}", " ", re.sub(r"\[.*?\]", "", text)).strip()
 
 

@@ -1,9 +1,8 @@
-"""PIQA: physical commonsense, two choices, English."""
+"""PIQA: physical commonsense, two choices, English. OLMES begins the prompt with "Goal:"."""
 
 from __future__ import annotations
 
 from modtok_cli.evaluate.suite import HubSource, Row, Suite
-from modtok_cli.evaluate.suites.arc import PROMPT
 
 
 def convert(row: Row) -> Row:
@@ -20,7 +19,7 @@ SUITES = (
         task="piqa",
         title="PIQA",
         about="physical commonsense, two choices",
-        prompt=PROMPT,
+        prompt="Goal: {question}\n{Answer}:",
         shots=5,
         normalization="characters",
         hub=(HubSource("baber/piqa", {"en": "en"}, "validation", convert, train="train"),),
