@@ -19,6 +19,7 @@ from typing import Literal
 from packaging.requirements import Requirement
 
 from modtok_cli import __version__
+from modtok_cli.base.kernel_cache import storage
 from modtok_cli.base.memory import available
 from modtok_cli.cli.kernels import is_warm, kernels
 
@@ -168,4 +169,13 @@ def _kernels() -> list[Finding]:
             "kernels", package, "cold", f"{warm[package]} of {count} compiled", "modtok warmup"
         )
         for package, count in total.items()
-    ]
+    ] + [_storage()]
+
+
+def _storage() -> Finding:
+    directory, reason = storage()
+    if directory is not None:
+        return Finding("kernels", "cache", "ok", f"{directory} ({reason})")
+    detail = f"new kernels are compiled in every process: {reason}"
+    remedy = "set NUMBA_CACHE_DIR to a writable directory, or run modtok warmup at installation"
+    return Finding("kernels", "cache", "none", detail, remedy)

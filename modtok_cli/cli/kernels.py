@@ -1,25 +1,25 @@
 """Find compiled kernels on disk without compiling or loading any.
 
-numba stores an index file per kernel, named after module, function and line. It is valid while
-modification time and size of the source are unchanged. Index files are never unpickled here:
-a file that exists, is newer than its source and names this numba version counts as valid.
+numba stores an index file per kernel, named after module, function and line. It is valid for one
+version of numba and one source: its hash, in older versions its modification time. Index files
+are never unpickled here: one that contains both counts as valid.
 """
 
 from __future__ import annotations
 
 import ast
-import os
+import hashlib
+import struct
 import sys
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-import modtok_cli
+from modtok_cli.base.kernel_cache import PACKAGE, index_directories
 
-PACKAGE = Path(modtok_cli.__file__).parent
 # Functions of a pre-tokenizer, compiled on first use; see `text.pretokenizer`.
 _SPLITTING = ("word_end", "split_block")
-_HEAD = 64  # bytes of an index that contain the version of numba
 
 
 @dataclass(frozen=True)
@@ -64,25 +64,23 @@ def _is_cached(decorator: ast.expr) -> bool:
 
 
 def is_warm(kernel: Kernel) -> bool:
-    """Whether a compiled kernel is stored that matches the source and this numba."""
-    source = kernel.file.stat().st_mtime
+    """Whether a compiled kernel is stored that this numba would load."""
     release = version("numba").encode()
-    for index in _indexes(kernel):
-        try:
-            with index.open("rb") as stream:
-                head = stream.read(_HEAD)
-            if index.stat().st_mtime >= source and release in head:
+    for directory in index_directories(kernel.file):
+        for index in directory.glob(f"{kernel.index}*.nbi"):
+            try:
+                data = index.read_bytes()
+            except OSError:
+                continue
+            if release in data and any(stamp in data for stamp in _stamps(kernel.file)):
                 return True
-        except OSError:
-            continue
     return False
 
 
-def _indexes(kernel: Kernel) -> list[Path]:
-    """Possible index files: in NUMBA_CACHE_DIR, beside the source, in the user's cache."""
-    pattern = f"{kernel.index}*.nbi"
-    beside = kernel.file.parent / "__pycache__"
-    if chosen := os.environ.get("NUMBA_CACHE_DIR"):
-        return list(Path(chosen).glob(f"*/{pattern}"))
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "numba"
-    return [*beside.glob(pattern), *cache.glob(f"*/{pattern}")]
+@cache
+def _stamps(source: Path) -> tuple[bytes, bytes]:
+    """What numba stores of a source: its hash, or its modification time."""
+    return (
+        hashlib.sha256(source.read_bytes()).digest(),
+        struct.pack(">d", source.stat().st_mtime),
+    )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from modtok_cli.base.jit import njit
 from modtok_cli.learn.heap_kernel import grown
 
 

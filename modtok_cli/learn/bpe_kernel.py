@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from modtok_cli.base.jit import njit
 from modtok_cli.learn.ancestry_kernel import ancestry, append_merge, merges_to_derive
 from modtok_cli.learn.heap_kernel import Heap, drop_top, grown, heapify, sift_down
 from modtok_cli.learn.join_kernel import count_pairs, join_pair, link_words

@@ -13,8 +13,9 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, types
+from numba import types
 
+from modtok_cli.base.jit import njit
 from modtok_cli.learn.viterbi_kernel import character_length
 
 Bytes = npt.NDArray[np.uint8]

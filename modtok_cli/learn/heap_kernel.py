@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+
+from modtok_cli.base.jit import njit
 
 
 class Heap(NamedTuple):

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import sys
 
-from numba import njit, types
+from numba import types
+
+from modtok_cli.base.jit import njit
 
 # A constant of the compiled kernels: without Linux the function does nothing.
 _IS_LINUX = sys.platform == "linux"

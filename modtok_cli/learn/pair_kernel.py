@@ -19,8 +19,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from modtok_cli.base.jit import njit
 from modtok_cli.learn.hugepages import advise_huge_pages
 
 KEY = 0

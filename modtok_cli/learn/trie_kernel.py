@@ -17,7 +17,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, types
+from numba import types
+
+from modtok_cli.base.jit import njit
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]

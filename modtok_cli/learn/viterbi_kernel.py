@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, types
+from numba import types
 
+from modtok_cli.base.jit import njit
 from modtok_cli.learn.trie_kernel import base_of, label_of, value_of
 
 Bytes = npt.NDArray[np.uint8]

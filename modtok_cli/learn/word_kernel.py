@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, types
+from numba import types
 
+from modtok_cli.base.jit import njit
 from modtok_cli.learn.hugepages import advise_huge_pages
 
 Ids = npt.NDArray[np.int32]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, types
+from numba import types
 
+from modtok_cli.base.jit import njit
 from modtok_cli.learn.viterbi_kernel import best_path
 from modtok_cli.modular.word_cache import LONGEST_CACHED, copy_ids, keep, look_up
 from modtok_cli.text.split_kernel import BLOCK, next_block

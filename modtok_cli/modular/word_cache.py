@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from modtok_cli.base.jit import njit
 from modtok_cli.text.bits import load64
 
 Bytes = npt.NDArray[np.uint8]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from modtok_cli.base.jit import njit
 
 Bytes = npt.NDArray[np.uint8]
 

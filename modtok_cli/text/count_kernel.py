@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, types
+from numba import types
 
+from modtok_cli.base.jit import njit
 from modtok_cli.text.bits import load64, prefetch
 from modtok_cli.text.counts_kernel import compare
 from modtok_cli.text.split_kernel import next_block

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from typing import Any, Protocol, cast
 
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import cfunc, config, types
+from numba import config, types
 from numba.extending import intrinsic
+
+from modtok_cli.base.jit import cfunc
 
 _BYTES: Any = types.CPointer(types.uint8)  # type: ignore[no-untyped-call]
 _POSITIONS: Any = types.CPointer(types.int32)  # type: ignore[no-untyped-call]

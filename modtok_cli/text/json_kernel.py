@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, types
+from numba import types
 
+from modtok_cli.base.jit import njit
 from modtok_cli.text.bits import LANES, copy_until, trailing_zeros
 from modtok_cli.text.utf8_kernel import utf8_from_third
 

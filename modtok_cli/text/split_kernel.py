@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from modtok_cli.base.jit import njit
 from modtok_cli.text.indirect import call_split_block, call_word_end
 
 Bytes = npt.NDArray[np.uint8]

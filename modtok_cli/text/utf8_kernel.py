@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, types
+from numba import types
 
+from modtok_cli.base.jit import njit
 from modtok_cli.text.bits import LANES, utf8_faults
 
 Bytes = npt.NDArray[np.uint8]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
+import struct
 import tomllib
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -97,13 +99,13 @@ def test_an_edited_kernel_is_cold(tmp_path: Path, monkeypatch) -> None:
     kernel, *_ = kernels(package)
     assert not is_warm(kernel)
     index = file.parent / "__pycache__" / f"{kernel.index}.nbi"
-    index.write_bytes(b"\x80\x04" + module.version("numba").encode())
-    assert is_warm(kernel)
-    future = index.stat().st_mtime + 10
-    os.utime(file, (future, future))
-    assert not is_warm(kernel)
-    os.utime(index, (future + 1, future + 1))
-    assert is_warm(kernel)
-    index.write_bytes(b"\x80\x040.0.1")
-    os.utime(index, (future + 1, future + 1))
+    release = module.version("numba").encode()
+    for stamp in (hashlib.sha256(file.read_bytes()).digest(), struct.pack(">d", 12345.5)):
+        os.utime(file, (12345.5, 12345.5))  # stamps of new and old versions of numba
+        index.write_bytes(b"\x80\x04" + release + stamp)
+        is_warm.__globals__["_stamps"].cache_clear()
+        assert is_warm(kernel)
+        index.write_bytes(b"\x80\x040.0.1" + stamp)
+        assert not is_warm(kernel)
+    index.write_bytes(b"\x80\x04" + release + b"other")
     assert not is_warm(kernel)

@@ -15,8 +15,10 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
+
+from modtok_cli.base.jit import njit
 
 # Neighbouring rows that one thread owns: 16 rows of 1,024 floats are 16 pages of memory.
 BLOCK = 16

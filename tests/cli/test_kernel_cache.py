@@ -1,0 +1,128 @@
+"""Compiled kernels in installations that cannot be written to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import modtok_cli
+
+_KERNEL = """
+from modtok_cli.base.jit import njit
+
+@njit(cache=True)
+def double(x):
+    return 2 * x
+"""
+# Permissions do not stop root, who may run the tests: what cannot be written is named.
+_PROGRAM = """
+import sys, tempfile
+from pathlib import Path
+from modtok_cli.base import kernel_cache
+
+blocked = [Path(path) for path in sys.argv[1].split(":") if path]
+writable = kernel_cache.is_writable
+
+def is_writable(directory):
+    is_blocked = any(path == directory or path in directory.parents for path in blocked)
+    return not is_blocked and writable(directory)
+
+kernel_cache.is_writable = is_writable
+if Path("/") in blocked:
+    def mkdtemp(**_):
+        raise OSError("read-only")
+    tempfile.mkdtemp = mkdtemp
+from modtok_cli.base import jit
+if blocked:  # what numba itself would find out
+    def ensure(self):
+        if not is_writable(Path(self.get_cache_path())):
+            raise OSError("read-only")
+    jit.KernelLocator.ensure_cache_path = ensure
+from modtok_cli.text.toy_kernel import double
+assert double(3) == 6
+if "float" in sys.argv:
+    assert double(1.5) == 3.0
+print(sum(double.stats.cache_hits.values()), sum(double.stats.cache_misses.values()))
+"""
+
+
+@pytest.fixture
+def installation(tmp_path: Path) -> Path:
+    """A copy of what kernels need, with one small kernel that is not compiled yet."""
+    source = Path(modtok_cli.__file__).parent
+    package = tmp_path / "site" / "modtok_cli"
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(source / "base", package / "base", ignore=ignore)
+    shutil.copy(source / "__init__.py", package)
+    (package / "text").mkdir()
+    (package / "text" / "__init__.py").touch()
+    (package / "text" / "toy_kernel.py").write_text(_KERNEL)
+    return package
+
+
+def run(package: Path, *arguments: str, blocked: str = "", **environment: str) -> str:
+    environment = {"HOME": "/proc/none", "TMPDIR": str(package.parents[1]), **environment}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "PYTHONPATH")
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, blocked, *arguments],
+        cwd=package.parents[1],
+        env={**kept, "PYTHONPATH": str(package.parent), **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def kernels_in(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.rglob("toy_kernel*.nb?"))
+
+
+def test_installed_kernels_are_loaded_without_a_home(installation: Path) -> None:
+    assert run(installation) == "0 1"
+    assert run(installation) == "1 0"
+    compiled = kernels_in(installation)
+    assert len(compiled) == 2
+    assert run(installation, "float", blocked=str(installation)) == "1 1"
+    assert kernels_in(installation) == compiled
+    assert list(installation.parents[1].glob("modtok-kernels-*")) == []  # removed at exit
+
+
+def test_new_kernels_go_to_the_users_cache(installation: Path, tmp_path: Path) -> None:
+    assert run(installation) == "0 1"
+    compiled = kernels_in(installation)
+    home = tmp_path / "home"
+    for hits in ("1 1", "2 0"):
+        found = run(installation, "float", blocked=str(installation), HOME=str(home))
+        assert found == hits
+    assert len(kernels_in(home / ".cache" / "modtok" / "kernels")) == 3
+    assert kernels_in(installation) == compiled
+    cache = str(tmp_path / "cache")
+    found = run(installation, "float", blocked=str(installation), XDG_CACHE_HOME=cache)
+    assert found == "1 1"
+
+
+def test_nothing_can_be_written(installation: Path) -> None:
+    for _ in range(2):
+        assert run(installation, "float", blocked="/") == "0 2"
+    assert kernels_in(installation) == []
+    assert run(installation) == "0 1"
+    assert run(installation, "float", blocked="/") == "1 1"
+
+
+def test_a_chosen_directory_is_left_to_numba(installation: Path, tmp_path: Path) -> None:
+    chosen = tmp_path / "chosen"
+    assert run(installation, NUMBA_CACHE_DIR=str(chosen)) == "0 1"
+    assert len(kernels_in(chosen)) == 2
+    assert kernels_in(installation) == []
