@@ -1,17 +1,18 @@
-# Every target makes what it needs: only Python 3.11 or newer and make must be there.
-# Paths are relative, so the checkout may lie in a directory with spaces in its name.
+# Every target creates what it needs; it requires only Python 3.11 or newer and make.
+# Paths are relative, so the path of the checkout may contain spaces.
 
 VENV := .venv
 BIN := $(VENV)/bin
 BASE := $(VENV)/.base-installed
 LM := $(VENV)/.lm-installed
 DEV := $(VENV)/.dev-installed
+DOCS := $(VENV)/.docs-installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TEXT := ../shared/data
 LANGS := bg,cs,da,de,el,en,es,et,fi,fr,hu,it,lt,lv,nl,pl,pt,ro,sk,sl,sv
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage lint check man bench gpu-check install-check clean
+.PHONY: help demo test coverage lint check man docs bench gpu-check install-check clean
 
 help: ## Show this list
 	@echo "modtok: modular multilingual tokenizers"
@@ -19,16 +20,16 @@ help: ## Show this list
 	@sed -n 's/^\([a-z][a-z-]*\):.*## /  make \1|/p' Makefile | while IFS='|' read -r target text; do \
 		printf '%-16s %s\n' "$$target" "$$text"; done
 
-demo: $(LM) ## All of it on the sample text: learn, pretrain, evaluate, slice, report
+demo: $(LM) ## Run every step on the sample text: learn, pretrain, evaluate, slice, report
 	@PATH="$$PWD/$(BIN):$$PATH" sh examples/demo.sh demo
 
 test: $(DEV) ## Run all tests
 	@$(BIN)/python -m pytest -n 2
 
-# Compiled code cannot be measured: kernels run once as the Python they are written in.
+# Compiled code cannot be measured, so kernels run once more as uncompiled Python.
 KERNELS := tests/learn tests/text tests/modular tests/pretrain/test_rows_kernel.py
 
-coverage: $(DEV) ## Run all tests, kernels also uncompiled, and say what they cover (half an hour)
+coverage: $(DEV) ## Run all tests, kernels also uncompiled, and report coverage (half an hour)
 	@$(BIN)/python -m coverage erase
 	@$(BIN)/python -m coverage run -m pytest -n 2 -p no:cacheprovider
 	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m coverage run -m pytest -n 2 -p no:cacheprovider $(KERNELS)
@@ -40,12 +41,16 @@ lint: $(DEV) ## Check style and types
 	@$(BIN)/python -m ruff format --check .
 	@$(BIN)/python -m mypy
 
-check: lint test ## What a change must pass
+check: lint test ## Run lint and test: what a change must pass
 
-man: $(BASE) ## Write the man pages anew from the commands
+man: $(BASE) ## Generate the man pages from the commands
 	@$(BIN)/python -m modtok_cli.cli.manpage man
 
-bench: $(DEV) ## Run the benchmarks on the text under TEXT (corpus/, ntrex/), JSON lines
+docs: $(DOCS) ## Build the documentation site in build/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "wrote build/site; open build/site/index.html, or run $(BIN)/python -m mkdocs serve"
+
+bench: $(DEV) ## Run the benchmarks on the text in TEXT (corpus/, ntrex/); prints JSON lines
 	@test -d '$(TEXT)/corpus' -a -d '$(TEXT)/ntrex' || { echo "make: no text to measure on;" \
 		"name a directory with corpus/<lang>.jsonl.zst and ntrex/<lang>.txt: make bench TEXT=..." >&2; \
 		exit 1; }
@@ -57,13 +62,13 @@ bench: $(DEV) ## Run the benchmarks on the text under TEXT (corpus/, ntrex/), JS
 		build/bench-tokenizer@en build/bench-tokenizer@de,en build/bench-tokenizer@es,it,pt \
 		build/bench-tokenizer@bg,el build/bench-tokenizer@et,fi
 
-gpu-check: $(DEV) ## Tests of pretraining in bfloat16 on a GPU, and timings into benchmarks/results
+gpu-check: $(DEV) ## Run the GPU tests of pretraining, with timings in benchmarks/results
 	@$(BIN)/python -m benchmarks gpu_check
 
-install-check: $(BIN)/python ## Build the wheel, try it in empty environments, each extra alone
+install-check: $(BIN)/python ## Build the wheel and test it in empty environments, with each extra
 	@$(BIN)/python .ci/install_check.py
 
-clean: ## Take away what the other targets made, the environment too
+clean: ## Remove everything that other targets created, the environment too
 	rm -rf $(VENV) demo build dist .coverage .coverage.* *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -80,6 +85,11 @@ $(LM): $(BASE) pyproject.toml
 	@# torch is named exactly: a range would take its newest build, with several GB of CUDA
 	@# packages, where the machine has a smaller one.
 	@$(PIP) 'torch==2.13.0' --editable '.[lm,eval]'
+	@touch $@
+
+$(DOCS): $(BASE) pyproject.toml
+	@echo "installing mkdocs into $(VENV)"
+	@$(PIP) --editable '.[docs]'
 	@touch $@
 
 $(DEV): $(BASE) pyproject.toml

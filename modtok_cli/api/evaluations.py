@@ -105,11 +105,10 @@ def evaluate_mcq(
         `results` (accuracy with its 95% interval per task and language, and a signature),
         `examples` (one row per question), and `skipped` (what could not be evaluated, and why).
 
-    Example::
-
-        evaluation = modtok.evaluate_mcq("runs/latest", "fi", data="tasks")
-        for result in evaluation.results:
-            print(result.task, result.language, result.value)
+    Examples:
+        >>> evaluation = modtok.evaluate_mcq("runs/latest", "fi", tasks=["endings"], limit=2)
+        >>> [(result.task, result.language, result.n) for result in evaluation.results]
+        [('endings', 'fi', 2)]
 
     Raises:
         UsageError: a task, language or mode that does not fit the model.
@@ -167,9 +166,10 @@ def evaluate_mt(
     Returns:
         As `evaluate_mcq`, with BLEU, chrF++ and the share of outputs in the target language.
 
-    Example::
-
-        modtok.evaluate_mt("runs/latest", "en-fr", infer="src|tgt").results
+    Examples:
+        >>> evaluation = modtok.evaluate_mt("runs/latest", "en-fr", max_tokens=2, limit=1, shots=1)
+        >>> [result.metric for result in evaluation.results]
+        ['BLEU', 'chrF++', 'in language']
 
     Raises:
         UsageError: a pair or a mode that does not fit the model.
@@ -219,9 +219,10 @@ def evaluate_sum(
     Returns:
         As `evaluate_mcq`, with rouge1, rouge2, rougeL and the share of outputs in the language.
 
-    Example::
-
-        modtok.evaluate_sum("runs/latest", "fr", data="tasks").results
+    Examples:
+        >>> evaluation = modtok.evaluate_sum("runs/latest", "fr", max_tokens=2, limit=1, shots=0)
+        >>> [result.metric for result in evaluation.results]
+        ['rouge1', 'rouge2', 'rougeL', 'in language']
 
     Raises:
         UsageError: a language or a mode that does not fit the model.
@@ -251,11 +252,12 @@ def compare(first: FilePath, second: FilePath) -> list[dict[str, Any]]:
     Returns:
         One row per task, language and metric: `a`, `b`, `difference`, its 95% interval and `p`.
 
-    Example::
-
-        modtok.write_examples("a.jsonl", modtok.evaluate_mcq("runs/a").examples)
-        modtok.write_examples("b.jsonl", modtok.evaluate_mcq("runs/b").examples)
-        modtok.compare("a.jsonl", "b.jsonl")
+    Examples:
+        >>> for mode in ("lang", "full"):
+        ...     found = modtok.evaluate_mcq("runs/latest", "fi", infer=mode, limit=2)
+        ...     modtok.write_examples(f"{mode}.jsonl", found.examples)
+        >>> sorted({row["task"] for row in modtok.compare("lang.jsonl", "full.jsonl")})
+        ['endings', 'facts']
 
     Raises:
         ModtokError: the files hold different examples.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +14,13 @@ from modtok_cli.api.arguments import (
     progress_or_default,
 )
 from modtok_cli.base.progress import Progress
-from modtok_cli.text.languages import language_list
 
 if TYPE_CHECKING:
     from modtok_cli.inference.export import ExportReport
     from modtok_cli.inference.generate import Generator
     from modtok_cli.inference.slice import SliceReport
-    from modtok_cli.pretrain.config import Settings
     from modtok_cli.pretrain.loop import RunReport
+    from modtok_cli.pretrain.settings import Settings
 
 
 def train(
@@ -46,22 +44,24 @@ def train(
     Returns:
         `output` (the run's directory), `step`, and held-out figures per language.
 
-    Example::
-
-        settings = modtok.TrainingSettings(sampling="sub:2", steps=200, name="first")
-        report = modtok.train(settings)
-        print(report.output, report.lines[0]["bits_per_byte"])
+    Examples:
+        >>> settings = modtok.TrainingSettings(
+        ...     langs="en,fi,fr", sampling="sub:1", steps=3, seq_length=64, name="example"
+        ... )
+        >>> report = modtok.train(settings)
+        >>> report.step, [row["language"] for row in report.lines]
+        (3, ['en', 'fi', 'fr'])
 
     Raises:
         ModtokError, UsageError: the settings, the tokenizer or the text are not usable, the disk
             is full, or the loss is not finite. The last checkpoint stays.
     """
-    from modtok_cli.pretrain.config import Settings
     from modtok_cli.pretrain.loop import finish, pretrain
+    from modtok_cli.pretrain.settings import Settings
 
     try:
         return pretrain(
-            _with_types(settings or Settings()),
+            settings or Settings(),
             resume=resume,
             force=force,
             progress=progress_or_default(progress),
@@ -100,10 +100,10 @@ def slice(
         force: Replace an existing slice.
         progress: Receives progress.
 
-    Example::
-
-        modtok.slice("runs/latest", "fr,en", output="fr-en")
-        AutoModelForCausalLM.from_pretrained("fr-en")
+    Examples:
+        >>> report = modtok.slice("runs/latest", "fr,en", output="fr-en")
+        >>> sorted(path.name for path in report.output.iterdir())[:2]
+        ['README.md', 'config.json']
 
     Raises:
         UsageError: an unknown language, not a run, or an existing output.
@@ -152,9 +152,10 @@ def export(
         dtype: "float32", "float16" or "bfloat16".
         tokenizer, step, force, progress: As in `slice`.
 
-    Example::
-
-        modtok.export("fr-en", "fr-en.gguf")
+    Examples:
+        >>> report = modtok.export("fr-en", "fr-en.gguf", inexact=True)
+        >>> report.output.stat().st_size == report.bytes
+        True
 
     Raises:
         UsageError: a tokenizer that llama.cpp cannot run, differing ids, or an existing output.
@@ -197,6 +198,11 @@ def load_generator(
         step: Step of the checkpoint; the last by default.
         references: Directory with the references that "auto" uses.
         progress: Receives progress.
+
+    Examples:
+        >>> generator = modtok.load_generator("runs/latest", "fr")
+        >>> [row["tokens"] for row in modtok.generate(generator, ["Le", "La"], max_tokens=2)]
+        [2, 2]
 
     Raises:
         UsageError: an unknown language, or neither a run nor a slice.
@@ -243,10 +249,10 @@ def generate(
     Returns:
         One row per prompt, in order, with `text`, `tokens`, `prompt_tokens`, `langs` and `reason`.
 
-    Example::
-
-        rows = modtok.generate("runs/latest", ["Il était une fois"], "fr", max_tokens=20)
-        print(rows[0]["text"])
+    Examples:
+        >>> rows = modtok.generate("runs/latest", ["Il était une fois"], "fr", max_tokens=4)
+        >>> rows[0]["tokens"], rows[0]["langs"]
+        (4, ['fr'])
 
     Raises:
         UsageError: an unknown language, a prompt longer than the context, or invalid settings.
@@ -269,16 +275,3 @@ def generate(
         seed=seed,
     )
     return generator.answer([Prompt(text, langs) for text in texts], options)
-
-
-def _with_types(settings: Settings) -> Settings:
-    """The settings with strings for paths and languages in their own types."""
-    paths: dict[str, Any] = {
-        name: Path(value)
-        for name in ("data", "tokenizer", "runs", "offload_file")
-        if (value := getattr(settings, name)) is not None
-    }
-    langs = settings.langs
-    return replace(
-        settings, **paths, langs=None if langs is None else tuple(sorted(language_list(langs)))
-    )

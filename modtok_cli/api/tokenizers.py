@@ -32,10 +32,10 @@ def load(directory: FilePath) -> ModularTokenizer:
     Args:
         directory: A directory that one of the learners wrote.
 
-    Example:
+    Examples:
         >>> tokenizer = modtok.load("tokenizer")
         >>> tokenizer.languages
-        ('el', 'en', 'fi')
+        ('en', 'fi', 'fr')
 
     Raises:
         ModtokError: the directory is damaged; the message names the file and the field.
@@ -53,9 +53,10 @@ def open_tokenizer(spec: FilePath) -> Tokenizer:
         spec: A modular directory, `DIR@fr,en` (a subset of it), a `tokenizer.json`, a
             SentencePiece `.model`, or a tiktoken rank file.
 
-    Example:
-        >>> modtok.open_tokenizer("tokenizer@fi").encode("Hyvää päivää").tolist()
-        [41, 320, 1209]
+    Examples:
+        >>> tokenizer = modtok.open_tokenizer("tokenizer@fi")
+        >>> tokenizer.decode(tokenizer.encode("Hyvää päivää"))
+        'Hyvää päivää'
 
     Raises:
         UsageError: the file does not exist, or the directory lacks the language.
@@ -95,8 +96,9 @@ def bpe(
         force: Replace an existing output.
         progress: Receives progress; warnings become `ModtokWarning` by default.
 
-    Example:
-        >>> modtok.bpe("fi,fr", k=24000, output="bpe")
+    Examples:
+        >>> [row["tokens"] for row in modtok.bpe("fi,fr", k=1200, output="bpe").lines]
+        [1200, 1200]
 
     Raises:
         ModtokError, UsageError: the text, the settings or the output are not usable.
@@ -155,10 +157,10 @@ def bpe_seq(
         references: Learn a monolingual tokenizer per language too, for `nsl`.
         specials, default_specials, errors, threads, force, progress: As in `bpe`.
 
-    Example:
-        >>> report = modtok.bpe_seq("en,fi,fr", data="data", output="tokenizer", k=24000)
+    Examples:
+        >>> report = modtok.bpe_seq("en,fi,fr", data="data", output="tokenizer", k=1200)
         >>> modtok.load(report.output).subset("fi").size
-        24000
+        1200
 
     Raises:
         ModtokError, UsageError: the text, the settings or the output are not usable.
@@ -221,9 +223,11 @@ def bpe_merge(
         references: Keep a monolingual tokenizer per language too, for `nsl`.
         specials, default_specials, errors, threads, force, progress: As in `bpe`.
 
-    Example:
-        >>> modtok.bpe_merge("en,fi", output="tokenizer")
-        >>> modtok.bpe_merge(append="sv", output="tokenizer")
+    Examples:
+        >>> report = modtok.bpe_merge("en,fi", output="merged", k=1200)
+        >>> report = modtok.bpe_merge(append="sw", output="merged")
+        >>> modtok.load("merged").languages
+        ('en', 'fi', 'sw')
 
     Raises:
         ModtokError, UsageError: the text, the settings or the output are not usable.
@@ -269,8 +273,10 @@ def unigram(
     The arguments are those of `bpe`; the default outputs are `unigram/`, with a `<lang>.json`
     and a `<lang>.model` per language, and `unigram-joint/`.
 
-    Example:
-        >>> modtok.unigram("fi,fr", k=24000, output="unigram")
+    Examples:
+        >>> report = modtok.unigram("fi,fr", k=600, output="unigram")
+        >>> sorted(path.name for path in report.output.iterdir())
+        ['fi.json', 'fi.model', 'fr.json', 'fr.model']
 
     Raises:
         ModtokError, UsageError: the text, the settings or the output are not usable.
@@ -327,8 +333,10 @@ def unigram_merge(
         references: Keep the monolingual models, for `nsl`.
         specials, default_specials, errors, threads, force, progress: As in `bpe`.
 
-    Example:
-        >>> modtok.unigram_merge("en,fi", weights={"fi": 2.0}, output="tokenizer")
+    Examples:
+        >>> report = modtok.unigram_merge("en,fi", weights={"fi": 2.0}, output="pieces", k=600)
+        >>> modtok.load("pieces").segmentation
+        'unigram'
 
     Raises:
         ModtokError, UsageError: the text, the models, the settings or the output are not usable.
@@ -372,9 +380,9 @@ def extract(
         output: File to write: a `tokenizer.json`, or a SentencePiece model if the name ends in
             `.model`. An existing file is replaced.
 
-    Example:
-        >>> modtok.extract("tokenizer", "fr,en", "fr-en.json").size
-        41210
+    Examples:
+        >>> modtok.extract("tokenizer", "fr,en", "fr-en.json").languages
+        ('en', 'fr')
 
     Raises:
         UsageError: an unknown language, or a format that cannot hold the tokenizer.
@@ -408,8 +416,9 @@ def extract_frequent(
         output: File to write, `.json` or `.model`.
         errors, force, progress: As in `bpe`.
 
-    Example:
-        >>> modtok.extract_frequent("other.model", "data/fr.jsonl.zst", 24000, "fr.model")
+    Examples:
+        >>> modtok.extract_frequent("unigram/fr.model", "data/fr.jsonl", 400, "small.model").size
+        400
 
     Raises:
         UsageError: `k` is out of range, `output` exists, or the format cannot hold it.

@@ -20,10 +20,11 @@ from modtok_cli.cli.main import ORDER
 from modtok_cli.cli.warmup import warmup
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+DEVELOPMENT = {"dev", "docs", "all"}
 
 
 def test_every_extra_says_what_it_is_for() -> None:
-    assert set(PURPOSES) - {""} == set(PROJECT["optional-dependencies"]) - {"dev", "all"}
+    assert set(PURPOSES) - {""} == set(PROJECT["optional-dependencies"]) - DEVELOPMENT
     named = re.findall(r"(corpus [a-z-]+|eval [a-z]+|study [a-z]+|\bpretrain)", str(PURPOSES))
     assert len(named) >= 3
     for name in named:
@@ -35,7 +36,7 @@ def test_every_package_of_the_project_is_looked_at() -> None:
     extras = [
         line
         for extra, lines in PROJECT["optional-dependencies"].items()
-        if extra not in ("dev", "all")
+        if extra not in DEVELOPMENT
         for line in lines
     ]
     assert {Requirement(line).name for line in (*PROJECT["dependencies"], *extras)} <= found

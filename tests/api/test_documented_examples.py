@@ -1,0 +1,68 @@
+"""The examples of docs/python.md and of the public functions run as shown, on the sample text."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import modtok_cli as modtok
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "python.md"
+NEEDS_MODELS = pytest.mark.skipif(
+    any(find_spec(name) is None for name in ("megatron", "transformers", "lm_eval", "sacrebleu")),
+    reason="needs the extras [lm] and [eval]",
+)
+SAMPLE = ROOT / "examples" / "sample"
+
+
+def session(text: str) -> str:
+    """The Python blocks of a page as one interactive session; other lines are blank."""
+    lines, inside = [], False
+    for line in text.splitlines():
+        if line.startswith("```"):
+            inside = line == "```python"
+            line = ""
+        lines.append(line if inside else "")
+    return "\n".join(lines)
+
+
+def prepare(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("data", "parallel", "tasks"):
+        shutil.copytree(SAMPLE / name, workspace / name)
+    monkeypatch.chdir(workspace)
+
+
+def run(name: str, text: str, names: dict[str, object]) -> int:
+    """Run the examples of a text; how many there are."""
+    test = doctest.DocTestParser().get_doctest(text, names, name, name, 0)
+    report: list[str] = []
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    runner = doctest.DocTestRunner(verbose=False, optionflags=flags)
+    runner.run(test, out=report.append)
+    assert runner.summarize(verbose=False).failed == 0, "".join(report)
+    return len(test.examples)
+
+
+@NEEDS_MODELS
+def test_examples_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare(tmp_path, monkeypatch)
+    assert run("python.md", session(PAGE.read_text()), {}) > 20
+
+
+@NEEDS_MODELS
+def test_examples_of_the_functions_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare(tmp_path, monkeypatch)
+    order = ["bpe_seq", "bpe", "unigram", "train", "slice"]  # others use what these write
+    functions = [name for name in modtok.__all__ if name.islower() and name not in order]
+    without = []
+    for name in [*order, *functions]:
+        document = inspect.getdoc(getattr(modtok, name)) or ""
+        if not run(name, document, {"modtok": modtok}):
+            without.append(name)
+    assert without == ["write_examples"]

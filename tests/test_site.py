@@ -1,0 +1,91 @@
+"""The documentation site, without mkdocs: pages, navigation, links, the tutorial's commands."""
+
+from __future__ import annotations
+
+import importlib.util
+import posixpath
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import modtok_cli
+from modtok_cli.cli.main import ORDER
+
+yaml = pytest.importorskip("yaml")
+ROOT = Path(__file__).parents[1]
+
+
+def load_hooks() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("site_hooks", ROOT / "docs" / "site" / "hooks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+HOOKS = load_hooks()
+COMMANDS = HOOKS.command_pages()
+WRITTEN = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
+SITE = {*WRITTEN, *COMMANDS, HOOKS.API, *HOOKS.PAGES.values()}
+
+
+def source_of(site: str) -> str:
+    path = HOOKS.SOURCES.get(site, f"docs/{site}")
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def listed(entry: Any) -> set[str]:
+    if isinstance(entry, str):
+        return set(COMMANDS) if entry == HOOKS.COMMANDS else {entry}
+    parts = entry if isinstance(entry, list) else entry.values()
+    return set().union(*map(listed, parts))
+
+
+def test_navigation_lists_every_page_once() -> None:
+    config = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    assert listed(config["nav"]) == SITE
+
+
+def test_every_command_has_a_page() -> None:
+    assert set(COMMANDS) == {f"reference/cli/{name.replace(' ', '-')}.md" for name in ORDER}
+    page = COMMANDS["reference/cli/bpe-seq.md"]
+    assert page.startswith("# modtok bpe-seq\n")
+    assert "| `--append LANG,...` |" in page
+    assert "```sh\n# " in page
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    found = re.findall(r"^::: modtok_cli\..*\.(\w+)$", HOOKS.api_page(), flags=re.M)
+    assert sorted(found) == modtok_cli.__all__
+
+
+@pytest.mark.parametrize("site", sorted({*WRITTEN, *HOOKS.PAGES.values()}))
+def test_links_of_the_site_stay_on_it(site: str) -> None:
+    text = HOOKS.relink(source_of(site), site)
+    for _, target in HOOKS.LINK.findall(re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)):
+        if not re.match(r"[a-z]+:|#", target):
+            place = posixpath.normpath(
+                posixpath.join(posixpath.dirname(site), target.partition("#")[0])
+            )
+            assert place in SITE, target
+
+
+def test_commands_of_the_tutorial_are_those_of_the_demo() -> None:
+    def plain(text: str) -> str:
+        return " ".join(text.replace("\\", " ").split())
+
+    demo = plain((ROOT / "examples" / "demo.sh").read_text(encoding="utf-8"))
+    blocks = re.findall(r"```sh\n(.*?)```", source_of("tutorial.md"), flags=re.S)
+    commands = [plain(line) for block in blocks for line in block.splitlines()]
+    assert len(commands) > 10
+    assert [command for command in commands if command not in demo] == []
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == modtok_cli.__version__
+    assert 'version = { attr = "modtok_cli.__version__" }' in (ROOT / "pyproject.toml").read_text()
