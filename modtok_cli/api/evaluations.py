@@ -47,9 +47,10 @@ def evaluate_bpb(
         One row per text and language: `bits_per_byte` with its 95% interval (`low`, `high`),
         `bits_per_character`, `bits_per_token`, sizes and a signature.
 
-    Example::
-
-        modtok.evaluate_bpb("runs/latest", "news.fr.txt", infer="full")[0]["bits_per_byte"]
+    Examples:
+        >>> rows = modtok.evaluate_bpb("runs/latest", "parallel/fr.txt", infer="full", limit=2)
+        >>> rows[0]["language"], rows[0]["low"] < rows[0]["bits_per_byte"] < rows[0]["high"]
+        ('fr', True)
 
     Raises:
         UsageError: a mode that does not fit the model.
