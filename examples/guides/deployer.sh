@@ -12,8 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 tokenizer = AutoTokenizer.from_pretrained("fr-en")
 model = AutoModelForCausalLM.from_pretrained("fr-en")
-# Start the prompt with the end-of-text token, as every text in training does.
-prompt = tokenizer("<|endoftext|>Il était une fois", return_tensors="pt", return_token_type_ids=False)
+prompt = tokenizer("Il était une fois", return_tensors="pt", return_token_type_ids=False)
 print(tokenizer.decode(model.generate(**prompt, max_new_tokens=20, do_sample=False)[0]))
 EOF
 
