@@ -33,7 +33,8 @@ from modtok_cli.evaluate.results import (
 )
 from modtok_cli.inference.model import SlicedModel
 from modtok_cli.inference.score import Request, score
-from modtok_cli.inference.sources import RunSource, Source, open_source
+from modtok_cli.inference.source import Source
+from modtok_cli.inference.sources import RunSource, open_source
 from modtok_cli.measure.references import References, references_or_none
 from modtok_cli.measure.texts import Text, check_texts, load_texts
 

@@ -22,7 +22,9 @@ from modtok_cli.inference.decode import generate
 from modtok_cli.inference.model import SlicedModel
 from modtok_cli.inference.route import routing_references
 from modtok_cli.inference.sampling import SamplingOptions
-from modtok_cli.inference.sources import RunSource, SliceSource, Source
+from modtok_cli.inference.slice_source import SliceSource
+from modtok_cli.inference.source import Source
+from modtok_cli.inference.sources import RunSource
 from modtok_cli.measure.identify import identify
 from modtok_cli.measure.references import Reference
 from modtok_cli.modular.unicode import utf8

@@ -27,7 +27,8 @@ from modtok_cli.evaluate.results import (
 )
 from modtok_cli.evaluate.suite import TASK_FILE, Suite, read_suite
 from modtok_cli.evaluate.suites import suites
-from modtok_cli.inference.sources import Source, open_source
+from modtok_cli.inference.source import Source
+from modtok_cli.inference.sources import open_source
 
 if TYPE_CHECKING:
     from modtok_cli.evaluate.cloze import ClozeTask

@@ -275,7 +275,8 @@ def checkpoint_digest(model: SlicedModel) -> str:
     The digest is over the checkpoint's checksums. A slice is named by its run, and by the
     signature of the tokenizer it was extracted with.
     """
-    from modtok_cli.inference.sources import RunSource, SliceSource
+    from modtok_cli.inference.slice_source import SliceSource
+    from modtok_cli.inference.sources import RunSource
 
     source = model.source
     if isinstance(source, RunSource):

@@ -18,7 +18,8 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.dtypes import DTYPES, check_range
 from modtok_cli.inference.export_format import ExportedModel, ExportedTokenizer
 from modtok_cli.inference.formats import export_format
-from modtok_cli.inference.sources import Side, open_source
+from modtok_cli.inference.source import Side
+from modtok_cli.inference.sources import open_source
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
 _PROBE_WORDS = 16  # words in a line

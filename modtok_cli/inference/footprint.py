@@ -1,4 +1,4 @@
-"""Tokenizers and texts by name, for `memory`: their sizes, and tokens a character."""
+"""Tokenizers and texts for `memory`: vocabulary sizes, and tokens per character."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def footprint(
     errors: str = "strict",
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
-    """The rows of `memory` for tokenizers as they are named on the command line.
+    """The rows of `memory` for tokenizer arguments as on the command line.
 
-    With `run`, its size and its tokenizer, whole and by language, stand for what is not
-    named. With texts, tokens a character are measured on them (`DIR@each` is allowed).
+    A `run` provides the model size and the tokenizers (whole and by language) if none are given.
+    With texts, tokens per character are measured on them (`DIR@each` is allowed).
 
     Raises:
         UsageError, ModtokError: a tokenizer, a text or the run is not usable.
     """
     if texts and not (tokenizers or run):
-        raise UsageError("tokens of a text: by which tokenizer?", remedy="name it with -t")
+        raise UsageError("a text needs a tokenizer", remedy="give one with -t")
     models = choose_models(scales) if scales or run is None else None
     specs = list(tokenizers)
     if run is not None:
@@ -54,7 +54,7 @@ def footprint(
 def settings_of_run(run: Path, *, named: bool) -> tuple[dict[str, Shape], bool, list[str]]:
     """(size by name, tied, tokenizer arguments) of a run, without torch.
 
-    If tokenizers are `named`, the run's own is not looked for.
+    The run's own tokenizer is not searched if others are `named`.
     """
     try:
         config = orjson.loads((run / "config.json").read_bytes())
@@ -62,18 +62,18 @@ def settings_of_run(run: Path, *, named: bool) -> tuple[dict[str, Shape], bool, 
         shape = stored_shape(config["config"], str(run / "config.json"))
         config["tokenizer"]["signature"]
     except OSError as error:
-        remedy = "name one that modtok pretrain made"
-        raise UsageError("is no run", where=str(run), remedy=remedy) from error
+        remedy = "pass a run of modtok pretrain"
+        raise UsageError("is not a run", where=str(run), remedy=remedy) from error
     except (ValueError, KeyError, TypeError) as error:
         raise ModtokError(
-            f"is not as pretrain writes it ({error!r})",
+            f"is damaged ({error!r})",
             where=str(run / "config.json"),
-            remedy="put it back as it was, or name another run",
+            remedy="restore it, or choose another run",
         ) from error
     shapes, tied = {str(name): shape}, shape.tied
     if named:
         return shapes, tied, []
-    directory = find_tokenizer(run, config["tokenizer"], remedy="name tokenizers with -t")
+    directory = find_tokenizer(run, config["tokenizer"], remedy="give tokenizers with -t")
     return shapes, tied, [str(directory), *(f"{directory}@{each}" for each in languages)]
 
 
@@ -82,7 +82,7 @@ def _sizes(specs: Sequence[str]) -> dict[str, int]:
 
     for spec in specs:
         if spec.endswith("@each"):
-            raise UsageError(f"{spec} depends on the text", remedy="name a text, or languages")
+            raise UsageError(f"{spec} depends on the text", remedy="give a text, or languages")
     return {spec: open_tokenizer(spec).size for spec in specs}
 
 
@@ -93,7 +93,7 @@ def _measured(
     errors: str,
     progress: Progress,
 ) -> tuple[dict[str, int], dict[str, dict[str, float]]]:
-    """(name → size, language → name → tokens a character)."""
+    """(name → size, language → name → tokens per character)."""
     from modtok_cli.measure.nsl import nsl
 
     sizes: dict[str, int] = {}

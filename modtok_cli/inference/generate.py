@@ -16,7 +16,8 @@ from modtok_cli.inference.decode import generate
 from modtok_cli.inference.model import SlicedModel, load
 from modtok_cli.inference.route import Route, route, routing_references
 from modtok_cli.inference.sampling import SamplingOptions
-from modtok_cli.inference.sources import RunSource, Side
+from modtok_cli.inference.source import Side
+from modtok_cli.inference.sources import RunSource
 from modtok_cli.measure.references import Reference
 
 AUTO = "auto"

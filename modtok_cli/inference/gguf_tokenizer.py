@@ -1,16 +1,15 @@
-"""Our tokenizers as llama.cpp runs them, and a twin of each to compare ids with.
+"""Our tokenizers as llama.cpp runs them, and a twin of each to compare ids.
 
-llama.cpp has two searches that can be ours.
+llama.cpp has two segmentations that can represent ours.
 
-*Merges* (its "gpt2") replay merges within words. It cuts words by one of a fixed list of
-patterns, none of which is ours; the twin is our own file with that pattern in the place of ours.
+*Merges* ("gpt2" there) replays merges within words. It splits words by one of a fixed list of
+patterns that lacks ours; the twin is our own file with that pattern.
 
-*Scores* (its "plamo2") take the greatest sum of scores over a whole text. Scores are whole
-ten-thousandths there and their sums 64-bit integers, pieces are whole characters, and a
-character that is no piece is spelled in bytes at a fixed price. That is the search of Unigram
-and of least tokens, but for the ties: of equally good ways it takes the one whose first
-piece is longer, ours the one whose last is. (Its other Unigram, "t5", has no bytes: an
-unknown character is lost, llama.cpp#28862.)
+*Scores* ("plamo2" there) maximizes the sum of scores over a whole text. Scores are multiples of
+1/10,000 and their sums 64-bit integers, pieces consist of whole characters, and an unknown
+character is spelled in bytes at a fixed cost. This equals the search of Unigram and of fewest
+tokens except for ties: among equal paths it prefers the longer first piece, ours the longer last
+one. (Its other Unigram, "t5", has no bytes and loses unknown characters, llama.cpp#28862.)
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from modtok_cli.modular.subtokenizer import Subtokenizer
 Ints = npt.NDArray[np.int64]
 
 _CONTROL = 3
-# Regular expressions of llama.cpp by the name in the file; the first is taken if equally good.
+# Regular expressions of llama.cpp by their name in the file, the preferred one first.
 PATTERNS = {
     "gpt-2": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
     "qwen35": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}"
@@ -40,23 +39,23 @@ PATTERNS = {
 }
 
 UNITS = 10_000
-"""Units of a score in "plamo2": its scores are float32, read as round(score · 10,000)."""
+"""Units per score in "plamo2": scores are float32 and read as round(score · 10,000)."""
 
 UNKNOWN_UNITS = -10_000_000
-"""What it charges for a character in bytes."""
+"""Cost of a character in bytes there."""
 
 NEVER = -3_000.0
-"""A score that it never takes (below -2,000): of special tokens, which no text may match."""
+"""A score that it never uses (below -2,000), for special tokens, which no text may match."""
 
-LEAST_EACH = 1 << 22
-LEAST_STEP = 1 << 6
-"""Least tokens in units: score = LEAST_STEP · likelihood + length - LEAST_EACH.
+FEWEST_EACH = 1 << 22
+FEWEST_STEP = 1 << 6
+"""Fewest tokens in units: score = FEWEST_STEP · likelihood + length - FEWEST_EACH.
 
-Below 2^23 round(float32(n / 10,000) · 10,000) is n. LEAST_EACH = 64 · LEAST_STEP · LEVELS: in
-words of fewer than 64 tokens nothing outweighs a token. The length (characters; 0 of a token
-that begins with a space, which is a word's first) decides between equally likely ways for the
-one with the shorter first token: of two tokens each, that with the longer last, as ours does. In
-words of up to 63 characters it outweighs no likelihood.
+Below 2^23, round(float32(n / 10,000) · 10,000) is n. FEWEST_EACH = 64 · FEWEST_STEP · LEVELS: in
+words of fewer than 64 tokens nothing outweighs a token. The length (characters; 0 for a token
+with a leading space, the first of a word) breaks ties in favour of the shorter first token: of two
+tokens each, the path with the longer last one, as ours does. In words of up to 63 characters it
+never outweighs a likelihood.
 """
 
 
@@ -65,8 +64,8 @@ class GgufTokenizer(Protocol):
 
     Attributes:
         name: what the file calls it.
-        twins: of each name that the file needs behind our tokens, the token that means the same.
-        why: what makes ids differ, if they do.
+        twins: for each name that the file needs after our tokens, our token with that meaning.
+        why: reason for different ids, for messages.
     """
 
     name: str
@@ -74,10 +73,10 @@ class GgufTokenizer(Protocol):
     why: str
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids that llama.cpp gives."""
+        """Ids that llama.cpp assigns."""
 
     def write(self, writer: Any) -> None:
-        """Model, tokens and what belongs to them, into a `gguf.GGUFWriter`."""
+        """Add the tokenizer to a `gguf.GGUFWriter`."""
 
 
 class MergesTokenizer:
@@ -89,8 +88,8 @@ class MergesTokenizer:
         self._tokenizer = tokenizer
         self.name = self.pattern = pattern
         self.why = (
-            f"it has no pre-tokenizer like ours, and the nearest, '{pattern}', parts marks, "
-            "contractions, numbers or runs of white space in its own way"
+            f"its closest pre-tokenizer, '{pattern}', splits marks, contractions, numbers or "
+            "whitespace differently"
         )
 
     @cached_property
@@ -105,12 +104,12 @@ class MergesTokenizer:
         return twin
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids that llama.cpp gives, by the `tokenizers` library with its pattern."""
+        """Ids that llama.cpp assigns, by the `tokenizers` library with its pattern."""
         found = self._twin.encode_batch(list(texts), add_special_tokens=False)
         return [one.ids for one in found]
 
     def write(self, writer: Any) -> None:
-        """As "gpt2", with merges."""
+        """Written as "gpt2", with merges."""
         vocabulary = self._tokenizer.vocabulary
         names, specials = vocabulary.spellings(), len(vocabulary.specials)
         writer.add_tokenizer_model("gpt2")
@@ -122,13 +121,13 @@ class MergesTokenizer:
 
 
 class ScoresTokenizer:
-    """The greatest sum of scores: Unigram, and least tokens of whole characters.
+    """The greatest sum of scores: Unigram, and fewest tokens of whole characters.
 
-    The names of all 256 bytes must be there. Where a byte below 0x80 is an ordinary token, the
-    name "<0x41>" comes behind ours and no text is ever spelled by it.
+    The file needs the names of all 256 bytes. If a byte below 0x80 is an ordinary token, the name
+    "<0x41>" follows our tokens, and no text is ever segmented into it.
 
     Raises:
-        UsageError: a token that cuts a character.
+        UsageError: a token splits a character.
     """
 
     name = "plamo2"
@@ -138,18 +137,17 @@ class ScoresTokenizer:
             file = read_model(tokenizer.to_model(), where)
         except UsageError as error:
             raise UsageError(
-                "llama.cpp searches among tokens of whole characters, and "
-                f"{error.what.split(',')[0]}",
+                f"llama.cpp needs tokens of whole characters, and {error.what.split(',')[0]}",
                 where=where,
-                remedy="use transformers, or train on bpe-merge --whole-characters",
+                remedy="use transformers, or a tokenizer of bpe-merge --whole-characters",
             ) from None
         assert tokenizer.scores is not None
         names, kinds = list(file.pieces), list(file.kinds)
-        if kinds[-1] == UNKNOWN:  # behind ours it is there for SentencePiece's sake alone
+        if kinds[-1] == UNKNOWN:  # only SentencePiece needs it
             del names[-1], kinds[-1]
         if len(set(names)) < len(names):
             raise UsageError(
-                "one of its tokens is spelled as llama.cpp spells a byte, such as '<0x41>'",
+                "a token has the name of a byte in llama.cpp, such as '<0x41>'",
                 where=where,
                 remedy="use transformers",
             )
@@ -157,21 +155,21 @@ class ScoresTokenizer:
         self.units = _units(tokenizer, names)
         byte_ids = tokenizer.vocabulary.byte_ids
         self.twins: Sequence[int] = [int(byte_ids[_byte(name)]) for name in names[tokenizer.size :]]
-        self.why = "of ways to cut a text that are equally good it takes another one" + (
-            ", and it does not cut words first"
+        self.why = "it breaks ties differently" + (
+            " and does not split words first"
             if tokenizer.segmentation == FEWEST_TOKENS
-            else ", and it rounds scores"
+            else " and rounds scores"
         )
 
     @cached_property
     def _bytes(self) -> dict[int, int]:
-        """Id of the token that spells a byte of a character that is no piece."""
+        """Byte → id of the token that spells it in unknown characters."""
         kinds = enumerate(self.kinds)
         return {_byte(self.names[index]): index for index, kind in kinds if kind == BYTE}
 
     @cached_property
     def _pieces(self) -> dict[str, tuple[int, int]]:
-        """Text → (units, id) of what the search can take."""
+        """Text → (units, id) of the pieces."""
         return {
             name: (int(self.units[index]), index)
             for index, name in enumerate(self.names[: len(self.units)])
@@ -180,18 +178,18 @@ class ScoresTokenizer:
 
     @cached_property
     def _longest(self) -> dict[str, int]:
-        """Characters of the longest piece that begins with a character."""
+        """Character → length of the longest piece that begins with it."""
         longest: dict[str, int] = {}
         for piece in self._pieces:
             longest[piece[0]] = max(longest.get(piece[0], 0), len(piece))
         return longest
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids that llama.cpp gives, by its search in plain Python."""
+        """Ids that llama.cpp assigns, by its search in plain Python."""
         return [self.encode(text) for text in texts]
 
     def encode(self, text: str) -> list[int]:
-        """Walk from the end; at each place the longest piece first, then only better ones."""
+        """Best path from the end; at each position the longest of equally good pieces."""
         text = text.removeprefix("\ufeff")
         best = [0] * (len(text) + 1)
         taken: list[tuple[int, int]] = [(1, -1)] * len(text)
@@ -221,7 +219,7 @@ class ScoresTokenizer:
         return ids
 
     def write(self, writer: Any) -> None:
-        """As "plamo2", with scores."""
+        """Written as "plamo2", with scores."""
         scores = np.full(len(self.names), NEVER, dtype=np.float32)
         normal = np.array(self.kinds[: len(self.units)]) == NORMAL
         scores[: len(self.units)][normal] = self.units[normal] / UNITS
@@ -238,10 +236,10 @@ def _byte(name: str) -> int:
 
 
 def _units(tokenizer: Subtokenizer, names: Sequence[str]) -> Ints:
-    """The score of each of our tokens in units; of special and byte tokens it is not used.
+    """Score of each token in units; unused for special and byte tokens.
 
-    Least tokens: see `LEAST_STEP`. Unigram: the scale at which an unknown character costs what
-    it costs here, the least score of a piece less 10.
+    Fewest tokens: see `FEWEST_STEP`. Unigram: scaled so that an unknown character costs what it
+    costs here, the lowest score of a piece minus 10.
     """
     scores, specials = tokenizer.scores, len(tokenizer.vocabulary.specials)
     assert scores is not None
@@ -249,7 +247,7 @@ def _units(tokenizer: Subtokenizer, names: Sequence[str]) -> Ints:
         likelihood = likelihood_of_scores(scores, specials)
         assert likelihood is not None
         lengths = [0 if name.startswith(" ") else len(name) for name in names[: tokenizer.size]]
-        units: Ints = LEAST_STEP * likelihood.astype(np.int64) + np.array(lengths) - LEAST_EACH
+        units: Ints = FEWEST_STEP * likelihood.astype(np.int64) + np.array(lengths) - FEWEST_EACH
         return units
     pieces = scores[specials + 256 :]
     unknown = float(pieces.min() if len(pieces) else 0.0) - UNKNOWN_PENALTY
@@ -257,7 +255,7 @@ def _units(tokenizer: Subtokenizer, names: Sequence[str]) -> Ints:
 
 
 def units_in_file(units: Ints) -> Ints:
-    """What llama.cpp reads back: beyond 2^23 a float32 is off by a unit or two.
+    """Units that llama.cpp reads back: beyond 2^23 a float32 is off by a unit or two.
 
     >>> units_in_file(np.array([-(1 << 23) + 1, -9_999_999])).tolist()
     [-8388607, -9999999]
@@ -267,10 +265,10 @@ def units_in_file(units: Ints) -> Ints:
 
 
 def candidates(tokenizer: Subtokenizer, where: str) -> list[GgufTokenizer]:
-    """The ways in which llama.cpp can run a tokenizer, the first being the plainest.
+    """How llama.cpp can run a tokenizer, the preferred way first.
 
     Raises:
-        UsageError: there is none; says why.
+        UsageError: it cannot; says why.
     """
     if tokenizer.segmentation == "merges":
         return [MergesTokenizer(tokenizer, pattern) for pattern in PATTERNS]

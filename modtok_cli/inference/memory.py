@@ -1,6 +1,6 @@
-"""`modtok memory`: parameters, the vocabulary's share of them, and the KV cache.
+"""`modtok memory`: parameters, the share of the vocabulary, and the KV cache.
 
-Plain arithmetic over shapes: no weights are read and no torch is imported.
+Arithmetic over shapes: no weights are read, torch is not imported.
 """
 
 from __future__ import annotations
@@ -24,28 +24,27 @@ def memory(
     tokens_per_character: Mapping[str, Mapping[str, float]] | None = None,
     number_bytes: int = 2,
 ) -> list[dict[str, Any]]:
-    """What each tokenizer costs at each scale.
+    """Parameters and cache of each tokenizer at each model size.
 
     Args:
-        vocabularies: name → number of tokens; the first is what the others are compared
-            with. By default the paper's 256,000 and 24,000.
-        models: name → shape; by default the paper's six scales.
-        tied: one table for input and output.
-        tokens_per_character: language → name → figure, for the cache a character.
+        vocabularies: name → number of tokens; the others are compared with the first. By default
+            the paper's 256,000 and 24,000.
+        models: name → shape; by default the paper's six sizes.
+        tied: whether input and output embeddings are one table.
+        tokens_per_character: language → name → value, for the cache per character.
         number_bytes: bytes of a number, 2 for bfloat16.
 
     Returns:
-        A row for each scale and tokenizer (and language, if any): parameters of all,
-        of the vocabulary and its share, `saved` (share of all the first one's parameters
-        that is not there), bytes, kv_bytes_per_token, and with text kv_bytes_per_character
-        and kv_saved against the first.
+        A row for each size and tokenizer (and language, if any): parameters, those of the
+        vocabulary and their share, `saved` (share of all parameters, compared with the first
+        tokenizer), bytes, kv_bytes_per_token, and with text kv_bytes_per_character and kv_saved.
 
     Raises:
         UsageError: no tokenizer.
     """
     counts = dict(PAPER_VOCABULARIES if vocabularies is None else vocabularies)
     if not counts:
-        raise UsageError("no tokenizer given", remedy="name one with -t")
+        raise UsageError("no tokenizer given", remedy="give one with -t")
     if models is None:
         models = sizes(PAPER)
     first = next(iter(counts))
@@ -91,9 +90,9 @@ def _with_text(
 
 
 def choose_models(names: Sequence[str] | None) -> dict[str, Shape]:
-    """Shapes by the names of presets; None for the paper's scales.
+    """Shapes by name; None for the paper's sizes.
 
     Raises:
-        UsageError: a name that is none.
+        UsageError: a name is unknown.
     """
     return sizes(names or PAPER)

@@ -1,8 +1,8 @@
-"""A trained model with the vocabulary of one's choice: the room's public face.
+"""A trained model with any vocabulary of its tokenizer.
 
-`load(path, inputs, outputs)` gives a `SlicedModel`. Its ids are **rows** on the input side
-and ids of `tokenizer_out` on the output side (see `vocabularies`): the same numbers wherever
-both sides are one set of languages.
+`load(path, inputs, outputs)` returns a `SlicedModel`. Its ids are **rows** on the input side and
+ids of `tokenizer_out` on the output side (see `vocabularies`): the same numbers if both sides are
+one set of languages.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import torch
 import torch.nn.functional as F
 
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.inference.sources import Side, Source, open_source
+from modtok_cli.inference.source import Side, Source
+from modtok_cli.inference.sources import open_source
 from modtok_cli.inference.vocabularies import Vocabularies
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
@@ -24,12 +25,12 @@ class SlicedModel:
 
     Attributes:
         source: what it was loaded from.
-        vocabularies: both sides and how their ids meet.
-        backbone: transformers' `LlamaModel`, fed with embeddings.
+        vocabularies: both sides and the maps between their ids.
+        backbone: the transformers backbone; its inputs are embeddings.
         embedding: (n, d) input rows; head: (|V_out|, d) output rows.
-        context: tokens that fit.
-        end_of_text: id of the token between documents, on both sides; every text that the
-            model was trained on follows one, so begin a prompt with it.
+        context: maximum number of tokens.
+        end_of_text: id of the token between documents, on both sides. Every text in training
+            follows one: begin prompts with it.
     """
 
     def __init__(
@@ -48,25 +49,25 @@ class SlicedModel:
 
     @property
     def tokenizer_in(self) -> Subtokenizer:
-        """What text is read by."""
+        """Tokenizer of the input side."""
         return self.vocabularies.tokenizer_in
 
     @property
     def tokenizer_out(self) -> Subtokenizer:
-        """What is predicted in."""
+        """Tokenizer of the output side."""
         return self.vocabularies.tokenizer_out
 
     def with_vocabulary(self, inputs: Side, outputs: Side = None) -> SlicedModel:
-        """The same backbone, shared and not copied, with other rows of its run."""
+        """The same backbone, shared, with other rows of its run."""
         vocabularies = self.source.vocabularies(inputs, outputs)
         return SlicedModel(self.source, vocabularies, self.backbone, self.dtype)
 
     def encode_in(self, text: str) -> list[int]:
-        """Rows of a text cut by `tokenizer_in`; without `end_of_text` before it."""
+        """Rows of a text by `tokenizer_in`, without `end_of_text` before it."""
         return self.vocabularies.encode_in(text)
 
     def encode_out(self, text: str) -> list[int]:
-        """Ids of a text cut by `tokenizer_out`: what `score` takes."""
+        """Ids of a text by `tokenizer_out`, as `score.score` takes them."""
         return self.vocabularies.encode_out(text)
 
     @torch.inference_mode()
@@ -78,11 +79,11 @@ class SlicedModel:
         position_ids: torch.Tensor | None = None,
         cache: Any = None,
     ) -> torch.Tensor:
-        """Hidden states behind the final norm, (B, T) rows to (B, T, d).
+        """Hidden states after the final norm; (B, T) rows to (B, T, d).
 
-        `cache`: a transformers `DynamicCache`, which grows by these tokens.
-        `attention_mask` (B, past + T) marks padding on the left by 0; padding on the right
-        needs none, since no earlier token sees it.
+        `cache` is a `DynamicCache` of transformers, which grows by these tokens.
+        `attention_mask` (B, past + T) marks padding on the left by 0; padding on the right needs
+        no mask.
         """
         states: torch.Tensor = self.backbone(
             inputs_embeds=F.embedding(rows, self.embedding),
@@ -101,7 +102,7 @@ class SlicedModel:
     def logits(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Logits over V_out behind every token; (B, T) rows to (B, T, |V_out|) float32."""
+        """Logits over V_out after every token; (B, T) rows to (B, T, |V_out|) float32."""
         position_ids = None
         if attention_mask is not None:
             position_ids = (attention_mask.cumsum(-1) - 1).clamp(min=0)
@@ -122,10 +123,10 @@ def load(
 ) -> SlicedModel:
     """Load a run (`runs/latest`), a checkpoint of one, or a slice.
 
-    `inputs`, `outputs`: languages, or "full"; `inputs` None is everything there is,
-    `outputs` None the same as inputs. ("full", ["fr"]) is the paper's full-lang,
-    (["en"], ["fr"]) its src|tgt. `tokenizer` names the modular directory where it is not
-    beside the run. Numbers are those of training unless `dtype` says otherwise.
+    `inputs`, `outputs`: languages, or "full"; `inputs` None is everything, `outputs` None the
+    same as inputs. ("full", ["fr"]) is the paper's full-lang, (["en"], ["fr"]) its src|tgt.
+    `tokenizer` is the modular directory if it is not beside the run. `dtype` is that of training
+    by default.
 
     Example:
         model = load(Path("runs/latest"), ["fr", "en"])
@@ -133,11 +134,11 @@ def load(
         model.logits(torch.tensor([rows])).shape    # (1, T, |V_fr,en|)
 
     Raises:
-        UsageError: no run and no slice, or a language that it does not have.
-        ModtokError: something in it is damaged.
+        UsageError: neither a run nor a slice, or a language that it does not have.
+        ModtokError: a file is damaged.
     """
     source = open_source(Path(path), tokenizer=tokenizer, step=step, progress=progress)
     where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     vocabularies = source.vocabularies(inputs, outputs)
-    numbers = dtype or source.dtype
-    return SlicedModel(source, vocabularies, source.backbone(numbers, where), numbers)
+    chosen = dtype or source.dtype
+    return SlicedModel(source, vocabularies, source.backbone(chosen, where), chosen)

@@ -1,8 +1,8 @@
-"""Which subtokenizer does a prompt take? That of its language, or a union if in doubt.
+"""Choose the subtokenizer of a prompt: that of its language, or a union if in doubt.
 
-Each monolingual reference prices a text in bits (`measure.identify`); the shortest
-description wins. Languages within `margin` bits of it may be the right one too: the
-subtokenizer of all of them together covers the text whichever it is, for a few more rows.
+Each monolingual reference gives a text a cost in bits (`measure.identify`). The language with the
+lowest cost is chosen, together with all within `margin` bits: their union covers the text in any
+case, for a few more rows.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from modtok_cli.measure.identify import code_lengths
 from modtok_cli.measure.references import Reference, References
 from modtok_cli.modular.unicode import utf8
 
-# Bits of doubt: see docs/results-inference.md for what other values cost.
+# In bits; docs/results-inference.md compares other values.
 MARGIN = 8.0
-# A union of more is no longer small; the cheapest so many are taken.
+# Languages in a union at most: larger unions are not small.
 MOST = 5
 
 
@@ -29,8 +29,8 @@ class Route:
     """Languages chosen for a text.
 
     Attributes:
-        languages: the cheapest first.
-        lead: bits by which the first is cheaper than the next language.
+        languages: in order of cost, cheapest first.
+        lead: bits between the first and the next language.
     """
 
     languages: tuple[str, ...]
@@ -38,7 +38,7 @@ class Route:
 
     @property
     def certain(self) -> bool:
-        """Whether it is one language only."""
+        """Whether one language was chosen."""
         return len(self.languages) == 1
 
 
@@ -49,10 +49,10 @@ def route(
     margin: float = MARGIN,
     most: int = MOST,
 ) -> list[Route]:
-    """Choose for each text.
+    """The languages of each text.
 
-    Example: at margin 8, "Der Mann" with German at 31 bits, Dutch at 36 and English at 52
-    takes de,nl, with a lead of 5.
+    Example: "Der Mann" costs 31 bits in German, 36 in Dutch and 52 in English. At margin 8 the
+    route is de,nl with a lead of 5.
     """
     names = np.array(list(references))
     bits = code_lengths([utf8(text) for text in texts], references)
@@ -68,17 +68,17 @@ def route(
 def routing_references(
     tokenizer: Path, languages: Sequence[str], directory: Path | None = None
 ) -> dict[str, Reference]:
-    """The references of a tokenizer directory, of those languages that the model has.
+    """The references in a tokenizer directory for the languages of a model.
 
     Raises:
-        ModtokError: there are none.
+        ModtokError: none exist.
     """
     references = References(directory or tokenizer / "references")
     found = {name: references[name] for name in references.languages if name in languages}
     if not found:
         raise ModtokError(
-            "holds no reference of a language that the model has",
+            "has no reference for a language of the model",
             where=str(references.directory),
-            remedy="name the language with --langs",
+            remedy="choose the language with --langs",
         )
     return found

@@ -1,7 +1,7 @@
-"""Read a pretraining run: its tokenizer, its shape, and weights as they are needed.
+"""Read a pretraining run: tokenizer, shape, and weights as needed.
 
-Rows of the tables are read by id from memory-mapped files, so a slice of a large run costs
-its own size; moments are never touched.
+Rows of the tables are read by id from memory-mapped files, so a slice of a large run needs memory
+for its own rows only; moments are not read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BACKBONE = "backbone.weight/"
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """A checkpoint of a run and what it was trained with.
+    """A checkpoint of a run, with its settings and tokenizer.
 
     Attributes:
         path: the run's directory.
@@ -43,7 +43,7 @@ class TrainedRun:
         step: steps trained.
         settings: "config" of the run's config.json.
         shape: the model without its tables.
-        tokenizer_path: the modular directory, its signature that of the run.
+        tokenizer_path: modular directory with the run's signature.
     """
 
     path: Path
@@ -71,17 +71,17 @@ class TrainedRun:
 
     @property
     def context(self) -> int:
-        """Tokens of a training sequence: the longest text the model has seen."""
+        """Tokens of a training sequence."""
         return int(self.settings["seq_length"])
 
     @property
     def tied(self) -> bool:
-        """Whether input and output rows are the same."""
+        """Whether input and output rows are one table."""
         return self.shape.tied
 
     @property
     def dtype(self) -> torch.dtype:
-        """Numbers that training computed with; the stored ones are float32."""
+        """Dtype of training; stored weights are float32."""
         dtype: torch.dtype = getattr(torch, str(self.settings["dtype"]))
         return dtype
 
@@ -108,14 +108,14 @@ class TrainedRun:
                 result[here] = file.get_tensor(name)[wanted[here] // count].float()
         except (SafetensorError, IndexError, RuntimeError) as error:
             raise ModtokError(
-                f"table '{name}' is not as expected ({error})",
+                f"table '{name}' is damaged ({error})",
                 where=str(self.checkpoint),
-                remedy="take another step with --step",
+                remedy="choose another step with --step",
             ) from error
         return result
 
     def backbone(self) -> dict[str, torch.Tensor]:
-        """Megatron's parameters by name, whole, whatever the sharding; float32."""
+        """Megatron's parameters by name, merged from all shards; float32."""
         try:
             names = [name for name in self._shards[0].names if name.startswith(_BACKBONE)]
             return {
@@ -152,12 +152,12 @@ def find_run(name: str, tokenizer: str, *, near: Path) -> Path | None:
 
 
 def is_run(path: Path) -> bool:
-    """Does `path` look like a run, or a checkpoint of one?"""
+    """Whether `path` has the files of a run, or is a checkpoint of one."""
     return (_run_of(path) / CONFIG).is_file() and (_run_of(path) / CHECKPOINTS).is_dir()
 
 
 def _run_of(path: Path) -> Path:
-    """The run's directory of itself or of `…/checkpoints/step-…`."""
+    """The directory of the run, of a path to it or to `…/checkpoints/step-…`."""
     return path.parent.parent if _STEP.fullmatch(path.name) else path
 
 
@@ -168,28 +168,28 @@ def open_run(
     step: int | None = None,
     progress: Progress = SILENT,
 ) -> TrainedRun:
-    """Open `runs/NAME` (its last sound checkpoint, or that of `step`) or a checkpoint itself.
+    """Open `runs/NAME` (its last valid checkpoint, or that of `step`) or a checkpoint directory.
 
-    The tokenizer is looked for as named, in the run, in its workspace and in the current
-    directory; the one with the run's signature is taken.
+    The tokenizer with the run's signature is `tokenizer`, or in the run, its workspace or the
+    current directory.
 
     Raises:
-        UsageError: no run, no such step, a checkpoint of another step, or no tokenizer of that
-            signature.
+        UsageError: not a run, no such step, a checkpoint of another step, or no tokenizer with
+            that signature.
         ModtokError: a file is damaged.
     """
     path = Path(path)
     root = _run_of(path)
     if not is_run(path):
-        what = "is no run" if path.is_dir() else "no such directory"
-        raise UsageError(what, where=str(path), remedy="name one that modtok pretrain made")
+        what = "is not a run" if path.is_dir() else "does not exist"
+        raise UsageError(what, where=str(path), remedy="pass a run of modtok pretrain")
     if root != path:
         own = int(path.name.removeprefix("step-"))
         if step not in (None, own):
             raise UsageError(
                 f"is the checkpoint of step {own}, not {step}",
                 where=str(path),
-                remedy="leave --step out, or name the run",
+                remedy="leave --step out, or pass the run",
             )
         step = own
     config, shape = _config(root / CONFIG)
@@ -208,20 +208,20 @@ def open_run(
 def _config(file: Path) -> tuple[dict[str, Any], Shape]:
     try:
         config: dict[str, Any] = orjson.loads(file.read_bytes())
-        told = config["config"]
-        shape = stored_shape(told, str(file))
-        if type(told["seq_length"]) is not int or not 1 <= told["seq_length"] < 1 << 31:
-            raise ValueError(f"field 'seq_length' is {told['seq_length']!r}")
-        if told["dtype"] not in DTYPES:
-            raise ValueError(f"field 'dtype' is {told['dtype']!r}")
+        stored = config["config"]
+        shape = stored_shape(stored, str(file))
+        if type(stored["seq_length"]) is not int or not 1 <= stored["seq_length"] < 1 << 31:
+            raise ValueError(f"field 'seq_length' is {stored['seq_length']!r}")
+        if stored["dtype"] not in DTYPES:
+            raise ValueError(f"field 'dtype' is {stored['dtype']!r}")
         config["tokenizer"]["signature"]
     except OSError as error:
-        raise ModtokError(f"cannot read: {error.strerror}", where=str(file)) from error
+        raise ModtokError(f"cannot be read: {error.strerror}", where=str(file)) from error
     except (ValueError, KeyError, TypeError) as error:
         raise ModtokError(
-            f"is not as pretrain writes it ({error!r})",
+            f"is damaged ({error!r})",
             where=str(file),
-            remedy="put it back as it was, or name another run",
+            remedy="restore it, or choose another run",
         ) from error
     return config, shape
 
@@ -232,17 +232,19 @@ def _checkpoint(
     if step is None:
         found = checkpoint.newest(directory, progress)
         if found is None:
-            raise ModtokError("has no checkpoint yet", where=str(directory))
+            raise ModtokError(
+                "has no checkpoint yet", where=str(directory), remedy="wait until one is saved"
+            )
         return found
     path = directory / f"step-{step:08d}"
     if not path.is_dir():
-        there = sorted(int(p.name[5:]) for p in directory.glob("step-*") if _STEP.fullmatch(p.name))
+        steps = sorted(int(p.name[5:]) for p in directory.glob("step-*") if _STEP.fullmatch(p.name))
         raise UsageError(
-            f"no checkpoint of step {step}",
+            f"has no checkpoint of step {step}",
             where=str(directory),
-            remedy=f"there are: {', '.join(map(str, there)) or 'none'}",
+            remedy=f"choose from {', '.join(map(str, steps)) or 'none'}",
         )
     wrong, state = checkpoint.check(path)
     if state is None:
-        raise ModtokError(wrong, remedy="take another step")
+        raise ModtokError(wrong, remedy="choose another step with --step")
     return path, state

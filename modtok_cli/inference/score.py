@@ -1,8 +1,8 @@
 """Log-likelihoods of many continuations, batched, each context computed once.
 
-Evaluation asks in a pattern of three: examples that every question shares, the question,
-its choices. The first is computed once a group, the second once a question, the third
-together for a whole batch; the output rows see the tokens of choices only.
+Requests of an evaluation have three parts: examples that all questions share, a question, and its
+choices. The first is computed once per group, the second once per question, the third together
+for a batch; logits are computed for the tokens of choices only.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from modtok_cli.inference.model import SlicedModel
 Request = tuple[Sequence[int], Sequence[int]]
 Advance = Callable[[int], None]
 
-# A beginning is computed apart from this length and this number of contexts on.
+# Minimum length of a shared prefix, and minimum number of contexts that share it.
 _SHARED_TOKENS = 16
 _SHARED_CONTEXTS = 4
-# Logits at once; float32.
+# Logits in memory at once, float32.
 _LOGITS = 1 << 26
 
 
@@ -45,8 +45,8 @@ class Likelihood:
 
 
 @dataclass
-class _Asked:
-    """A context, cut to what fits, and the continuations asked for behind it."""
+class _Context:
+    """A context, truncated to what fits, and its continuations with their requests."""
 
     context: tuple[int, ...]
     truncated: bool
@@ -60,10 +60,10 @@ def score(
     batch: int = 32,
     advance: Advance = lambda count: None,
 ) -> list[Likelihood]:
-    """Score continuations; answers in the order of the requests.
+    """Score continuations, in the order of the requests.
 
-    `batch` continuations run together. A context that does not fit together with its
-    continuation loses its beginning. `advance` is told how many are done.
+    `batch` continuations run together. A context that does not fit with its continuation loses
+    its beginning. `advance` is called with the number of requests done.
 
     Example:
         context = [model.end_of_text, *model.encode_in("Two and two are")]
@@ -86,32 +86,32 @@ def score(
     return [answer for answer in found if answer is not None]
 
 
-def _contexts(model: SlicedModel, requests: Sequence[Request]) -> list[_Asked]:
-    """The different contexts, each with its different continuations."""
-    by_context: dict[tuple[tuple[int, ...], bool], _Asked] = {}
+def _contexts(model: SlicedModel, requests: Sequence[Request]) -> list[_Context]:
+    """The distinct contexts with their distinct continuations."""
+    by_context: dict[tuple[tuple[int, ...], bool], _Context] = {}
     for index, (context, continuation) in enumerate(requests):
         if not context:
-            raise UsageError("an empty context", remedy="begin it with the end of text")
+            raise UsageError("the context is empty", remedy="begin it with the end of text")
         room = model.context + 1 - len(continuation)
         if room < 1:
             raise UsageError(
-                f"a continuation of {len(continuation):,} tokens; "
-                f"the model reads {model.context:,}",
+                f"a continuation has {len(continuation):,} tokens, "
+                f"the context is {model.context:,}",
                 remedy="leave it out",
             )
         key = tuple(context[-room:]), len(context) > room
-        asked = by_context.setdefault(key, _Asked(*key))
+        asked = by_context.setdefault(key, _Context(*key))
         asked.continuations.setdefault(tuple(continuation), []).append(index)
     return list(by_context.values())
 
 
-def _groups(contexts: list[_Asked]) -> Iterator[tuple[tuple[int, ...], list[_Asked]]]:
-    """Contexts by the beginning that they share, which may be empty; short ones first.
+def _groups(contexts: list[_Context]) -> Iterator[tuple[tuple[int, ...], list[_Context]]]:
+    """Contexts by their shared prefix, which may be empty; short contexts first.
 
-    The beginning leaves each of its contexts a token or more.
+    A prefix leaves at least one token of each of its contexts.
     """
-    alone: list[_Asked] = []
-    group: list[_Asked] = []
+    alone: list[_Context] = []
+    group: list[_Context] = []
     shared: tuple[int, ...] = ()
     for asked in sorted(contexts, key=lambda asked: asked.context):
         common = _common(shared, asked.context) if group else asked.context
@@ -126,8 +126,8 @@ def _groups(contexts: list[_Asked]) -> Iterator[tuple[tuple[int, ...], list[_Ask
 
 
 def _group(
-    shared: tuple[int, ...], group: list[_Asked], alone: list[_Asked]
-) -> Iterator[tuple[tuple[int, ...], list[_Asked]]]:
+    shared: tuple[int, ...], group: list[_Context], alone: list[_Context]
+) -> Iterator[tuple[tuple[int, ...], list[_Context]]]:
     if not group:
         return
     shared = shared[: min(len(asked.context) for asked in group) - 1]
@@ -137,12 +137,12 @@ def _group(
         yield shared, _by_length(group)
 
 
-def _by_length(group: list[_Asked]) -> list[_Asked]:
+def _by_length(group: list[_Context]) -> list[_Context]:
     return sorted(group, key=lambda asked: len(asked.context))
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> tuple[int, ...]:
-    """The beginning of both.
+    """The common prefix.
 
     >>> _common([1, 2, 3], [1, 2, 4])
     (1, 2)
@@ -155,9 +155,11 @@ def _common(one: Sequence[int], other: Sequence[int]) -> tuple[int, ...]:
     return tuple(one[:count])
 
 
-def _parts(group: list[_Asked], batch: int) -> Iterator[list[tuple[_Asked, list[tuple[int, ...]]]]]:
-    """Cut a group so that no part holds more than `batch` continuations."""
-    part: list[tuple[_Asked, list[tuple[int, ...]]]] = []
+def _parts(
+    group: list[_Context], batch: int
+) -> Iterator[list[tuple[_Context, list[tuple[int, ...]]]]]:
+    """Parts of a group with at most `batch` continuations each."""
+    part: list[tuple[_Context, list[tuple[int, ...]]]] = []
     count = 0
     for asked in group:
         tails = list(asked.continuations)
@@ -175,13 +177,13 @@ def _parts(group: list[_Asked], batch: int) -> Iterator[list[tuple[_Asked, list[
         yield part
 
 
-def _members(part: list[tuple[_Asked, list[tuple[int, ...]]]]) -> list[list[int]]:
-    """Requests that each continuation of a part answers."""
+def _members(part: list[tuple[_Context, list[tuple[int, ...]]]]) -> list[list[int]]:
+    """Requests of each continuation of a part."""
     return [asked.continuations[tail] for asked, tails in part for tail in tails]
 
 
 def _computed(model: SlicedModel, prefix: Sequence[int]) -> Any:
-    """KV cache of a beginning, None for an empty one."""
+    """KV cache of a prefix, None if it is empty."""
     from transformers import DynamicCache
 
     if not prefix:
@@ -196,12 +198,12 @@ def _score_part(
     model: SlicedModel,
     prefix: Sequence[int],
     cache: Any,
-    part: list[tuple[_Asked, list[tuple[int, ...]]]],
+    part: list[tuple[_Context, list[tuple[int, ...]]]],
 ) -> list[tuple[int, tuple[float, int, bool]]]:
     """(place in the part, nats, tokens, greedy) of each of its continuations.
 
-    Shapes: B contexts, N continuations; p tokens of the beginning, q of the rest of the
-    contexts, padded on the right, t of the continuations but for their last.
+    Shapes: B contexts, N continuations; p tokens of the prefix, Q of the rest of the contexts,
+    padded on the right, T of the continuations without their last token.
     """
     device, p = model.device, len(prefix)
     rest = [asked.context[p:] for asked, _ in part]

@@ -28,7 +28,8 @@ from modtok_cli.inference.dtypes import check_range
 from modtok_cli.inference.run import TrainedRun, find_run, is_run, open_run
 from modtok_cli.inference.slice_files import README, Labels, slice_files
 from modtok_cli.inference.slicefile import NAME, WEIGHTS, SliceFacts, read_facts
-from modtok_cli.inference.sources import FULL, RunSource, Side
+from modtok_cli.inference.source import FULL, Side
+from modtok_cli.inference.sources import RunSource
 from modtok_cli.inference.vocabularies import Vocabularies
 
 

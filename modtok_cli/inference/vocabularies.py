@@ -1,9 +1,9 @@
-"""What a model reads by and what it predicts in: two subtokenizers and the rows they need.
+"""The input and output tokenizers of a model, and the rows that they need.
 
-A model keeps input rows for every token of either side, since what it predicts it reads
-again. A **row** is a place among them. Where both sides are one set of languages, rows are
-simply the ids of their tokenizer; where the output is part of the input (`full-lang`: read
-by T, predict in V_fr), rows are the ids of the input's tokenizer.
+A model has input rows for the tokens of both sides, because it reads what it predicted. A **row**
+is an index into them. If both sides are one set of languages, rows are the ids of their
+tokenizer; if the output is part of the input (`full-lang`: input T, output V_fr), rows are the ids
+of the input tokenizer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Vocabularies:
     """Two subtokenizers of one parent.
 
     Attributes:
-        tokenizer_in, tokenizer_out: the same object when the sides are the same.
+        tokenizer_in, tokenizer_out: one object if the sides are equal.
     """
 
     tokenizer_in: Subtokenizer
@@ -32,7 +32,7 @@ class Vocabularies:
 
     @property
     def same(self) -> bool:
-        """Whether predictions are in the vocabulary that is read."""
+        """Whether the sides are equal."""
         return self.tokenizer_in is self.tokenizer_out
 
     @cached_property
@@ -56,17 +56,17 @@ class Vocabularies:
 
     @cached_property
     def out_of_row(self) -> Ints:
-        """Id in `tokenizer_out` of each row, -1 where it cannot be predicted; (n,)."""
+        """Id in `tokenizer_out` of each row, -1 if it has none; (n,)."""
         found = np.full(len(self.ids), -1, dtype=np.int64)
         found[self.row_of_out] = np.arange(self.tokenizer_out.size)
         return found
 
     def encode_in(self, text: str) -> list[int]:
-        """Rows of a text as the input side cuts it."""
+        """Rows of a text by `tokenizer_in`."""
         rows: list[int] = self.row_of_in[self.tokenizer_in.encode(text)].tolist()
         return rows
 
     def encode_out(self, text: str) -> list[int]:
-        """Ids in `tokenizer_out` of a text as the output side cuts it."""
+        """Ids of a text by `tokenizer_out`."""
         ids: list[int] = self.tokenizer_out.encode(text).tolist()
         return ids

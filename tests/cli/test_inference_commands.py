@@ -64,9 +64,9 @@ def test_slice(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         ("slice --run runs/a --langs fr,,en -o s", "has an empty entry"),
         ("generate", "no prompt given"),
         ("generate --in fr, hello", "--in 'fr,' has an empty entry"),
-        ("memory text.txt", "by which tokenizer?"),
+        ("memory text.txt", "a text needs a tokenizer"),
         ("memory --scale 3b", "model size '3b' does not exist"),
-        ("memory --run nowhere", "nowhere: is no run"),
+        ("memory --run nowhere", "nowhere: is not a run"),
         ("memory -t tokenizer@each", "depends on the text"),
     ],
 )

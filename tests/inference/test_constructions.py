@@ -1,4 +1,4 @@
-"""Unigram and least tokens: slices, generation and llama.cpp's file, as for merges."""
+"""Unigram and fewest tokens: slices, generation and llama.cpp's file, as for merges."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ from .test_slice import PROBES
 LANGUAGES = ("en", "fi", "fr")
 CONSTRUCTIONS: dict[str, Callable[..., Any]] = {
     "unigram": unigram_merge,
-    "least": bpe_merge,
-    "least-whole": partial(bpe_merge, whole_characters=True),
-    "least-seq": partial(bpe_seq, segmentation="fewest-tokens"),
+    "fewest": bpe_merge,
+    "fewest-whole": partial(bpe_merge, whole_characters=True),
+    "fewest-seq": partial(bpe_seq, segmentation="fewest-tokens"),
 }
 
 
@@ -130,8 +130,8 @@ def test_the_slice_writes_what_the_masked_whole_writes(made: Made) -> None:
 
 def test_gguf_of_a_search_by_scores(made: Made, tmp_path: Path) -> None:
     gguf = pytest.importorskip("gguf")
-    if made.name in ("least", "least-seq"):
-        with pytest.raises(UsageError, match="tokens of whole characters, and token "):
+    if made.name in ("fewest", "fewest-seq"):
+        with pytest.raises(UsageError, match="needs tokens of whole characters, and token "):
             export(made.slice, tmp_path / "m.gguf")
         assert not (tmp_path / "m.gguf").exists()
         return
@@ -152,7 +152,7 @@ def test_gguf_of_a_search_by_scores(made: Made, tmp_path: Path) -> None:
     assert np.array_equal(tensors["token_embd.weight"][:size], model.embedding.numpy())
     assert np.array_equal(tensors["output.weight"][:size], model.head.numpy())
     behind = names[size:]
-    assert len(behind) == (127 if made.name == "least-whole" else 0)
+    assert len(behind) == (127 if made.name == "fewest-whole" else 0)
     for place, name in enumerate(behind, size):
         letter = chr(int(name[3:5], 16))
         own = names.index(letter)
@@ -165,7 +165,7 @@ def test_gguf_of_a_search_by_scores(made: Made, tmp_path: Path) -> None:
 
 def test_llama_cpps_search_is_the_best_one(made: Made) -> None:
     """Its twin against every way to cut short texts; scores survive the file's float32."""
-    if made.name in ("least", "least-seq"):
+    if made.name in ("fewest", "fewest-seq"):
         pytest.skip("refused")
     (twin,) = candidates(made.ours.tokenizer_in, "")
     assert isinstance(twin, ScoresTokenizer)
@@ -195,7 +195,7 @@ def test_llama_cpps_search_is_the_best_one(made: Made) -> None:
 
 
 def test_llama_cpp_itself(made: Made, tmp_path: Path) -> None:
-    if made.name in ("least", "least-seq"):
+    if made.name in ("fewest", "fewest-seq"):
         pytest.skip("refused")
     same_in_llama_cpp(made.slice, tmp_path / "m.gguf")
 

@@ -148,7 +148,7 @@ def test_seeds_fit_64_bits(french_english: Path) -> None:
 def test_the_memory_of_a_run_is_that_of_its_own_tokenizer(run: Path, tmp_path: Path) -> None:
     root = tmp_path / "root"
     shutil.copytree(run, root / "runs" / "it")
-    with pytest.raises(UsageError, match="which was not found; name tokenizers with -t"):
+    with pytest.raises(UsageError, match="which was not found; give tokenizers with -t"):
         footprint([], [], run=root / "runs" / "it")
     bpe_seq(LANGUAGES, data=SAMPLE, output=root / "tokenizer", k=500, references=False)
     with pytest.raises(UsageError, match=r"which was not found \(.*tokenizer is .*\)"):
@@ -157,7 +157,7 @@ def test_the_memory_of_a_run_is_that_of_its_own_tokenizer(run: Path, tmp_path: P
     assert [row["model"] for row in named] == ["toy-inference"]
     rows = footprint([], [], run=run)
     assert len(rows) == 1 + len(LANGUAGES)
-    with pytest.raises(UsageError, match="is no run; name one"):
+    with pytest.raises(UsageError, match="is not a run; pass a run"):
         footprint([], [], run=tmp_path)
 
 

@@ -96,13 +96,13 @@ def test_any_step_and_what_is_wrong(run: Path, tmp_path: Path) -> None:
     older = load(run / "checkpoints" / "step-00000004", ["fr"])
     assert older.source.run.step == load(run, ["fr"], step=4).source.run.step == 4
     assert not torch.equal(older.head, load(run, ["fr"]).head)
-    with pytest.raises(UsageError, match="no checkpoint of step 5; there are: 4, 8"):
+    with pytest.raises(UsageError, match="has no checkpoint of step 5; choose from 4, 8"):
         load(run, step=5)
     with pytest.raises(UsageError, match=r"no language 'xx'; it has: el, en, fi, fr"):
         load(run, ["xx"])
     with pytest.raises(UsageError, match="neither a run nor a slice"):
         load(tmp_path)
-    with pytest.raises(UsageError, match="no such directory"):
+    with pytest.raises(UsageError, match="does not exist"):
         load(tmp_path / "nothing")
 
 

@@ -117,8 +117,8 @@ def test_too_long(model: SlicedModel) -> None:
     assert (long.truncated, short.truncated) == (True, False)
     assert long.nats == short.nats
     assert long.nats == pytest.approx(plain(model, [(kept, tail)])[0][0], abs=2e-4)
-    with pytest.raises(UsageError, match=r"a continuation of \d+ tokens; the model reads 48"):
+    with pytest.raises(UsageError, match=r"a continuation has \d+ tokens, the context is 48"):
         score(model, [(kept, tail * 40)])
-    with pytest.raises(UsageError, match="an empty context"):
+    with pytest.raises(UsageError, match="the context is empty"):
         score(model, [([], tail)])
     assert score(model, []) == []

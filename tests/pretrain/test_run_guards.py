@@ -242,15 +242,15 @@ def test_a_config_that_is_damaged_or_foreign(settings: Settings) -> None:  # noq
 @pytest.mark.parametrize(
     ("harm", "message"),
     [
-        (lambda config: b"{", "not as pretrain writes it"),
-        (lambda config: [], "not as pretrain writes it"),
-        (lambda config: {"model_type": "llama"}, "not as pretrain writes it"),
+        (lambda config: b"{", "is damaged"),
+        (lambda config: [], "is damaged"),
+        (lambda config: {"model_type": "llama"}, "is damaged"),
         (lambda config: shaped(config, ffn=0), "field 'config.shape.ffn' is out of range"),
         (lambda config: told(config, seq_length=0), "field 'seq_length' is 0"),
         (lambda config: told(config, dtype="int8"), "field 'dtype' is 'int8'"),
         (lambda config: shaped(config, tied=None), "'config.shape.tied' is not true or false"),
         (lambda config: config | {"tokenizer": {}}, "'signature'"),
-        (lambda config: config | {"tokenizer": []}, "not as pretrain writes it"),
+        (lambda config: config | {"tokenizer": []}, "is damaged"),
     ],
 )
 def test_a_config_that_inference_cannot_use(
