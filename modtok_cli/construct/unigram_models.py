@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.reading import read_file
 from modtok_cli.learn.pieces import LearnedPieces, make_pieces
 from modtok_cli.learn.unigram import SPACE
 from modtok_cli.modular.open import open_bytes
@@ -74,7 +75,7 @@ def read_language_model(
             that cross word boundaries; names the file.
     """
     where = str(path)
-    data = path.read_bytes()
+    data = read_file(path)
     if path.suffix == ".json":
         opened = open_bytes(data, language, where)
         if not isinstance(opened, Subtokenizer) or not isinstance(opened.segmenter, Unigram):

@@ -115,7 +115,7 @@ def _entries(
 ) -> dict[str, list[_Entry]]:
     """Language → its reference, then the tokenizers, each with the ids of the text."""
     known = find_references(references, tokenizers)
-    named = open_named(tokenizers)
+    named = open_named(tokenizers, progress)
     loaded = load_texts(
         texts,
         language=language,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeGuard
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.progress import Progress
+from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.protocol import Tokenizer
 
@@ -37,10 +37,10 @@ def is_each(spec: Spec) -> TypeGuard[str]:
     return isinstance(spec, str) and spec.endswith("@" + EACH)
 
 
-def open_named(specs: Iterable[Spec]) -> list[Candidate]:
+def open_named(specs: Iterable[Spec], progress: Progress = SILENT) -> list[Candidate]:
     """Tokenizers for all texts, in the given order; `DIR@each` is skipped."""
     opened = (
-        open_tokenizer(spec) if isinstance(spec, str) else spec
+        open_tokenizer(spec, progress=progress) if isinstance(spec, str) else spec
         for spec in specs
         if not is_each(spec)
     )

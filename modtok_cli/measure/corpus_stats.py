@@ -64,7 +64,7 @@ def corpus_stats(
 
 def _tokenizers(spec: str, languages: Sequence[str], progress: Progress) -> dict[str, Tokenizer]:
     if not is_each(spec):
-        one = open_named([spec])[0].tokenizer
+        one = open_named([spec], progress)[0].tokenizer
         return dict.fromkeys(languages, one)
     found = open_each([spec], languages, progress)
     return {candidate.only: candidate.tokenizer for candidate in found if candidate.only}

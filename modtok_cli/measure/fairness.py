@@ -67,7 +67,7 @@ def fairness(
     """
     check_texts(texts)
     reference_set = references_or_none(references, tokenizers)
-    opened = open_named(tokenizers)
+    opened = open_named(tokenizers, progress)
     loaded = load_texts(
         texts,
         language=language,

@@ -77,7 +77,7 @@ def nsl(
     """
     check_texts(texts)
     reference_set = find_references(references, tokenizers)
-    opened = open_named(tokenizers)
+    opened = open_named(tokenizers, progress)
     loaded = load_texts(
         texts,
         language=language,

@@ -24,6 +24,7 @@ from safetensors.numpy import save as save_tensors
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, refuse_others
+from modtok_cli.base.reading import LARGEST, read_file
 from modtok_cli.modular import manifest as manifests
 from modtok_cli.modular.json_frame import REBUILD, parse_document
 from modtok_cli.modular.manifest import MEMBERSHIP, TOKENIZER
@@ -40,6 +41,8 @@ _OURS = {
     manifests.REFERENCES,
     manifests.MODEL,
 }
+
+_SMALL = 1 << 24
 
 Mask = npt.NDArray[np.bool_]
 References = Mapping[str, bytes] | Callable[[], Mapping[str, bytes]]
@@ -159,7 +162,7 @@ def read(directory: Path) -> Contents:
     """
     manifest = manifests.read_manifest(directory)
     where = str(directory / TOKENIZER)
-    data = _read(directory, TOKENIZER)
+    data = _read(directory, TOKENIZER, manifest)
     document = parse_document(data, where)
     modular = SEGMENTATIONS[manifest["segmentation"]]
     odd = modular.kind.misfit(document)
@@ -189,7 +192,7 @@ def _same(found: Any, manifest: Mapping[str, Any], name: str, where: str, field:
 def _load_membership(directory: Path, manifest: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
     """The tensors, "tokens" and "merges" unpacked to bool (N, L)."""
     where = str(directory / MEMBERSHIP)
-    data = _read(directory, MEMBERSHIP)
+    data = _read(directory, MEMBERSHIP, manifest)
     try:
         tensors = load_tensors(data)
     except (SafetensorError, ValueError, KeyError) as error:
@@ -213,14 +216,10 @@ def _load_membership(directory: Path, manifest: Mapping[str, Any]) -> dict[str, 
     return tensors
 
 
-def _read(directory: Path, name: str) -> bytes:
-    path = directory / name
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ModtokError(
-            f"cannot read: {error.strerror}", where=str(path), remedy=REBUILD
-        ) from error
+def _read(directory: Path, name: str, manifest: Mapping[str, Any]) -> bytes:
+    """A file that is not much larger than the manifest says; other damage is found later."""
+    largest = max(_SMALL, min(manifest["files"][name]["bytes"], LARGEST))
+    return read_file(directory / name, largest=largest, factor=16, remedy=REBUILD)
 
 
 def _check_digest(data: bytes, directory: Path, name: str, manifest: Mapping[str, Any]) -> None:
@@ -249,7 +248,7 @@ def read_reference(directory: Path, language: str) -> bytes:
     manifest = manifests.read_manifest(directory)
     for row in manifest["languages"]:
         if row["language"] == language and row.get("reference") is not None:
-            data = _read(directory, row["reference"])
+            data = _read(directory, row["reference"], manifest)
             _check_digest(data, directory, row["reference"], manifest)
             return data
     there = ", ".join(reference_languages(directory)) or "none"

@@ -16,10 +16,10 @@ Ids = npt.NDArray[np.int32]
 
 
 class External:
-    """A name, a hash of the file, no word counts, and notes for the user.
+    """A name, a hash of the file, no word counts.
 
     Attributes:
-        notes: settings of the file that are ignored, each one line.
+        ignored: settings of the file that are not applied.
     """
 
     scheme: str | None = None
@@ -27,7 +27,7 @@ class External:
     def __init__(self, name: str, data: bytes, *settings: str) -> None:
         self.name = name
         self.signature = digest(data, *(text.encode() for text in settings))
-        self.notes: tuple[str, ...] = ()
+        self.ignored: tuple[str, ...] = ()
 
     def token_lengths(self, counts: WordCounts) -> npt.NDArray[np.int64]:
         """Unknown: it splits text into words in its own way.

@@ -17,6 +17,7 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.reading import read_file
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.formats.sentencepiece import SentencePieceTokenizer
 from modtok_cli.modular.open import open_tokenizer
@@ -83,7 +84,7 @@ def extract_frequent(
         UsageError: k out of range, or a format that this tokenizer cannot be written in.
         ModtokError: a tokenizer that is not Unigram, or texts that cannot be read.
     """
-    tokenizer = open_tokenizer(spec)
+    tokenizer = open_tokenizer(spec, progress=progress)
     if isinstance(tokenizer, Subtokenizer) and tokenizer.scores is not None:
         return _cut_ours(tokenizer, k, texts, bool(as_model), errors, progress)
     if isinstance(tokenizer, SentencePieceTokenizer):
@@ -219,4 +220,4 @@ def _content(spec: str) -> bytes:
     if spec == "-":
         raise UsageError("standard input can be read once only", remedy="name the file")
     path = Path(spec)
-    return (path / "tokenizer.json" if path.is_dir() else path).read_bytes()
+    return read_file(path / "tokenizer.json" if path.is_dir() else path)

@@ -90,6 +90,24 @@ def parse_document(data: bytes, where: str) -> dict[str, Any]:
     return document
 
 
+def ignored_settings(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """Settings of a `tokenizer.json` that change what an encoding is, and are not applied.
+
+    transformers stores them with `save_pretrained` after `tokenizer(text, truncation=True)`.
+    """
+    model = document.get("model")
+    found = []
+    truncation = document.get("truncation")
+    if truncation is not None:
+        length = truncation.get("max_length") if isinstance(truncation, dict) else None
+        found.append(f"truncation to {length} tokens" if length is not None else "truncation")
+    if document.get("padding") is not None:
+        found.append("padding")
+    if isinstance(model, dict) and model.get("dropout"):
+        found.append(f"dropout {model['dropout']}")
+    return tuple(found)
+
+
 def byte_level_misfit(document: Mapping[str, Any]) -> str | None:
     """The first field of the frame that is not as for a byte-level model of ours."""
     if document.get("normalizer") is not None:

@@ -15,6 +15,7 @@ import orjson
 
 from modtok_cli import __version__
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.reading import read_file
 from modtok_cli.base.signature import digest
 from modtok_cli.modular.corpora import Corpus
 from modtok_cli.modular.json_frame import REBUILD
@@ -31,6 +32,8 @@ MEMBERSHIP = "membership.safetensors"
 REFERENCES = "references"
 MODEL = "tokenizer.model"
 BYTE_ORDER = "gpt2"
+LARGEST = 1 << 26
+"""Most bytes of a manifest."""
 
 
 def reference_name(language: str) -> str:
@@ -93,13 +96,13 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     path = directory / NAME
     where = str(path)
     try:
-        manifest = orjson.loads(path.read_bytes())
+        if not path.exists():
+            raise FileNotFoundError
+        manifest = orjson.loads(read_file(path, largest=LARGEST))
     except FileNotFoundError as error:
         raise ModtokError(
             "no such file", where=where, remedy="give a directory that modtok wrote"
         ) from error
-    except OSError as error:
-        raise ModtokError(f"cannot read: {error.strerror}", where=where) from error
     except orjson.JSONDecodeError as error:
         raise ModtokError(f"not JSON: {error.msg}", where=where, remedy=REBUILD) from error
     if not isinstance(manifest, dict):

@@ -7,6 +7,8 @@ from typing import BinaryIO
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import standard_input
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.reading import read_file, read_stream
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.formats.interface import Own
 from modtok_cli.modular.formats.registry import formats
@@ -20,7 +22,9 @@ KINDS = (
 )
 
 
-def open_tokenizer(spec: str, *, stdin: BinaryIO | None = None) -> Tokenizer:
+def open_tokenizer(
+    spec: str, *, stdin: BinaryIO | None = None, progress: Progress = SILENT
+) -> Tokenizer:
     """The tokenizer that `spec` names.
 
     - `DIR`: a modular directory, all its languages; `DIR@fr,en`: those languages of it;
@@ -37,23 +41,23 @@ def open_tokenizer(spec: str, *, stdin: BinaryIO | None = None) -> Tokenizer:
         ModtokError: it is damaged, or of no kind we read.
     """
     if spec == "-":
-        data = (stdin or standard_input()).read()
+        data = read_stream(stdin or standard_input(), "stdin")
         if not data:
             raise ModtokError(
                 "no tokenizer came in", where="stdin", remedy="pipe one in, or name it with -t"
             )
-        return open_bytes(data, "-", "stdin")
+        return open_bytes(data, "-", "stdin", progress=progress)
     path = Path(spec)
     if not path.exists():
-        return _open_qualified(spec)
+        return _open_qualified(spec, progress)
     if path.is_dir():
         if is_modular(path):
             return ModularTokenizer.load(path).full(name=spec)
         inner = path / "tokenizer.json"
         if inner.is_file():
-            return open_bytes(_read(inner), spec, str(inner))
+            return open_bytes(_read(inner), spec, str(inner), progress=progress)
         raise UsageError("the directory holds no tokenizer", where=spec, remedy=KINDS)
-    return open_bytes(_read(path), spec, spec)
+    return open_bytes(_read(path), spec, spec, progress=progress)
 
 
 def split_spec(spec: str) -> tuple[str, str | None]:
@@ -65,7 +69,7 @@ def split_spec(spec: str) -> tuple[str, str | None]:
     return (head, tail) if at and not Path(spec).exists() else (spec, None)
 
 
-def _open_qualified(spec: str) -> Tokenizer:
+def _open_qualified(spec: str, progress: Progress) -> Tokenizer:
     """`DIR@fr,en` and `FILE#pattern`."""
     head, tail = split_spec(spec)
     if tail is not None and is_modular(Path(head)):
@@ -74,14 +78,22 @@ def _open_qualified(spec: str) -> Tokenizer:
         raise UsageError("the directory is no modular tokenizer", where=head, remedy=KINDS)
     file, hash_mark, pattern = spec.rpartition("#")
     if hash_mark and Path(file).is_file():
-        return open_bytes(_read(Path(file)), spec, file, variant=pattern)
+        return open_bytes(_read(Path(file)), spec, file, variant=pattern, progress=progress)
     raise UsageError("no such tokenizer", where=spec, remedy=KINDS)
 
 
-def open_bytes(data: bytes, name: str, where: str, *, variant: str | None = None) -> Tokenizer:
+def open_bytes(
+    data: bytes,
+    name: str,
+    where: str,
+    *,
+    variant: str | None = None,
+    progress: Progress = SILENT,
+) -> Tokenizer:
     """The tokenizer of a file with the content `data`; `where` is for messages.
 
-    `variant`: as in `FILE#variant`, see `formats.interface.Format`.
+    `variant`: as in `FILE#variant`, see `formats.interface.Format`. `progress` is warned of
+    settings of the file that are not applied.
 
     Raises:
         UsageError: the format has no variants.
@@ -95,6 +107,9 @@ def open_bytes(data: bytes, name: str, where: str, *, variant: str | None = None
     if found is None:
         raise ModtokError("unknown kind of tokenizer", where=where, remedy=KINDS)
     read = found.read(data, name, where, variant)
+    ignored = getattr(read, "ignored", ())
+    if ignored:
+        progress.warn(f"{where}: not applied: {', '.join(ignored)}")
     if not isinstance(read, Own):
         return read
     parent = read.provenance.get("parent")
@@ -112,7 +127,4 @@ def _texts(value: object) -> list[str]:
 
 
 def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise ModtokError(f"cannot read: {error.strerror}", where=str(path)) from error
+    return read_file(path, factor=16)  # a JSON object of many short strings

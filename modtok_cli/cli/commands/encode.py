@@ -73,7 +73,7 @@ def encode(
     from modtok_cli.modular.open import open_tokenizer
 
     rows = encode_documents(
-        open_tokenizer(spec),
+        open_tokenizer(spec, progress=session.progress),
         texts,
         as_ids=ids,
         global_ids=global_ids,

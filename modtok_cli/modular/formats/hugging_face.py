@@ -10,7 +10,7 @@ import numpy.typing as npt
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.modular.external import External, Ids, as_ids, as_list, in_library
 from modtok_cli.modular.formats.interface import Format, Own
-from modtok_cli.modular.json_frame import PROVENANCE, parse_document
+from modtok_cli.modular.json_frame import PROVENANCE, ignored_settings, parse_document
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.segmenters.interface import Segmenter
 from modtok_cli.modular.segmenters.registry import SEGMENTATIONS
@@ -36,6 +36,7 @@ class HuggingFace(Format):
                 return Own(
                     modular.kind.from_json(document, where),
                     provenance if isinstance(provenance, dict) else {},
+                    ignored_settings(document),
                 )
         return LibraryTokenizer(name, data, where)
 
@@ -76,7 +77,7 @@ def _check_prefix(document: dict[str, Any], where: str) -> None:
 
 
 class LibraryTokenizer(External):
-    """Any `tokenizer.json`, run by the `tokenizers` library.
+    """Any `tokenizer.json`, run by the `tokenizers` library: whole texts, without dropout.
 
     Raises:
         ModtokError: the library does not load it; says why.
@@ -91,6 +92,11 @@ class LibraryTokenizer(External):
         with in_library("cannot load it", where):
             self._inner = Tokenizer.from_buffer(data)
         self._inner.encode_special_tokens = True
+        self.ignored = ignored_settings(document)
+        self._inner.no_truncation()
+        self._inner.no_padding()
+        if hasattr(self._inner.model, "dropout"):
+            self._inner.model.dropout = None
         self.size = int(self._inner.get_vocab_size())
         decoder = document.get("decoder") or {}
         self._byte_level = decoder.get("type") == "ByteLevel"

@@ -14,10 +14,14 @@ from modtok_cli.modular.segmenters.interface import Segmenter
 
 @dataclass(frozen=True)
 class Own:
-    """A file that one of our segmenters runs, and what it says about its origin."""
+    """A file that one of our segmenters runs, and what it says about its origin.
+
+    `ignored`: settings of the file that are not applied.
+    """
 
     segmenter: Segmenter
     provenance: Mapping[str, Any]
+    ignored: tuple[str, ...] = ()
 
 
 class Format(ABC):

@@ -108,7 +108,7 @@ class FewestTokens(Scored):
         model = document["model"]
         if model.get("type") != "Unigram":
             return "model.type"
-        for name in ("dropout", "unk_id", "byte_fallback"):
+        for name in ("unk_id", "byte_fallback"):
             if model.get(name) not in (None, False):
                 return f"model.{name}"
         odd = byte_level_misfit(document)

@@ -40,8 +40,9 @@ from modtok_cli.text.pretokenizer import PreTokenizer
 if TYPE_CHECKING:
     from modtok_cli.modular.encoder import Encoder
 
-# Fields of the model that are written as null and false; another value is another tokenizer.
-_UNSET = ("dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix")
+# Fields of the model that are written as null and false; another value is another tokenizer,
+# except for dropout, which is never applied.
+_UNSET = ("unk_token", "continuing_subword_prefix", "end_of_word_suffix")
 _FALSE = ("byte_fallback", "ignore_merges")
 
 

@@ -1,0 +1,76 @@
+"""Read a whole file whose size is checked first: devices and huge files are errors."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.memory import check_memory
+
+LARGEST = 1 << 30
+"""Most bytes of a file that is read whole, unless the caller knows better."""
+
+
+def read_file(
+    path: Path,
+    *,
+    largest: int = LARGEST,
+    factor: int = 1,
+    remedy: str | None = None,
+) -> bytes:
+    """Content of a regular file or a pipe.
+
+    Args:
+        path: The file.
+        largest: Most bytes to read.
+        factor: Bytes of memory that a byte of the file needs when it is used.
+        remedy: What to do about a file that cannot be read, for the error.
+
+    Raises:
+        ModtokError: it does not exist, cannot be read, is a device, or is too large.
+    """
+    where = str(path)
+    try:
+        with path.open("rb") as stream:
+            found = os.fstat(stream.fileno())
+            if stat.S_ISREG(found.st_mode):
+                if found.st_size > largest:
+                    raise _too_large(where, found.st_size, largest)
+                check_memory(
+                    found.st_size * factor, f"reading {path.name}", "use a machine with more memory"
+                )
+            elif not (stat.S_ISFIFO(found.st_mode) or stat.S_ISSOCK(found.st_mode)):
+                raise ModtokError(
+                    "is a device, not a file", where=where, remedy="name a file or use a pipe"
+                )
+            return read_stream(stream, where, largest=largest)
+    except OSError as error:
+        raise ModtokError(f"cannot read: {error.strerror}", where=where, remedy=remedy) from error
+
+
+def read_stream(stream: BinaryIO, where: str, *, largest: int = LARGEST) -> bytes:
+    """The rest of a stream, at most `largest` bytes.
+
+    Raises:
+        ModtokError: it has more.
+    """
+    parts = []
+    size = 0
+    while part := stream.read(min(1 << 24, largest + 1 - size)):
+        parts.append(part)
+        size += len(part)
+        if size > largest:
+            raise _too_large(where, None, largest)
+    return b"".join(parts)
+
+
+def _too_large(where: str, size: int | None, largest: int) -> ModtokError:
+    found = "has more" if size is None else f"has {size:,}"
+    return ModtokError(
+        f"expected at most {largest:,} bytes, it {found}",
+        where=where,
+        remedy="check that this is the file you mean",
+    )
