@@ -30,6 +30,7 @@ def nsl(
     texts: FilePath | Sequence[FilePath],
     *,
     references: FilePath | None = None,
+    morphemes: FilePath | None = None,
     language: str | None = None,
     errors: Errors = "strict",
     progress: Progress | None = None,
@@ -42,6 +43,7 @@ def nsl(
         texts: Files or directories; the language comes from the file name by default.
         references: Directory with a `<lang>.json` per language. By default `references/` of the
             first tokenizer directory, else of `tokenizer/`.
+        morphemes: File or directory with segmented words; adds MorphScore and boundary F1.
         language: Language of all texts.
         errors: What to do with invalid UTF-8.
         progress: Receives progress; warnings become `ModtokWarning` by default.
@@ -64,6 +66,7 @@ def nsl(
         _tokenizers(tokenizers),
         text_paths(texts),
         references=optional_path(references),
+        morphemes=optional_path(morphemes),
         language=language,
         errors=errors,
         progress=progress_or_default(progress),

@@ -22,9 +22,11 @@ from modtok_cli.measure.candidates import (
     schemes_of,
     with_each,
 )
+from modtok_cli.measure.morphology import Alignment, Morphemes, align
 from modtok_cli.measure.references import References, find_references
 from modtok_cli.measure.texts import Text, check_texts, load_texts
 from modtok_cli.measure.usage import usage
+from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.text.code_points import class_table
 from modtok_cli.text.counts import WordCounts
 
@@ -52,6 +54,7 @@ def nsl(
     texts: Sequence[Path | str],
     *,
     references: Path | None = None,
+    morphemes: Path | None = None,
     language: str | None = None,
     errors: str = "strict",
     progress: Progress = SILENT,
@@ -64,6 +67,8 @@ def nsl(
         texts: files, directories or `-`.
         references: directory of `<lang>.json`; by default the tokenizer's own, then the
             workspace's.
+        morphemes: file or directory with segmented words, see `morphology`; adds the measures of
+            token against morpheme boundaries.
         language: language of all texts; by default that of each document.
 
     Returns:
@@ -76,6 +81,7 @@ def nsl(
         ModtokError: a file is missing or damaged, or no language has a reference.
     """
     check_texts(texts)
+    segmented = Morphemes(morphemes, language) if morphemes is not None else None
     reference_set = find_references(references, tokenizers)
     opened = open_named(tokenizers, progress)
     loaded = load_texts(
@@ -102,7 +108,7 @@ def nsl(
             basis = _Basis.of(text, reference_set)
             for candidate in opened:
                 if candidate.fits(text.language):
-                    rows.append(_row(candidate, text, basis))
+                    rows.append(_row(candidate, text, basis, segmented))
                     task.advance(1)
     return rows
 
@@ -125,7 +131,9 @@ class _Basis:
         return cls(tokens, name, word_total(text.counts), text.counts.fingerprint())
 
 
-def _row(candidate: Candidate, text: Text, basis: _Basis) -> dict[str, Any]:
+def _row(
+    candidate: Candidate, text: Text, basis: _Basis, segmented: Morphemes | None
+) -> dict[str, Any]:
     used = usage(candidate.tokenizer, text)
     tokens = used.tokens
     size = text.counts.size
@@ -145,6 +153,7 @@ def _row(candidate: Candidate, text: Text, basis: _Basis) -> dict[str, Any]:
         "tokens_per_byte": tokens / size.bytes if size.bytes else None,
         "tokens_per_word": tokens / basis.words if basis.words else None,
         "measured_on": used.basis,
+        **_boundaries(candidate.tokenizer, text.language, segmented),
         "signature": signature(
             "nsl",
             [
@@ -152,6 +161,19 @@ def _row(candidate: Candidate, text: Text, basis: _Basis) -> dict[str, Any]:
                 ("ref", basis.reference_signature),
                 ("lang", text.language),
                 ("text", basis.fingerprint),
+                *([("morph", segmented.fingerprint(text.language))] if segmented else []),
             ],
         ),
     }
+
+
+def _boundaries(
+    tokenizer: Tokenizer, language: str, segmented: Morphemes | None
+) -> dict[str, float | int | None]:
+    """Fields about morpheme boundaries; None in a language without segmented words."""
+    if segmented is None:
+        return {}
+    words = segmented.of(language)
+    if words is None:
+        return dict.fromkeys(Alignment(0, 0, 0, 0, 0, 0).as_row())
+    return align(tokenizer, words, language).as_row()

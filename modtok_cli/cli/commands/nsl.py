@@ -1,6 +1,9 @@
 """`modtok nsl`: normalized sequence length of tokenizers on texts."""
 
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
@@ -20,6 +23,18 @@ COLUMNS = (
     Column("tokens_per_byte", "/byte", "ratio"),
     Column("tokens_per_word", "/word", "ratio"),
 )
+BOUNDARIES = (
+    Column("morph_score", "MorphScore", "ratio"),
+    Column("boundary_f1", "boundary F1", "ratio"),
+)
+Morphemes = Annotated[
+    Path | None,
+    typer.Option(
+        "--morphemes",
+        metavar="PATH",
+        help="File or directory with segmented words (LANG.tsv: word, tab, morphemes joined by |).",
+    ),
+]
 WORKSPACE_TOKENIZER = "tokenizer"
 
 
@@ -35,6 +50,8 @@ WORKSPACE_TOKENIZER = "tokenizer"
     modtok nsl -t tokenizer@each en.txt fi.txt fr.txt
     # several tokenizers on several texts
     modtok nsl -t tokenizer@fr -t bpe-joint fr.txt en.txt
+    # token boundaries against morpheme boundaries
+    modtok nsl -t tokenizer@each fi.txt --morphemes fi.tsv
     # as a plot
     modtok nsl -t tokenizer -t tokenizer@each -t bpe-joint texts/ --plot nsl.svg
     """,
@@ -44,6 +61,7 @@ def nsl(
     texts: Texts,
     tokenizer: Tokenizers = None,
     references: References = None,
+    morphemes: Morphemes = None,
     lang: Lang = None,
     errors: Errors = "strict",
     plot: Plot = None,
@@ -53,7 +71,8 @@ def nsl(
 
     NSL (normalized sequence length) is the number of tokens divided by that of the
     monolingual reference tokenizer of the language: 1.2 means 20% more tokens. Tokens per
-    character, byte and word are reported as well.
+    character, byte and word are reported as well. --morphemes adds MorphScore and the F1 of
+    token boundaries against morpheme boundaries.
 
     Without -t, the tokenizer is read from standard input if that is a pipe or a file, else
     from tokenizer/. DIR@each uses the subset of the language of each text.
@@ -66,11 +85,13 @@ def nsl(
         tokenizers_or_default(session, tokenizer, texts),
         sources,
         references=references,
+        morphemes=morphemes,
         language=lang,
         errors=errors,
         progress=session.progress,
     )
-    emit_rows(rows, COLUMNS, title="NSL and tokens per character, byte and word", json=json)
+    columns = (*COLUMNS, *BOUNDARIES) if morphemes else COLUMNS
+    emit_rows(rows, columns, title="NSL and tokens per character, byte and word", json=json)
     emit_plot(session, plot, rows, "nsl")
 
 

@@ -55,6 +55,8 @@ def nsl_tables(rows: Sequence[Row]) -> list[Table]:
         tables.append(
             language_table(group, "tokens_per_character", f"Tokens per character on {text}")
         )
+        if any(row.get("morph_score") is not None for row in group):
+            tables.append(language_table(group, "morph_score", "MorphScore"))
     return tables
 
 

@@ -1,0 +1,217 @@
+"""Agreement of token boundaries with morpheme boundaries.
+
+Two published measures on words with known boundaries:
+
+    MorphScore             share of morpheme boundaries that are token boundaries, without words of
+                           a single token (Arnett and Bergen 2025)
+    precision, recall, F1  of token boundaries, over all words, as in Morpho Challenge
+
+A word is tokenized as within a text, after a space where its script uses spaces.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.signature import digest
+from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.text.languages import language_of_path, normalize
+
+_SUFFIXES = (".tsv", ".csv")
+_FORMAT = "a line of a .tsv is 'talossa<TAB>talo|ssa'; a .csv has the columns full_word, pt1, rest"
+# Languages whose scripts put no space before a word.
+_UNSPACED = frozenset({"ja", "km", "lo", "my", "th", "yue", "zh"})
+
+
+@dataclass(frozen=True)
+class Segmented:
+    """A word and its morphemes, whose concatenation it is."""
+
+    word: str
+    morphemes: tuple[str, ...]
+
+    @cached_property
+    def boundaries(self) -> frozenset[int]:
+        """Byte offsets of the boundaries within the word.
+
+        >>> sorted(Segmented("talossa", ("talo", "ssa")).boundaries)
+        [4]
+        """
+        ends, place = [], 0
+        for morpheme in self.morphemes[:-1]:
+            place += len(morpheme.encode())
+            ends.append(place)
+        return frozenset(ends)
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Agreement of a tokenizer with the morphemes of some words.
+
+    Attributes:
+        words: number of words.
+        split: number of words that are more than one token.
+        found: morpheme boundaries that are token boundaries.
+        expected: morpheme boundaries; `expected_split`: those of split words.
+        placed: token boundaries within words.
+    """
+
+    words: int
+    split: int
+    found: int
+    expected: int
+    expected_split: int
+    placed: int
+
+    @property
+    def morph_score(self) -> float | None:
+        """Share of the morpheme boundaries of split words that are token boundaries."""
+        return self.found / self.expected_split if self.expected_split else None
+
+    @property
+    def precision(self) -> float | None:
+        """Share of token boundaries that are morpheme boundaries."""
+        return self.found / self.placed if self.placed else None
+
+    @property
+    def recall(self) -> float | None:
+        """Share of morpheme boundaries that are token boundaries, over all words."""
+        return self.found / self.expected if self.expected else None
+
+    @property
+    def f1(self) -> float | None:
+        """Harmonic mean of precision and recall."""
+        both = self.placed + self.expected
+        return 2 * self.found / both if both else None
+
+    def as_row(self) -> dict[str, float | int | None]:
+        """Fields of a row."""
+        return {
+            "morph_score": self.morph_score,
+            "boundary_precision": self.precision,
+            "boundary_recall": self.recall,
+            "boundary_f1": self.f1,
+            "morph_words": self.words,
+        }
+
+
+def align(tokenizer: Tokenizer, words: Sequence[Segmented], language: str) -> Alignment:
+    """Compare a tokenizer's boundaries with the morphemes of words."""
+    space = "" if language in _UNSPACED else " "
+    batch = tokenizer.encode_batch([space + each.word for each in words])
+    split = found = expected_split = placed = 0
+    for each, ids in zip(words, batch, strict=True):
+        size = len(each.word.encode())
+        # From the end: decoding may drop the space before the first token.
+        ends = {size - len(tokenizer.decode_bytes(ids[start:])) for start in range(1, len(ids))}
+        inner = {end for end in ends if 0 < end < size}
+        if inner:
+            split += 1
+            expected_split += len(each.boundaries)
+        found += len(inner & each.boundaries)
+        placed += len(inner)
+    expected = sum(len(each.boundaries) for each in words)
+    return Alignment(len(words), split, found, expected, expected_split, placed)
+
+
+class Morphemes:
+    """Segmented words by language, from a file or a directory of files.
+
+    Attributes:
+        path: the file or directory.
+
+    Raises:
+        UsageError: the path does not exist, holds no such file, or a file's language is unknown.
+    """
+
+    def __init__(self, path: Path, language: str | None = None) -> None:
+        self.path = path
+        self._files: dict[str, Path] = {}
+        files = [path] if path.is_file() else sorted(path.iterdir()) if path.is_dir() else []
+        for file in files:
+            if file.suffix not in _SUFFIXES:
+                continue
+            found = language_of_path(file.name)
+            name = normalize(language) if language and path.is_file() else found
+            if name is None:
+                raise UsageError(
+                    "unknown language", where=str(file), remedy="name it after one, such as fi.tsv"
+                )
+            self._files[name] = file
+        if not self._files:
+            what = "contains no .tsv or .csv file" if path.exists() else "does not exist"
+            raise UsageError(what, where=str(path), remedy=_FORMAT)
+        self._read: dict[str, list[Segmented]] = {}
+
+    def of(self, language: str) -> list[Segmented] | None:
+        """Words of a language; None if there is no file.
+
+        Raises:
+            ModtokError: the file is damaged.
+        """
+        if language not in self._files:
+            return None
+        if language not in self._read:
+            self._read[language] = read_morphemes(self._files[language])
+        return self._read[language]
+
+    def fingerprint(self, language: str) -> str:
+        """Digest of the words of a language."""
+        words = self.of(language) or []
+        return digest(*("|".join(each.morphemes).encode() for each in words))
+
+
+def read_morphemes(path: Path) -> list[Segmented]:
+    """Read segmented words: TSV of words and morphemes, or CSV in the format of MorphScore.
+
+    Raises:
+        ModtokError: the file cannot be read, or the morphemes of a line do not make up its word.
+    """
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            rows = _tsv(file.read()) if path.suffix == ".tsv" else _csv(csv.DictReader(file))
+    except OSError as error:
+        raise ModtokError(f"cannot read: {error.strerror}", where=str(path)) from error
+    except UnicodeDecodeError as error:
+        raise ModtokError("not UTF-8", where=str(path)) from error
+    except csv.Error as error:
+        raise ModtokError(f"invalid CSV ({error})", where=str(path)) from error
+    words = []
+    for number, word, morphemes in rows:
+        if not word or "".join(morphemes) != word or not all(morphemes):
+            raise ModtokError(
+                f"the morphemes {'|'.join(morphemes)!r} are not those of the word {word!r}",
+                where=f"{path}:{number}",
+                remedy=_FORMAT,
+            )
+        words.append(Segmented(word, tuple(morphemes)))
+    if not words:
+        raise ModtokError("contains no words", where=str(path), remedy=_FORMAT)
+    return words
+
+
+Rows = list[tuple[int, str, list[str]]]
+
+
+def _tsv(text: str) -> Rows:
+    rows = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            word, _, morphemes = line.partition("\t")
+            rows.append((number, word.strip(), morphemes.strip().split("|")))
+    return rows
+
+
+def _csv(reader: csv.DictReader[str]) -> Rows:
+    def cell(row: Mapping[str, str | None], name: str) -> str:
+        return (row.get(name) or "").strip()
+
+    return [
+        (reader.line_num, cell(row, "full_word"), [cell(row, "pt1"), cell(row, "rest")])
+        for row in reader
+    ]
