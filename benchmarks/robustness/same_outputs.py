@@ -4,12 +4,13 @@
 
 Every command runs on examples/sample with the code of each checkout, the same interpreter and the
 same path of the workspace. Standard output and every file written are compared byte by byte.
-Files that differ are compared again after the renames in `RENAMES`, the recorded version, and
+Files that differ are compared again after the renames in `VALUES`, the recorded version, and
 times are taken out; what differs then is a difference. One JSON line per command:
 
     same      files (and standard output) that are identical byte by byte
-    renamed   files that are identical except for `RENAMES`, version and times
-    differ    files that differ otherwise, with the first difference of each
+    renamed   files that are identical except for `VALUES`, version, times and `INTENDED`
+    intended  differences of `INTENDED`: why, and how often
+    differ    files that differ otherwise, with the first differences of each
     status    exit statuses, where they differ or are not 0
 
 The last line holds the totals. Exit status 1 if anything differs.
@@ -53,6 +54,7 @@ VALUES = {
     b"seg:least": b"seg:fewest-tokens",
     b'"numbers"': b'"dtype"',
     b'"uses"': b'"token_counts"',
+    b'"together"': b'"union"',
 }
 # Fields that hold a time or a rate, the version, or a checksum over fields that hold one.
 PASSING = {
@@ -62,6 +64,14 @@ PASSING = {
 }  # fmt: skip
 # Files in which the later checkout may write more fields than the earlier one.
 MAY_GAIN = ("config.json", "manifest.json", "modtok.json", "state.json")
+# (pattern of "COMMAND: FILE.field", why it differs): differences that are wanted.
+INTENDED = (
+    (r"config\.json\.config\.final_lr", "derived from lr, no longer stored"),
+    (r"(config|modtok)\.json(\.config)?\.tied", "stored in the shape"),
+    (r"modtok\.json\.shape\.(width|groups|rate)", "now hidden_size, kv_heads, lr"),
+    (r"modtok\.json\.shape\.rope_theta", "a float where it was an integer"),
+    (r"state\.json\.files\..*\.bytes", "tensors of a checkpoint in another order"),
+)
 
 
 SIGNATURE = re.compile(rb"(?:tok:|\"signature\":\")([0-9a-f]{12})")
@@ -327,15 +337,35 @@ def tensors(data: bytes) -> dict[str, Any] | None:
     return found
 
 
+def gguf(data: bytes) -> dict[str, Any]:
+    """Every field and tensor of a GGUF file by name; their order means nothing."""
+    from gguf import GGUFReader
+
+    with tempfile.NamedTemporaryFile(suffix=".gguf") as file:
+        file.write(data)
+        file.flush()
+        reader = GGUFReader(file.name)
+        found: dict[str, Any] = {name: reader.fields[name].contents() for name in reader.fields}
+        for tensor in reader.tensors:
+            digest = hashlib.sha256(bytes(tensor.data)).hexdigest()
+            found[tensor.name] = [str(tensor.tensor_type), tensor.shape.tolist(), digest]
+    return {name: found[name] for name in sorted(found)}
+
+
 def renamed(text: bytes, renames: list[tuple[bytes, bytes]]) -> bytes:
     """`text` in the later spelling, without the version."""
     for old, new in renames:
         text = text.replace(old, new)
+    # The digest of a checkpoint in a signature is also over its config.json.
+    text = re.sub(rb"(checkpoint:[^@|]*@\d+)/[0-9a-f]+", rb"\1", text)
+    text = re.sub(rb"\|of:[0-9a-f]+", b"|of", text)  # of the rows that a mean is over
     return re.sub(rb"modtok[: ]\d+\.\d+\.\d+[\w.]*", b"modtok", text)
 
 
 def meaning(data: bytes, renames: list[tuple[bytes, bytes]]) -> Any:
     """What is left of a file without version, times and renames; JSON is parsed."""
+    if data[:4] == b"GGUF":
+        return gguf(data)
     if parsed := tensors(data):
         text = renamed(orjson.dumps(parsed), renames)
         return orjson.loads(orjson.dumps(orjson.loads(text), option=orjson.OPT_SORT_KEYS))
@@ -350,30 +380,31 @@ def meaning(data: bytes, renames: list[tuple[bytes, bytes]]) -> Any:
         return data
 
 
-def first_difference(one: Any, other: Any, at: str = "", gain: bool = False) -> str:
-    """Where two values differ first, in words; "" where they do not."""
+def differences(one: Any, other: Any, at: str = "", gain: bool = False) -> Iterator[str]:
+    """All places where two values differ, in words."""
     if isinstance(one, dict) and isinstance(other, dict):
-        if not gain and list(one) != list(other):
-            return f"{at or 'top'}: fields {sorted(set(one) ^ set(other)) or 'in another order'}"
         for key in one:
-            if key not in other:
-                return f"{at}.{key}: missing after"
-            if found := first_difference(one[key], other[key], f"{at}.{key}", gain):
-                return found
-        return ""
-    if isinstance(one, list) and isinstance(other, list):
+            if key in other:
+                yield from differences(one[key], other[key], f"{at}.{key}", gain)
+            else:
+                yield f"{at}.{key}: missing after"
+        if not gain:
+            yield from (f"{at}.{key}: only after" for key in other if key not in one)
+            common = [key for key in one if key in other]
+            if common != [key for key in other if key in one]:
+                yield f"{at or 'top'}: fields in another order"
+    elif isinstance(one, list) and isinstance(other, list):
         if len(one) != len(other):
-            return f"{at}: {len(one)} entries before, {len(other)} after"
-        pairs = enumerate(zip(one, other, strict=True))
-        found = (first_difference(a, b, f"{at}[{i}]", gain) for i, (a, b) in pairs)
-        return next(filter(None, found), "")
-    if type(one) is type(other) and one == other:
-        return ""
-    if isinstance(one, bytes) and isinstance(other, bytes):
-        place = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
-        cut = slice(max(0, place - 30), place + 60)
-        return f"byte {place}: {one[cut]!r} before, {other[cut]!r} after"
-    return f"{at}: {str(one)[:80]} before, {str(other)[:80]} after"
+            yield f"{at}: {len(one)} entries before, {len(other)} after"
+        for i, (a, b) in enumerate(zip(one, other, strict=False)):
+            yield from differences(a, b, f"{at}[{i}]", gain)
+    elif type(one) is not type(other) or one != other:
+        if isinstance(one, bytes) and isinstance(other, bytes):
+            place = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
+            cut = slice(max(0, place - 30), place + 60)
+            yield f"{at}: byte {place}: {one[cut]!r} before, {other[cut]!r} after"
+        else:
+            yield f"{at}: {str(one)[:80]} before, {str(other)[:80]} after"
 
 
 def renames_of(before: dict[str, Outcome], after: dict[str, Outcome]) -> list[tuple[bytes, bytes]]:
@@ -409,24 +440,33 @@ def renames_of(before: dict[str, Outcome], after: dict[str, Outcome]) -> list[tu
     return found
 
 
-def compare(one: Outcome, other: Outcome, renames: list[tuple[bytes, bytes]]) -> dict[str, Any]:
+def compare(
+    line: str, one: Outcome, other: Outcome, renames: list[tuple[bytes, bytes]]
+) -> dict[str, Any]:
     """A row: how the files of two outcomes compare."""
-    row: dict[str, Any] = {"same": 0, "renamed": 0, "differ": {}}
+    row: dict[str, Any] = {"same": 0, "renamed": 0, "intended": {}, "differ": {}}
     if one.status or other.status:
         row["status"] = [one.status, other.status]
         row["messages"] = [one.message[-200:], other.message[-200:]]
     for name in sorted(one.files.keys() | other.files.keys()):
         if name not in one.files or name not in other.files:
-            row["differ"][name] = f"only {'after' if name in other.files else 'before'}"
+            row["differ"][name] = [f"only {'after' if name in other.files else 'before'}"]
             continue
         a, b = one.files[name].read_bytes(), other.files[name].read_bytes()
         if a == b:
             row["same"] += 1
             continue
         gain = Path(name).name in MAY_GAIN
-        found = first_difference(meaning(a, renames), meaning(b, []), gain=gain)
-        if found:
-            row["differ"][name] = found
+        left = []
+        for found in differences(meaning(a, renames), meaning(b, []), gain=gain):
+            where = f"{line}: {name}{found.partition(': ')[0]}"
+            why = next((why for pattern, why in INTENDED if re.search(pattern, where)), None)
+            if why is None:
+                left.append(found)
+            else:
+                row["intended"][why] = row["intended"].get(why, 0) + 1
+        if left:
+            row["differ"][name] = left[:5]
         else:
             row["renamed"] += 1
     return row
@@ -468,7 +508,7 @@ def main() -> int:
             )  # fmt: skip
         renames = renames_of(*outcomes)
         for line in outcomes[1]:
-            row = compare(outcomes[0][line], outcomes[1][line], renames)
+            row = compare(line, outcomes[0][line], outcomes[1][line], renames)
             emit({"command": line, **row})
             totals["calls"] += 1
             totals["same"] += row["same"]
