@@ -167,17 +167,47 @@ class Shape(ABC):
         )
 
     def activation_bytes(
-        self, tokens: int, number_bytes: int, *, recompute: bool = False, shards: int = 1
+        self,
+        sequences: int,
+        length: int,
+        number_bytes: int,
+        *,
+        recompute: bool = False,
+        shards: int = 1,
+        masked: bool = False,
     ) -> int:
         """Bytes that a forward pass keeps for the backward pass on one device.
 
-        Tensor parallelism divides what is inside a layer. With `recompute` only the inputs of
-        layers are kept, which every shard holds whole.
+        Counted on Megatron's local layers with N tokens of `number_bytes` b each, hidden size
+        d, a = heads · head_width, g = kv_heads · head_width, feed-forward size f:
+
+        * a norm keeps its input and the normalized input in float32, and its output:
+          N d (8 + b), and 4 N for the scale. Every shard holds it whole.
+        * attention keeps queries, keys and values before and after rotation and its output:
+          b N (3 a + 3 g), and 4 N per head; feed-forward b N 5 f. Shards divide these.
+        * rotary embeddings keep 4 length · head_width numbers per layer; with `masked`, a mask
+          of sequences · length² numbers.
+
+        With `recompute` only the inputs of the layers are kept, and one layer at a time, when
+        the final norm's are free again. Fused kernels keep less.
         """
-        numbers = self.layers * tokens * self.hidden_size
+        tokens, b = sequences * length, number_bytes
+        norm = tokens * (self.hidden_size * (8 + b) + 4)
+        wide = 3 * (self.heads + self.kv_heads) * self.head_width + 5 * self.ffn
+        layer = 2 * norm + (tokens * (b * wide + 4 * self.heads)) // shards
+        layer += 4 * length * self.head_width * b
+        if masked:
+            layer += sequences * length * length * b
         if recompute:
-            return numbers * 2 * number_bytes
-        return numbers * 17 * number_bytes // shards
+            return self.layers * tokens * self.hidden_size * b + layer
+        return self.layers * layer + tokens * (self.hidden_size * 12 + 4)
+
+    def working_bytes(self, tokens: int, number_bytes: int, *, shards: int = 1) -> int:
+        """Bytes of temporary gradients in the backward pass of a layer, at their peak.
+
+        Those of both halves of the feed-forward layer: 2 N f.
+        """
+        return 2 * tokens * self.ffn * number_bytes // shards
 
     # --- Megatron ---
 

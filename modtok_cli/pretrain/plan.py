@@ -11,6 +11,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.pretrain.config import Config, Settings, check_ranks, resolve
 from modtok_cli.pretrain.data.sampling import Mixture, draw
 from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.pretrain.device_memory import capacity, check_fits, memory_parts, total
 from modtok_cli.pretrain.initial import config_of_initial
 from modtok_cli.pretrain.rows.host_need import HostNeed, host_need
 from modtok_cli.text.readers import is_text
@@ -30,7 +31,8 @@ class Plan:
     """Figures of a run to be; bytes are per device.
 
     Attributes:
-        memory: part → (parameters on this device, bytes).
+        memory: part → (parameters on this device, bytes); see `device_memory`.
+        room, owner: bytes that the device has for the run, None if unknown, and its name.
         host: part → bytes of a node's memory, for rows that are kept there; words: how they
             come about.
     """
@@ -47,6 +49,18 @@ class Plan:
     device: str
     host: dict[str, int] = field(default_factory=dict)
     words: str = ""
+    room: int | None = None
+    owner: str = ""
+
+    def check(self) -> None:
+        """Refuse a run that does not fit its device.
+
+        Raises:
+            ModtokError: it does not; names options with which it would.
+        """
+        check_fits(
+            self.config, self.vocabulary, self.active, self.union, self.ranks, self.room, self.owner
+        )
 
     def rows(self) -> list[dict[str, Any]]:
         """A row per part of memory, each with the figures of the whole run.
@@ -66,10 +80,10 @@ class Plan:
             "step_seconds": round(self.seconds, 4),
             "hours": round(self.seconds * config.steps / 3600, 3),
             "device": self.device,
+            "device_bytes": self.room,
             "host": self.words or None,
         }
-        total = sum(size for _, size in self.memory.values())
-        parts = {**self.memory, "all": (0, total)}
+        parts = {**self.memory, "all": (0, total(self.memory))}
         parts.update({f"host, {part}": (0, size) for part, size in self.host.items()})
         return [
             {"part": part, "parameters": count or None, "bytes": size, **whole}
@@ -92,27 +106,11 @@ def plan(settings: Settings, *, ranks: int, device: str | None = None) -> Plan:
     active, union = row_counts(config, mixture, subtokenizers, ranks // config.tp)
     shape, shards = config.shape, config.tp
     replicas = ranks // shards
-    half = 2 if config.dtype == "bfloat16" else 4
-    backbone = shape.parameters // shards
-    rows = shape.table_parameters(-(-subtokenizers.size // shards))
     tokens = config.micro_batch * config.seq_length
-    gathered = shape.table_parameters(int(union / shards))
-    # Moments, and masters where weights are half as wide; the optimizer may deal them out.
-    held = (8 + (4 if half == 2 else 0)) / (replicas if config.distributed_optimizer else 1)
-    memory: dict[str, tuple[int, int]] = {
-        "backbone": (backbone, int(backbone * (half + 4 + held))),  # 4: float32 gradients
-        "tables": (rows, rows * 12),
-        # Rows and their gradients, also in float32; of offloaded rows those of the next step.
-        "active rows": (gathered, gathered * (half * (3 if config.offload else 2) + 8)),
-        "activations": (
-            0,
-            shape.activation_bytes(tokens, half, recompute=config.recompute, shards=shards),
-        ),
-        "logits": (0, int(min(2048, tokens) * active / shards) * (4 + half)),
-    }
+    memory = memory_parts(config, subtokenizers.size, active, union, ranks)
+    room, owner = capacity(config, gpu=gpu, here=ranks)
     host, words = {}, ""
     if config.offload:
-        del memory["tables"]
         need = node_need(config, subtokenizers.size, union, shards, ranks, ranks)
         host, words = _on_host(config, subtokenizers, union, shards, ranks), need.words
     flops = shape.step_flops(config.seq_length, [(tokens, active)] * config.slots)
@@ -130,6 +128,8 @@ def plan(settings: Settings, *, ranks: int, device: str | None = None) -> Plan:
         name,
         host,
         words,
+        room,
+        owner,
     )
 
 

@@ -20,6 +20,7 @@ from modtok_cli.pretrain.config import Config, Settings, check_ranks, resolve, r
 from modtok_cli.pretrain.data.sampling import Mixture
 from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.pretrain.data.text_store import TextStore, text_store
+from modtok_cli.pretrain.device_memory import capacity, check_disk, check_fits
 from modtok_cli.pretrain.distributed.ranks import (
     Ranks,
     gather_json,
@@ -109,8 +110,7 @@ def prepare(settings: Settings, *, resume: bool, force: bool, progress: Progress
     sizes = {language: store.text_bytes for language, store in stores.items()}
     mixture = Mixture.of(sizes, config.mix, config.mix_rest)
     config.regime.check(mixture.languages)
-    if config.offload:
-        _check_host(config, mixture, subtokenizers, ranks)
+    _check_resources(config, mixture, subtokenizers, ranks, directory)
     run = Run(
         config,
         directory,
@@ -158,23 +158,29 @@ def _stores(
     }
 
 
-def _check_host(
+def _check_resources(
     config: Config,
     mixture: Mixture,
     subtokenizers: SubtokenizerCache,
     ranks: Ranks,
+    directory: RunDirectory,
 ) -> None:
-    """Check, before anything is allocated, that every node has the memory that its ranks need."""
-    union = row_counts(config, mixture, subtokenizers, ranks.replicas)[1]
+    """Check, before anything is allocated, that devices, nodes and the disk have room."""
+    active, union = row_counts(config, mixture, subtokenizers, ranks.replicas)
     here = gather_json(ranks, platform.node()).count(platform.node())
-    need = node_need(config, subtokenizers.size, union, ranks.shards, ranks.world, here)
     error = None
     try:
-        check_host(
-            need,
-            moments=getattr(torch, config.offload_moments),
-            directory=config.offload_file,
-        )
+        room, owner = capacity(config, gpu=ranks.device.type == "cuda", here=here)
+        check_fits(config, subtokenizers.size, active, union, ranks.world, room, owner)
+        if config.offload:
+            need = node_need(config, subtokenizers.size, union, ranks.shards, ranks.world, here)
+            check_host(
+                need,
+                moments=getattr(torch, config.offload_moments),
+                directory=config.offload_file,
+            )
+        if ranks.first:
+            check_disk(config, subtokenizers.size, directory.checkpoints)
     except ModtokError as caught:
         error = caught
     raise_together(ranks, error)

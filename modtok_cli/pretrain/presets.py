@@ -11,7 +11,10 @@ from modtok_cli.base.errors import UsageError
 
 @dataclass(frozen=True)
 class Preset:
-    """A shape and its default training settings; `lr` is the peak learning rate."""
+    """A shape and its default training settings.
+
+    `lr` is the peak learning rate, `recompute` the default of `--recompute`.
+    """
 
     shape: Shape
     sequence: int
@@ -20,11 +23,14 @@ class Preset:
     steps: int
     warmup: int
     lr: float
+    recompute: bool = False
 
 
 def _paper(name: str) -> Preset:
     """Tables 'Pre-training hyperparameters' and 'Benchmark configurations'."""
-    return Preset(SIZES[name], 4096, 64, 2, 300_000, 2000, 3e-4)
+    # From 2.5b on, activations of 4,096 tokens do not fit 80 GB beside weights and moments.
+    recompute = SIZES[name].hidden_size >= 3072
+    return Preset(SIZES[name], 4096, 64, 2, 300_000, 2000, 3e-4, recompute)
 
 
 PRESETS = {

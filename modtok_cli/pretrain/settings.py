@@ -63,6 +63,12 @@ def _run_name(value: str) -> str:
     return value
 
 
+def _size(value: str | int) -> int:
+    from modtok_cli.pretrain.device_memory import parse_bytes
+
+    return parse_bytes(value)
+
+
 def _tenth_of(steps: int) -> int:
     return max(1, steps // 10)
 
@@ -218,8 +224,8 @@ class Settings(Declared):
         section="data",
     )
     recompute: bool = option(
-        "Recompute activations in the backward pass.",
-        default=False,
+        "Recompute activations in the backward pass. Default: from 2.5b on.",
+        default=lambda run: run.preset.recompute,
         section="parallelism",
         changeable=True,
     )
@@ -251,9 +257,16 @@ class Settings(Declared):
         needs="offload",
     )
     distributed_optimizer: bool = option(
-        "Shard optimizer state across GPUs.",
-        default=False,
+        "Shard optimizer state across GPUs. Default: if --gpus is larger than --tp.",
+        default=lambda run: run.gpu and run.gpus > run.tp,
         section="parallelism",
+        changeable=True,
+    )
+    device_memory: int | None = option(
+        "Memory of a device, such as 80GB, that the run must fit. Default: the device's own.",
+        section="parallelism",
+        metavar="SIZE",
+        parse=_size,
         changeable=True,
     )
     dtype: Literal["bfloat16", "float32"] = option(

@@ -70,9 +70,3 @@ def test_arithmetic_by_hand() -> None:
     assert [SIZES[name].kv_bytes_per_token() // 1000 for name in PAPER] == [
         58, 86, 147, 327, 409, 745,
     ]  # fmt: skip
-
-
-def test_recomputation_inputs_are_whole_on_every_shard() -> None:
-    kept = SHAPE.activation_bytes(100, 2, recompute=True)
-    assert kept == SHAPE.activation_bytes(100, 2, recompute=True, shards=4)
-    assert SHAPE.activation_bytes(100, 2) == 4 * SHAPE.activation_bytes(100, 2, shards=4)

@@ -32,6 +32,7 @@ FLAGS = words("""
     --tokenizer other --runs out --errors skip --offload --offload-delay 0
     --offload-moments bfloat16 --offload-file store --gpus 1 --init-from runs/old
     --init-rows random --train rows --attention document --keep 3 --keep-every 100
+    --device-memory 40GB
 """)
 
 
@@ -104,6 +105,7 @@ def test_every_option(here: Any, loop: StandIn) -> None:
             attention="document",
             keep=3,
             keep_every=100,
+            device_memory="40GB",  # type: ignore[arg-type]
         ),
     )
     assert (loop.kwargs["resume"], loop.kwargs["force"]) == (True, True)
@@ -182,7 +184,9 @@ def test_dry_run_says_what_it_takes(here: Any, filled: Path) -> None:
     status, out, _ = here(*words("pretrain --sampling sub:1 --dry-run --json"))
     rows = {row["part"]: row for row in map(json.loads, out.splitlines())}
     assert status == 0
-    assert set(rows) == {"backbone", "tables", "active rows", "activations", "logits", "all"}
+    assert set(rows) == {
+        "backbone", "tables", "active rows", "activations", "working memory", "all",
+    }  # fmt: skip
     assert rows["backbone"]["parameters"] == rows["all"]["backbone_parameters"] == 738_432
     assert rows["all"]["bytes"] == sum(r["bytes"] for p, r in rows.items() if p != "all")
     assert rows["all"]["tokens"] == 300 * 8 * 256
@@ -202,6 +206,13 @@ def test_dry_run_says_what_it_takes(here: Any, filled: Path) -> None:
     assert held["host, tables"] == 2 * rows["all"]["vocabulary"] * (128 * 8 + 4)
     assert held["host, tables of 250 languages"] > 100 * held["host, tables"]
     assert "bytes = 0.0 GiB, and 0.0 GiB of buffers" in json.loads(out.splitlines()[0])["host"]
+    small = "pretrain --model 2.5b --gpus 8 --sampling none --dry-run --device-memory"
+    assert here(*words(f"{small} 80GB"))[0] == 0
+    status, out, err = here(*words(f"{small} 12GB"))
+    assert (status, "all" in out) == (1, True)  # the plan, then the error
+    assert "modtok: error: memory: the run needs" in err
+    assert "it fits with" in err
+    assert here(*words(f"{small} much"))[0] == 2
     assert here(*words("pretrain --sampling sub:2 --dry-run"))[0] == 2
     assert here(*words("pretrain --model 2.5b --gpus 8 --tp 8 --dry-run"))[0] == 2
 

@@ -142,3 +142,4 @@ def _show_plan(settings: Settings, ranks: int, json: bool) -> None:
     if found.words:
         caption += f"; in host memory {found.words}, on one node"
     emit_rows(rows, PLAN_COLUMNS, title="Memory per device", json=json, caption=caption)
+    found.check()

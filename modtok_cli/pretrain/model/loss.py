@@ -67,16 +67,16 @@ class _CrossEntropy(torch.autograd.Function):
         for start in range(0, len(hidden), chunk):
             part = slice(start, start + chunk)
             nll[part], p, at = _chunk(hidden[part], rows, columns[part], group)
-            if d_hidden is None or d_rows is None:
-                continue
-            p[at, columns[part][at]] -= 1
-            p *= weights[part].unsqueeze(1)
-            p = p.to(hidden.dtype)
-            d_hidden[part] = p @ rows
-            if hidden.dtype == torch.float32:
-                d_rows.addmm_(p.t(), hidden[part])
-            else:  # summed over chunks in full precision, see Megatron-LM #2206
-                d_rows += p.t() @ hidden[part]
+            if d_hidden is not None and d_rows is not None:
+                p[at, columns[part][at]] -= 1
+                p *= weights[part].unsqueeze(1)
+                p = p.to(hidden.dtype)
+                d_hidden[part] = p @ rows
+                if hidden.dtype == torch.float32:
+                    d_rows.addmm_(p.t(), hidden[part])
+                else:  # summed over chunks in full precision, see Megatron-LM #2206
+                    d_rows += p.t() @ hidden[part]
+            del p  # before the next chunk's logits are computed
         if d_hidden is not None and group is not None:
             dist.all_reduce(d_hidden, group=group)
         ctx.save_for_backward(d_hidden, d_rows)
