@@ -24,8 +24,10 @@ from modtok_cli.construct.work import Work
 from modtok_cli.learn.bpe import learn_plain
 from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
 from modtok_cli.learn.prune import OVERTRAIN, LanguageTokens, choose_tokens
+from modtok_cli.learn.state import GlobalMerges
 from modtok_cli.learn.unite import part, unite, without
 from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.text.counts import WordCounts
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,10 @@ class UnitedBpe(Learner[MergeSettings]):
         }
         return list(seconds)
 
+    def warm_up(self, counts: WordCounts) -> None:
+        """One language."""
+        self._choose("en", counts, len(self.specials) + 256 + 20, SILENT)
+
     def learn(self, work: Work) -> None:
         """All languages in the thread pool."""
         running = {work.submit(self.learn_language, name, work): name for name in work.languages}
@@ -104,27 +110,33 @@ class UnitedBpe(Learner[MergeSettings]):
         """Count a language, learn more tokens than k by BPE, keep the k best of them."""
         counts = work.count(language)
         began = time.perf_counter()
-        quiet = HiddenProgress(work.progress)
+        tokens, wide = self._choose(language, counts, self.k, HiddenProgress(work.progress))
+        if work.request.references:
+            work.add_reference(language, reference_of(language, counts, self.k, wide))
+        return LearnedLanguage(tokens, round(time.perf_counter() - began, 3))
+
+    def _choose(
+        self, language: str, counts: WordCounts, k: int, progress: Progress
+    ) -> tuple[LanguageTokens, GlobalMerges]:
+        """The k tokens of a language, and the BPE with more tokens that they come from."""
         wide = learn_plain(
             counts,
-            int(self.k * self.settings.overtrain),
+            int(k * self.settings.overtrain),
             self.specials,
             label=language,
-            progress=quiet,
+            progress=progress,
         ).merges
         tokens = choose_tokens(
             counts,
             wide.token_data,
             wide.token_offsets,
             len(self.specials),
-            self.k,
+            k,
             whole_characters=self.settings.whole_characters,
             label=language,
-            progress=quiet,
+            progress=progress,
         )
-        if work.request.references:
-            work.add_reference(language, reference_of(language, counts, self.k, wide))
-        return LearnedLanguage(tokens, round(time.perf_counter() - began, 3))
+        return tokens, wide
 
     def result(self, work: Work) -> ModularTokenizer:
         """The union of all languages, after those of the tokenizer that is extended."""

@@ -131,6 +131,16 @@ class SequentialBpe(Learner[SequentialSettings]):
         self._rows, self._token_counts = rows, list(token_counts)
         return done
 
+    def warm_up(self, counts: WordCounts) -> None:
+        """Two languages: the second segments with the tokens of the first."""
+        k = len(self.specials) + 256 + 20
+        learner = SequentialLearner(k, self.specials, passes=self.settings.passes)
+        for language in ("en", "fi"):
+            learner.add(language, counts)
+        if self.segmentation == FEWEST_TOKENS:
+            member = np.flatnonzero(learner.token_membership[:, -1])
+            _token_counts(counts, learner.merges, member)
+
     def learn(self, work: Work) -> None:
         """One language after the other; counting and references run in the background."""
         work.start_counting()

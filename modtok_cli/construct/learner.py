@@ -25,6 +25,7 @@ from modtok_cli.text.pretokenizer import BPE
 
 if TYPE_CHECKING:
     from modtok_cli.construct.work import References, Work
+    from modtok_cli.text.counts import WordCounts
 
 SettingsT = TypeVar("SettingsT")
 
@@ -125,6 +126,9 @@ class Learner(ABC, Generic[SettingsT]):
             ValueError, LookupError, TypeError, AttributeError, ModtokError: it is not one.
         """
         return []
+
+    def warm_up(self, counts: WordCounts) -> None:
+        """Run the kernels of learning on a small example, so that they are compiled."""
 
     @abstractmethod
     def learn(self, work: Work) -> None:

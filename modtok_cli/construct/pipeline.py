@@ -8,6 +8,7 @@ A killed build resumes from its journal; the output appears complete or not at a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
@@ -23,6 +24,7 @@ from modtok_cli.construct.request import (
     Request,
     warn_of_small,
 )
+from modtok_cli.construct.warm_up import warm_up
 from modtok_cli.construct.work import Work
 from modtok_cli.modular.directory import read_references
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -51,7 +53,13 @@ def construct(
         return _construct(kind, request, given or {})
 
 
-def _construct(kind: type[Learner[Any]], request: Request, given: Mapping[str, Any]) -> BuildReport:
+def _construct(
+    kind: type[Learner[Any]],
+    request: Request,
+    given: Mapping[str, Any],
+    *,
+    is_example: bool = False,
+) -> BuildReport:
     base, existed = None, request.output.exists()
     if request.append or request.remove:
         base = ModularTokenizer.load(request.source)
@@ -70,6 +78,8 @@ def _construct(kind: type[Learner[Any]], request: Request, given: Mapping[str, A
         finished = learner.check_output(request, every)
         if finished is not None:
             return finished
+    if not is_example:
+        warm_up(learner, partial(_construct, is_example=True), request.progress)
     key = {
         "algorithm": learner.algorithm,
         "k": learner.k,

@@ -7,11 +7,13 @@ allows several languages to be trained in parallel.
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +36,13 @@ LONGEST_WORD = 4192
 
 # Read by the trainer as a space, or as the end of a line or a field.
 _SEPARATORS = re.compile(b"\xe2\x96\x81|[\x00-\x1f]")
+
+# Lines of the trainer's log.
+_SEEDS = re.compile(r"Initialized (\d+) seed")
+_ROUND = re.compile(r"EM sub_iter=\d+ size=(\d+)")
+_INFORMATION = re.compile(r"[IW]\d{4} |.*LOG\((INFO|WARNING)\)|\s+\S|\w+_spec \{|\}|WARNING: ")
+_SEEDED = 20.0
+"""Percent of the work when the seed pieces are known, about."""
 
 _BYTE_NAME = re.compile("<0x[0-9A-F]{2}>")
 
@@ -122,7 +131,7 @@ def _train(
     command = [sys.executable, "-m", "modtok_cli.learn.unigram_trainer"]
     command += [str(words), str(found), str(size), str(coverage), str(TRAINER_THREADS)]
     with (
-        progress.task(f"{language}: Unigram", total=None, unit="") as task,
+        progress.task(f"{language}: Unigram", total=100, unit="%") as task,
         subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -132,18 +141,21 @@ def _train(
             errors="replace",
         ) as process,
     ):
-        said: list[str] = []
+        log = TrainerLog(size)
         stream = process.stderr
         assert stream is not None
-        reader = threading.Thread(target=lambda: said.extend(stream), daemon=True)
+        reader = threading.Thread(target=lambda: log.read(stream), daemon=True)
         reader.start()
+        shown = 0.0
         try:
             while True:
                 try:
                     process.wait(timeout=0.2)
                     break
                 except subprocess.TimeoutExpired:
-                    task.advance(0)
+                    reached = log.percent
+                    task.advance(reached - shown)
+                    shown = reached
         except BaseException:
             process.kill()
             raise
@@ -151,14 +163,48 @@ def _train(
             reader.join()
     if process.returncode != 0:
         raise ModtokError(
-            f"language '{language}': {_reason(said, size)}",
+            f"language '{language}': {_reason(log.lines)}",
             remedy="choose another k, or provide more text",
         )
 
 
-def _reason(said: Sequence[str], size: int) -> str:
+class TrainerLog:
+    """The trainer's messages: how far it is, and the last lines that are no information.
+
+    The trainer starts from seed pieces and removes a quarter of them in each round until 1.1
+    times the vocabulary size are left, so that progress is the logarithm of their number.
+
+    >>> log = TrainerLog(1000)
+    >>> log.read(["Initialized 17600 seed pieces", "EM sub_iter=1 size=4400 obj=9"])
+    >>> log.percent
+    60.0
+    """
+
+    def __init__(self, size: int) -> None:
+        self.percent = 0.0
+        self.lines: deque[str] = deque(maxlen=20)
+        self._target = 1.1 * size
+        self._seeds = 0
+
+    def read(self, stream: Iterable[str]) -> None:
+        """Read all lines."""
+        for line in stream:
+            seeds, step = _SEEDS.search(line), _ROUND.search(line)
+            if seeds:
+                self._seeds = int(seeds[1])
+                self.percent = _SEEDED
+            elif step and self._seeds > self._target:
+                done = math.log(self._seeds / max(int(step[1]), 1))
+                share = done / math.log(self._seeds / self._target)
+                reached = _SEEDED + (100 - _SEEDED) * min(1.0, share)
+                self.percent = max(self.percent, round(reached, 1))
+            elif not _INFORMATION.match(line):
+                self.lines.append(line)
+
+
+def _reason(lines: Iterable[str]) -> str:
     """The reason of a failure, from the trainer's messages."""
-    text = " ".join(line.strip() for line in said if line.strip())
+    text = " ".join(line.strip() for line in lines if line.strip())
     required = re.search(r"smaller than required_chars\. (\d+) vs (\d+)", text)
     if required:
         return (

@@ -40,7 +40,8 @@ def train(words: Path, found: Path, size: int, coverage: float, threads: int) ->
         eos_id=-1,
         pad_id=-1,
         num_threads=threads,
-        minloglevel=2,
+        # The parent shows its messages as progress.
+        minloglevel=0,
         # 64-bit suffix arrays, if 32 bits are too small for the bytes.
         train_extremely_large_corpus=words.stat().st_size > 1 << 30,
     )

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from modtok_cli.base.compiling import compiling
 from modtok_cli.cli.command import command
 from modtok_cli.cli.options import (
     Budget,
@@ -106,7 +107,8 @@ def bpe_merge(
     languages = split_languages(langs)
     added = split_languages(append, "--append")
     removed = split_languages(remove, "--remove")
-    from modtok_cli.construct.bpe_merge import bpe_merge
+    with compiling(session.progress):
+        from modtok_cli.construct.bpe_merge import bpe_merge
 
     def setting(name: str, value: Value) -> Value | None:
         is_new = added is None and removed is None

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from modtok_cli.base.compiling import compiling
 from modtok_cli.cli.command import command
 from modtok_cli.cli.options import (
     Budget,
@@ -59,7 +60,8 @@ def unigram(
     all languages in data/ are used.
     """
     languages = split_languages(langs)
-    from modtok_cli.construct.unigram import unigram
+    with compiling(session.progress):
+        from modtok_cli.construct.unigram import unigram
 
     report = unigram(
         languages,

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from modtok_cli.base.compiling import compiling
 from modtok_cli.cli.command import command
 from modtok_cli.cli.options import (
     Budget,
@@ -104,7 +105,8 @@ def unigram_merge(
     used.
     """
     languages = split_languages(langs)
-    from modtok_cli.construct.unigram_merge import unigram_merge
+    with compiling(session.progress):
+        from modtok_cli.construct.unigram_merge import unigram_merge
 
     report = unigram_merge(
         languages,
