@@ -87,7 +87,7 @@ def explain(error: BaseException, root: Any, session: Session) -> tuple[int, str
     if hasattr(error, "format_message"):  # errors of click
         return Exit.USAGE, _explain_usage(error, root, session)
     if _is_memory(error):
-        return Exit.FAILED, "out of memory; use fewer languages or threads, or a smaller -k"
+        return Exit.FAILED, f"out of memory; {memory_advice(_command_object(root, session.args))}"
     if isinstance(error, OSError) and error.strerror:
         if error.errno == errno.ENOSPC and not error.filename:
             return Exit.FAILED, str(output_error(error))
@@ -95,6 +95,27 @@ def explain(error: BaseException, root: Any, session: Session) -> tuple[int, str
         return Exit.FAILED, f"{where}{error.strerror}"
     kind = type(error).__name__
     return Exit.FAILED, f"internal error ({kind}: {error}); run again with --debug and report it"
+
+
+# Options that reduce the memory of a command, most effective first.
+_LESS_MEMORY = {
+    "--micro-batch": "a smaller --micro-batch",
+    "--batch-size": "a smaller --batch-size",
+    "--seq-length": "a smaller --seq-length",
+    "--max-tokens": "a smaller --max-tokens",
+    "--budget": "a smaller -k",
+    "--langs": "fewer --langs",
+    "--workers": "fewer --workers",
+    "--threads": "fewer --threads",
+}
+
+
+def memory_advice(command: Any) -> str:
+    """How a user can reduce the memory of a command: at most two of its own options."""
+    flags = {flag for param in getattr(command, "params", ()) for flag in param.opts}
+    fitting = [words for flag, words in _LESS_MEMORY.items() if flag in flags]
+    choices = [*fitting[:2], "a machine with more memory"]
+    return "use " + " or ".join([", ".join(choices[:-1]), choices[-1]] if fitting else choices)
 
 
 def _is_memory(error: BaseException) -> bool:
@@ -134,6 +155,14 @@ def _command_of(root: Any, args: Sequence[str]) -> str:
             break
         words.append(word)
     return " ".join(words)
+
+
+def _command_object(root: Any, args: Sequence[str]) -> Any:
+    """The command that the words name, or the group that they stop at."""
+    here = root
+    for word in args:
+        here = getattr(here, "commands", {}).get(word, here)
+    return here
 
 
 def _origin(ctx: Any, param: Any) -> str:

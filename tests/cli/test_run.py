@@ -10,6 +10,9 @@ import pytest
 
 from helpers.processes import hear_ctrl_c
 from helpers.toy_program import toy
+from modtok_cli.cli.main import command_tree
+from modtok_cli.cli.run import explain, memory_advice
+from modtok_cli.cli.session import Session
 
 TOY = [sys.executable, "-m", "helpers.toy_program"]
 
@@ -20,7 +23,7 @@ TOY = [sys.executable, "-m", "helpers.toy_program"]
         ("work", 1, r"modtok: error: fr.txt:3: not UTF-8 \x1b[31m; pass --errors replace"),
         ("usage", 2, "modtok: error: unknown language 'xx'; try \"modtok usage --help\""),
         ("missing", 1, "modtok: error: no/such.txt: No such file or directory"),
-        ("memory", 1, "modtok: error: out of memory; use fewer languages or threads, or a sma"),
+        ("memory", 1, "modtok: error: out of memory; use a machine with more memory"),
         ("interrupt", 130, "modtok: interrupted; no partial output remains"),
         ("kernel", 130, "modtok: interrupted; no partial output remains"),
         (
@@ -158,3 +161,18 @@ def test_run_as_module_and_as_script_are_the_same(modtok) -> None:
         pytest.fail("the package is not installed with its script")
     done = subprocess.run([script, "--help"], capture_output=True, check=True)
     assert done.stdout == modtok("--help").stdout
+
+
+def test_memory_advice_names_options_of_the_command() -> None:
+    commands = command_tree().commands
+    for words, expected in (
+        ("bpe-seq", "use a smaller -k, fewer --langs or a machine with more memory"),
+        ("generate", "use a smaller --batch-size, a smaller --max-tokens or a machine"),
+        ("pretrain", "use a smaller --micro-batch, a smaller --batch-size or a machine with more"),
+        ("doctor", "use a machine with more memory"),
+    ):
+        assert memory_advice(commands[words]).startswith(expected), words
+    error = MemoryError()
+    session = Session(args=("corpus", "count", "--langs", "fi"))
+    assert "fewer --langs" in explain(error, command_tree(), session)[1]
+    assert "-k" not in explain(error, command_tree(), session)[1]
