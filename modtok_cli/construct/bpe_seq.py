@@ -135,7 +135,7 @@ class SequentialBpe(Learner[SequentialSettings]):
         """Two languages: the second segments with the tokens of the first."""
         k = len(self.specials) + 256 + 20
         learner = SequentialLearner(k, self.specials, passes=self.settings.passes)
-        for language in ("en", "fi"):
+        for language in ("first", "second"):
             learner.add(language, counts)
         if self.segmentation == FEWEST_TOKENS:
             member = np.flatnonzero(learner.token_membership[:, -1])

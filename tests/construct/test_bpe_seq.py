@@ -17,7 +17,7 @@ import pytest
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
-from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.construct.bpe_seq import SequentialBpe, bpe_seq
 from modtok_cli.construct.journal import JournalDir, Kept
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import write_counts
@@ -251,19 +251,17 @@ def test_resumes_from_its_journal(
 ) -> None:
     """Fails at the third language; the second run learns that one only."""
     bpe_seq(LANGUAGES, data=data, output=tmp_path / "whole", k=500)
-    from modtok_cli.learn.sequential import SequentialLearner
-
     learned: list[str] = []
-    add = SequentialLearner.add
+    add = SequentialBpe._add
 
-    def failing(self, language, counts, **rest):  # type: ignore[no-untyped-def]
+    def failing(self, language, counts, work):  # type: ignore[no-untyped-def]
         if language == "fr" and "fr" not in learned:
             learned.append("fr")
             raise ModtokError("the machine went away")
         learned.append(language)
-        return add(self, language, counts, **rest)
+        return add(self, language, counts, work)
 
-    monkeypatch.setattr(SequentialLearner, "add", failing)
+    monkeypatch.setattr(SequentialBpe, "_add", failing)
     for _ in range(2):
         try:
             bpe_seq(LANGUAGES, data=data, output=tmp_path / "tok", k=500, journal_seconds=0)
@@ -331,18 +329,16 @@ def test_a_journal_that_outlived_its_build_is_cleared(
 def test_force_learns_all_of_it_anew(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from modtok_cli.learn.sequential import SequentialLearner
-
     learned: list[str] = []
-    add = SequentialLearner.add
+    add = SequentialBpe._add
 
-    def failing(self, language, counts, **rest):  # type: ignore[no-untyped-def]
+    def failing(self, language, counts, work):  # type: ignore[no-untyped-def]
         learned.append(language)
         if len(learned) == 2:
             raise ModtokError("the machine went away")
-        return add(self, language, counts, **rest)
+        return add(self, language, counts, work)
 
-    monkeypatch.setattr(SequentialLearner, "add", failing)
+    monkeypatch.setattr(SequentialBpe, "_add", failing)
     place = tmp_path / "tok"
     with pytest.raises(ModtokError, match="went away"):
         bpe_seq(["en", "fi"], data=data, output=place, k=300, journal_seconds=0)
