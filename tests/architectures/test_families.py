@@ -13,19 +13,19 @@ from modtok_cli.architectures.families.llama import llama
 from modtok_cli.architectures.registry import architecture, architectures
 from modtok_cli.architectures.rope import RopeScaling, rope_frequencies
 from modtok_cli.architectures.shape import Shape
-from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.inference.backbone import backbone_config, build_backbone
 from modtok_cli.pretrain.distributed.ranks import start_ranks
 from modtok_cli.pretrain.model import megatron
 
 CPU = torch.device("cpu")
+OPTIONS: dict[str, dict[str, Any]] = {"qwen2": {"qkv_bias": True}, "qwen3": {"qk_norm": True}}
 SCALED = RopeScaling("llama3", 8.0, original_context=16)
 
 
 def small(name: str) -> Shape:
     """Three query heads per key-value head, heads wider than the hidden size asks for."""
-    options: dict[str, Any] = getattr(architecture(name), "TEST_OPTIONS", {})
-    return architecture(name)(2, 48, 80, 6, 2, 16, **options)
+    return architecture(name)(2, 48, 80, 6, 2, 16, **OPTIONS.get(name, {}))
 
 
 @pytest.fixture(params=architectures())
@@ -60,6 +60,11 @@ def test_transformers_computes_what_megatron_does(
         expected = backbone(x.transpose(0, 1)).transpose(0, 1)
         found = theirs(inputs_embeds=x).last_hidden_state
     torch.testing.assert_close(found, expected, atol=2e-5, rtol=1e-4)
+
+
+def test_qk_norm_is_refused_with_tensor_parallelism() -> None:
+    with pytest.raises(UsageError, match="QK-norm is not supported with tensor parallelism"):
+        megatron.build_backbone(small("qwen3"), shards=2, device=CPU, dtype=torch.float32, seed=0)
 
 
 def test_parameters_and_shards_are_megatrons(shape: Shape) -> None:

@@ -26,6 +26,7 @@ import torch
 
 from modtok_cli.architectures.rope import rope_frequencies
 from modtok_cli.architectures.shape import Shape
+from modtok_cli.base.errors import UsageError
 from modtok_cli.pretrain.distributed.megatron_core import core, cpu_as_current_device
 from modtok_cli.pretrain.model.attention import CausalAttention
 
@@ -51,18 +52,19 @@ def has_transformer_engine() -> bool:
     return True
 
 
-def layer_spec(device: torch.device, masked: bool = False) -> Any:
+def layer_spec(device: torch.device, masked: bool = False, qk_norm: bool = False) -> Any:
     """Transformer Engine's layers if they are installed, else local ones; SDPA on a CPU.
 
     `masked` layers take a mask of documents; then attention is torch's on a GPU too.
     """
     specs = core().models.gpt.gpt_layer_specs
+    options = {"qk_layernorm": True} if qk_norm else {}
     if device.type == "cuda" and has_transformer_engine():
-        spec = specs.get_gpt_layer_with_transformer_engine_spec()
+        spec = specs.get_gpt_layer_with_transformer_engine_spec(**options)
         if not masked:
             return spec
     else:
-        spec = specs.get_gpt_layer_local_spec(normalization="RMSNorm")
+        spec = specs.get_gpt_layer_local_spec(normalization="RMSNorm", **options)
     spec.submodules.self_attention.submodules.core_attention = CausalAttention
     return spec
 
@@ -103,9 +105,14 @@ def build_backbone(
     With `distributed` the gradients are left in parts on the replicas, as Megatron's
     distributed optimizer wants them.
     """
+    if shape.qk_norm and shards > 1:
+        # Each rank sees the gradients of its own heads only, and the weights are shared by all.
+        raise UsageError(
+            "QK-norm is not supported with tensor parallelism", where="--tp", remedy="use --tp 1"
+        )
     parts = core()
     config = _config(shape, shards, dtype)
-    spec = layer_spec(device, masked)
+    spec = layer_spec(device, masked, shape.qk_norm)
 
     Module: Any = parts.transformer.module.MegatronModule
 
