@@ -23,7 +23,7 @@ PAGES = "".join(" ".join(paragraphs("fi")[n : n + 4]) + "\n" for n in range(0, 1
 SETTINGS = Settings(None, None, 0.4, 5.0, 200, None, None, None)
 
 
-def test_force_goes_on_with_a_build_begun_without_it(tmp_path: Path) -> None:
+def test_force_resumes_a_build_started_without_it(tmp_path: Path) -> None:
     """And ends it: at its end it had found a place taken, and named --force as the remedy."""
     (tmp_path / "fi.txt").write_text(PAGES, "utf-8")
     output = tmp_path / "data"
@@ -37,7 +37,7 @@ def test_force_goes_on_with_a_build_begun_without_it(tmp_path: Path) -> None:
         corpus_build([tmp_path / "fi.txt"], output=tmp_path / "a file")
 
 
-def test_a_damaged_report_is_replaced_by_force(tmp_path: Path) -> None:
+def test_damaged_report_is_replaced_by_force(tmp_path: Path) -> None:
     """An empty file comes first, and the corpus goes into the directory it is made from."""
     (tmp_path / "a.txt").write_bytes(b"")
     (tmp_path / "fi.txt").write_text(PAGES, "utf-8")
@@ -54,7 +54,7 @@ def test_a_damaged_report_is_replaced_by_force(tmp_path: Path) -> None:
     assert "already finished" in said.warnings[0]
 
 
-def test_a_language_of_which_nothing_is_left_is_named(tmp_path: Path) -> None:
+def test_language_without_pages_is_reported(tmp_path: Path) -> None:
     (tmp_path / "fi.txt").write_text(PAGES, "utf-8")
     said, output = Silent(), tmp_path / "data"
     languages = ["fi", "en"]
@@ -62,7 +62,7 @@ def test_a_language_of_which_nothing_is_left_is_named(tmp_path: Path) -> None:
     assert said.warnings == [f"no page was kept in en; see {output}/corpus.json"]
 
 
-def test_a_build_that_keeps_nothing_is_an_error(tmp_path: Path) -> None:
+def test_build_that_keeps_nothing_is_an_error(tmp_path: Path) -> None:
     """Exit status 1, again if the call is repeated; the report is there and lists the reasons."""
     (tmp_path / "fi.txt").write_text(PAGES, "utf-8")
     output = tmp_path / "data"
@@ -80,7 +80,7 @@ def test_files_without_a_byte(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="names are bytes there")
-def test_a_name_that_is_not_utf8_is_told(tmp_path: Path) -> None:
+def test_name_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
     odd = tmp_path / os.fsdecode(b"p\xe4ge.txt")
     try:
         odd.write_text(PAGES, "utf-8")
@@ -97,7 +97,7 @@ def test_a_name_that_is_not_utf8_is_told(tmp_path: Path) -> None:
         count_shards(["fi"], data=data, output=tmp_path / "counts")
 
 
-def test_only_the_corpus_itself_is_no_input(tmp_path: Path) -> None:
+def test_only_the_corpus_itself_is_excluded_from_the_input(tmp_path: Path) -> None:
     inside = tmp_path / "data" / "fi"
     (inside / "raw").mkdir(parents=True)
     for path in (inside / "00000.jsonl.zst", inside / "raw" / "00000.jsonl.zst"):
@@ -108,7 +108,7 @@ def test_only_the_corpus_itself_is_no_input(tmp_path: Path) -> None:
     assert find_files(named, tmp_path / "data") == named
 
 
-def test_a_model_trained_anew_makes_another_build(tmp_path: Path) -> None:
+def test_retrained_model_makes_another_build(tmp_path: Path) -> None:
     model = tmp_path / "quality.bin"
     model.write_bytes(b"one")
     settings = Settings(None, None, 0.4, 5.0, 200, str(model), None, None)
@@ -121,7 +121,7 @@ def test_a_model_trained_anew_makes_another_build(tmp_path: Path) -> None:
         is_unfinished(make_plan([], settings, tmp_path / "data"))
 
 
-def test_a_count_is_not_written_over_what_it_counts(tmp_path: Path) -> None:
+def test_count_does_not_overwrite_its_input(tmp_path: Path) -> None:
     tables = tmp_path / "counts"
     tables.mkdir()
     (tmp_path / "fi.txt").write_text(PAGES, "utf-8")
@@ -132,13 +132,13 @@ def test_a_count_is_not_written_over_what_it_counts(tmp_path: Path) -> None:
     assert (tables / "fi.counts").read_bytes() == before
 
 
-def test_a_language_without_text_is_named_with_its_files(tmp_path: Path) -> None:
+def test_language_without_text_is_reported_with_its_files(tmp_path: Path) -> None:
     (tmp_path / "fi.txt").write_bytes(b"\n\n")
     with pytest.raises(ModtokError, match=r"fi\.txt: no text in language 'fi'; provide text"):
         count_shards(["fi"], data=tmp_path, output=tmp_path / "counts", workers=1)
 
 
-def test_a_text_that_changes_while_it_is_counted_is_counted_anew(
+def test_text_that_changes_during_counting_is_counted_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, out = tmp_path / "data", tmp_path / "counts"
@@ -158,13 +158,13 @@ def test_a_text_that_changes_while_it_is_counted_is_counted_anew(
     assert not row["unchanged"]
 
 
-def test_a_byte_order_mark_is_no_part_of_json(tmp_path: Path) -> None:
+def test_byte_order_mark_is_ignored_in_json(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b'\xef\xbb\xbf{"text": "one"}\r\n{"text": "two"}\r\n')
     first, second = read_pages(tmp_path / "a.jsonl")
     assert (first.data, first.offset, second.data) == (b"one", 0, b"two")
 
 
-def test_texts_that_speak_of_labels(tmp_path: Path) -> None:
+def test_texts_that_contain_labels(tmp_path: Path) -> None:
     """fastText would learn them as labels, and there would be three or none."""
     for name, words in (("good", "a quiet word about __label__spam"), ("bad", "__label__good x")):
         lines = (f"{words} " + " ".join(f"{name}{n + m}" for m in range(12)) for n in range(40))

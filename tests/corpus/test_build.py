@@ -99,7 +99,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, lis
     return place, expected
 
 
-def test_exactly_the_planted_things_go(built) -> None:
+def test_exactly_the_planted_duplicates_are_dropped(built) -> None:
     place, expected = built
     assert sorted(path.name for path in (place / "data").iterdir()) == [
         ".corpus-build",
@@ -111,7 +111,7 @@ def test_exactly_the_planted_things_go(built) -> None:
         assert texts == expected[language]
 
 
-def test_records_say_where_they_come_from(built) -> None:
+def test_records_contain_their_source(built) -> None:
     place, _ = built
     data = (place / "crawl" / "CC-0.warc.gz").read_bytes()
     for one in records_of(place / "data" / "fr"):
@@ -131,7 +131,7 @@ def test_records_say_where_they_come_from(built) -> None:
         assert f"WARC-Target-URI: {one['url']}\r\n" in head
 
 
-def test_the_report_says_what_was_dropped_where_and_why(built) -> None:
+def test_report_lists_what_was_dropped_and_why(built) -> None:
     place, _ = built
     report = load_report(place / "data")
     dropped: Counter[str] = Counter()
@@ -165,7 +165,7 @@ def test_the_report_says_what_was_dropped_where_and_why(built) -> None:
     assert report.seconds["extract"] > 0
 
 
-def test_what_comes_out_is_what_the_other_commands_read(built) -> None:
+def test_built_corpus_is_readable_by_other_commands(built) -> None:
     place, _ = built
     files = language_files(place / "data", ["fi", "sw"])
     assert sorted(files) == ["fi", "sw"]
@@ -191,7 +191,7 @@ def test_one_worker_and_other_order_of_inputs_give_the_same_files(built) -> None
     assert snapshot(place / "again") == snapshot(place / "data")
 
 
-def test_a_finished_build_says_so_and_force_replaces_it(built) -> None:
+def test_finished_build_is_reported_and_replaced_by_force(built) -> None:
     place, _ = built
     before = Path.cwd()
     os.chdir(place)
@@ -212,7 +212,7 @@ def test_a_finished_build_says_so_and_force_replaces_it(built) -> None:
         os.chdir(before)
 
 
-def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
+def test_existing_directories_are_not_overwritten(tmp_path: Path) -> None:
     crawl(tmp_path / "crawl")
     theirs = tmp_path / "data" / "fi" / "mine.txt"
     theirs.parent.mkdir(parents=True)
@@ -231,7 +231,7 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_build_killed_in_any_stage_goes_on_to_the_same_files(built, stage: str) -> None:
+def test_build_killed_in_any_stage_resumes_to_the_same_files(built, stage: str) -> None:
     place, _ = built
     data = place / f"killed-{stage}"
     call = f"build.corpus_build(['crawl'], output=Path({data.name!r}), workers=2, **{SETTINGS!r})"
@@ -265,9 +265,7 @@ def wait_for_the_end_of(session: int) -> None:
 
 
 @pytest.mark.parametrize("stage", [STAGES[0], STAGES[3]])
-def test_a_killed_worker_is_an_error_and_not_an_endless_wait(
-    built, monkeypatch: pytest.MonkeyPatch, stage: str
-) -> None:
+def test_killed_worker_is_an_error(built, monkeypatch: pytest.MonkeyPatch, stage: str) -> None:
     place, _ = built
     data = Path(f"dying-{stage}")
     monkeypatch.chdir(place)
@@ -280,9 +278,7 @@ def test_a_killed_worker_is_an_error_and_not_an_endless_wait(
     assert snapshot(data) == snapshot(Path("data"))
 
 
-def test_a_replacement_killed_while_it_publishes_leaves_nothing_of_the_old(
-    built, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_replacement_leaves_no_old_files(built, monkeypatch: pytest.MonkeyPatch) -> None:
     place, _ = built
     data = Path("replaced")
     monkeypatch.chdir(place)

@@ -44,9 +44,7 @@ def slow(runs: list[list[int]]) -> list[list[bool]]:
 
 @settings(max_examples=200, deadline=None)
 @given(runs=RUNS, tasks=st.integers(1, 5), memory=st.sampled_from([40, 120, 1 << 20]))
-def test_runs_compared_by_ranges_find_what_one_set_finds(
-    runs: list[list[int]], tasks: int, memory: int
-) -> None:
+def test_range_comparison_equals_one_set(runs: list[list[int]], tasks: int, memory: int) -> None:
     stored = [np.unique(np.array(run, dtype=np.uint64)) for run in runs]
     elsewhere: list[list[np.ndarray]] = [[] for _ in runs]
     for low, high in split(1 << 64, tasks):
@@ -71,7 +69,7 @@ def test_files_of_hashes(tmp_path: Path) -> None:
     assert found == [[], [3, 9, 11], [4], []]
 
 
-def test_what_counts_as_equal() -> None:
+def test_paragraph_equality() -> None:
     assert paragraph_hash("Hyvää\u00a0 päivää\t!") == paragraph_hash("HYVÄÄ PÄIVÄÄ !")
     assert paragraph_hash("a b") != paragraph_hash("ab")
     assert paragraph_hash("\ud800") != paragraph_hash("?")  # half a surrogate pair is no error

@@ -51,7 +51,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 OPTIONS = {"partition": "cpu", "time": "1:00:00", "cpus_per_task": "2"}
 
 
-def test_slurm_gives_what_the_local_executor_gives(slurm: Path) -> None:
+def test_slurm_equals_the_local_executor(slurm: Path) -> None:
     inputs = [DATA / "fi.jsonl", DATA / "en.jsonl"]
     corpus_build(inputs, output=slurm / "local", shard_bytes=1)
     options = {"executor": "slurm", "executor_options": OPTIONS}
@@ -69,7 +69,7 @@ def test_slurm_gives_what_the_local_executor_gives(slurm: Path) -> None:
     assert "#SBATCH --cpus-per-task=2" in script
 
 
-def test_without_slurm_or_ray_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_slurm_or_ray_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     options = {"executor": "slurm", "executor_options": OPTIONS}
     with pytest.raises(UsageError, match="sbatch not found"):
@@ -95,7 +95,7 @@ def data(tmp_path: Path) -> Path:
     return place
 
 
-def test_counts_merged_by_a_tree_are_the_counts_of_one_process(tmp_path: Path, data: Path) -> None:
+def test_tree_merged_counts_equal_one_process(tmp_path: Path, data: Path) -> None:
     write_counts(data=data, output=tmp_path / "one")
     rows = count_shards(data=data, output=tmp_path / "many", workers=2)
     assert rows is not None
@@ -114,7 +114,7 @@ def test_counts_merged_by_a_tree_are_the_counts_of_one_process(tmp_path: Path, d
     assert (tmp_path / "one/fi.counts").read_bytes() == (tmp_path / "many/fi.counts").read_bytes()
 
 
-def test_a_count_that_failed_goes_on(tmp_path: Path, data: Path) -> None:
+def test_failed_count_resumes(tmp_path: Path, data: Path) -> None:
     bad = data / "fi" / "05.jsonl"
     good = bad.read_bytes()
     bad.write_bytes(b"\xff\xfe no JSON\n")
@@ -140,7 +140,7 @@ def test_slurm_counts_too(slurm: Path, data: Path) -> None:
     assert sorted(path.name for path in (slurm / "counts").iterdir()) == ["en.counts", "fi.counts"]
 
 
-def test_the_tree() -> None:
+def test_count_tree() -> None:
     files = {"fi": [Path(f"{n}.txt") for n in range(65)], "en": [Path("en.txt")]}
     stages = jobs_of(files, Path("work"), Path("out"))
     assert [len(stage) for stage in stages] == [66, 9, 2, 1]
@@ -151,7 +151,7 @@ def test_the_tree() -> None:
         assert [name for job in later for name in job.inputs] == made
 
 
-def test_the_sandbox_is_a_module_that_runs(tmp_path: Path) -> None:
+def test_sandbox_module_runs(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "modtok_cli.corpus.sandbox", "1", "2147483648"],
         input=b"",

@@ -28,7 +28,7 @@ def model() -> LanguageModel:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_the_language_of_the_sample(model: LanguageModel, language: str) -> None:
+def test_languages_of_the_sample(model: LanguageModel, language: str) -> None:
     text = paragraphs(language)
     found = [model.page(text[n : n + 4]) for n in range(0, 16, 4)]
     assert {name for name, _ in found} == {language}
@@ -37,7 +37,7 @@ def test_the_language_of_the_sample(model: LanguageModel, language: str) -> None
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_foreign_paragraphs(model: LanguageModel, language: str) -> None:
+def test_paragraphs_in_another_language(model: LanguageModel, language: str) -> None:
     for other in ("en", "fi", "el", "fr"):
         foreign = [model.is_other_language(text, language) for text in paragraphs(other)]
         assert sum(foreign) == (0 if other == language else len(foreign)), other
@@ -45,7 +45,7 @@ def test_foreign_paragraphs(model: LanguageModel, language: str) -> None:
     assert not model.is_other_language("1234 5678 " * 30, language)
 
 
-def test_text_in_short_lines_is_not_decided_by_one_long_line(model: LanguageModel) -> None:
+def test_one_long_line_does_not_decide_the_language(model: LanguageModel) -> None:
     lines = ["Avaa tiedosto.", "Tallenna kuva levylle.", "Valitse väri.", "Poista taso."] * 8
     english = "This command has not been translated yet, and so it stands here in English words."
     assert model.page([*lines, english])[0] == "fi"
@@ -55,7 +55,7 @@ def test_text_in_short_lines_is_not_decided_by_one_long_line(model: LanguageMode
     assert not model.is_other_language(chinese, "zh")
 
 
-def test_languages_written_alike_are_not_foreign(model: LanguageModel) -> None:
+def test_related_languages_are_not_dropped(model: LanguageModel) -> None:
     danish = (
         "Regeringen vil i dag fremlægge et nyt forslag om skoler, og ministeren siger, at "
         "der skal være mere tid til børnene i de små klasser."
@@ -68,7 +68,7 @@ def test_languages_written_alike_are_not_foreign(model: LanguageModel) -> None:
     assert score > 0.8  # of all four together
 
 
-def test_wanted_languages(tmp_path: Path) -> None:
+def test_requested_languages(tmp_path: Path) -> None:
     bokmaal = (
         "Regjeringen la i dag frem et nytt forslag, og statsråden sa at skolen trenger mer tid."
     )
@@ -84,7 +84,7 @@ def test_wanted_languages(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [0, 0.0001, 0.01, 0.3, 0.6, 0.999])
-def test_a_truncated_model_is_refused(tmp_path: Path, share: float) -> None:
+def test_truncated_model_is_an_error(tmp_path: Path, share: float) -> None:
     """The library itself would read words out of nothing until the memory is full."""
     whole = bundled_model().read_bytes()
     check_model(bundled_model())
@@ -94,7 +94,7 @@ def test_a_truncated_model_is_refused(tmp_path: Path, share: float) -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_text_of_every_script_has_no_fault(language: str) -> None:
+def test_text_in_every_script_is_accepted(language: str) -> None:
     assert faults("\n".join(paragraphs(language))) == [None] * 17
 
 
@@ -151,7 +151,7 @@ def examples(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "good.txt", tmp_path / "bad.txt"
 
 
-def test_a_classifier_learns_and_is_the_same_every_time(tmp_path: Path) -> None:
+def test_classifier_training_is_deterministic(tmp_path: Path) -> None:
     good, bad = examples(tmp_path)
     report = train_quality([good], [bad], output=tmp_path / "q.bin")
     assert report.train_good + report.held_out_good == 300  # equal ones once, common ones never
@@ -174,7 +174,7 @@ def test_a_classifier_learns_and_is_the_same_every_time(tmp_path: Path) -> None:
     assert not (tmp_path / "none.bin").exists()
 
 
-def test_the_file_is_fasttext_and_says_what_floret_says(tmp_path: Path) -> None:
+def test_converted_model_equals_floret(tmp_path: Path) -> None:
     import fasttext
     import floret
 

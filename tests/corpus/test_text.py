@@ -42,19 +42,19 @@ def test_wrong_charsets(text: str, stored: str, server: str | None, meta: str | 
     assert text.strip() in decode(data, server, True)
 
 
-def test_bytes_of_no_charset_and_cut_characters() -> None:
+def test_unknown_charsets_and_truncated_characters() -> None:
     assert decode(b"abc \xff\xfe\xfd \x81\x8d", "utf-8", False).startswith("abc ")
     assert decode("päivää".encode()[:-1], None, False) == "päivä"
     assert clean("a\0b\x07\r\nc\u200b\x85d \x9f") == "ab\nc\u200b\nd"
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_main_content_only_and_a_paragraph_a_line(language: str) -> None:
+def test_main_content_with_one_paragraph_per_line(language: str) -> None:
     text = paragraphs(language)[:5]
     assert page_text(page(text), True, None).split("\n") == text
 
 
-def test_blocks_breaks_items_and_rows_are_lines() -> None:
+def test_blocks_breaks_items_and_table_rows_become_lines() -> None:
     html = b"""<html><body><article><h1>Title of it</h1><p>First <b>bold</b>
     over lines.<br>Broken.</p><ol><li>Peel the apples and cut them into pieces.<li>Boil them
     in little water until they are soft.</ol><table><tr><td>a<td>b<tr><td>c</table>
@@ -72,7 +72,7 @@ def test_blocks_breaks_items_and_rows_are_lines() -> None:
     ]
 
 
-def test_a_hostile_page_costs_itself_only() -> None:
+def test_hostile_page_affects_only_itself() -> None:
     attributes = " ".join(f"a{n}=x" for n in range(60_000))
     with Sandbox(seconds=0.3, memory=500 << 20) as sandbox:
         for html, says in [

@@ -27,7 +27,7 @@ def offsets(members: list[bytes]) -> list[int]:
 
 
 @WAYS
-def test_pages_come_with_url_date_and_place(tmp_path: Path, how: str) -> None:
+def test_pages_have_url_date_and_offset(tmp_path: Path, how: str) -> None:
     members = [compressed(raw, how) for raw in GOOD]
     found = read(tmp_path / "a.warc", members)
     assert [page.data for page in found] == [b"<p>page %d</p>" % n for n in range(6)]
@@ -39,7 +39,7 @@ def test_pages_come_with_url_date_and_place(tmp_path: Path, how: str) -> None:
 
 
 @WAYS
-def test_what_is_no_page_is_passed_over_with_its_reason(tmp_path: Path, how: str) -> None:
+def test_records_without_pages_are_skipped_with_a_reason(tmp_path: Path, how: str) -> None:
     found = read(tmp_path / "a.warc", [compressed(raw, how) for raw in [*around(), GOOD[0]]])
     assert [each.reason for each in found if isinstance(each, Skipped)] == [
         "WARC warcinfo",
@@ -80,7 +80,7 @@ def damaged(how: str) -> dict[str, bytes]:
 @pytest.mark.parametrize("how", ["gz", "zst"])
 @pytest.mark.parametrize("what", ["flipped bit", "cut off"])
 @pytest.mark.parametrize("place", [0, 2, 5])
-def test_a_damaged_member_costs_only_itself(
+def test_damaged_member_affects_only_itself(
     tmp_path: Path, how: str, what: str, place: int
 ) -> None:
     members = [compressed(raw, how) for raw in GOOD]
@@ -158,7 +158,9 @@ HOSTILE = {
 
 @pytest.mark.parametrize("how", ["gz", "zst"])
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_records_are_told_with_their_place(tmp_path: Path, how: str, name: str) -> None:
+def test_hostile_records_are_reported_with_their_offset(
+    tmp_path: Path, how: str, name: str
+) -> None:
     raw, reason = HOSTILE[name]
     if name == "gzip bomb":
         limit = 50_000
@@ -185,7 +187,7 @@ def test_hostile_records_in_a_plain_file(tmp_path: Path, name: str) -> None:
     ]
 
 
-def test_a_payload_stored_decoded_under_its_old_headers_is_taken(tmp_path: Path) -> None:
+def test_decoded_payload_with_original_headers_is_read(tmp_path: Path) -> None:
     old = "Content-Type: text/html\r\nTransfer-Encoding: chunked\r\nContent-Encoding: gzip"
     (page,) = read(tmp_path / "a.warc", [record(http(b"<html><p>hello", old))])
     assert page.data == b"<html><p>hello"
@@ -211,7 +213,7 @@ def blown_up(before: bytes, zeros: int, behind: bytes) -> bytes:
     return b"".join([*pieces, press.compress(behind), press.flush()])
 
 
-def test_memory_stays_bounded_whatever_a_record_claims(tmp_path: Path) -> None:
+def test_memory_is_bounded_for_any_declared_size(tmp_path: Path) -> None:
     path = tmp_path / "bomb.warc.gz"
     whole = record(http(b""), length=200_000_000 + 60)
     bomb = blown_up(whole[:-4], 200_000_000, b"\r\n\r\n")

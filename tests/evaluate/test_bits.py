@@ -51,7 +51,7 @@ def test_bits_by_hand(few_steps: Path, tmp_path: Path, model: SlicedModel, mode:
     assert f"|infer:{mode.replace('|', '/')}:" in row["signature"]
 
 
-def test_an_untrained_vocabulary_row_costs_what_the_logits_say(model: SlicedModel) -> None:
+def test_uniform_logits_cost_log_vocabulary_size(model: SlicedModel) -> None:
     """Uniform logits: log2 |V| bits per token."""
     uniform = model.with_vocabulary(["fr"])
     uniform.head = torch.zeros_like(uniform.head)
@@ -102,7 +102,7 @@ def test_languages_of_texts(few_steps: Path, tmp_path: Path) -> None:
     assert row["language"] == "fr"
 
 
-def test_a_slice_equals_its_run(few_steps: Path, tmp_path: Path) -> None:
+def test_slice_equals_its_run(few_steps: Path, tmp_path: Path) -> None:
     slice_model(few_steps, ["fr"], output=tmp_path / "fr")
     (path,) = write_text(tmp_path, fr=LINES)
     (row,) = evaluate_bpb(tmp_path / "fr", [path])

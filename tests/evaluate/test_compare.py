@@ -52,13 +52,13 @@ def draws(count: int) -> list[np.ndarray]:
     return [generator.integers(0, count, count) for _ in range(RESAMPLES)]
 
 
-def test_sums_are_those_of_the_examples_drawn() -> None:
+def test_resampled_sums() -> None:
     values = np.random.default_rng(0).normal(size=(13, 3))
     expected = np.array([values[places].sum(0) for places in draws(13)])
     np.testing.assert_allclose(resampled_sums(values), expected, atol=1e-12)
 
 
-def test_accuracy_is_compared_on_the_same_draws(tmp_path: Path) -> None:
+def test_accuracy_is_compared_on_the_same_resamples(tmp_path: Path) -> None:
     generator = np.random.default_rng(1)
     first = generator.integers(0, 2, 60).tolist()
     second = [value if i % 3 else 1 for i, value in enumerate(first)]
@@ -86,7 +86,7 @@ def test_equal_systems_do_not_differ(tmp_path: Path) -> None:
         assert (row["difference"], row["low"], row["high"], row["p"]) == (0, 0, 0, 1)
 
 
-def test_bleu_and_chrf_of_the_sentences_drawn(tmp_path: Path) -> None:
+def test_bleu_and_chrf_of_resampled_sentences(tmp_path: Path) -> None:
     files = [translations(tmp_path / "a", 2), translations(tmp_path / "b", 0)]
     rows = {row["metric"]: row for row in compare(*files)}
     assert list(rows) == ["BLEU", "chrF++", "in language"]
@@ -125,7 +125,7 @@ def test_languages_have_a_mean(tmp_path: Path) -> None:
     assert rows[2]["n"] == 7
 
 
-def test_other_examples_are_refused(tmp_path: Path) -> None:
+def test_comparing_different_examples_is_an_error(tmp_path: Path) -> None:
     file = questions(tmp_path / "a", [0, 1, 1])
     more = questions(tmp_path / "b", [0, 1, 1, 0])
     with pytest.raises(ModtokError, match=r"a: has no example 3 of arc en, .* \(1 missing\)"):
@@ -149,7 +149,7 @@ def test_other_examples_are_refused(tmp_path: Path) -> None:
     [b"{", b"[]", b"{}", b'{"task": "a", "language": "b", "id": 1, "scores": {}}',
      b'{"task": "a", "language": "b", "id": "1", "scores": {"acc": "x"}}'],
 )  # fmt: skip
-def test_what_is_no_example_is_named(tmp_path: Path, line: bytes) -> None:
+def test_invalid_example_names_its_line(tmp_path: Path, line: bytes) -> None:
     good = json.dumps(example("a", "b", "1", {"acc": 1.0})).encode()
     path = tmp_path / "x.jsonl"
     path.write_bytes(good + b"\n\n" + line + b"\n")

@@ -89,7 +89,7 @@ def test_tasks_of_lm_eval_by_name(few_steps: Path, include: Path) -> None:
     assert "infer:full-lang:full>fr" in result.signature
 
 
-def test_its_language_must_be_known(few_steps: Path, include: Path) -> None:
+def test_external_task_needs_a_language(few_steps: Path, include: Path) -> None:
     settings = Settings(tasks=("choice_fr",))
     with pytest.raises(UsageError, match="the language of the task 'choice_fr' is unknown"):
         evaluate_mcq(few_steps, include=include, settings=settings)
@@ -98,7 +98,7 @@ def test_its_language_must_be_known(few_steps: Path, include: Path) -> None:
     assert {(result.language, result.n) for result in found.results} == {("full", 1)}
 
 
-def test_a_task_that_cannot_be_loaded(few_steps: Path, include: Path) -> None:
+def test_task_that_cannot_be_loaded(few_steps: Path, include: Path) -> None:
     (include / "docs.jsonl").unlink()
     with pytest.raises(ModtokError, match="lm-eval cannot load choice_fr"):
         evaluate_mcq(few_steps, ["fr"], include=include, settings=Settings(tasks=("choice_fr",)))
@@ -140,7 +140,7 @@ def test_task_files_with_code_run_if_allowed(few_steps: Path, include: Path) -> 
     assert [row["target"] for row in found.examples] == ["caisse", "charrette"]
 
 
-def test_an_unknown_task(few_steps: Path, include: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_task(few_steps: Path, include: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """lm-eval's whole index, which takes 14 s, is not read here."""
     import lm_eval.tasks
 
@@ -154,7 +154,7 @@ def test_an_unknown_task(few_steps: Path, include: Path, monkeypatch: pytest.Mon
         evaluate_mcq(few_steps, ["fr"], include=include, settings=Settings(tasks=("chance",)))
 
 
-def test_windows_predict_each_token_once_and_look_back_as_far_as_they_can(
+def test_windows_predict_each_token_once_with_maximal_context(
     few_steps: Path,
 ) -> None:
     model = load(few_steps, ["en"])
@@ -346,7 +346,7 @@ def test_questions_from_the_hub_are_asked(few_steps: Path, monkeypatch: pytest.M
     assert "404" in found.skipped[0]
 
 
-def test_offline_by_the_hubs_own_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_variables_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     hub.reachable.cache_clear()
     monkeypatch.setenv("HTTPS_PROXY", "http://localhost:9")
     assert not hub.reachable()
@@ -362,7 +362,7 @@ def test_offline_by_the_hubs_own_variables(monkeypatch: pytest.MonkeyPatch) -> N
     hub.reachable.cache_clear()
 
 
-def test_our_model_goes_into_lm_evals_own_front_door(few_steps: Path, include: Path) -> None:
+def test_model_runs_in_simple_evaluate(few_steps: Path, include: Path) -> None:
     from lm_eval import simple_evaluate
     from lm_eval.tasks import TaskManager
 

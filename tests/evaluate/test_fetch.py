@@ -119,7 +119,7 @@ def test_flores_plus_accepts_new_and_old_codes(tmp_path: Path, configs: set[str]
     assert names == ["est_Latn.dev", "zho_Hans.dev"]  # the workspace keeps one code
 
 
-def test_a_language_that_no_flores_dataset_has_is_reported(tmp_path: Path) -> None:
+def test_language_missing_in_flores_is_reported(tmp_path: Path) -> None:
     fetched = fetch(["mt"], ["en", "fi"], tmp_path, source=FakeHub(mteb=[FLORES]))
     assert [row["language"] for row in fetched.rows] == ["en"]
     (line,) = fetched.skipped
@@ -127,7 +127,7 @@ def test_a_language_that_no_flores_dataset_has_is_reported(tmp_path: Path) -> No
     assert "flores_plus" in line  # and why the other dataset could not be used
 
 
-def test_an_interrupted_fetch_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_fetch_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed after the first directory: the same call keeps it and continues."""
     texts = FakeHub(mteb=[FLORES], GEM=[GEM])
 
@@ -181,7 +181,7 @@ def test_wikilingua_by_articles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     )
 
 
-def test_other_columns_are_no_documents(tmp_path: Path) -> None:
+def test_unknown_columns_are_an_error(tmp_path: Path) -> None:
     fetched = fetch(["sum"], ["fr"], tmp_path, source=FakeHub(GEM=[{"text": "a"}]))
     assert "has no columns 'source' and 'target'" in fetched.skipped[0]
     assert not (tmp_path / "sum").exists()
@@ -208,7 +208,7 @@ def test_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert any(line.startswith("arc_easy fi: ") for line in fetched.skipped)
 
 
-def test_all_of_a_directory_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetch_writes_whole_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mt").mkdir()
     (tmp_path / "mt" / "mine.txt").write_text("keep")
     source = FakeHub(mteb=[FLORES])
@@ -230,7 +230,7 @@ def test_all_of_a_directory_or_nothing(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("tasks", [["mt"], ["sum"], ["mcq"], ["mcq", "mt", "sum"]])
-def test_without_network_one_line_says_what_to_lay_out(
+def test_missing_network_is_a_one_line_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: list[str]
 ) -> None:
     monkeypatch.setattr(hub, "reachable", lambda: False)
@@ -244,7 +244,7 @@ def test_without_network_one_line_says_what_to_lay_out(
         fetch(["news"], ["en"], tmp_path)
 
 
-def test_the_library_is_asked_as_it_wants(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_of_load_dataset(monkeypatch: pytest.MonkeyPatch) -> None:
     datasets = pytest.importorskip("datasets")
     calls: list[tuple[Any, ...]] = []
 

@@ -42,7 +42,7 @@ def put(path: Path, *rows: Any, end: bytes = b"\n", mark: bytes = b"") -> Path:
     return path
 
 
-def test_names_of_questions_are_their_own(tmp_path: Path) -> None:
+def test_names_of_questions_are_unique(tmp_path: Path) -> None:
     """Two of one name would be refused by compare, in the very file that was kept."""
     path = put(tmp_path / "a.jsonl", ROW | {"id": 7}, ROW | {"id": 7}, ROW | {"id": None}, ROW)
     assert [row.name for row in read_questions(path)] == ["7", "7 (line 2)", "3", "4"]
@@ -77,7 +77,7 @@ def test_files_from_other_editors(tmp_path: Path) -> None:
         ("about: " + "[" * 3000, "invalid YAML"),
     ],
 )
-def test_a_damaged_task_is_a_line(tmp_path: Path, change: str, said: str) -> None:
+def test_damaged_task_is_a_one_line_error(tmp_path: Path, change: str, said: str) -> None:
     path = tmp_path / "task.yaml"
     sound = {"task": "own", "prompt": '"{question}"', "shots": "1", "normalization": "none"}
     name, _, value = change.partition(": ")
@@ -88,7 +88,7 @@ def test_a_damaged_task_is_a_line(tmp_path: Path, change: str, said: str) -> Non
     assert str(path) in str(caught.value)
 
 
-def test_what_is_wrong_with_the_last_text_is_said_before_the_first_is_written(
+def test_all_texts_are_validated_before_generation(
     few_steps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("modtok_cli.evaluate.generation.generate", None)  # nothing is written
@@ -103,12 +103,12 @@ def test_what_is_wrong_with_the_last_text_is_said_before_the_first_is_written(
         evaluate_sum(few_steps, ["en", "fr"], data=tmp_path, settings=Summarize(max_tokens=2))
 
 
-def test_all_pairs_of_one_language_are_none() -> None:
+def test_all_pairs_requires_two_languages() -> None:
     with pytest.raises(UsageError, match="the model has fewer than two languages: fi"):
         parse_pairs("all", ["fi"])
 
 
-def test_a_language_is_missing_also_if_its_code_is_a_word(tmp_path: Path) -> None:
+def test_language_code_that_is_a_word_is_reported_missing(tmp_path: Path) -> None:
     """Norwegian is "no", and so begins "no questions"."""
     data = lay_out(tmp_path, "hellaswag", "fr", **QUESTIONS)
     settings, found = mcq.Settings(), Evaluation()
@@ -117,7 +117,7 @@ def test_a_language_is_missing_also_if_its_code_is_a_word(tmp_path: Path) -> Non
     assert found.skipped[-1] == "no questions in no"
 
 
-def test_numbers_and_examples_do_not_take_each_other_along(
+def test_scores_and_examples_are_written_independently(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evaluation = Evaluation(examples=[example("a", "b", "1", {"acc": 1.0})])
@@ -136,14 +136,14 @@ def test_numbers_and_examples_do_not_take_each_other_along(
     assert len(given) == 1
 
 
-def test_only_tasks_in_files_keep_off_the_network(tmp_path: Path) -> None:
+def test_local_tasks_do_not_use_the_network(tmp_path: Path) -> None:
     data = lay_out(tmp_path, "own", "fr", **QUESTIONS)
     assert all_local(data, None)
     assert all_local(data, ["own", "piqa"])
     assert not all_local(data, ["own", "lambada_openai"])
 
 
-def test_nothing_to_compare_is_said(tmp_path: Path) -> None:
+def test_nothing_to_compare_is_an_error(tmp_path: Path) -> None:
     write_examples(tmp_path / "a", [example("a", "b", "1", {})])
     with pytest.raises(ModtokError, match="a: contains no scores and no translations"):
         compare(tmp_path / "a", tmp_path / "a")

@@ -107,7 +107,7 @@ def test_full_lang_is_full_with_the_other_logits_masked(
 
 
 @pytest.mark.parametrize("batch", [1, 5])
-def test_batch_and_order_change_nothing(few_steps: Path, tmp_path: Path, batch: int) -> None:
+def test_batch_and_order_do_not_change_results(few_steps: Path, tmp_path: Path, batch: int) -> None:
     first = evaluate_mcq(few_steps, ["fr", "en"], data=TASKS)
     data = tmp_path / "tasks"
     shutil.copytree(TASKS / "mcq", data / "mcq")
@@ -122,7 +122,7 @@ def test_batch_and_order_change_nothing(few_steps: Path, tmp_path: Path, batch: 
         assert row["scores"] == twin["scores"]
 
 
-def test_equals_lm_evals_own_class(
+def test_scores_equal_lm_evals_hugging_face_class(
     few_steps: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """On what `modtok slice` wrote, opened by transformers; the end of text is written out there.
@@ -169,7 +169,7 @@ def request(kind: Any, *arguments: Any) -> Instance:
     return Instance(request_type=kind, doc={}, arguments=arguments, idx=0)
 
 
-def test_the_boundary_rule(model: SlicedModel) -> None:
+def test_boundary_rule(model: SlicedModel) -> None:
     """Apart; white space before the join belongs to the continuation; an end of text first."""
     lm = ModtokLM(model)
     end = model.end_of_text
@@ -185,7 +185,7 @@ def rows(model: SlicedModel, text: str) -> list[int]:
     return model.encode_out(text)
 
 
-def test_a_model_that_knows_its_text_beats_chance(by_heart: Path) -> None:
+def test_overfitted_model_beats_chance(by_heart: Path) -> None:
     found = evaluate_mcq(by_heart, data=TASKS)
     endings, facts, mean = found.results
     assert (endings.task, facts.task, mean.task) == ("endings", "facts", "mean")
@@ -198,9 +198,7 @@ def test_a_model_that_knows_its_text_beats_chance(by_heart: Path) -> None:
     assert not found.skipped
 
 
-def test_long_questions_lose_examples_and_then_their_beginning(
-    few_steps: Path, tmp_path: Path
-) -> None:
+def test_long_prompts_drop_examples_then_truncate(few_steps: Path, tmp_path: Path) -> None:
     shown = [{**row, "question": f"{row['question']} {'bien ' * 30}"} for row in QUESTIONS["train"]]
     long = {"question": "très " * 400, "choices": ["oui", "non"], "answer": 0}
     middle = {"question": "plus " * 50, "choices": ["oui", "non"], "answer": 0}
@@ -220,7 +218,7 @@ def test_long_questions_lose_examples_and_then_their_beginning(
     assert found.examples[1]["nats"][0] == pytest.approx(expected, abs=2e-4)
 
 
-def test_examples_are_of_the_questions_subject() -> None:
+def test_examples_are_of_the_same_subject() -> None:
     def row(question: str, group: str) -> Any:
         data = {"question": question, "choices": ["x", "y"], "answer": 1, "group": group}
         return as_question(data, "here", question)
@@ -256,7 +254,7 @@ def test_rows_with_equal_choices_are_kept(few_steps: Path, tmp_path: Path) -> No
     assert example["scores"]["acc_norm"] == 0.0
 
 
-def test_a_batch_that_does_not_fit_is_an_error(
+def test_batch_that_does_not_fit_is_an_error(
     few_steps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The batch size is limited by the number of requests: with few of them any size fits."""
@@ -268,7 +266,7 @@ def test_a_batch_that_does_not_fit_is_an_error(
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_a_bad_row_is_named(few_steps: Path, tmp_path: Path, what: str) -> None:
+def test_invalid_row_names_file_and_line(few_steps: Path, tmp_path: Path, what: str) -> None:
     data = lay_out(tmp_path, "hellaswag", "fr", test=[QUESTIONS["test"][0], BAD[what]])
     with pytest.raises(ModtokError, match=rf"hellaswag/fr\.jsonl:2: .*{what}"):
         ask(few_steps, data)
@@ -287,7 +285,7 @@ def test_files_that_cannot_be_read(few_steps: Path, tmp_path: Path) -> None:
         ask(few_steps, data)
 
 
-def test_what_is_missing_is_named_and_the_rest_is_done(few_steps: Path, tmp_path: Path) -> None:
+def test_missing_tasks_are_reported_and_others_evaluated(few_steps: Path, tmp_path: Path) -> None:
     data = lay_out(tmp_path, "hellaswag", "fra_Latn", test=QUESTIONS["test"])
     lay_out(tmp_path, "arc_easy", "fr", **QUESTIONS)
     found = evaluate_mcq(few_steps, ["fr", "fi"], data=data, settings=Settings(limit=3))
@@ -302,7 +300,7 @@ def test_what_is_missing_is_named_and_the_rest_is_done(few_steps: Path, tmp_path
     assert fewer.skipped == ["csqa does not exist in fr"]
 
 
-def test_no_network_says_which_files_are_wanted(few_steps: Path) -> None:
+def test_missing_network_lists_the_required_files(few_steps: Path) -> None:
     assert not hub.reachable()
     with pytest.raises(ModtokError) as caught:
         evaluate_mcq(few_steps, ["fr", "en"])
@@ -371,7 +369,7 @@ def test_further_suites_and_their_languages() -> None:
     assert all(normalize(code) == code for languages in further.values() for code in languages)
 
 
-def test_the_mean_is_over_the_papers_suites(few_steps: Path, tmp_path: Path) -> None:
+def test_mean_is_over_the_papers_suites(few_steps: Path, tmp_path: Path) -> None:
     data = tmp_path
     for task in ("hellaswag", "belebele", "xstorycloze"):
         lay_out(data, task, "fr", test=QUESTIONS["test"])
@@ -395,7 +393,7 @@ def test_prompts(task: str, prompt: str) -> None:
     assert suites()[task].render("Open a can", "Jo ran.", "en") == prompt
 
 
-def test_a_task_runs_on_any_lm_of_lm_eval() -> None:
+def test_task_runs_on_any_lm_of_lm_eval() -> None:
     """lm-eval's own dummy, which knows nothing of tokens."""
     from lm_eval.models.dummy import DummyLM
 
@@ -406,7 +404,7 @@ def test_a_task_runs_on_any_lm_of_lm_eval() -> None:
     assert len(outcome.samples["endings_en"]) == len(asked)
 
 
-def test_a_choice_longer_than_the_model(
+def test_choice_longer_than_the_context(
     few_steps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is said before anything is asked, in whatever language it stands."""

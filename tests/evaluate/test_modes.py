@@ -43,7 +43,7 @@ def test_of_a_pair(mode: str, expected: Infer, name: str) -> None:
     assert str(found) == name
 
 
-def test_a_pair_of_one_language_is_not_crossed() -> None:
+def test_pair_of_one_language_is_not_crossed() -> None:
     assert infer_vocabularies("src|tgt", RUN, pair=("fr", "fr")) == Infer(("fr",))
 
 
@@ -62,12 +62,12 @@ def test_modes_of_pairs(mode: str) -> None:
         ("", "unknown inference mode ''"),
     ],
 )
-def test_what_is_no_mode(mode: str, what: str) -> None:
+def test_unknown_modes(mode: str, what: str) -> None:
     with pytest.raises(UsageError, match=what):
         infer_vocabularies(mode, RUN, language="fr")
 
 
-def test_a_language_that_the_run_has_not() -> None:
+def test_language_missing_in_the_run() -> None:
     with pytest.raises(UsageError, match="unknown language 'sw'"):
         infer_vocabularies("lang", RUN, language="sw")
     assert infer_vocabularies("full", RUN, language="sw") == Infer("full")

@@ -65,7 +65,7 @@ def test_tables(tmp_path: Path) -> None:
     assert "skipped 8 lines of en-fi that are empty on one side" in heard.warnings[0]
 
 
-def test_compressed_and_doubled_languages(tmp_path: Path) -> None:
+def test_compressed_and_duplicate_languages(tmp_path: Path) -> None:
     (tmp_path / "en.txt.gz").write_bytes(gzip.compress(b"\xef\xbb\xbfa\r\nb\n" * 4))
     numbered(tmp_path / "zho_Hans.txt", "hans", 8)
     numbered(tmp_path / "zho_Hant.txt", "hant", 8)
@@ -76,7 +76,7 @@ def test_compressed_and_doubled_languages(tmp_path: Path) -> None:
     ]
 
 
-def test_files_of_different_length_say_where_they_part(tmp_path: Path) -> None:
+def test_files_of_different_length_name_the_line(tmp_path: Path) -> None:
     texts = ["short", "a rather long line of text", "x", "a line of middling length"] * 6
     lines(tmp_path / "en.txt", *texts)
     lines(tmp_path / "fr.txt", *texts[:9], *texts[10:])
@@ -106,7 +106,7 @@ def test_damaged_tables(tmp_path: Path, content: bytes, said: str) -> None:
     assert error.value.exit_code == 1
 
 
-def test_no_parallel_text_says_which_layouts_there_are(tmp_path: Path) -> None:
+def test_missing_parallel_text_lists_the_layouts(tmp_path: Path) -> None:
     lines(tmp_path / "en.txt", "alone")
     for place in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(ModtokError, match=r"FLORES.*test\.tsv.*DIR/mt/en\.txt.*fetch"):

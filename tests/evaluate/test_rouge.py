@@ -39,7 +39,7 @@ def package(reference: str, output: str) -> dict[str, float]:
 
 
 @pytest.mark.parametrize(("reference", "output"), ENGLISH)
-def test_english_is_what_the_usual_package_says(reference: str, output: str) -> None:
+def test_rouge_on_english_equals_rouge_score(reference: str, output: str) -> None:
     assert scores(reference, output) == pytest.approx(package(reference, output), abs=1e-12)
 
 
@@ -51,12 +51,12 @@ ascii_texts = st.lists(
 
 @settings(deadline=None)
 @given(ascii_texts, ascii_texts)
-def test_ascii_is_what_the_usual_package_says(reference: str, output: str) -> None:
+def test_rouge_on_ascii_equals_rouge_score(reference: str, output: str) -> None:
     assert scores(reference, output) == pytest.approx(package(reference, output), abs=1e-12)
 
 
 @pytest.mark.parametrize("language", sorted(NATIVE))
-def test_a_text_is_equal_to_itself_in_every_script(language: str) -> None:
+def test_rouge_of_a_text_with_itself_is_one_in_every_script(language: str) -> None:
     text = NATIVE[language]
     assert set(scores(text, text).values()) == {1.0}
     assert scores(text, "entirely other words")["rouge1"] == 0
@@ -64,7 +64,7 @@ def test_a_text_is_equal_to_itself_in_every_script(language: str) -> None:
 
 
 @pytest.mark.parametrize("language", ["te", "el", "bg", "ne"])
-def test_the_usual_package_deletes_these(language: str) -> None:
+def test_scripts_that_rouge_score_deletes(language: str) -> None:
     """The reason for an implementation of our own."""
     assert set(package(NATIVE[language], NATIVE[language]).values()) == {0.0}
 
@@ -94,13 +94,13 @@ short = st.lists(st.sampled_from("abcd"), max_size=80)
 
 @settings(deadline=None)
 @given(short, short)
-def test_the_longest_common_subsequence_is_that_of_the_table(a: list[str], b: list[str]) -> None:
+def test_common_subsequence_equals_the_table(a: list[str], b: list[str]) -> None:
     assert common_subsequence(a, b) == plain(a, b)
 
 
 @settings(deadline=None)
 @given(st.text(max_size=30), st.text(max_size=30))
-def test_scores_are_shares_and_symmetric(a: str, b: str) -> None:
+def test_scores_are_symmetric_fractions(a: str, b: str) -> None:
     found = scores(a, b)
     assert all(0 <= value <= 1 for value in found.values())
     assert scores(b, a) == pytest.approx(found)

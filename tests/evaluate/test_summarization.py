@@ -72,7 +72,7 @@ def test_scores_are_the_means_of_the_examples(run: Path, data: Path, infer: str)
     assert [r["id"] for r in found.examples if r["language"] == "en"] == ["n5", "n6", "n7", "n8"]
 
 
-def test_batch_and_order_change_nothing(run: Path) -> None:
+def test_batch_and_order_do_not_change_results(run: Path) -> None:
     models = Models(open_source(run))
     infer = Infer(("fr",))
     rows = [
@@ -89,7 +89,7 @@ def test_batch_and_order_change_nothing(run: Path) -> None:
     assert told[0] == told[1] == told[2][::-1]
 
 
-def test_a_long_document_loses_its_end(run: Path) -> None:
+def test_long_document_is_truncated_at_its_end(run: Path) -> None:
     model = Models(open_source(run)).of(Infer(("fr",)))
     text = Summarized("1", "La ville est belle et le chat dort. " * 60, "Oui.")
     found = prompt_of(model, [pieces_of(text, whole=True)], text, 32)
@@ -148,7 +148,7 @@ def test_layouts(tmp_path: Path) -> None:
         ('{"document": [1], "summary": "a"}', 'no text in "document"'),
     ],
 )
-def test_bad_rows_are_named(tmp_path: Path, line: str, said: str) -> None:
+def test_invalid_rows_name_file_and_line(tmp_path: Path, line: str, said: str) -> None:
     path = tmp_path / "fr.jsonl"
     path.write_text('{"document": "a", "summary": "b"}\n' + line + "\n", encoding="utf-8")
     with pytest.raises(ModtokError, match=f"fr.jsonl:2: .*{said}") as told:
@@ -156,7 +156,7 @@ def test_bad_rows_are_named(tmp_path: Path, line: str, said: str) -> None:
     assert told.value.exit_code == 1
 
 
-def test_nothing_to_read_says_how_to_lay_it_out(tmp_path: Path) -> None:
+def test_missing_documents_list_the_layout(tmp_path: Path) -> None:
     for place in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(ModtokError, match=r"DIR/sum/fr\.train\.jsonl"):
             Documents(place)

@@ -47,7 +47,7 @@ def lines(language: str) -> list[str]:
     return (SAMPLE / "parallel" / f"{language}.txt").read_text(encoding="utf-8").split("\n")[:-1]
 
 
-def test_scores_are_sacrebleus_own(run: Path) -> None:
+def test_scores_equal_sacrebleu(run: Path) -> None:
     found = evaluate_mt(run, "en-fr", data=TASKS, settings=SMALL)
     outputs = [row["output"] for row in found.examples]
     references = lines("fr")[5:11]
@@ -74,7 +74,7 @@ def bad_translations(language: str) -> tuple[list[str], list[str]]:
 
 @pytest.mark.parametrize("lowercase", [False, True])
 @pytest.mark.parametrize("language", ["fr", "ne", "el"])
-def test_sums_of_sentences_give_the_corpus_metric(language: str, lowercase: bool) -> None:
+def test_summed_statistics_give_the_corpus_metric(language: str, lowercase: bool) -> None:
     outputs, references = bad_translations(language)
     bleu, chrf = corpus_metrics(language, lowercase=lowercase)
     expected = (
@@ -85,7 +85,7 @@ def test_sums_of_sentences_give_the_corpus_metric(language: str, lowercase: bool
         assert metric.score(metric.statistics(outputs, references).sum(0)) == value
 
 
-def test_a_draw_is_the_metric_of_the_sentences_drawn() -> None:
+def test_resampled_metric_equals_metric_of_the_resampled_sentences() -> None:
     outputs, references = bad_translations("fr")
     for metric in corpus_metrics("fr"):
         statistics = metric.statistics(outputs, references)
@@ -95,7 +95,7 @@ def test_a_draw_is_the_metric_of_the_sentences_drawn() -> None:
         assert metric.resampled(statistics)[0] == metric.score(again.sum(0))
 
 
-def test_interval_is_near_sacrebleus() -> None:
+def test_interval_is_close_to_sacrebleus() -> None:
     outputs, references = bad_translations("fr")
     metric = corpus_metrics("fr")[0]
     draws = metric.resampled(metric.statistics(outputs, references))
@@ -108,7 +108,7 @@ def test_interval_is_near_sacrebleus() -> None:
 @pytest.mark.parametrize(
     "infer", ["lang", "full", "full-lang", "src", "tgt", "src|tgt", "en,fr,fi"]
 )
-def test_every_mode_writes_its_own_vocabulary(run: Path, infer: str) -> None:
+def test_every_mode_generates_in_its_vocabulary(run: Path, infer: str) -> None:
     settings = Settings(infer=infer, shots=2, max_tokens=8, limit=3)
     found = evaluate_mt(run, "en-fr", data=TASKS, settings=settings)
     assert {result.infer for result in found.results} == {infer}
@@ -116,7 +116,7 @@ def test_every_mode_writes_its_own_vocabulary(run: Path, infer: str) -> None:
     assert found.skipped == []
 
 
-def test_neither_batch_nor_order_changes_a_text(models: Models, parallel: Parallel) -> None:
+def test_batch_and_order_do_not_change_generations(models: Models, parallel: Parallel) -> None:
     infer = Infer(("en", "fr"))
     model = models.of(infer)
     shots, tests = parallel.pair("en", "fr", 2)
@@ -163,7 +163,7 @@ def test_full_lang_is_full_with_the_other_logits_masked(run: Path, models: Model
         assert row["output"] == greedy(whole, rows, french, 12)
 
 
-def test_crossed_is_a_prompt_of_rows_put_together_by_hand(run: Path, models: Models) -> None:
+def test_crossed_prompt_equals_rows_by_hand(run: Path, models: Models) -> None:
     """Source sides by English alone, target sides by Greek alone, also in the shots."""
     settings = Settings(infer="src|tgt", shots=2, max_tokens=12, limit=4)
     found = evaluate_mt(run, "en-el", data=TASKS, settings=settings)
@@ -185,14 +185,14 @@ def test_crossed_is_a_prompt_of_rows_put_together_by_hand(run: Path, models: Mod
     assert len(crossed) < len(plain)  # English spells Greek out
 
 
-def test_combined_is_one_text(models: Models) -> None:
+def test_combined_prompt_is_one_text(models: Models) -> None:
     model = models.of(Infer(("en", "fr")))
     pieces = [Piece("The cat ="), Piece(" Le chat\n", target=True), Piece("A dog =")]
     rows = [model.end_of_text, *model.encode_in("The cat = Le chat\nA dog =")]
     assert encode(model, pieces, crossed=False) == rows
 
 
-def test_shots_that_do_not_fit_are_left_out_farthest_first(models: Models) -> None:
+def test_shots_that_do_not_fit_are_dropped_first_ones_first(models: Models) -> None:
     model = models.of(Infer(("en",)))
     shots = [[Piece(f"number {n} " * 12)] for n in range(5)]
     question = [Piece("last =")]
@@ -233,7 +233,7 @@ def test_pairs(run: Path) -> None:
         parse_pairs(None, ["fr", "el"])
 
 
-def test_pairs_without_text_are_listed_and_the_rest_is_done(run: Path) -> None:
+def test_pairs_without_text_are_reported_and_others_evaluated(run: Path) -> None:
     found = evaluate_mt(
         run,
         "en-fr,en-de,sv-fr",
@@ -251,7 +251,7 @@ def test_pairs_without_text_are_listed_and_the_rest_is_done(run: Path) -> None:
         evaluate_mt(run, "en-de", data=TASKS, settings=SMALL)
 
 
-def test_a_slice_keeps_its_vocabularies(run: Path, tmp_path: Path) -> None:
+def test_slice_keeps_its_vocabularies(run: Path, tmp_path: Path) -> None:
     slice_model(run, inputs=["en"], outputs=["fr"], output=tmp_path / "en-to-fr")
     settings = Settings(shots=1, max_tokens=4, limit=2)
     found = evaluate_mt(tmp_path / "en-to-fr", "en-fr", data=TASKS, settings=settings)
@@ -269,7 +269,7 @@ def test_a_slice_keeps_its_vocabularies(run: Path, tmp_path: Path) -> None:
         evaluate_mt(tmp_path / "en-to-fr", "en-fr", data=TASKS, settings=Settings("full"))
 
 
-def test_dropped_shots_are_said(run: Path) -> None:
+def test_dropped_shots_are_reported(run: Path) -> None:
     class Heard(Silent):
         notes: list[str] = []  # noqa: RUF012
 

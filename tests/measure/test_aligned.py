@@ -37,7 +37,7 @@ def test_aligned_text_passes() -> None:
 
 
 @pytest.mark.parametrize("where", [0, 17, 150, 299])
-def test_a_line_missing_or_too_much_is_found(where: int) -> None:
+def test_missing_or_additional_line_is_located(where: int) -> None:
     base, other = pair()
     lengths = [np.array([len(line) for line in lines], dtype=float) for lines in (base, other)]
     missing = np.delete(lengths[1], where)
@@ -48,7 +48,7 @@ def test_a_line_missing_or_too_much_is_found(where: int) -> None:
         check(base, other[:where] + other[where + 1 :])
 
 
-def test_as_many_lines_but_other_ones_are_said() -> None:
+def test_shifted_lines_are_reported() -> None:
     base, other = pair()
     shifted = [*other[:130], *other[131:], "x" * 80]  # one lost, one added at the end
     (warning,) = check(base, shifted)
@@ -56,7 +56,7 @@ def test_as_many_lines_but_other_ones_are_said() -> None:
     assert first_odd_window(np.ones(10), np.ones(10)) is None  # too few to say
 
 
-def test_an_empty_line_is_said() -> None:
+def test_empty_line_is_reported() -> None:
     base, other = pair()
     (warning,) = check(base, [*other[:40], "", *other[41:]])
     assert warning.startswith("fi.txt:41: exactly one of this line")

@@ -42,7 +42,7 @@ def test_gini_by_hand() -> None:
         gini([-1.0, 2.0])
 
 
-def test_texts_in_none_of_the_tokenizers_languages(tmp_path: Path) -> None:
+def test_texts_in_unknown_languages(tmp_path: Path) -> None:
     bpe_seq(["en"], data=SAMPLE / "data", output=tmp_path / "tok", k=300)
     write_plain(tmp_path / "sw.json", [])  # a reference, so that there would be an NSL
     for measure in (fairness, nsl):
@@ -108,7 +108,7 @@ def test_tokenizers_without_a_common_language_have_no_summary(
     assert any("no language in common" in line for line in said.warnings)
 
 
-def test_special_tokens_are_no_unused_vocabulary(tmp_path: Path, monkeypatch) -> None:
+def test_special_tokens_do_not_count_as_unused(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     tokenizer = write_plain(tmp_path / "t.json", [(b"t", b"h")], specials=("<|end|>",))
     *_, total = fairness([tokenizer], write_text(tmp_path / "x", en=["th"]))
@@ -116,7 +116,7 @@ def test_special_tokens_are_no_unused_vocabulary(tmp_path: Path, monkeypatch) ->
     assert total["utilization"] == 1 / 257
 
 
-def test_a_token_made_by_two_merges_needs_the_parts_of_both(tmp_path: Path, monkeypatch) -> None:
+def test_token_of_two_merges_needs_the_parts_of_both(tmp_path: Path, monkeypatch) -> None:
     """abc comes of ab+c and of a+bc; ab, bc are never seen, and both are junk."""
     monkeypatch.chdir(tmp_path)
     merges = [(b"a", b"b"), (b"b", b"c"), (b"ab", b"c"), (b"a", b"bc")]
@@ -136,7 +136,7 @@ def test_pivot(tmp_path: Path, monkeypatch) -> None:
         fairness([tokenizer], texts, pivot="sv")
 
 
-def test_other_lines_are_refused_and_named(tmp_path: Path, monkeypatch) -> None:
+def test_different_lines_are_an_error_with_a_line_number(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     tokenizer = write_plain(tmp_path / "t.json", [])
     lines = ["a" * n for n in (9, 1, 7, 30, 2, 12, 5, 25)]
@@ -146,7 +146,7 @@ def test_other_lines_are_refused_and_named(tmp_path: Path, monkeypatch) -> None:
         fairness([tokenizer], texts)
 
 
-def test_a_second_text_of_a_language_is_refused(tmp_path: Path, monkeypatch) -> None:
+def test_second_text_of_a_language_is_an_error(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     tokenizer = write_plain(tmp_path / "t.json", [])
     texts = [*write_text(tmp_path / "x", en=["a"]), *write_text(tmp_path / "y", en=["a"])]
@@ -154,7 +154,7 @@ def test_a_second_text_of_a_language_is_refused(tmp_path: Path, monkeypatch) -> 
         fairness([tokenizer], texts)
 
 
-def test_empty_and_nameless_texts_are_refused(tmp_path: Path, monkeypatch) -> None:
+def test_empty_and_unnamed_texts_are_errors(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     tokenizer = write_plain(tmp_path / "t.json", [])
     (empty,) = write_text(tmp_path / "x", en=[])
@@ -166,7 +166,7 @@ def test_empty_and_nameless_texts_are_refused(tmp_path: Path, monkeypatch) -> No
     assert fairness([tokenizer], [tmp_path / "story.txt"], language="en")[0]["tokens"] == 1
 
 
-def test_a_reference_that_is_missing_is_said(tmp_path: Path, monkeypatch) -> None:
+def test_missing_reference_is_reported(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     references = tmp_path / "refs"
     references.mkdir()
@@ -182,7 +182,7 @@ def test_a_reference_that_is_missing_is_said(tmp_path: Path, monkeypatch) -> Non
         fairness([tokenizer], texts, references=tmp_path / "none")
 
 
-def test_a_tokenizer_that_loses_text_is_said(tmp_path: Path, monkeypatch) -> None:
+def test_lossy_tokenizer_is_reported(tmp_path: Path, monkeypatch) -> None:
     """A lower-casing tokenizer.json gives "ABC" back as "abc"."""
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
@@ -201,7 +201,7 @@ def test_a_tokenizer_that_loses_text_is_said(tmp_path: Path, monkeypatch) -> Non
     assert "1 of 3 tested lines changed, the first is line 2" in said.warnings[0]
 
 
-def test_rank_files_and_ours_in_one_table(tmp_path: Path, monkeypatch) -> None:
+def test_rank_files_and_modular_tokenizers_in_one_table(tmp_path: Path, monkeypatch) -> None:
     """The same merges as a rank file give the same tokens; its merges it does not tell."""
     monkeypatch.chdir(tmp_path)
     ours = write_plain(tmp_path / "t.json", [(b"t", b"h"), (b"th", b"e")])
@@ -229,7 +229,7 @@ def test_rank_files_and_ours_in_one_table(tmp_path: Path, monkeypatch) -> None:
     assert totals[2]["size"] == 261
 
 
-def test_word_counts_give_what_text_gives(tmp_path: Path, monkeypatch) -> None:
+def test_word_counts_equal_text(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     bpe_seq(data=SAMPLE / "data", output=tmp_path / "tokenizer", k=600)
     write_counts(["en", "fr"], data=SAMPLE / "parallel", output=tmp_path / "counts")
@@ -252,7 +252,7 @@ def test_shares_by_hand() -> None:
     assert found.member == {"fi": 0.2, "sv": 0.1}
 
 
-def test_origin_counts_what_encoding_gives(tmp_path: Path, monkeypatch) -> None:
+def test_origin_equals_counting_encoded_tokens(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     bpe_seq(data=SAMPLE / "data", output=tmp_path / "tokenizer", k=600)
     modular = ModularTokenizer.load(tmp_path / "tokenizer")
@@ -276,7 +276,7 @@ def test_origin_counts_what_encoding_gives(tmp_path: Path, monkeypatch) -> None:
     assert only["outside"] == 0.0
 
 
-def test_origin_refuses_what_knows_no_languages(tmp_path: Path, monkeypatch) -> None:
+def test_origin_requires_a_modular_tokenizer(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     tokenizer = write_plain(tmp_path / "t.json", [])
     (text,) = write_text(tmp_path / "x", en=["a"])

@@ -61,7 +61,7 @@ def test_equals_counting_with_the_library(place: Path) -> None:
     assert row["documents"] == len(lines("fr"))
 
 
-def test_a_reference_against_itself_is_one(place: Path) -> None:
+def test_nsl_of_a_reference_is_one(place: Path) -> None:
     for language in LANGUAGES:
         (row,) = nsl(
             [str(place / "references" / f"{language}.json")],
@@ -71,7 +71,7 @@ def test_a_reference_against_itself_is_one(place: Path) -> None:
         assert row["nsl"] == 1.0
 
 
-def test_each_takes_the_languages_own(place: Path) -> None:
+def test_each_uses_the_language_s_subtokenizer(place: Path) -> None:
     rows = nsl([f"{place}@each", str(place)], [SAMPLE / "parallel"])
     own = {row["language"]: row for row in rows if row["tokenizer"].endswith("@each")}
     assert list(own) == LANGUAGES
@@ -87,7 +87,7 @@ def test_text_and_count_table_give_the_same_numbers(place: Path, tmp_path: Path)
     assert {**text, "text": ""} == {**table, "text": ""}
 
 
-def test_lines_of_many_languages_are_told_apart(place: Path, tmp_path: Path) -> None:
+def test_lines_of_several_languages_are_identified(place: Path, tmp_path: Path) -> None:
     mixed = tmp_path / "flores.txt"
     mixed.write_text("\n".join("\n".join(lines(language)) for language in LANGUAGES) + "\n")
     progress = Silent()
@@ -98,7 +98,7 @@ def test_lines_of_many_languages_are_told_apart(place: Path, tmp_path: Path) -> 
         assert found[language] == pytest.approx(len(lines(language)), abs=4)
 
 
-def test_identification_takes_the_shortest_description(place: Path) -> None:
+def test_identification_chooses_the_shortest_code_length(place: Path) -> None:
     references = References(place / "references").all()
     texts = [line.encode() for line in lines("ne")[:20]]
     assert identify(texts, references) == ["ne"] * 20
@@ -117,7 +117,7 @@ def test_signature_names_what_was_measured(place: Path) -> None:
     assert one["signature"] != two["signature"]
 
 
-def test_a_language_without_reference(place: Path, tmp_path: Path) -> None:
+def test_language_without_reference(place: Path, tmp_path: Path) -> None:
     (tmp_path / "de.txt").write_text("Das ist ein Haus.\n")
     (tmp_path / "fr.txt").write_text("C'est une maison.\n")
     with pytest.raises(ModtokError, match="no reference for language 'de'"):
@@ -135,7 +135,7 @@ def test_no_references_at_all(place: Path, tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("measure", [nsl, fairness, study_cost, study_orders, study_budget])
-def test_a_text_that_is_not_there_is_named_first(
+def test_missing_text_is_reported_first(
     measure: Callable[..., object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither the references nor the tokenizer, of which there is none either."""
@@ -147,7 +147,7 @@ def test_a_text_that_is_not_there_is_named_first(
         origin("tokenizer", ["fr.txt"])
 
 
-def test_documents_left_out_are_said(place: Path, tmp_path: Path) -> None:
+def test_skipped_documents_are_reported(place: Path, tmp_path: Path) -> None:
     (tmp_path / "fr.txt").write_bytes(b"C'est une maison.\n\xff\n")
     for errors, said in (("skip", "1 document skipped"), ("replace", "1 document read")):
         progress = Silent()
@@ -155,7 +155,7 @@ def test_documents_left_out_are_said(place: Path, tmp_path: Path) -> None:
         assert [said in warning for warning in progress.warnings] == [True]
 
 
-def test_an_empty_file_in_a_directory_is_passed_over(place: Path, tmp_path: Path) -> None:
+def test_empty_file_in_a_directory_is_skipped(place: Path, tmp_path: Path) -> None:
     (tmp_path / "fr").mkdir()
     (tmp_path / "fr" / "a.txt").write_text("C'est une maison.\n")
     (tmp_path / "fr" / "b.txt").touch()
@@ -165,7 +165,7 @@ def test_an_empty_file_in_a_directory_is_passed_over(place: Path, tmp_path: Path
         nsl([str(place)], [tmp_path / "fr" / "a.txt", tmp_path / "fr" / "b.txt"])
 
 
-def test_a_directory_with_an_at_sign_in_its_path(
+def test_directory_with_an_at_sign_in_its_path(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

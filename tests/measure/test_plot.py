@@ -80,7 +80,7 @@ def box(label: Label) -> tuple[float, float, float, float]:
 
 @BY_KIND
 @BY_WIDTH
-def test_nothing_leaves_the_frame(chart: Chart, width: float) -> None:
+def test_everything_is_inside_the_frame(chart: Chart, width: float) -> None:
     scene = scene_of(chart, width)
     assert scene.width == width
     for shape in scene.shapes:
@@ -144,7 +144,7 @@ def test_text_fits_the_terminal(chart: Chart, width: int) -> None:
         assert set(LANGUAGES) <= shown or isinstance(chart, Spread)
 
 
-def test_text_puts_values_where_they_belong() -> None:
+def test_terminal_plot_positions() -> None:
     chart = Dots("t", "NSL", ["fi"], {"a": {"fi": Mark(1.0)}, "b": {"fi": Mark(2.0)}}, 1.5)
     line = next(line for line in to_text(chart, 44) if line.startswith("fi"))
     cells = line[4:]
@@ -152,7 +152,7 @@ def test_text_puts_values_where_they_belong() -> None:
     assert cells[len(cells) // 2 - 1 : len(cells) // 2 + 1].count("│") == 1
 
 
-def test_every_series_has_a_sign_of_its_own() -> None:
+def test_every_series_has_its_own_marker() -> None:
     signs = set()
     for index in range(49):
         shape = marker(index, (0.0, 0.0), 4.0)
@@ -185,14 +185,14 @@ def test_numbers() -> None:
     assert heights[53] > heights[107] > heights[80]
 
 
-def test_a_name_from_outside_is_no_markup() -> None:
+def test_names_are_escaped() -> None:
     chart = Dots("t", "a", ["fi"], {"<script>&\x07": {"fi": Mark(1.0)}})
     svg = to_svg(scene_of(chart))
     assert "<script>" not in svg
     ET.fromstring(svg)
 
 
-def test_two_texts_of_a_language_are_two_pictures() -> None:
+def test_two_texts_of_a_language_give_two_charts() -> None:
     row = {"tokenizer": "t", "language": "en", "tokens_per_character": 0.3}
     rows = [{**row, "text": "a.txt", "nsl": 1.0}, {**row, "text": "b.txt", "nsl": 1.2}]
     charts = nsl_charts(rows)
@@ -205,7 +205,7 @@ def test_two_texts_of_a_language_are_two_pictures() -> None:
     assert chart.title == "Tokens relative to a monolingual tokenizer"
 
 
-def test_nothing_to_plot_is_said() -> None:
+def test_nothing_to_plot_is_an_error() -> None:
     assert is_empty(Dots("t", "a", [], {}))
     with pytest.raises(UsageError, match="nothing to plot"):
         draw([Dots("t", "a", [], {})], ".svg")

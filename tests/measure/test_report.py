@@ -133,7 +133,7 @@ def test_structure(page: Path) -> None:
     assert found.count["table"] == found.count["caption"] >= 13
 
 
-def test_it_loads_nothing(page: Path) -> None:
+def test_page_loads_nothing(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     found = read(page)
     assert {link for link in found.links if not link.startswith("#")} == {"data:,"}
@@ -143,7 +143,7 @@ def test_it_loads_nothing(page: Path) -> None:
     assert "Content-Security-Policy" in text
 
 
-def test_commands_and_signatures_are_there(page: Path, workspace: Path) -> None:
+def test_report_has_commands_and_signatures(page: Path, workspace: Path) -> None:
     found = read(page)
     codes = "\n".join(found.text["code"])
     for kind in ("nsl|tok:", "fairness|tok:", "origin|tok:", "study-combos|key:", "cost|scale:"):
@@ -153,20 +153,20 @@ def test_commands_and_signatures_are_there(page: Path, workspace: Path) -> None:
     assert "ws & <co>" in found.text["h1"][0] or "ws & " in found.text["title"][0]
 
 
-def test_numbers_of_the_rows_stand_in_the_tables(page: Path, workspace: Path) -> None:
+def test_tables_contain_the_numbers_of_the_rows(page: Path, workspace: Path) -> None:
     cells = set(read(page).text["td"])
     for row in map(orjson.loads, (workspace / "results" / "nsl.jsonl").read_bytes().splitlines()):
         assert f"{row['nsl']:.3f}" in cells
 
 
-def test_twice_the_same_bytes(page: Path, workspace: Path, tmp_path: Path) -> None:
+def test_report_is_deterministic(page: Path, workspace: Path, tmp_path: Path) -> None:
     report(workspace, tmp_path / "again.html")
     assert (tmp_path / "again.html").read_bytes() == page.read_bytes()
     with pytest.raises(UsageError, match="already exists"):
         report(workspace, page)
 
 
-def test_little_and_odd_workspaces(tmp_path: Path) -> None:
+def test_small_and_unusual_workspaces(tmp_path: Path) -> None:
     with pytest.raises(ModtokError, match="nothing to report"):
         report(tmp_path, tmp_path / "r.html")
     with pytest.raises(ModtokError, match="directory does not exist"):
@@ -184,7 +184,7 @@ def test_little_and_odd_workspaces(tmp_path: Path) -> None:
     assert any("cut.jsonl:2" in line for line in said.warnings)
 
 
-def test_headings_of_tables_say_what_they_say() -> None:
+def test_table_headings() -> None:
     """They may break at signs of file names, but not within what stands for another sign."""
     table = Table("Caption", ["the prompt's #1 & <b>/a_b.json"], [["it's #1"]])
     reader = Reader()
@@ -194,7 +194,7 @@ def test_headings_of_tables_say_what_they_say() -> None:
     assert reader.text["td"] == ["it's #1"]
 
 
-def test_sections_of_the_same_kind_are_told_apart(workspace: Path, tmp_path: Path) -> None:
+def test_sections_of_one_kind_have_distinct_titles(workspace: Path, tmp_path: Path) -> None:
     for name, text in (("first", "en"), ("second", "fi")):
         rows = nsl([f"{workspace}/tokenizer"], [PARALLEL / f"{text}.txt"])
         save(tmp_path / "results" / f"{name}.jsonl", rows)
@@ -345,7 +345,7 @@ def test_runs_evaluations_and_texts(tmp_path: Path) -> None:
     assert "pretrain|tok:ab12|torch:2" in codes
 
 
-def test_translations_are_named_by_their_pairs() -> None:
+def test_commands_name_translation_pairs() -> None:
     rows = [
         {"task": "mean", "language": "fi", "infer": "src|tgt"},
         {"task": "mt", "language": "en-fi", "infer": "src|tgt"},
@@ -364,7 +364,7 @@ def test_translations_are_named_by_their_pairs() -> None:
     )
 
 
-def test_two_runs_in_one_file_are_told_apart() -> None:
+def test_two_runs_in_one_file_have_two_columns() -> None:
     """Rows of one mode are of one column only if they are of one checkpoint."""
     rows = [
         {

@@ -46,7 +46,7 @@ def study(name: str, output: Path, **more: Any) -> list[dict[str, Any]]:
     return functions[name](TEXTS, LANGUAGES, **settings)
 
 
-def test_overlong_words_are_left_out_of_studies_too(tmp_path: Path) -> None:
+def test_studies_skip_overlong_words(tmp_path: Path) -> None:
     """So that their references are those of a build on the same text."""
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "en.txt").write_text("word words\n" + "a" * 70000 + "\n")
@@ -77,7 +77,7 @@ def test_orders(tmp_path: Path) -> None:
     assert line["spread"] == pytest.approx(max(values) - min(values))
 
 
-def test_combos_are_what_bpe_concat_gives(tmp_path: Path) -> None:
+def test_combos_equal_bpe_concat(tmp_path: Path) -> None:
     rows = study("combos", tmp_path / "c.jsonl", orders=2, sample=3)
     references = tmp_path / f"references-{K}"
     concatenated = [row for row in rows if row["method"] == "concatenated"]
@@ -127,7 +127,7 @@ def test_scaling_and_budget(tmp_path: Path) -> None:
         study("budget", tmp_path / "x.jsonl", budgets=[200])
 
 
-def test_a_smaller_budget_is_a_prefix(tmp_path: Path) -> None:
+def test_smaller_budget_is_a_prefix(tmp_path: Path) -> None:
     """What `first_tokens` cuts from the reference is what learning to that size gives."""
     from modtok_cli.learn.bpe import learn_bpe
     from modtok_cli.measure.study.bench import load_bench
@@ -141,7 +141,7 @@ def test_a_smaller_budget_is_a_prefix(tmp_path: Path) -> None:
     assert cut.merges.tolist() == learned.merges.tolist()
 
 
-def test_cost_is_the_formula(tmp_path: Path) -> None:
+def test_cost_equals_the_formula(tmp_path: Path) -> None:
     orders.study_orders(TEXTS, LANGUAGES, data=DATA, k=K, orders=1, output=tmp_path / "o.jsonl")
     references = tmp_path / f"references-{K}"
     rows = cost.study_cost([TEXTS[2]], [str(references / "en.json")], references=references)
@@ -155,7 +155,7 @@ def test_cost_is_the_formula(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["orders", "combos", "scaling", "budget"])
-def test_a_stopped_study_goes_on_and_ends_the_same(
+def test_stopped_study_resumes_to_the_same_result(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     more: dict[str, Any] = {"budgets": [400, 500, 600]} if name == "budget" else {"orders": 3}
@@ -254,7 +254,7 @@ def test_bad_input(tmp_path: Path) -> None:
         read_study(tmp_path / "not.jsonl")
 
 
-def test_a_damaged_reference_is_learned_again(tmp_path: Path) -> None:
+def test_damaged_reference_is_retrained(tmp_path: Path) -> None:
     study("scaling", tmp_path / "s.jsonl", orders=1)
     first = study("orders", tmp_path / "o.jsonl", orders=1, joint=False)
     reference = tmp_path / f"references-{K}" / "fi.json"
