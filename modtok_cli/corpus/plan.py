@@ -146,9 +146,9 @@ def is_unfinished(plan: Plan) -> bool:
     if not (plan.work / _FILE).is_file() or is_done(plan.work):
         return False
     try:
-        begun = load_plan(str(plan.work))
+        saved = load_plan(str(plan.work))
         # Not only the key: a moved or copied build would write to its original location.
-        same = (begun.key, begun.output, begun.directory) == (
+        same = (saved.key, saved.output, saved.directory) == (
             plan.key,
             plan.output,
             plan.directory,
@@ -179,11 +179,11 @@ def begin(plan: Plan) -> None:
 
 def resume(plan: Plan) -> Plan:
     """Saved plan of the same build; updated if `force` is new."""
-    begun = load_plan(str(plan.work))
-    if plan.force and not begun.force:
-        begun = replace(begun, force=True)
-        _save(begun)
-    return begun
+    saved = load_plan(str(plan.work))
+    if plan.force and not saved.force:
+        saved = replace(saved, force=True)
+        _save(saved)
+    return saved
 
 
 def _save(plan: Plan) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from urllib.parse import urlsplit
 
@@ -59,7 +59,14 @@ def fetch(
         if not questions:
             raise ModtokError("contains no questions", where=place)
         found.append(questions)
-    return found[0], found[1] if source.train else []
+    return found[0], examples_first(found[1], source.examples) if source.train else []
+
+
+def examples_first(pool: list[Question], names: Sequence[str]) -> list[Question]:
+    """The pool with the questions of these names in front, in the order of the names."""
+    by_name = {question.name: question for question in pool}
+    chosen = [by_name[name] for name in names if name in by_name]
+    return chosen + [question for question in pool if question.name not in names]
 
 
 def _load(source: HubSource, code: str, split: str, place: str) -> Iterable[Row]:

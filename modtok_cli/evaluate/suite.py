@@ -38,6 +38,8 @@ class HubSource:
         train: split with the few-shot examples; None if the suite is zero-shot.
         config: configuration name, may contain `{code}`; or
         files: pattern of JSONL files, with `{code}` and `{split}`.
+        examples: ids of rows of `train` that are the first few-shot examples; those that the
+            dataset lacks are skipped.
     """
 
     dataset: str
@@ -47,6 +49,7 @@ class HubSource:
     train: str | None = None
     config: str | None = None
     files: str | None = None
+    examples: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -327,6 +327,20 @@ def test_rows_of_the_hub(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
+def test_selected_examples_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OLMES's, by their ids; a dataset that lacks some keeps the order of its rows."""
+    source, _ = source_of("arc_challenge")
+    names = [source.examples[2], "x", source.examples[0], "y"]
+    rows = [{**ARC, "id": name, "question": name} for name in names]
+    monkeypatch.setattr(hub, "_load", lambda *_: rows)
+    questions, shown = hub.fetch(source, "en")
+    assert [row.name for row in questions] == names
+    assert [row.name for row in shown] == [names[2], names[0], "x", "y"]
+    for task in ("arc_easy", "arc_challenge", "csqa"):
+        source, _ = source_of(task)
+        assert len(set(source.examples)) == suites()[task].shots
+
+
 def test_questions_from_the_hub_are_asked(few_steps: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The hub here is a stand-in that knows one suite."""
 

@@ -29,7 +29,7 @@ def system_names(rows: Sequence[Row]) -> dict[tuple[str, str], str]:
     """(checkpoint, inference mode) -> name of the system in titles and legends.
 
     The name is the mode, with the run before it if the rows are of several checkpoints. Runs of
-    one name and step are told apart by their digests.
+    one name and step are distinguished by their digests.
     """
     systems = list(dict.fromkeys((checkpoint_of(row), str(row["infer"])) for row in rows))
     checkpoints = {checkpoint for checkpoint, _ in systems}
