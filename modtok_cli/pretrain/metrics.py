@@ -1,8 +1,8 @@
-"""What a step reports: losses by language, speed, and how well the device is used.
+"""Metrics of a step: losses by language, speed, device utilization.
 
-A line of `metrics.jsonl` holds what a resumed run repeats bit for bit, and under "time"
-what no two runs share. Bits per byte do not depend on the vocabulary: nats of the text
-tokens / ln 2 / bytes they stand for (end-of-text tokens are in the loss, not in these).
+A line of `metrics.jsonl` repeats bit for bit in a resumed run, except for "time". Bits per
+byte do not depend on the vocabulary: nats of the text tokens / ln 2 / bytes of the text.
+End-of-text tokens count in the loss, not in bits per byte.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from modtok_cli.pretrain.data.slot_packer import Batch
 from modtok_cli.pretrain.distributed.ranks import Ranks
 from modtok_cli.pretrain.model.optimizer import sum_over_ranks
 
-# Dense bfloat16 FLOP/s by the makers' data sheets.
+# Dense bfloat16 FLOP/s by data sheet.
 PEAKS = {"H200": 989e12, "H100": 989e12, "H800": 989e12, "A100": 312e12, "B200": 2250e12}
 
 
 class LanguageSums:
-    """Sums over text tokens by language: nats, tokens, bytes; and the whole loss."""
+    """Sums over text tokens by language (nats, tokens, bytes), and the total loss."""
 
     def __init__(self, languages: Sequence[str], device: torch.device) -> None:
         self.languages = tuple(languages)
@@ -31,14 +31,14 @@ class LanguageSums:
         self._loss = torch.zeros(2, dtype=torch.float64, device=device)
 
     def add(self, batch: Batch, nll: torch.Tensor) -> None:
-        """Add a microbatch, `nll` being that of its tokens in order."""
+        """Add a microbatch with the `nll` of its tokens."""
         targets = torch.from_numpy(batch.targets.ravel()).to(nll.device)
         self.add_tokens(batch.draw.language, nll, targets != batch.end_of_text, batch.bytes)
 
     def add_tokens(
         self, language: str, nll: torch.Tensor, counted: torch.Tensor, size: int
     ) -> None:
-        """Add tokens of a language; those `counted` are text and stand for `size` bytes."""
+        """Add tokens of a language; `counted` marks text tokens, which have `size` bytes."""
         nats = nll.double()
         row = self._sums[self.languages.index(language)]
         row[0] += nats[counted].sum()
@@ -70,7 +70,7 @@ class LanguageSums:
 
 @cache
 def peak_flops(device: torch.device, dtype: torch.dtype) -> float | None:
-    """What one device can do: the data sheet's for known GPUs, a measured product on a CPU."""
+    """Peak FLOP/s of a device: by data sheet for known GPUs, measured on a CPU."""
     if device.type == "cuda":
         name = torch.cuda.get_device_name(device)
         return next((peak for key, peak in PEAKS.items() if key in name), None)
@@ -92,7 +92,7 @@ def _measured_peak(dtype: torch.dtype) -> float:
 
 
 def mean_bits(languages: Mapping[str, Mapping[str, float]]) -> float | None:
-    """Bits per byte averaged over languages, each counting the same."""
+    """Mean of bits per byte over languages, unweighted."""
     values = [figures["bits_per_byte"] for figures in languages.values()]
     return sum(values) / len(values) if values else None
 
@@ -100,7 +100,7 @@ def mean_bits(languages: Mapping[str, Mapping[str, float]]) -> float | None:
 def timing(
     *, seconds: float, waited: float, tokens: int, flops: float, peak: float | None, world: int
 ) -> dict[str, Any]:
-    """The part of a line that differs between runs."""
+    """The part of a metrics line that differs between runs."""
     return {
         "step_seconds": round(seconds, 4),
         "wait_share": round(waited / seconds, 4) if seconds else 0.0,

@@ -1,4 +1,4 @@
-"""Text drawn from a model under a vocabulary of one's choice; for studies, not for serving."""
+"""Sample text from a model with a given output vocabulary; for studies, not for serving."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def continue_texts(
     avoid: Sequence[int] = (),
     seed: int = 0,
 ) -> list[bytes]:
-    """Draw `count` tokens after each prompt from the model's distribution over V_S.
+    """Sample `count` tokens after each prompt from the model's distribution over V_S.
 
-    Prompts are local ids, all equally long; tokens of `avoid` (local ids: the special ones)
-    are not drawn. One rank only; every token costs a pass over all before it.
+    Prompts are local ids of equal length; local ids in `avoid` are not sampled. For one rank;
+    without a key-value cache.
     """
     ids = torch.from_numpy(subtokenizer.global_ids.astype(np.int64)).to(model.ranks.device)
     output = GatheredRows(ids, model.output.gather(ids, model.dtype))

@@ -1,4 +1,4 @@
-"""The numbers of metrics.jsonl for TensorBoard, where it is installed."""
+"""Write the metrics for TensorBoard."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from modtok_cli.base.errors import UsageError
 
 
 def require_tensorboard() -> Any:
-    """What writes its files.
+    """TensorBoard's writer class.
 
     Raises:
         UsageError: it is not installed.
@@ -27,10 +27,10 @@ def require_tensorboard() -> Any:
 
 
 class TensorBoard:
-    """Writes every number of a metrics line under a name such as `languages/fi/tokens`."""
+    """Writes the numbers of metrics lines, under names such as `languages/fi/tokens`."""
 
     def __init__(self, directory: Path, step: int = 0) -> None:
-        """Go on after `step`: what is there of later ones is of work to be done again."""
+        """Continue after `step`; hides values of later steps from an interrupted run."""
         self._writer: Any = require_tensorboard()(str(directory), purge_step=step + 1)
 
     def add(self, line: Mapping[str, Any]) -> None:
@@ -39,12 +39,12 @@ class TensorBoard:
             self._writer.add_scalar(name, value, line["step"])
 
     def close(self) -> None:
-        """Bring out what is buffered."""
+        """Flush and close."""
         self._writer.close()
 
 
 def flatten(line: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
-    """Numbers by path, without the step itself.
+    """Numbers by path, without the step.
 
     >>> list(flatten({"step": 1, "loss": 2.0, "time": {"mfu": None, "step_seconds": 3.0}}))
     [('loss', 2.0), ('time/step_seconds', 3.0)]

@@ -186,16 +186,16 @@ def test_a_language_the_tokenizer_lacks(settings: Settings) -> None:
     [
         ({"sampling": "sub:4"}, "use sub:3 at most"),
         ({"langs": ("en", "sv")}, "no text of language 'sv'"),
-        ({"mix": "sv=0.5"}, "of which there is no text"),
+        ({"mix": "sv=0.5"}, "there is no text of language"),
         ({"micro_batch": 3}, "not divisible"),
         ({"model": "9b"}, "--model: preset '9b' does not exist"),
         ({"name": "../out"}, "cannot be the name of a run"),
         ({"name": "latest"}, "cannot be the name of a run"),
         ({"p": 1.5}, "--p: expected at least 0 and at most 1, got 1.5"),
         ({"seq_length": 4}, "--seq-length: expected at least 8"),
-        ({"tp": 2}, "do not divide into shards"),
+        ({"tp": 2}, "1 processes are not divisible by 2"),
         ({"distributed_optimizer": True}, "--distributed-optimizer: needs GPUs"),
-        ({"tokenizer": Path("nowhere")}, "no modular tokenizer"),
+        ({"tokenizer": Path("nowhere")}, "not a modular tokenizer"),
     ],
 )
 def test_wrong_settings(settings: Settings, change: dict[str, Any], message: str) -> None:

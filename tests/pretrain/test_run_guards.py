@@ -309,9 +309,9 @@ def test_a_place_for_rows_that_is_a_file(settings: Settings) -> None:  # noqa: F
 @pytest.mark.parametrize(
     ("rank", "world", "message"),
     [
-        ("abc", "2", "RANK: 'abc' is no number; start ranks by torchrun"),
-        ("0", "", "WORLD_SIZE: '' is no number"),
-        ("2", "2", "RANK: rank 2 is none of 2; count ranks from 0"),
+        ("abc", "2", "RANK: expected a number, got 'abc'; start ranks with torchrun"),
+        ("0", "", "WORLD_SIZE: expected a number, got ''"),
+        ("2", "2", "RANK: expected a rank below 2, got 2"),
     ],
 )
 def test_an_environment_that_no_launcher_makes(
@@ -332,7 +332,7 @@ def test_ranks_without_an_address() -> None:
         [sys.executable, "-c", program], env=told, capture_output=True, text=True, check=False
     )
     line = ended.stderr.strip().splitlines()[-1]
-    assert re.search("ModtokError: rank 0 of 2 does not reach the others .*MASTER_ADDR", line)
+    assert re.search("ModtokError: rank 0 of 2 cannot reach the others .*MASTER_ADDR", line)
 
 
 def test_all_ranks_take_the_checkpoint_that_the_first_found(

@@ -34,11 +34,11 @@ def test_english_has_seventy_percent_unless_said() -> None:
 @pytest.mark.parametrize(
     ("fixed", "message"),
     [
-        ({"xx": 0.5}, "of which there is no text"),
-        ({"en": 1.0}, "leave something to fi"),
+        ({"xx": 0.5}, "there is no text of language"),
+        ({"en": 1.0}, "leave a share for fi"),
         ({"en": 0.5, "fi": 0.6}, "sum to"),
         ({"en": 0.5, "fi": 0.4}, "make them sum to 1"),
-        ({"en": -0.1}, "share of -0.1"),
+        ({"en": -0.1}, "got -0.1"),
     ],
 )
 def test_bad_mixtures(fixed: dict[str, float], message: str) -> None:

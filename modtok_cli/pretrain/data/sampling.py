@@ -1,7 +1,7 @@
-"""Which language a batch is of, and by which subtokenizer it is cut.
+"""Sample the language and the subtokenizer of each batch.
 
-Every draw is a pure function of (seed, step, slot): no random state is carried along, so
-any rank can know any other's draws, and a resumed run draws what the unbroken one would.
+Every draw is a pure function of (seed, step, slot). There is no random state to store, every
+rank can compute the draws of the others, and a resumed run repeats the same draws.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ REGIMES = "none, full, sub:N or joint"
 class Regime:
     """A sampling regime of the paper's §5, or the shared-vocabulary baseline.
 
-    With probability p a batch of language i is cut by more than T_i: by all of T ("full"),
-    by T_i and `extra` further languages ("sub"). "none" is always T_i, "joint" always T.
+    With probability p a batch of language i uses a larger subtokenizer than T_i: all of T
+    ("full"), or T_i with `extra` further languages ("sub"). "none" is always T_i, "joint"
+    always T.
     """
 
     kind: str
@@ -52,7 +53,7 @@ class Regime:
         return f"sub:{self.extra}" if self.kind == "sub" else self.kind
 
     def check(self, languages: Sequence[str]) -> None:
-        """Refuse more extra languages than there are.
+        """Check that there are enough languages.
 
         Raises:
             UsageError: `sub:n` with n at least the number of languages.
@@ -60,7 +61,7 @@ class Regime:
         if self.kind == "sub" and self.extra >= len(languages):
             most = len(languages) - 1
             raise UsageError(
-                f"{self} draws {self.extra} further languages, and the mixture has {most}",
+                f"{self} samples {self.extra} further languages, but the mixture has only {most}",
                 where="--sampling",
                 remedy=f"use sub:{most} at most, or full" if most else "use none",
             )
@@ -68,7 +69,7 @@ class Regime:
 
 @dataclass(frozen=True)
 class Mixture:
-    """How likely a batch is of each language; weights are positive and sum to 1."""
+    """Sampling probability of each language; weights are positive and sum to 1."""
 
     languages: tuple[str, ...]
     weights: tuple[float, ...]
@@ -79,15 +80,15 @@ class Mixture:
     ) -> Mixture:
         """Weights for the languages of `sizes` (bytes of text).
 
-        `fixed` names shares, such as {"en": 0.7} (the default when English is there); the
-        other languages share what is left in proportion to their text (`rest` = "data") or
-        equally ("uniform").
+        `fixed` gives the shares of some languages (default: {"en": 0.7} if there is English).
+        The others divide the rest in proportion to their text (`rest` = "data") or equally
+        ("uniform").
 
         >>> Mixture.of({"en": 10, "fi": 30, "fr": 10}, {"en": 0.5}, "uniform").weights
         (0.5, 0.25, 0.25)
 
         Raises:
-            UsageError: a share of a language that is not there, shares that leave nothing to
+            UsageError: a share of a language without text, or shares that leave nothing for
                 the others or do not sum to 1.
         """
         languages = tuple(sorted(sizes))
@@ -96,17 +97,20 @@ class Mixture:
         for language, share in fixed.items():
             if language not in sizes:
                 raise UsageError(
-                    f"the mixture names '{language}', of which there is no text",
+                    f"there is no text of language '{language}'",
                     where="--mix",
-                    remedy=f"there are {', '.join(languages)}",
+                    remedy=f"use some of {', '.join(languages)}",
                 )
             if not 0 < share <= 1:
-                raise UsageError(f"a share of {share:g} for '{language}'", where="--mix")
+                raise UsageError(
+                    f"expected a share between 0 and 1 for '{language}', got {share:g}",
+                    where="--mix",
+                )
         left = 1 - sum(fixed.values())
         others = [language for language in languages if language not in fixed]
         if (others and left <= 1e-9) or left < -1e-9 or (not others and abs(left) > 1e-6):
             what = f"the shares sum to {1 - left:g}"
-            remedy = f"leave something to {', '.join(others)}" if others else "make them sum to 1"
+            remedy = f"leave a share for {', '.join(others)}" if others else "make them sum to 1"
             raise UsageError(what, where="--mix", remedy=remedy)
         parts = {name: 1.0 if rest == "uniform" else float(sizes[name]) for name in others}
         whole = sum(parts.values())
@@ -151,7 +155,7 @@ def parse_mix(value: str | Mapping[str, float]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Draw:
-    """What one microbatch is: its language, and the languages of its subtokenizer.
+    """The language of a microbatch, and the languages of its subtokenizer.
 
     `languages` is None for all of T.
     """
@@ -161,17 +165,17 @@ class Draw:
 
 
 def uniforms(seed: int, step: int, slot: int, count: int) -> list[float]:
-    """Numbers in [0, 1) that depend on nothing else (Philox, counter-based)."""
+    """Uniform numbers in [0, 1), a pure function of the arguments (counter-based Philox)."""
     generator = np.random.Philox(key=seed, counter=[0, slot, step, 0])
-    # 53 bits of the raw stream, so that no change in numpy's distributions changes a run.
+    # 53 bits of the raw stream: independent of changes to NumPy's distributions.
     return [(int(raw) >> 11) * 2.0**-53 for raw in generator.random_raw(count)]
 
 
 def draw(regime: Regime, p: float, mixture: Mixture, seed: int, step: int, slot: int) -> Draw:
-    """Language and subtokenizer of the microbatch in `slot` of `step`.
+    """Sample the language and subtokenizer of the microbatch in `slot` of `step`.
 
-    Extra languages are drawn without replacement, one after the other, each in proportion
-    to its weight in the mixture among those not yet drawn.
+    Extra languages are sampled one after the other without replacement, in proportion to
+    their weights in the mixture.
     """
     numbers = iter(uniforms(seed, step, slot, 2 + regime.extra))
     language = mixture.languages[_pick(mixture.weights, next(numbers))]
@@ -191,7 +195,7 @@ def draw(regime: Regime, p: float, mixture: Mixture, seed: int, step: int, slot:
 
 
 def _pick(weights: Sequence[float], number: float) -> int:
-    """The index whose part of the summed weights holds `number` · sum; never one of weight 0."""
+    """Index of the cumulative weight that contains `number` · sum; never one of weight 0."""
     goal = number * sum(weights)
     last = 0
     for index, weight in enumerate(weights):

@@ -22,21 +22,21 @@ from modtok_cli.pretrain.data.text_store import TextStore
 Ids = npt.NDArray[np.int32]
 # Place in a language: number of the document in the packer, and byte within it.
 StreamPosition = tuple[int, int]
-# Longer documents are encoded in parts, so that one of 50 MB costs what others do.
+# Longer documents are encoded in parts: a batch of a 50 MB document costs what others cost.
 _PART = 1 << 16
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A microbatch: B sequences of S tokens, all of one language and one subtokenizer.
+    """A microbatch: B sequences of S tokens of one language and one subtokenizer.
 
     Attributes:
-        step, slot, draw: what it is the microbatch of.
+        step, slot, draw: its step and slot, and what was sampled for them.
         inputs: (B, S) int32, global ids.
         targets: (B, S) int32, local ids of the subtokenizer.
         end_of_text: local id of the token between documents.
-        bytes: bytes of text that the targets stand for; end-of-text tokens count none.
-        first_document: number of the document it begins in, to name it in errors.
+        bytes: bytes of text of the targets; end-of-text tokens count as 0.
+        first_document: number of its first document, for error messages.
         positions: of the packer after this batch, by language.
     """
 
@@ -85,7 +85,7 @@ class SlotPacker:
         ids, size, position = self._read(what.language, subtokenizer, rows * length, position)
         self.positions = {**self.positions, what.language: position}
         end = self._subtokenizers.end_of_text
-        # Each batch begins behind an end of text, so that every token read is predicted once.
+        # Each batch starts after an end-of-text token, so that every token is predicted once.
         inputs = np.concatenate([ids[:0], np.array([end], dtype=np.int32), ids[:-1]])
         return Batch(
             step=step,
@@ -121,7 +121,7 @@ class SlotPacker:
                         used = min(used, len(subtokenizer.decode_bytes(kept)))
                     found.append(kept)
                     resume = _character_start(text, used)
-                    if resume >= len(text):  # a whole document lacks only its end of text
+                    if resume >= len(text):  # only the end-of-text token is missing
                         return np.concatenate(found), size + used, after or _later(start, used)
                     return np.concatenate(found), size + used, _later(start, resume)
                 found.append(ids)
@@ -166,10 +166,10 @@ def _later(position: StreamPosition, amount: int) -> StreamPosition:
 
 
 def _character_start(text: bytes, at: int) -> int:
-    """The start of the character that byte `at` is within, or `at`.
+    """Start of the character that contains byte `at`.
 
-    A byte-level token may end inside a character. What it took of it is read again next
-    time (three bytes at most), since only whole characters can be encoded.
+    A byte-level token may end inside a character. Its bytes (three at most) are read again in
+    the next batch, because only whole characters can be encoded.
     """
     while at < len(text) and at > 0 and text[at] & 0xC0 == 0x80:
         at -= 1
@@ -177,7 +177,7 @@ def _character_start(text: bytes, at: int) -> int:
 
 
 def _cut(text: bytes) -> int:
-    """Where to cut a part of a long document: before its last space, else between characters."""
+    """Where to split a long document: before the last space, else between characters."""
     space = text.rfind(b" ", len(text) // 2)
     if space > 0:
         return space

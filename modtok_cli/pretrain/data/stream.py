@@ -29,7 +29,7 @@ State = dict[int, dict[str, StreamPosition]]
 
 @dataclass(frozen=True)
 class StreamPlan:
-    """All that decides the batches of a run; small, and sent to the workers as it is."""
+    """Everything that determines the batches of a run; sent to the worker processes."""
 
     tokenizer: Path
     stores: Mapping[str, Path]
@@ -68,7 +68,7 @@ class BatchStream:
 
     Attributes:
         state: positions of the packers after the batches taken so far, by slot.
-        waited: seconds spent waiting for batches, in all.
+        waited: total seconds spent waiting for batches.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class BatchStream:
             self._workers.append(worker)
 
     def step(self, step: int) -> list[Batch]:
-        """The batches of `step`, one a slot, in order of slots.
+        """The batches of `step`, one per slot, in order of slots.
 
         Raises:
             ModtokError: a worker failed, or died.
@@ -112,7 +112,9 @@ class BatchStream:
         return batches
 
     def ahead(self, step: int) -> list[Batch] | None:
-        """The batches that `step` will be asked for next; `state` stays. None behind the last.
+        """The batches that the next call of `step` returns, without changing `state`.
+
+        None after the last step.
 
         Raises:
             ModtokError: a worker failed, or died.
@@ -134,7 +136,7 @@ class BatchStream:
         return batches
 
     def close(self) -> None:
-        """End the workers."""
+        """Stop the worker processes."""
         for worker in self._workers:
             worker.close()
         self._workers = []
@@ -146,7 +148,7 @@ class _Worker:
     def __init__(
         self, plan: StreamPlan, slots: Sequence[int], state: State, first: int, last: int
     ) -> None:
-        # Never forked: the parent holds threads of torch and, on GPUs, a CUDA context.
+        # Not forked: the parent has threads of torch and, on GPUs, a CUDA context.
         context = multiprocessing.get_context("spawn")
         self._queue: Any = context.Queue(AHEAD * len(slots))
         self._process = context.Process(
@@ -163,8 +165,8 @@ class _Worker:
             except queue.Empty:
                 if not self._process.is_alive():
                     raise ModtokError(
-                        f"a tokenizing process died (status {self._process.exitcode})",
-                        remedy="go on from the last checkpoint with --resume",
+                        f"a tokenization process died (status {self._process.exitcode})",
+                        remedy="resume from the last checkpoint with --resume",
                     ) from None
                 continue
             if isinstance(found, Batch):
@@ -188,7 +190,7 @@ def _work(
     out: Any,
     parent: int,
 ) -> None:
-    """What a worker process does: batches into the queue until the last step, or alone."""
+    """Main function of a worker: fill the queue until the last step or the parent's end."""
     try:
         packers = plan.packers(slots, state)
         for step in range(first, last + 1):
@@ -200,11 +202,11 @@ def _work(
     except KeyboardInterrupt:
         return
     except Exception as error:
-        _put(out, ModtokError(f"tokenizing failed ({type(error).__name__}: {error})"), parent)
+        _put(out, ModtokError(f"tokenization failed ({type(error).__name__}: {error})"), parent)
 
 
 def _put(out: Any, item: object, parent: int) -> bool:
-    """Put into a full queue when there is room; False once the parent is gone (kill -9)."""
+    """Wait for room in the queue and put; False if the parent is gone (kill -9)."""
     while os.getppid() == parent:
         try:
             out.put(item, timeout=1)

@@ -1,4 +1,4 @@
-"""Subtokenizers by set of languages, kept while they are in use."""
+"""Subtokenizers by set of languages, cached."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
 END_OF_TEXT = ("<|endoftext|>", "</s>", "<|end_of_text|>", "<eos>")
-# A subset's tables take a few MB; sampled sets seldom come again soon.
+# A subtokenizer takes a few MB; sampled sets rarely repeat soon.
 _KEPT = 32
 
 
@@ -33,7 +33,7 @@ class SubtokenizerCache:
             raise ModtokError(
                 "has no end-of-text token",
                 where=where,
-                remedy=f"learn it again with --special '{END_OF_TEXT[0]}'",
+                remedy=f"train the tokenizer again with --special '{END_OF_TEXT[0]}'",
             )
         self.end_of_text = found[0]
         self._kept: OrderedDict[tuple[str, ...] | None, Subtokenizer] = OrderedDict()
@@ -48,14 +48,14 @@ class SubtokenizerCache:
         """
         if not is_modular(directory):
             raise UsageError(
-                "is no modular tokenizer directory",
+                "is not a modular tokenizer directory",
                 where=str(directory),
-                remedy="make one with modtok bpe-seq, or name it with -t",
+                remedy="build one with modtok bpe-seq, or choose another with -t",
             )
         return SubtokenizerCache(ModularTokenizer.load(directory), str(directory))
 
     def of(self, languages: tuple[str, ...] | None) -> Subtokenizer:
-        """The subtokenizer of `languages`; None for T. The last few are kept."""
+        """The subtokenizer of `languages`; of all if None. Keeps those used last."""
         found = self._kept.get(languages)
         if found is None:
             tokenizer = self.tokenizer

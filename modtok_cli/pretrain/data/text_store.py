@@ -1,9 +1,8 @@
-"""The documents of a language as one memory-mapped file, and the order they are read in.
+"""The documents of a language as one memory-mapped file, and the order of reading.
 
-Text in `data/` is compressed and can only be read from the front; training needs any
-document at once, after a resume too. So each language is unpacked once into
-`runs/.text/<hash of the files>/`, shared by all runs, ranks and workers through the page
-cache.
+Text in `data/` is compressed and can only be read sequentially, but training needs random
+access to documents. So each language is unpacked once into `runs/.text/<hash of the files>/`,
+which all runs, ranks and workers share through the page cache.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.signature import digest
 from modtok_cli.text.readers import is_text, read_documents
 
-# Of every hundred documents the last is held out for evaluation, and of fewer one at least.
+# The last of every hundred documents is held out for evaluation, at least one.
 HELD_OUT_EVERY = 100
 _MASK = (1 << 64) - 1
 
@@ -52,16 +51,16 @@ class TextStore:
 
     @cached_property
     def checksum(self) -> int:
-        """CRC of all documents and where they end: text that is the same has the same."""
+        """CRC of all documents and their boundaries."""
         return int((self.directory / "checksum").read_text())
 
     @property
     def text_bytes(self) -> int:
-        """Size of all documents together."""
+        """Total size of the documents."""
         return int(self._ends[-1])
 
     def document(self, index: int, start: int = 0, stop: int | None = None) -> bytes:
-        """Bytes of a document, or a part of them."""
+        """Bytes of a document, or of a part of it."""
         first = int(self._ends[index - 1]) if index else 0
         last = int(self._ends[index])
         end = last if stop is None else min(last, first + stop)
@@ -73,23 +72,23 @@ class TextStore:
 
     @property
     def stride(self) -> int:
-        """One document in so many is held out."""
+        """One of this number of documents is held out."""
         return min(HELD_OUT_EVERY, len(self))
 
     @property
     def held_out(self) -> range:
-        """Documents that are never trained on."""
+        """Documents that are not trained on."""
         return range(self.stride - 1, len(self), self.stride)
 
     @property
     def training_size(self) -> int:
-        """Number of documents to train on."""
+        """Number of training documents."""
         return len(self) - len(self.held_out)
 
     def training_document(self, position: int, seed: int) -> int:
-        """The document read at `position` (0 …) of an endless, shuffled reading.
+        """The document at `position` (0 …) of the endless shuffled order.
 
-        Every epoch holds each training document once, in an order of its own.
+        Every epoch contains each training document once, in a different order.
         """
         epoch, place = divmod(position, self.training_size)
         shuffled = permuted(place, self.training_size, seed, epoch)
@@ -97,10 +96,10 @@ class TextStore:
 
 
 def permuted(index: int, size: int, seed: int, epoch: int) -> int:
-    """Place of `index` in a pseudo-random permutation of range(size), in constant memory.
+    """Image of `index` under a pseudo-random permutation of range(size), in constant memory.
 
-    A four-round Feistel network on the next even number of bits, walked until it lands
-    inside (fewer than four rounds of it on average).
+    A four-round Feistel network on an even number of bits, iterated until the result is below
+    `size` (fewer than four iterations on average).
     """
     half = max(1, (max(1, size - 1).bit_length() + 1) // 2)
     mask = (1 << half) - 1
@@ -129,9 +128,9 @@ def text_store(
     errors: str = "strict",
     progress: Progress = SILENT,
 ) -> TextStore:
-    """The store of a language's files, made if it is not in `cache` yet.
+    """The store of a language's files, created in `cache` if it does not exist.
 
-    The name holds size and time of each file, so changed text makes another store.
+    Its name is a hash of size and time of each file, so changed text gives another store.
 
     Raises:
         ModtokError: unreadable text, only word counts, or fewer than two documents.
@@ -141,11 +140,11 @@ def text_store(
         raise ModtokError(
             f"language '{language}' has word counts only, no text to train on",
             where=str(files[0]),
-            remedy="put its text there, or leave the language out with --langs",
+            remedy="add its text, or exclude the language with --langs",
         )
     stamps = [f"{file.resolve()}:{(s := file.stat()).st_size}:{s.st_mtime_ns}" for file in texts]
     final = cache / f"{language}-{digest(errors.encode(), *map(os.fsencode, stamps))}"
-    if not (final / "checksum").is_file():  # stores of before have none
+    if not (final / "checksum").is_file():
         with atomic_directory(final) as beside:
             _unpack(language, texts, beside, errors, progress)
     return TextStore(final)
@@ -178,7 +177,7 @@ def _unpack(
         raise ModtokError(
             f"language '{language}' has {len(ends)} documents; one is held out for evaluation",
             where=", ".join(map(str, texts)),
-            remedy="give two documents at least, or leave the language out with --langs",
+            remedy="add documents (at least two), or exclude the language with --langs",
         )
     positions = np.array(ends, dtype=np.int64)
     np.save(directory / "ends.npy", positions)

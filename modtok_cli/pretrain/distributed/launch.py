@@ -1,6 +1,6 @@
 """`--gpus N`: start the same command N times on this machine, one rank each.
 
-Under torchrun or srun the ranks are there already (RANK is set) and nothing is started.
+Under torchrun or srun (RANK is set) this process is a rank and starts no others.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from modtok_cli.base.errors import Exit, ModtokError
 from modtok_cli.base.processes import die_with_parent
 
-# How long the other ranks may take to end by themselves once one has.
+# Time that the other ranks have to end after one has failed.
 _GRACE_SECONDS = 20
 
 
 def needs_launch(gpus: int | None) -> bool:
-    """Whether this process has to start the ranks, rather than be one."""
+    """Whether this process has to start the ranks, instead of being one."""
     return bool(gpus and gpus > 1 and "RANK" not in os.environ)
 
 

@@ -1,7 +1,7 @@
-"""The processes of a run: who is who, on which device, and what they tell each other.
+"""The processes of a run: ranks, devices and collectives.
 
-Ranks are dealt as Megatron deals them: tensor-parallel neighbours first. Rank r of W, with
-tensor parallelism t, is shard r mod t of replica r div t.
+Ranks are ordered as in Megatron, tensor-parallel neighbours first. With tensor-parallel size
+t, rank r is shard r mod t of replica r div t.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ import torch.distributed as dist
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.pretrain.distributed.megatron_core import start_groups, stop_groups
 
-# A first step compiles kernels and unpacks text; afterwards ranks are seconds apart.
+# The first step compiles kernels and unpacks text; later, ranks are seconds apart.
 TIMEOUT = timedelta(minutes=60)
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among the others.
+    """Position of this process in the run.
 
     Attributes:
-        rank, world: of all processes.
-        shard, shards: of tensor parallelism.
-        replica, replicas: of data parallelism.
-        shard_group: the ranks that hold one replica together; replica_group: those that
-            hold the same shard. None while there is one.
+        rank, world: rank and number of all processes.
+        shard, shards: tensor-parallel rank and size.
+        replica, replicas: data-parallel rank and size.
+        shard_group: the ranks of this replica, None if one; replica_group: the ranks with
+            this shard, None if one.
     """
 
     rank: int
@@ -48,23 +48,23 @@ class Ranks:
 
     @property
     def first(self) -> bool:
-        """Whether this process speaks and writes for all."""
+        """Whether this is rank 0, which reports and writes for all."""
         return self.rank == 0
 
 
 def start_ranks(shards: int = 1) -> Ranks:
-    """Join the other processes, as torchrun's environment names them; alone without it.
+    """Join the process group given by torchrun's environment variables; alone without them.
 
-    NCCL where there are GPUs, else gloo. May be called again in one process.
+    Uses NCCL with GPUs, else gloo. May be called repeatedly in one process.
 
     Raises:
-        UsageError: `shards` does not divide the number of processes, or the environment is not
-            as torchrun makes it.
-        ModtokError: the others cannot be reached.
+        UsageError: `shards` does not divide the number of processes, or the variables are
+            invalid.
+        ModtokError: the other processes cannot be reached.
     """
     rank, world = _rank_and_world()
     if world % shards:
-        raise UsageError(f"{world} processes do not divide into shards of {shards}", where="--tp")
+        raise UsageError(f"{world} processes are not divisible by {shards}", where="--tp")
     device = pick_device()
     if not dist.is_initialized():
         store: Any = torch._C._distributed_c10d.HashStore() if world == 1 else None
@@ -78,8 +78,8 @@ def start_ranks(shards: int = 1) -> Ranks:
             )
         except (ValueError, RuntimeError) as error:  # of torch, about address or port
             raise ModtokError(
-                f"rank {rank} of {world} does not reach the others ({str(error).splitlines()[0]})",
-                remedy="set MASTER_ADDR and MASTER_PORT alike for all, as torchrun does",
+                f"rank {rank} of {world} cannot reach the others ({str(error).splitlines()[0]})",
+                remedy="set the same MASTER_ADDR and MASTER_PORT for all, as torchrun does",
             ) from error
     shard_group, replica_group = start_groups(shards, device)
     return Ranks(
@@ -96,23 +96,23 @@ def start_ranks(shards: int = 1) -> Ranks:
 
 
 def _rank_and_world() -> tuple[int, int]:
-    """(rank, world) by the environment; alone where it says nothing."""
-    told = {"RANK": os.environ.get("RANK", "0"), "WORLD_SIZE": os.environ.get("WORLD_SIZE", "1")}
-    for name, value in told.items():
+    """(rank, world size) by the environment; (0, 1) without it."""
+    values = {"RANK": os.environ.get("RANK", "0"), "WORLD_SIZE": os.environ.get("WORLD_SIZE", "1")}
+    for name, value in values.items():
         if not re.fullmatch("[0-9]{1,6}", value):
             raise UsageError(
-                f"'{value}' is no number", where=name, remedy="start ranks by torchrun or --gpus"
+                f"expected a number, got '{value}'",
+                where=name,
+                remedy="start ranks with torchrun or --gpus",
             )
-    rank, world = int(told["RANK"]), int(told["WORLD_SIZE"])
+    rank, world = int(values["RANK"]), int(values["WORLD_SIZE"])
     if rank >= world:
-        raise UsageError(
-            f"rank {rank} is none of {world}", where="RANK", remedy="count ranks from 0"
-        )
+        raise UsageError(f"expected a rank below {world}, got {rank}", where="RANK")
     return rank, world
 
 
 def pick_device() -> torch.device:
-    """This process's GPU; the CPU where there is none, or with MODTOK_DEVICE=cpu."""
+    """The GPU of this process; the CPU without GPUs, or with MODTOK_DEVICE=cpu."""
     if os.environ.get("MODTOK_DEVICE") == "cpu" or not torch.cuda.is_available():
         return torch.device("cpu")
     index = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
@@ -121,21 +121,21 @@ def pick_device() -> torch.device:
 
 
 def stop_ranks() -> None:
-    """Leave the other processes."""
+    """Destroy the process groups."""
     if dist.is_initialized():
         stop_groups()
         dist.destroy_process_group()
 
 
 def summed(values: torch.Tensor, group: dist.ProcessGroup | None) -> torch.Tensor:
-    """`values` summed over a group, in place."""
+    """Sum `values` over a group, in place."""
     if group is not None:
         dist.all_reduce(values, group=group)
     return values
 
 
 def gather_json(ranks: Ranks, item: Any) -> list[Any]:
-    """What each rank holds, on every rank, in order; plain JSON, no pickle."""
+    """All-gather an item per rank, in order of ranks; JSON, not pickle."""
     if ranks.world == 1:
         return [item]
     mine = torch.frombuffer(bytearray(orjson.dumps(item)), dtype=torch.uint8).to(ranks.device)
@@ -154,15 +154,15 @@ def gather_json(ranks: Ranks, item: Any) -> list[Any]:
 
 
 def raise_together(ranks: Ranks, error: ModtokError | None) -> None:
-    """Fail on all ranks where one failed, so that none waits for one that is gone.
+    """Fail on all ranks if one failed, so that none waits for it.
 
     Raises:
-        ModtokError: this rank's error, or what another's was.
+        ModtokError: this rank's error, or that of another.
     """
-    told = gather_json(ranks, str(error) if error else None)
+    errors = gather_json(ranks, str(error) if error else None)
     if error is not None:
         raise error
-    for rank, other in enumerate(told):
+    for rank, other in enumerate(errors):
         if other is not None:
             raise ModtokError(f"rank {rank} failed: {other}")
 
@@ -170,11 +170,11 @@ def raise_together(ranks: Ranks, error: ModtokError | None) -> None:
 def union_of_rows(
     rows: torch.Tensor, gradients: torch.Tensor, ranks: Ranks
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean over replicas of the gradients of table rows, on the union of their rows.
+    """Average the gradients of table rows over replicas, on the union of their rows.
 
-    Replicas hold gradients of different rows: (n,) ids, ascending, and (n, d) gradients.
-    The result is the union U of the ids, ascending, and (|U|, d) gradients: what travels
-    depends on the active rows and never on |T|.
+    Replicas have gradients of different rows: (n,) ids, ascending, and (n, d) gradients.
+    Returns the union U of the ids, ascending, and (|U|, d) gradients. Traffic depends on the
+    number of active rows, never on |T|.
 
     Example: replica 0 has row 3 with gradient 4, replica 1 rows 3 and 5 with 2 and 6; both
     get rows [3, 5] with [3, 3].
@@ -198,7 +198,7 @@ def union_of_rows(
 
 
 def versions() -> Mapping[str, str]:
-    """Versions of what a run's numbers depend on."""
+    """Versions of the software that the results depend on."""
     import platform
     from importlib.metadata import version
 

@@ -1,10 +1,10 @@
 """Cross-entropy over the active vocabulary, in chunks of tokens and shards of rows.
 
-Logits exist for one chunk of tokens and one shard of V_S at a time; the gradient of a
-chunk is made while they are there. So neither tokens × V_S in full precision nor anything
-of size |T| is ever held.
+Logits exist for one chunk of tokens and one shard of V_S at a time, and the gradient of a
+chunk is computed with them. Neither tokens × V_S in full precision nor anything of size |T|
+is ever allocated.
 
-Shapes: N tokens, d width, n rows of V_S on this shard (uneven shares are fine, none too).
+Shapes: N tokens, hidden size d, n rows of V_S on this shard (uneven, or none).
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ def sliced_cross_entropy(
     group: dist.ProcessGroup | None = None,
     chunk: int = CHUNK,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Weighted sum of negative log-likelihoods, and each one.
+    """Weighted sum of the negative log-likelihoods, and each of them.
 
     Args:
         hidden: (N, d).
         rows: (n, d), this shard's rows of V_S.
-        columns: (N,) int64, the target's row in `rows`, or -1 if another shard holds it.
+        columns: (N,) int64, the target's index in `rows`, or -1 if it is on another shard.
         weights: (N,) float32; the loss is Σ weight · nll.
-        group: the shards; None for one.
-        chunk: tokens at a time.
+        group: the tensor-parallel shards; None for one.
+        chunk: number of tokens computed at a time.
 
     Returns:
         The loss, a scalar with gradients for `hidden` and `rows`; and nll (N,) float32 in
@@ -59,7 +59,7 @@ class _CrossEntropy(torch.autograd.Function):
         group: dist.ProcessGroup | None,
         chunk: int,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        # Forward runs without autograd: this says whether the caller wants gradients.
+        # Forward runs without autograd; this tells whether the caller needs gradients.
         wanted = any(ctx.needs_input_grad[:2])
         d_hidden = torch.empty_like(hidden, dtype=torch.float32) if wanted else None
         d_rows = torch.zeros_like(rows, dtype=torch.float32) if wanted else None
@@ -104,7 +104,7 @@ def _chunk(
     columns: torch.Tensor,
     group: dist.ProcessGroup | None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """nll (c,), probabilities (c, n) of this shard, and which tokens have their target here."""
+    """nll (c,), this shard's probabilities (c, n), and the tokens with targets on this shard."""
     logits = (hidden @ rows.t()).float()
     if logits.shape[1]:
         peak = logits.amax(dim=1)

@@ -1,18 +1,18 @@
-"""All that is particular to Megatron-Core, in one place (its optimizer: `megatron_adamw`).
+"""Adapter of Megatron-Core's Transformer block (its optimizer: `megatron_adamw`).
 
-0.16 (Python 3.11) to 0.19 (3.12) differ in details, and none of them expects a machine
-without a GPU. What this adapter works around:
+Versions 0.16 (Python 3.11) to 0.19 (3.12) differ in details, and all expect a GPU. The adapter
+works around:
 
-- `core_attention` of the stock local layer wants a CUDA random state: here it is torch's
-  SDPA, which takes flash attention on GPUs by itself.
+- `core_attention` of the local layer needs a CUDA random state: replaced by torch's SDPA,
+  which uses flash attention on GPUs.
 - rotary embeddings call `torch.cuda.current_device()`, and from 0.19 the gradient exchange
   calls `torch.cuda.current_stream()`: on a CPU both run under `cpu_as_current_device`.
-- activation recomputation saves CUDA random states: torch's own is used.
-- embedding and output layer are ours, so the block is used, not `GPTModel`
+- activation recomputation saves CUDA random states: replaced by torch's.
+- embedding and output layer are ours, so `TransformerBlock` is used, not `GPTModel`
   (`ColumnParallelLinear` refuses a weight that is not its whole partition; the
-  `output_processor` that `GPTModel` takes from 0.18 on would do, but not with 0.16).
-- Transformer Engine fuses norms into the matrices behind them, under other names: parameters
-  go by the names they have without it, so that a checkpoint loads with and without.
+  `output_processor` of `GPTModel` exists from 0.18 only).
+- Transformer Engine fuses norms into the following matrices, under other names: parameters
+  keep the names that they have without it, so that checkpoints load with and without.
 """
 
 from __future__ import annotations
@@ -100,10 +100,10 @@ def build_backbone(
     distributed: bool = False,
     masked: bool = False,
 ) -> Backbone:
-    """The Transformer between the tables, wrapped for data parallelism.
+    """Build the Transformer block, wrapped for data parallelism.
 
-    With `distributed` the gradients are left in parts on the replicas, as Megatron's
-    distributed optimizer wants them.
+    With `distributed`, gradients are reduce-scattered over replicas for Megatron's distributed
+    optimizer.
     """
     if shape.qk_norm and shards > 1:
         # Each rank sees the gradients of its own heads only, and the weights are shared by all.
@@ -162,7 +162,7 @@ def build_backbone(
 
 
 def plain_name(name: str) -> str:
-    """What a parameter is called without Transformer Engine.
+    """The name of a parameter without Transformer Engine.
 
     >>> plain_name("block.layers.3.mlp.linear_fc1.layer_norm_weight")
     'block.layers.3.pre_mlp_layernorm.weight'
@@ -174,9 +174,9 @@ def plain_name(name: str) -> str:
 
 
 def _recomputed(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """`forward` that keeps its inputs only and runs again for the backward pass.
+    """`forward` with activation recomputation: keeps its inputs only.
 
-    Megatron's own saves CUDA random states; without dropout there are none to save.
+    Megatron's version saves CUDA random states, which are not needed without dropout.
     """
     from torch.utils.checkpoint import checkpoint
 
@@ -187,7 +187,7 @@ def _recomputed(forward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Backbone:
-    """Megatron's block in Megatron's data parallelism, by the few calls that training makes."""
+    """Megatron's Transformer block, wrapped in Megatron's data parallelism."""
 
     def __init__(self, wrapped: Any, device: torch.device) -> None:
         self.wrapped, self._device = wrapped, device
@@ -209,26 +209,25 @@ class Backbone:
             parameter.requires_grad_(False)
 
     def clear_gradients(self) -> None:
-        """Start a step."""
+        """Zero the gradient buffers."""
         self.wrapped.zero_grad_buffer()
 
     def accumulating(self, more: bool) -> AbstractContextManager[None]:
-        """Around a microbatch: with `more` to come, gradients are not exchanged yet."""
+        """Context of a microbatch; with `more` to follow, gradients are not reduced."""
         context: Callable[[], AbstractContextManager[None]] = self.wrapped.no_sync
         return context() if more else nullcontext()
 
     def finish_gradients(self) -> dict[str, torch.Tensor]:
-        """Exchange them among replicas; mean gradients in float32 by parameter."""
+        """Reduce over replicas; returns mean gradients in float32 by parameter."""
         with cpu_as_current_device(self._device):
             self.wrapped.finish_grad_sync()
         return {name: parameter.main_grad for name, parameter in self.parameters.items()}  # type: ignore[attr-defined]
 
 
 def partition(parameter: torch.nn.Parameter) -> tuple[int, int] | None:
-    """How a parameter lies on the shards: (dimension, interleaved parts), None if whole.
+    """How a parameter is sharded: (dimension, interleaved parts), None if replicated.
 
-    With two parts ([gate; up] of SwiGLU) a shard holds its slice of each, one after the
-    other.
+    With two parts ([gate; up] of SwiGLU) a shard holds its slice of each, concatenated.
     """
     if not getattr(parameter, "tensor_model_parallel", False):
         return None

@@ -1,17 +1,17 @@
-"""Megatron-Core's own optimizer for the backbone, on GPUs.
+"""Megatron-Core's optimizer for the backbone, on GPUs.
 
-What it does that a reader would not expect, in 0.16 as in 0.19, and what is done about it:
+Its pitfalls, in 0.16 as in 0.19, and how they are avoided:
 
-- It clips by the norm of its own parameters, which leaves the tables out. Its clipping is
-  off; gradients are scaled in the buffers that it reads (`optimizer.clip`).
-- `step()` computes that norm even so: the two halves of it are called instead.
-- In float32 it leaves the buffer as `.grad`, to which the next backward pass would add a
-  second time: `.grad` is taken away after each step.
+- It clips by the norm of its own parameters, without the tables. Its clipping is off;
+  gradients are scaled in the buffers that it reads (`optimizer.clip`).
+- `step()` computes that norm anyway: its two halves are called instead.
+- In float32 it leaves the buffer in `.grad`, to which the next backward pass would add a
+  second time: `.grad` is cleared after each step.
 - Its groups carry a factor for weight decay, 0 for norms, which only its scheduler applies.
-- Inside is Transformer Engine's or Apex's fused Adam where installed, else torch's AdamW, and
-  that one not fused, which takes 4 bytes a parameter more in a step: here it is.
-- Steps are counted per parameter by torch's, per group by the others.
-- Its own checkpoints depend on buffers and ranks: ours hold whole tensors by name.
+- It uses the fused Adam of Transformer Engine or Apex if installed, else torch's AdamW, which
+  it does not fuse (4 more bytes per parameter in a step): it is fused here.
+- torch counts steps per parameter, the others per group.
+- Its checkpoints depend on buffers and ranks: ours store whole tensors by name.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class MegatronAdamW:
     """AdamW by `get_megatron_optimizer`, float32 masters of bfloat16 parameters.
 
     Attributes:
-        distributed: masters and moments are dealt to the replicas; each updates its part.
+        distributed: optimizer state is sharded across replicas; each updates its part.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class MegatronAdamW:
             params_dtype=dtype,
             use_distributed_optimizer=distributed,
         )
-        # A chain of optimizers, for experts have one of their own: ours is the only one.
+        # A chain of optimizers, because experts have a separate one; this is the only one.
         self._optimizer: Any = library.get_megatron_optimizer(config, [backbone.wrapped])
         (self._inner,) = self._optimizer.chained_optimizers
         self._by_torch = isinstance(self._inner.optimizer, torch.optim.AdamW)
@@ -71,9 +71,9 @@ class MegatronAdamW:
                 group["fused"], group["foreach"] = True, False
 
     def own(self, gradients: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """The gradients that this rank has to apply: all, or its part of them, flat.
+        """The gradients that this rank applies: all, or flat parts of them.
 
-        With the distributed optimizer the rest of the buffers was not exchanged.
+        With the distributed optimizer the rest of the buffers is not reduced.
         """
         if not self.distributed:
             return dict(gradients)
@@ -83,7 +83,7 @@ class MegatronAdamW:
         }
 
     def step(self, gradients: Mapping[str, torch.Tensor], lr: float) -> None:
-        """Apply one step; it reads the buffers that `gradients` are views of."""
+        """Apply one step; reads the buffers of which `gradients` are views."""
         for group in self._optimizer.param_groups:
             group["lr"] = lr
         self._optimizer.prepare_grads()
@@ -91,9 +91,9 @@ class MegatronAdamW:
         self._optimizer.zero_grad()
 
     def state(self, name: str) -> dict[str, torch.Tensor]:
-        """Master weight and moments of a parameter, whole, in float32.
+        """Master weight and moments of a whole parameter, float32.
 
-        With the distributed optimizer every replica calls this, and they put it together.
+        Collective over replicas with the distributed optimizer.
         """
         parameter = self._parameters[name]
         found = self._pieces(parameter)
@@ -109,7 +109,7 @@ class MegatronAdamW:
 
     @torch.no_grad()
     def load(self, name: str, parts: Mapping[str, torch.Tensor]) -> None:
-        """Take what `state` gave, on any number of replicas."""
+        """Restore what `state` returned, on any number of replicas."""
         parameter = self._parameters[name]
         for part, piece in self._pieces(parameter).items():
             whole = parts[part].view(-1)[self._range(parameter)] if self.distributed else None
@@ -117,7 +117,7 @@ class MegatronAdamW:
         parameter.copy_(parts["weight"])
 
     def set_steps(self, steps: int) -> None:
-        """Number of steps done, after a load."""
+        """Set the number of completed steps, after `load`."""
         for group in self._inner.param_groups:
             if not self._by_torch:
                 group["step"] = steps
@@ -126,7 +126,7 @@ class MegatronAdamW:
                     self._state(master)["step"].fill_(steps)
 
     def _pieces(self, parameter: torch.nn.Parameter) -> dict[str, torch.Tensor]:
-        """This rank's master weight and moments of a parameter; empty if it has no part."""
+        """This rank's part of master weight and moments of a parameter; may be empty."""
         if self.distributed:
             place = self._inner.model_param_group_index_map.get(parameter)
             if place is None:
@@ -138,7 +138,7 @@ class MegatronAdamW:
         return {"weight": master, **{part: state[key] for part, key in _MOMENTS.items()}}
 
     def _state(self, master: torch.Tensor) -> dict[str, torch.Tensor]:
-        """The optimizer's state of a master weight, made if there was no step yet."""
+        """The optimizer's state of a master weight, created before the first step."""
         state: dict[str, torch.Tensor] = self._inner.optimizer.state[master]
         if not state:
             state.update({key: torch.zeros_like(master) for key in _MOMENTS.values()})
@@ -147,7 +147,7 @@ class MegatronAdamW:
         return state
 
     def _range(self, parameter: torch.nn.Parameter) -> slice:
-        """What this replica updates of a parameter, in its flat form; may be nothing."""
+        """The range of a flat parameter that this replica updates; may be empty."""
         if parameter not in self._inner.model_param_group_index_map:
             return slice(0, 0)
         found = self._inner._get_model_param_range_map(parameter)["param"]

@@ -1,6 +1,6 @@
-"""The model as training sees it: two row tables around Megatron's backbone.
+"""The model: two row tables around Megatron's backbone.
 
-`forward` takes ids of T and the rows of V_S; it never sees |T|.
+The forward pass takes ids of T and the rows of V_S; its cost does not depend on |T|.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Model:
         return (found["table"],) * 2 if self.tied else (found["input"], found["output"])
 
     def hidden(self, inputs: torch.Tensor, active: GatheredRows) -> torch.Tensor:
-        """Hidden states behind the final norm, (B, S) ids of T to (S, B, d)."""
+        """Hidden states after the final norm, (B, S) ids of T to (S, B, d)."""
         ids = inputs.t()
         mask = None if self.end_of_text is None else document_mask(inputs, self.end_of_text)
         if self.ranks.shards == 1:
@@ -174,8 +174,8 @@ class Model:
         prefetched. `dense` requires tables on the device.
 
         Returns:
-            nll of each microbatch's tokens, and the norm of the gradient before clipping,
-            over all of the model. If it is not finite nothing was changed.
+            nll of each microbatch's tokens, and the gradient norm of the whole model before
+            clipping. If the norm is not finite, nothing is updated.
         """
         self.backbone.clear_gradients()
         if self.offloaded is None:
@@ -232,16 +232,16 @@ class Model:
 
     @property
     def host_seconds(self) -> dict[str, float]:
-        """Seconds so far, of the host's thread for rows and of steps waiting for it."""
+        """Seconds of the offload thread so far, and of steps that waited for it."""
         return asdict(self.offloaded.seconds) if self.offloaded is not None else {}
 
     def drain(self) -> None:
-        """Bring tables in host memory up to date; every rank calls it."""
+        """Apply pending updates of offloaded tables. Collective: every rank calls it."""
         if self.offloaded is not None:
             self.offloaded.drain()
 
     def close(self) -> None:
-        """End what runs beside training."""
+        """Stop background threads."""
         if self.offloaded is not None:
             self.offloaded.close()
 
@@ -252,6 +252,6 @@ class Model:
 
 
 def _gradient(active: GatheredRows) -> torch.Tensor:
-    """Gradient of the gathered rows; zeros if no token touched any on this shard."""
+    """Gradient of the gathered rows; zeros if no token uses a row of this shard."""
     gradient = active.rows.grad
     return torch.zeros_like(active.rows) if gradient is None else gradient

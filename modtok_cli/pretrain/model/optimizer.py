@@ -1,7 +1,7 @@
-"""AdamW for the backbone, on float32 master weights; and clipping over everything.
+"""AdamW for the backbone, on float32 master weights, and gradient clipping.
 
-On GPUs it is Megatron's own optimizer. That one insists on a GPU, so on a CPU it is
-torch's; both do the same to the last bit (`tests/pretrain/test_megatron_adamw.py`).
+On a GPU this is Megatron's optimizer, which requires a GPU. On a CPU it is torch's. Both
+agree bit for bit (`tests/pretrain/test_megatron_adamw.py`).
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ from modtok_cli.pretrain.rows.table import AdamW
 
 
 class BackboneOptimizer(Protocol):
-    """What training and checkpoints ask of it.
+    """Interface for training and checkpoints.
 
     Attributes:
-        distributed: masters and moments are dealt to the replicas. Then `state` is called
-            by all of them, and the gradients in `own` are parts.
+        distributed: optimizer state is sharded across replicas. Then `state` is a collective,
+            and the gradients of `own` are parts.
     """
 
     distributed: bool
 
     def own(self, gradients: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """What this rank has to clip and to apply of the gradients."""
+        """The part of the gradients that this rank clips and applies."""
 
     def step(self, gradients: Mapping[str, torch.Tensor], lr: float) -> None:
         """Apply one step with these gradients (already clipped)."""
 
     def state(self, name: str) -> dict[str, torch.Tensor]:
-        """Master weight and moments of a parameter: whole, float32, by part."""
+        """Master weight and moments of a whole parameter, float32, by name."""
 
     def load(self, name: str, parts: Mapping[str, torch.Tensor]) -> None:
-        """Take what `state` gave."""
+        """Restore what `state` returned."""
 
     def set_steps(self, steps: int) -> None:
-        """Number of steps done, after a load."""
+        """Set the number of completed steps, after `load`."""
 
 
 def backbone_optimizer(
     backbone: megatron.Backbone, adamw: AdamW, ranks: Ranks, *, distributed: bool = False
 ) -> BackboneOptimizer:
-    """Megatron's on a GPU, torch's on a CPU; `distributed` is for GPUs only."""
+    """Megatron's optimizer on a GPU, torch's on a CPU; `distributed` requires GPUs."""
     if ranks.device.type == "cuda":
         from modtok_cli.pretrain.model.megatron_adamw import MegatronAdamW
 
@@ -55,10 +55,10 @@ def backbone_optimizer(
 
 
 class TorchAdamW:
-    """torch's fused AdamW over the parameters that Megatron's buffers hold gradients of.
+    """torch's fused AdamW over parameters with gradients in Megatron's buffers.
 
-    Norm weights are not decayed. Where parameters are bfloat16 the masters are copies in
-    float32, else they are the parameters themselves.
+    Norm weights are not decayed. Master weights of bfloat16 parameters are float32 copies;
+    float32 parameters are their own master weights.
     """
 
     distributed = False
@@ -83,7 +83,7 @@ class TorchAdamW:
         )
 
     def own(self, gradients: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """All of them."""
+        """All gradients."""
         return dict(gradients)
 
     def step(self, gradients: Mapping[str, torch.Tensor], lr: float) -> None:
@@ -110,13 +110,13 @@ class TorchAdamW:
 
     @torch.no_grad()
     def load(self, name: str, parts: Mapping[str, torch.Tensor]) -> None:
-        """Take what `state` gave."""
+        """Restore what `state` returned."""
         for part, tensor in self.state(name).items():
             tensor.copy_(parts[part])
         self._parameters[name].copy_(parts["weight"])
 
     def set_steps(self, steps: int) -> None:
-        """Number of steps done, after a load."""
+        """Set the number of completed steps, after `load`."""
         for name, master in self.masters.items():
             self.state(name)
             self._adamw.state[master]["step"].fill_(steps)
@@ -151,14 +151,14 @@ def gradient_norm(
 
 
 def clip(gradients: Iterable[torch.Tensor], norm: torch.Tensor, most: float) -> None:
-    """Scale gradients in place so that their common norm is `most` at the highest."""
+    """Scale gradients in place so that their common norm is at most `most`."""
     scale = (most / (norm + 1e-6)).clamp(max=1.0)
     for gradient in gradients:
         gradient.mul_(scale.to(gradient.dtype))
 
 
 def sum_over_ranks(values: torch.Tensor) -> torch.Tensor:
-    """Values summed over every rank."""
+    """Sum over all ranks, in place."""
     if dist.get_world_size() > 1:
         dist.all_reduce(values)
     return values
