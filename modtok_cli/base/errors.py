@@ -25,7 +25,9 @@ class ModtokError(Exception):
     'fr.txt:3: not UTF-8; pass --errors replace'
     """
 
-    exit_code = Exit.FAILED
+    exit_code: int = Exit.FAILED
+    # What precedes the message on the command line.
+    label = "error: "
 
     def __init__(self, what: str, *, where: str | None = None, remedy: str | None = None) -> None:
         self.what = what
@@ -34,6 +36,16 @@ class ModtokError(Exception):
         place = f"{where}: " if where else ""
         advice = f"; {remedy}" if remedy else ""
         super().__init__(f"{place}{what}{advice}")
+
+
+class Stopped(ModtokError):
+    """A signal stopped the work, and its state was saved (exit 128 + signal)."""
+
+    label = ""
+
+    def __init__(self, what: str, number: int, *, remedy: str) -> None:
+        super().__init__(what, remedy=remedy)
+        self.exit_code = 128 + number
 
 
 class UsageError(ModtokError):

@@ -2,8 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from pathlib import Path
+
+# Set by the process that starts ranks: a directory for their error messages.
+MESSAGES = "MODTOK_RANK_MESSAGES"
+
+
+def report_to_launcher(message: str) -> bool:
+    """Leave a message for the process that started this rank; False if there is none.
+
+    Ranks often fail together, for the same reason: the launcher prints it once.
+    """
+    directory = os.environ.get(MESSAGES)
+    if directory is None:
+        return False
+    try:
+        Path(directory, os.environ.get("RANK", "0")).write_text(message, encoding="utf-8")
+    except OSError:  # the launcher is gone
+        return False
+    return True
 
 
 def die_with_parent() -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from modtok_cli.base.errors import Exit, ModtokError
 from modtok_cli.base.interrupts import acknowledge
+from modtok_cli.base.processes import report_to_launcher
 from modtok_cli.cli.command import ClosedPipe, Interrupted
 from modtok_cli.cli.output import one_line, output_error
 from modtok_cli.cli.session import Session
@@ -50,15 +51,21 @@ def run(root: Any, args: Sequence[str]) -> int:
         status, message = explain(error, root, session)
         if _wants_traceback(session) and status != Exit.USAGE:
             traceback.print_exception(error)
-        _say(f"modtok: error: {message}")
+        _report(f"{error.label if isinstance(error, ModtokError) else 'error: '}{message}")
         _abandon_output()
     return status
 
 
 def _interrupted() -> int:
     acknowledge()
-    _say("modtok: interrupted; no partial output remains")
+    _report("interrupted; no partial output remains")
     return Exit.INTERRUPTED
+
+
+def _report(message: str) -> None:
+    """Print the message that ends the command; a rank leaves that to its launcher."""
+    if not report_to_launcher(message):
+        _say(f"modtok: {message}")
 
 
 def _thread_failed(failure: threading.ExceptHookArgs) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import cos, pi
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_args, get_type_hints
@@ -14,6 +13,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.option import options_of
 from modtok_cli.pretrain.data.sampling import Regime
 from modtok_cli.pretrain.presets import PRESETS, Preset, preset
+from modtok_cli.pretrain.schedule import Schedule
 from modtok_cli.pretrain.settings import SEEDS, Settings
 
 DTYPES: tuple[str, ...] = get_args(get_type_hints(Settings)["dtype"])
@@ -28,9 +28,11 @@ class Config(Settings):
     """Settings in which every option has its value. `resolve` and `from_json` make them.
 
     `shape` is the model. Options of its fields, such as `tied`, repeat what it holds.
+    `lr_ends` is the history of `lr_steps`, see `schedule.Schedule`.
     """
 
     shape: Shape
+    lr_ends: tuple[tuple[int, int], ...]
 
     @property
     def regime(self) -> Regime:
@@ -47,26 +49,37 @@ class Config(Settings):
         """Tokens per step."""
         return self.batch_size * self.seq_length
 
-    @property
-    def final_lr(self) -> float:
-        """Learning rate at the end of the schedule."""
-        return self.lr / 10
-
     def lr_at(self, step: int) -> float:
-        """Learning rate of a step (1 …): linear warm-up, then a cosine to `final_lr`.
+        """Learning rate of a step (1 …).
 
-        >>> resolve(Settings(lr=1.0, warmup=10, steps=110), gpu=False).rate(5)
+        >>> resolve(Settings(lr=1.0, warmup=10, steps=110), gpu=False).lr_at(5)
         0.5
         """
-        if step <= self.warmup:
-            return self.lr * step / self.warmup
-        done = (step - self.warmup) / max(1, self.steps - self.warmup)
-        return self.final_lr + (self.lr - self.final_lr) * (1 + cos(pi * min(1.0, done))) / 2
+        schedule = Schedule(
+            self.schedule, self.lr, self.final_lr, self.warmup, self.decay_steps, self.lr_ends
+        )
+        return schedule.rate(step)
+
+    def resumed_after(self, step: int) -> Config:
+        """The configuration of a run that continues after `step`: a new `lr_steps` takes effect.
+
+        Raises:
+            UsageError: the new schedule would have ended before.
+        """
+        if self.lr_ends[-1][1] == self.lr_steps:
+            return self
+        if self.lr_steps <= step:
+            raise UsageError(
+                f"the run is at step {step:,}; expected more steps, got {self.lr_steps:,}",
+                where="--lr-steps",
+            )
+        before = tuple(end for end in self.lr_ends if end[0] <= step)
+        return replace(self, lr_ends=(*before, (step + 1, self.lr_steps)))
 
     def as_json(self) -> dict[str, Any]:
         """The options as `config.json` stores them."""
-        options = {name: _plain(getattr(self, name)) for name in _stored()}
-        return {**options, "shape": self.shape.as_json()}
+        options = {name: plain(getattr(self, name)) for name in _stored()}
+        return {**options, "lr_ends": self.lr_ends, "shape": self.shape.as_json()}
 
     @staticmethod
     def from_json(data: object, where: str = "config") -> Config:
@@ -90,10 +103,10 @@ class Config(Settings):
             except ValueError as error:
                 raise _invalid(name, str(error), where) from error
         for name in data:
-            if name not in _stored() and name != "shape":
+            if name not in _stored() and name not in ("shape", "lr_ends"):
                 raise _invalid(name, "is unknown", where)
-        shape = stored_shape(data, where)
-        config = Config(**values, **_of_shape(shape), shape=shape)
+        shape, ends = stored_shape(data, where), _read_ends(data.get("lr_ends"), where)
+        config = Config(**values, **_of_shape(shape), shape=shape, lr_ends=ends)
         for name, what, _ in _conflicts(config):
             raise _invalid(name, what, where)
         return config
@@ -137,7 +150,22 @@ def _stored() -> dict[str, Any]:
     return {n: o for n, o in OPTIONS.items() if o.section and not o.of_shape}
 
 
-def _plain(value: Any) -> Any:
+def _read_ends(data: object, where: str) -> tuple[tuple[int, int], ...]:
+    """The history of the schedule's length; steps ascend from 1."""
+    try:
+        found = [(first, last) for first, last in data]  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        found = []
+    firsts = [first for first, _ in found]
+    steps = [step for pair in found for step in pair]
+    if firsts[:1] != [1] or any(type(step) is not int for step in steps):
+        raise _invalid("lr_ends", "expected pairs of steps", where)
+    if sorted(set(firsts)) != firsts:
+        raise _invalid("lr_ends", "expected ascending steps", where)
+    return tuple(found)
+
+
+def plain(value: Any) -> Any:
     """A value as JSON; paths that are not UTF-8 with escapes."""
     if isinstance(value, Path):
         return str(value).encode(errors="surrogateescape").decode(errors="backslashreplace")
@@ -177,7 +205,8 @@ def resolve(settings: Settings, *, gpu: bool, source: Config | None = None) -> C
             raise UsageError(f"needs --{needed}", where=option.flag, remedy=f"add --{needed}")
     values = {name: getattr(resolved, name) for name in OPTIONS}
     changes = {name: values[name] for name, option in OPTIONS.items() if option.of_shape}
-    config = Config(**values, shape=replace(resolved.preset.shape, **changes))
+    shape = replace(resolved.preset.shape, **changes)
+    config = Config(**values, shape=shape, lr_ends=((1, values["lr_steps"]),))
     _refuse_conflicts(config)
     if source is not None and config.model != source.model:
         raise UsageError(
@@ -208,6 +237,8 @@ def _conflicts(config: Config) -> Iterator[tuple[str, str, str]]:
             f"{config.micro_batch}",
             "use a divisor of --batch-size",
         )
+    if config.final_lr > config.lr:
+        yield "final_lr", f"{config.final_lr:g} is above --lr {config.lr:g}", "use a lower rate"
     if config.offload and config.update == "dense":
         yield (
             "update",
@@ -270,12 +301,17 @@ def resumed(then: Config, settings: Settings, where: str) -> tuple[Config, list[
             remedy="leave them out, or start another run with --name",
         )
     notes = [
-        f"{OPTIONS[name].flag} is now {_plain(value)}, was {_plain(getattr(then, name))}"
+        f"{OPTIONS[name].flag} is now {plain(value)}, was {plain(getattr(then, name))}"
         for name, value in changes.items()
         if OPTIONS[name].section
     ]
     config = replace(then, **{"runs": OPTIONS["runs"].default, **changes})
     _refuse_conflicts(config)
+    if "steps" in changes and config.steps > config.lr_steps and config.schedule != "constant":
+        notes.append(
+            f"the learning rate stays at {config.final_lr:g} after step {config.lr_steps:,}, where "
+            "its schedule ends; --lr-steps extends the schedule"
+        )
     return config, notes
 
 

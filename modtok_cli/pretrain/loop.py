@@ -1,10 +1,8 @@
-"""`modtok pretrain`: six steps by name, and a short main.
-
-One code path for a CPU by gloo and for many GPUs by NCCL; each process runs `pretrain`.
-"""
+"""`modtok pretrain`: the training loop. Every process runs `pretrain`, on CPU or GPUs."""
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,33 +16,34 @@ import torch
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.pretrain import checkpoint
-from modtok_cli.pretrain.config import Settings
+from modtok_cli.pretrain.config import OPTIONS, Settings
 from modtok_cli.pretrain.data.slot_packer import Batch
 from modtok_cli.pretrain.data.stream import BatchStream, StreamPlan
 from modtok_cli.pretrain.distributed.ranks import gather_json, raise_together
 from modtok_cli.pretrain.heldout import BYTES, held_out_bits
 from modtok_cli.pretrain.initial import InitialRun
+from modtok_cli.pretrain.interrupt import StopSignals, stopped
 from modtok_cli.pretrain.metrics import LanguageSums, mean_bits, peak_flops, timing
 from modtok_cli.pretrain.model.model import Model
-from modtok_cli.pretrain.prepare import Run, prepare
+from modtok_cli.pretrain.prepare import Run, prepare, update_config
 from modtok_cli.pretrain.rows.host_tables import Offload
 from modtok_cli.pretrain.rows.prefetcher import Prefetcher
 from modtok_cli.pretrain.tensorboard import TensorBoard
 
-# Text measured a language before a checkpoint between evaluations: a sequence or two.
+# Bytes of held-out text per language that are evaluated before a checkpoint is saved.
 _PROBE = 512
 
 
 @dataclass
 class RunReport:
-    """Where a run lies, and a row of held-out figures per language."""
+    """Directory of a run, its last step, and held-out metrics per language."""
 
     output: Path
     step: int
     lines: list[dict[str, Any]] = field(default_factory=list)
 
     def rows(self) -> list[dict[str, Any]]:
-        """The rows, each with the run and its last step."""
+        """A row per language, with the run and its last step."""
         return [{**line, "run": str(self.output), "step": self.step} for line in self.lines]
 
 
@@ -74,9 +73,9 @@ def build_model(run: Run) -> Model:
 
 
 def restore(run: Run, model: Model) -> tuple[int, dict[int, dict[str, tuple[int, int]]]]:
-    """Fill the model from the last sound checkpoint: (its step, positions of all packers).
+    """Load the last valid checkpoint: (its step, stream positions by slot).
 
-    Rank 0 looks for it, which reads it whole, and all take that one.
+    Rank 0 chooses the checkpoint, which takes a pass over its files; all ranks load that one.
 
     Raises:
         ModtokError: all checkpoints are damaged, or of another model.
@@ -88,12 +87,12 @@ def restore(run: Run, model: Model) -> tuple[int, dict[int, dict[str, tuple[int,
         except ModtokError as caught:
             error = caught
     raise_together(run.ranks, error)
-    told = gather_json(run.ranks, found and [found[0].name, found[1]])[0]
-    if told is None:
+    chosen = gather_json(run.ranks, found and [found[0].name, found[1]])[0]
+    if chosen is None:
         return 0, {}
-    name, state = told
+    name, state = chosen
     checkpoint.load(run.directory.checkpoints / name, state, model)
-    run.progress.note(f"going on after step {state['step']:,}")
+    run.progress.note(f"resuming after step {state['step']:,}")
     positions = {
         int(slot): {language: (int(n), int(at)) for language, (n, at) in packer.items()}
         for slot, packer in state["positions"].items()
@@ -125,10 +124,10 @@ def open_stream(
 
 
 def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> dict[str, Any]:
-    """One step: batches, forward, backward, update; the line for the metrics.
+    """One step: batches, forward, backward, update. Returns the line for the metrics.
 
     Raises:
-        ModtokError: loss or gradient is not finite; names the batches. Nothing was updated.
+        ModtokError: loss or gradient is not finite; names the batches. Nothing is updated.
     """
     config, ranks = run.config, run.ranks
     started, waited = time.perf_counter(), feed.waited
@@ -201,10 +200,10 @@ def _diverged(run: Run, what: str) -> ModtokError:
 def evaluate(run: Run, model: Model, step: int, *, most: int = BYTES) -> dict[str, Any]:
     """Held-out bits per byte of each language under its own subtokenizer (T for joint).
 
-    `most`: bytes of text a language.
+    `most`: bytes of text per language.
 
     Raises:
-        ModtokError: they are not finite, so that weights gone wrong are not saved.
+        ModtokError: the loss is not finite, so that diverged weights are not saved.
     """
     joint = run.config.regime.kind == "joint"
     model.drain()
@@ -227,11 +226,11 @@ def evaluate(run: Run, model: Model, step: int, *, most: int = BYTES) -> dict[st
 
 
 def save_checkpoint(run: Run, model: Model, stream: Prefetcher, step: int) -> None:
-    """Weights, moments and the positions of all packers; every rank calls it.
+    """Save weights, moments and stream positions. Collective: every rank calls it.
 
     Raises:
-        ModtokError: the file system refused, or weights are not finite. The last checkpoint
-            stays.
+        ModtokError: the file system refused, or weights are not finite. Earlier checkpoints
+            stay.
     """
     positions: dict[str, Any] = {}
     for part in gather_json(run.ranks, {str(slot): one for slot, one in stream.state.items()}):
@@ -249,32 +248,35 @@ def pretrain(
     force: bool = False,
     progress: Progress = SILENT,
 ) -> RunReport:
-    """Train a model on the languages of `data`, by sampled subtokenizers.
+    """Train a model on the languages of `data`, with sampled subtokenizers.
 
-    Started alone it is one rank; under torchrun, srun or `modtok pretrain --gpus N` every
-    process calls it.
+    Under torchrun, srun or `modtok pretrain --gpus N` every process calls it.
 
     Raises:
-        ModtokError, UsageError: what was given is not usable, the disk is full, the loss is
-            not finite. The last checkpoint stays.
+        ModtokError, UsageError: settings or files are not usable, the disk is full, the loss
+            is not finite. The last checkpoint stays.
+        Stopped: SIGTERM or SIGINT; a checkpoint was saved.
     """
     run = prepare(settings, resume=resume, force=force, progress=progress)
     try:
-        return _pretrain(run, resume)
+        with StopSignals() as signals:
+            return _pretrain(run, resume, signals)
     finally:
         run.directory.close()
 
 
-def _pretrain(run: Run, resume: bool) -> RunReport:
-    config, first = run.config, run.ranks.first
+def _pretrain(run: Run, resume: bool, signals: StopSignals) -> RunReport:
     model = build_model(run)
     step, positions = restore(run, model) if resume else (0, {})
+    run.config = config = run.config.resumed_after(step)
     if config.init_from is not None and step == 0:
         source = run.initial or InitialRun.open(config.init_from)
         source.initialize(
             model, run.subtokenizers.tokenizer, rows=config.init_rows, note=run.progress
         )
-    if first:
+    if run.ranks.first:
+        if resume:
+            update_config(run)
         run.directory.open_metrics(step)
         if config.tensorboard:
             run.board = TensorBoard(run.directory.path / "tensorboard", step)
@@ -295,9 +297,13 @@ def _pretrain(run: Run, resume: bool) -> RunReport:
                     _report(run, last)
                     run.progress.note(_held_out_note(last))
                 if now % config.save_every == 0 or now == config.steps:
-                    if last.get("step") != now:  # huge weights are finite, their losses are not
-                        evaluate(run, model, now, most=_PROBE)
-                    save_checkpoint(run, model, stream, now)
+                    _save(run, model, stream, now, evaluated=last.get("step") == now)
+                number = signals.agreed(run.ranks) if now < config.steps else 0
+                if number:
+                    if now % config.save_every:
+                        _save(run, model, stream, now, evaluated=last.get("step") == now)
+                    run.checkpointer.wait()
+                    raise stopped(number, now, _resume_command(run))
         run.checkpointer.wait()
     finally:
         stream.close()
@@ -307,15 +313,29 @@ def _pretrain(run: Run, resume: bool) -> RunReport:
             run.board.close()
     if not last:
         run.progress.warn(
-            f"{run.directory.path} is finished already ({step:,} steps); a higher --steps goes on"
+            f"{run.directory.path} is finished ({step:,} steps); --steps N trains further"
         )
         last = evaluate(run, model, step)
     rows = [{"language": name, **figures} for name, figures in last["held_out"].items()]
     return RunReport(run.directory.path, max(step, config.steps), rows)
 
 
+def _save(run: Run, model: Model, stream: Prefetcher, step: int, *, evaluated: bool) -> None:
+    """Save a checkpoint, after a look at held-out losses: huge weights may still be finite."""
+    if not evaluated:
+        evaluate(run, model, step, most=_PROBE)
+    save_checkpoint(run, model, stream, step)
+
+
+def _resume_command(run: Run) -> str:
+    words = ["modtok", "pretrain", "--resume", "--name", run.directory.path.name]
+    if run.config.runs != OPTIONS["runs"].default:
+        words += ["--runs", str(run.config.runs)]
+    return shlex.join(words)
+
+
 def _report(run: Run, line: dict[str, Any]) -> None:
-    """Add a line on rank 0; all stop if it cannot be written."""
+    """Append a line to the metrics, on rank 0."""
     if not run.ranks.first:
         return
     run.directory.add(line)
@@ -341,7 +361,7 @@ def _held_out_note(line: dict[str, Any]) -> str:
 
 
 def finish() -> None:
-    """Leave the other ranks, at the end of a process."""
+    """Destroy the process groups, at the end of a process."""
     with suppress(Exception):
         from modtok_cli.pretrain.distributed.ranks import stop_ranks
 

@@ -14,11 +14,13 @@ from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.pretrain.device_memory import capacity, check_fits, memory_parts, total
 from modtok_cli.pretrain.initial import config_of_initial
 from modtok_cli.pretrain.rows.host_need import HostNeed, host_need
+from modtok_cli.pretrain.step_memory import check_step_memory
 from modtok_cli.text.readers import is_text
 from modtok_cli.text.workspace import language_files
 
 # Steps whose draws are looked at for the mean size of V_S and of a step's union.
 _SAMPLED = 200
+_SAMPLED_SLOTS = 4096
 # Share of the data sheet's FLOP/s that a run of this kind usually reaches.
 _UTILIZATION = 0.4
 _H100 = 989e12
@@ -103,6 +105,7 @@ def plan(settings: Settings, *, ranks: int, device: str | None = None) -> Plan:
     subtokenizers = SubtokenizerCache.load(config.tokenizer)
     mixture = _mixture(config, subtokenizers)
     config.regime.check(mixture.languages)
+    check_step_memory(config)
     active, union = row_counts(config, mixture, subtokenizers, ranks // config.tp)
     shape, shards = config.shape, config.tp
     replicas = ranks // shards
@@ -211,7 +214,7 @@ def row_counts(
     for step in range(1, steps + 1):
         drawn = [
             draw(config.regime, config.p, mixture, config.seed, step, slot)
-            for slot in range(config.slots)
+            for slot in range(min(config.slots, _SAMPLED_SLOTS))
         ]
         sizes += [_size(subtokenizers, one.languages) for one in drawn]
         together = {name for one in drawn for name in one.languages or ()}

@@ -1,22 +1,19 @@
-"""What stands before a run can start: ranks, tokenizer, text, mixture, directory."""
+"""Prepare a run: ranks, tokenizer, text, mixture, directory."""
 
 from __future__ import annotations
 
-import os
 import platform
 from dataclasses import dataclass
 from pathlib import Path
 
+import orjson
 import torch
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.files import remove_directory
 from modtok_cli.base.memory import check_memory
-from modtok_cli.base.option import options_of
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.pretrain import checkpoint
 from modtok_cli.pretrain.checkpoint import Checkpointer
-from modtok_cli.pretrain.config import Config, Settings, check_ranks, resolve, resumed, run_name
+from modtok_cli.pretrain.config import Config, Settings, check_ranks
 from modtok_cli.pretrain.data.sampling import Mixture
 from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.pretrain.data.text_store import TextStore, text_store
@@ -29,10 +26,19 @@ from modtok_cli.pretrain.distributed.ranks import (
     start_ranks,
     versions,
 )
-from modtok_cli.pretrain.initial import InitialRun, config_of_initial, new_rows
+from modtok_cli.pretrain.initial import InitialRun, new_rows
+from modtok_cli.pretrain.opening import (
+    TOKENIZER,
+    check_text,
+    check_tokenizer,
+    choose_run,
+    create,
+    places_of,
+)
 from modtok_cli.pretrain.plan import node_need, row_counts
 from modtok_cli.pretrain.rows.host_need import check_host
-from modtok_cli.pretrain.rundir import CONFIG, LATEST, RunDirectory, point_latest
+from modtok_cli.pretrain.rundir import RunDirectory, point_latest
+from modtok_cli.pretrain.step_memory import check_step_memory
 from modtok_cli.pretrain.tensorboard import TensorBoard, require_tensorboard
 from modtok_cli.text.workspace import language_files
 
@@ -41,7 +47,7 @@ TEXTS = ".text"
 
 @dataclass
 class Run:
-    """All that the steps below share."""
+    """The parts of a run."""
 
     config: Config
     directory: RunDirectory
@@ -58,12 +64,12 @@ class Run:
 
     @property
     def device(self) -> torch.device:
-        """This rank's."""
+        """The device of this rank."""
         return self.ranks.device
 
     @property
     def texts(self) -> dict[str, int]:
-        """Language → checksum of its text."""
+        """Checksum of the text of each language."""
         return {language: store.checksum for language, store in self.stores.items()}
 
 
@@ -73,34 +79,37 @@ def prepare(settings: Settings, *, resume: bool, force: bool, progress: Progress
     Raises:
         ModtokError, UsageError: settings, tokenizer, text or directory are not usable.
     """
-    # Without memory for its threads the process group waits for ever.
-    check_memory(1 << 30, "training", "close what else runs, or use a larger machine")
+    # Without memory for its threads, the process group waits forever.
+    check_memory(1 << 30, "training", "end other processes, or use a larger machine")
     gpu = pick_device().type == "cuda"
     directory, config, notes = choose_run(settings, resume=resume, gpu=gpu)
     ranks = start_ranks(config.tp)
     if config.distributed_optimizer and not gpu:
-        raise UsageError("needs GPUs", where="--distributed-optimizer", remedy="leave it out")
+        raise UsageError("requires GPUs", where="--distributed-optimizer", remedy="leave it out")
     if config.tensorboard:
         require_tensorboard()
     progress = progress if ranks.first else SILENT
     check_ranks(config, ranks.world)
-    _check_path(directory.path)
-    for note in notes:
-        progress.note(note)
     if resume and ranks.device.type == "cpu":  # sums on a CPU depend on the number of threads
         torch.set_num_threads(directory.read_config()["ranks"]["threads"])
     subtokenizers = SubtokenizerCache.load(config.tokenizer)
+    if resume:
+        given = settings.tokenizer
+        notes.append(check_tokenizer(directory, subtokenizers.tokenizer, given))
+    for note in filter(None, notes):
+        progress.note(note)
+    check_step_memory(config)
     files = language_files(config.data, config.langs)
     strangers = sorted(set(files) - set(subtokenizers.tokenizer.languages))
     if strangers:
         raise UsageError(
             f"the tokenizer has no language '{strangers[0]}', which {config.data} has",
             where=str(config.tokenizer),
-            remedy="leave it out with --langs, or add it with modtok bpe-seq --append",
+            remedy="exclude it with --langs, or add it with modtok bpe-seq --append",
         )
     error: ModtokError | None = None
     stores: dict[str, TextStore] = {}
-    if ranks.first:  # the others read what rank 0 unpacked, on the file system they share
+    if ranks.first:  # the others read what rank 0 unpacks, on a shared file system
         try:
             stores = _stores(files, config.runs, config.errors, progress)
         except ModtokError as caught:
@@ -132,6 +141,9 @@ def prepare(settings: Settings, *, resume: bool, force: bool, progress: Progress
             directory.close()
             error = caught
     raise_together(ranks, error)
+    own = directory.path / TOKENIZER
+    if own.is_dir():  # what happens to the tokenizer elsewhere does not affect the run
+        run.tokenizer = own.resolve()
     return run
 
 
@@ -186,112 +198,43 @@ def _check_resources(
     raise_together(ranks, error)
 
 
-def choose_run(
-    settings: Settings, *, resume: bool, gpu: bool
-) -> tuple[RunDirectory, Config, list[str]]:
-    """The run's directory, its configuration, and what a resumed run changes, in sentences.
-
-    Raises:
-        UsageError: no run to resume, or an option that cannot change.
-    """
-    if not resume:
-        config = resolve(settings, gpu=gpu, source=config_of_initial(settings))
-        return RunDirectory(config.runs / run_name(config)), config, []
-    directory, then = stored_run(settings)
-    return directory, *resumed(then, settings, str(directory.path))
-
-
-def stored_run(settings: Settings) -> tuple[RunDirectory, Config]:
-    """The run that `--resume` continues: the one of `name`, else `latest`.
-
-    Raises:
-        UsageError: there is no such run.
-        ModtokError: its configuration is not readable.
-    """
-    runs = settings.runs or options_of(Settings)["runs"].default
-    path = runs / (settings.name or LATEST)
-    if settings.name is None and path.is_symlink():  # the target, which may be a link too
-        path = path.parent / path.readlink()
-    directory = RunDirectory(path)
-    config = Config.from_json(directory.read_config()["config"], str(directory.path / CONFIG))
-    return directory, config
-
-
-def _check_path(path: Path) -> None:
-    """Refuse paths that are not UTF-8: safetensors writes checkpoints there but cannot read them.
-
-    Raises:
-        UsageError: the path is not UTF-8.
-    """
-    try:
-        str(path.absolute()).encode()
-    except UnicodeEncodeError as error:
-        raise UsageError(
-            "the path is not UTF-8, and safetensors cannot open files below it",
-            where=str(path),
-            remedy="choose another directory with --runs",
-        ) from error
-
-
-def _has_content(path: Path) -> bool:
-    """Whether there is something; a run that was killed before its first file is nothing."""
-    if path.is_symlink() or not path.is_dir():
-        return path.exists()
-    return any(not entry.name.startswith(".") for entry in path.iterdir())
-
-
 def _open_directory(run: Run, *, resume: bool, force: bool) -> None:
-    """Check what is there; write config.json of a new run."""
-    signature = run.subtokenizers.tokenizer.signature
+    """Lock the directory of a resumed run, or create that of a new one."""
     directory = run.directory
     if resume:
         directory.lock()
-        then = directory.read_config()
-        if then["tokenizer"]["signature"] != signature:
-            raise ModtokError(
-                f"was trained with tokenizer {then['tokenizer']['signature']}, "
-                f"{run.tokenizer.name} is {signature}",
-                where=str(directory.path),
-                remedy="give the same tokenizer with -t, or start another run with --name",
-            )
-        same_text = then.get("text", run.texts) == run.texts  # older runs do not say
-        if then["mixture"] != run.mixture.as_dict() or not same_text:
-            raise ModtokError(
-                "the text has changed since the run was started",
-                where=str(directory.path),
-                remedy="put the text back as it was, or start another run with --name",
-            )
+        check_text(directory, run.mixture.as_dict(), run.texts)
         point_latest(directory.path)
         return
-    if _has_content(directory.path):
-        if not force:
-            there = "is there already" if checkpoint.has_any(directory.checkpoints) else "is there"
-            raise UsageError(
-                there,
-                where=str(directory.path),
-                remedy="--resume goes on with it, --force begins anew, --name chooses another",
-            )
-        if not (directory.path / "config.json").is_file():
-            raise UsageError("is no run of ours", where=str(directory.path), remedy="use --name")
-        directory.lock()
-        remove_directory(directory.path)
-    directory.start(
-        {
-            "config": run.config.as_json(),
-            "mixture": run.mixture.as_dict(),
-            "text": run.texts,
-            "tokenizer": {
-                "path": os.fsencode(run.tokenizer.name).decode(errors="replace"),
-                "signature": signature,
-                "size": run.subtokenizers.size,
-                "languages": run.subtokenizers.tokenizer.languages,
-            },
-            "ranks": {
-                "world": run.ranks.world,
-                "shards": run.ranks.shards,
-                "threads": torch.get_num_threads(),
-            },
-            "versions": versions(),
-            **({"initial": run.initial.as_json()} if run.initial else {}),
-        }
-    )
+    content = {
+        "config": run.config.as_json(),
+        "mixture": run.mixture.as_dict(),
+        "text": run.texts,
+        "data": places_of(run.config.data, directory.path),
+        "tokenizer": {
+            "path": TOKENIZER,
+            "signature": run.subtokenizers.tokenizer.signature,
+            "size": run.subtokenizers.size,
+            "languages": run.subtokenizers.tokenizer.languages,
+        },
+        "ranks": {
+            "world": run.ranks.world,
+            "shards": run.ranks.shards,
+            "threads": torch.get_num_threads(),
+        },
+        "versions": versions(),
+        **({"initial": run.initial.as_json()} if run.initial else {}),
+    }
+    create(directory, content, run.tokenizer, force=force)
+
+
+def update_config(run: Run) -> None:
+    """Store the options that a resumed run changes; rank 0 calls it."""
+    content = run.directory.read_config()
+    changed = {
+        **content,
+        "config": run.config.as_json(),
+        "data": places_of(run.config.data, run.directory.path),
+    }
+    if orjson.dumps(changed) != orjson.dumps(content):
+        run.directory.write_config(changed)

@@ -1,7 +1,8 @@
-"""`runs/<name>/`: what a run was, and how it went.
+"""`runs/<name>/`: the files of a run.
 
-config.json      settings, mixture, tokenizer signature, seeds, versions
-metrics.jsonl    a line a step, and one an evaluation
+config.json      options, mixture, checksums of the text, tokenizer signature, versions
+tokenizer/       a copy of the tokenizer
+metrics.jsonl    a line per step, and one per evaluation
 checkpoints/     see `checkpoint`
 """
 
@@ -23,17 +24,19 @@ CONFIG = "config.json"
 METRICS = "metrics.jsonl"
 CHECKPOINTS = "checkpoints"
 LATEST = "latest"
-_ANOTHER = "put it back as it was, or start another run with --name"
-# What those who read a config ask it for.
-_ASKED = (
+_RESTORE = "restore the file, or start another run with --name"
+# Fields that readers of a config need.
+_NEEDED = (
     ("config", "dtype"),
     ("tokenizer", "signature"),
     ("ranks", "threads"),
+    ("data", "relative"),
+    ("data", "absolute"),
 )
 
 
 class RunDirectory:
-    """A run's directory and the lines that are added to its metrics."""
+    """A run's directory, and the open file of its metrics."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -42,7 +45,7 @@ class RunDirectory:
 
     @property
     def checkpoints(self) -> Path:
-        """Where the checkpoints are."""
+        """Directory of the checkpoints."""
         return self.path / CHECKPOINTS
 
     @property
@@ -51,7 +54,7 @@ class RunDirectory:
         return self.path / METRICS
 
     def read_config(self) -> dict[str, Any]:
-        """What the run was started with.
+        """Read config.json.
 
         Raises:
             UsageError: there is no such run.
@@ -60,47 +63,50 @@ class RunDirectory:
         file = self.path / CONFIG
         try:
             config: dict[str, Any] = orjson.loads(file.read_bytes())
-            for table, field in _ASKED:
+            for table, field in _NEEDED:
                 if not isinstance(config[table], dict):
                     raise TypeError(f"field '{table}' is not an object")
                 config[table][field]
-            if not isinstance(config["mixture"], dict):
-                raise TypeError("field 'mixture' is not an object")
+            for table in ("mixture", "text"):
+                if not isinstance(config[table], dict):
+                    raise TypeError(f"field '{table}' is not an object")
+            if not all(isinstance(path, str) for path in config["data"].values()):
+                raise TypeError("field 'data' is not a pair of paths")
             threads = config["ranks"]["threads"]
             if type(threads) is not int or not 1 <= threads <= 4096:
                 raise ValueError(f"field 'ranks.threads' is {threads!r}")
         except FileNotFoundError as error:
             raise UsageError(
-                "no such run", where=str(self.path), remedy="leave --resume out to start it"
+                "no such run", where=str(self.path), remedy="leave out --resume to start it"
             ) from error
         except (OSError, ValueError) as error:
             raise ModtokError(
-                f"cannot be read ({error})", where=str(file), remedy=_ANOTHER
+                f"cannot be read ({error})", where=str(file), remedy=_RESTORE
             ) from error
         except (KeyError, TypeError) as error:
             raise ModtokError(
-                f"is not as pretrain writes it ({error})", where=str(file), remedy=_ANOTHER
+                f"is not the configuration of a run ({error})", where=str(file), remedy=_RESTORE
             ) from error
         return config
 
     def lock(self) -> None:
-        """Keep other processes from writing this run, until `close` or the end of this one.
+        """Lock the run against other writers, until `close` or the end of this process.
 
-        By a lock on the directory itself, which leaves no file behind; a kill ends it too.
+        The lock is on the directory itself: it leaves no file behind, and a kill releases it.
 
         Raises:
-            ModtokError: another process holds it.
+            ModtokError: another process has locked it.
         """
         try:
             held = os.open(self.path, os.O_RDONLY)
-        except FileNotFoundError:  # a run that is yet to begin
+        except FileNotFoundError:  # a run that does not exist yet
             return
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             os.close(held)
             raise ModtokError(
-                "another process is writing this run",
+                "another process writes to this run",
                 where=str(self.path),
                 remedy="wait for it, or start another run with --name",
             ) from error
@@ -116,15 +122,19 @@ class RunDirectory:
             self._lock = None
 
     def start(self, config: Mapping[str, Any]) -> None:
-        """Begin a run: its config, no metrics, and `runs/latest` pointing here."""
-        options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-        write_bytes(self.path / CONFIG, orjson.dumps(config, option=options))
+        """Start a run: write its config and empty metrics, and point `runs/latest` to it."""
+        self.write_config(config)
         self.metrics.write_bytes(b"")
         self.lock()
         point_latest(self.path)
 
+    def write_config(self, config: Mapping[str, Any]) -> None:
+        """Write config.json, completely or not at all."""
+        options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+        write_bytes(self.path / CONFIG, orjson.dumps(config, option=options))
+
     def open_metrics(self, step: int) -> None:
-        """Go on after `step`: lines beyond it, or half a line, are of work to be done again."""
+        """Continue after `step`: later lines, and partial lines, are removed."""
         kept = []
         with suppress(FileNotFoundError):
             for line in self.metrics.read_bytes().split(b"\n"):
@@ -137,7 +147,7 @@ class RunDirectory:
         self._metrics = open(self.metrics, "ab", buffering=0)  # noqa: SIM115 - lives with the run
 
     def add(self, line: Mapping[str, Any]) -> None:
-        """One line of metrics; in the file when this returns.
+        """Append a line of metrics; it is in the file when this returns.
 
         Raises:
             ModtokError: the file system refused.
@@ -149,11 +159,11 @@ class RunDirectory:
             raise ModtokError(
                 f"cannot write: {error.strerror}",
                 where=str(self.metrics),
-                remedy="free space, then go on with --resume",
+                remedy="free space, then continue with --resume",
             ) from error
 
     def close(self) -> None:
-        """No more lines; others may go on with the run."""
+        """Close the metrics and release the lock."""
         self._release()
         if self._metrics is not None:
             self._metrics.close()
@@ -161,20 +171,10 @@ class RunDirectory:
 
 
 def point_latest(path: Path) -> None:
-    """Make `runs/latest` a link to `path`, at once; not where links are refused."""
+    """Make `runs/latest` a link to `path`, atomically; no-op without support for links."""
     beside = path.parent / f".{LATEST}-{os.getpid()}"
     with suppress(OSError):
-        for left in path.parent.glob(f".{LATEST}-*"):  # of killed runs
+        for left in path.parent.glob(f".{LATEST}-*"):  # from killed runs
             left.unlink()
         beside.symlink_to(path.name, target_is_directory=True)
         beside.replace(path.parent / LATEST)
-
-
-def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The lines of a run's metrics; a line cut short by a kill is left out."""
-    lines = []
-    for line in (path / METRICS).read_bytes().split(b"\n"):
-        with suppress(ValueError):
-            if line:
-                lines.append(orjson.loads(line))
-    return lines

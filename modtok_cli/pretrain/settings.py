@@ -173,11 +173,40 @@ class Settings(Declared):
         high=1 << 31,
     )
     lr: float = option(
-        "Peak learning rate; it decays to a tenth. Default: by preset.",
+        "Peak learning rate. Default: by preset.",
         default=lambda run: run.preset.lr,
         section="schedule",
         metavar="RATE",
         above=0,
+    )
+    final_lr: float = option(
+        "Final learning rate. Default: a tenth of --lr.",
+        default=lambda run: run.lr / 10,
+        section="schedule",
+        metavar="RATE",
+        low=0,
+    )
+    schedule: Literal["cosine", "wsd", "constant"] = option(
+        "Learning-rate schedule after the warm-up; wsd: stable, then linear decay.",
+        default="cosine",
+        section="schedule",
+    )
+    lr_steps: int = option(
+        "Length of the learning-rate schedule; then the final rate holds. Default: --steps.",
+        default=lambda run: run.steps,
+        section="schedule",
+        metavar="N",
+        low=1,
+        high=1 << 48,
+        changeable=True,
+    )
+    decay_steps: int = option(
+        "Steps of the decay of wsd. Default: a fifth of --lr-steps.",
+        default=lambda run: max(1, run.lr_steps // 5),
+        section="schedule",
+        metavar="N",
+        low=1,
+        high=1 << 48,
     )
     warmup: int = option(
         "Number of warm-up steps. Default: by preset.",

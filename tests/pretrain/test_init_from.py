@@ -9,6 +9,7 @@ import orjson
 import pytest
 import torch
 
+from helpers.metrics import read_metrics
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.inference.model import load
@@ -16,7 +17,6 @@ from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.pretrain import loop
 from modtok_cli.pretrain.config import Settings
 from modtok_cli.pretrain.loop import pretrain
-from modtok_cli.pretrain.rundir import read_metrics
 
 from .conftest import SAMPLE
 from .test_run import _toy, numbers  # noqa: F401

@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 import torch
 
+from helpers.metrics import read_metrics
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.pretrain.config import Settings, check_ranks, resolve, run_name
 from modtok_cli.pretrain.distributed import launch as launching
 from modtok_cli.pretrain.distributed.ranks import start_ranks
 from modtok_cli.pretrain.metrics import LanguageSums, timing
 from modtok_cli.pretrain.presets import PRESETS, preset
-from modtok_cli.pretrain.rundir import RunDirectory, read_metrics
+from modtok_cli.pretrain.rundir import RunDirectory
 from modtok_cli.pretrain.tensorboard import flatten
 
 RANK = "import os, sys, time, signal; rank = os.environ['RANK']; "

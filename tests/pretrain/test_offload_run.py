@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from helpers.metrics import read_metrics
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.pretrain.config import Settings
 from modtok_cli.pretrain.distributed.ranks import start_ranks
@@ -20,7 +21,6 @@ from modtok_cli.pretrain.rows import host_need as hostneed
 from modtok_cli.pretrain.rows.copies import CudaCopies
 from modtok_cli.pretrain.rows.host_memory import HostMemory, NodePeers
 from modtok_cli.pretrain.rows.table import RowTable
-from modtok_cli.pretrain.rundir import read_metrics
 
 from . import test_run
 

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
+from helpers.metrics import read_metrics
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
@@ -23,7 +24,6 @@ from modtok_cli.pretrain.config import Settings
 from modtok_cli.pretrain.loop import pretrain
 from modtok_cli.pretrain.model.model import Model
 from modtok_cli.pretrain.presets import PRESETS, Preset
-from modtok_cli.pretrain.rundir import read_metrics
 
 from .conftest import LANGUAGES, SAMPLE
 
@@ -92,7 +92,7 @@ def test_other_regimes_run(settings: Settings, sampling: str) -> None:
 
 def test_dense_and_tied_run(settings: Settings) -> None:
     pretrain(replace(settings, update="dense", tied=True, steps=2))
-    with pytest.raises(UsageError, match="--resume goes on with it"):
+    with pytest.raises(UsageError, match="use --resume to continue"):
         pretrain(settings)
     pretrain(replace(settings, steps=1), force=True)
     assert len(read_metrics(settings.runs / "it")) == 2
@@ -117,7 +117,7 @@ def test_resume_needs_no_settings_and_refuses_others(settings: Settings) -> None
     assert numbers(settings.runs / "it") == expected
     again = Silent()
     pretrain(plain, resume=True, progress=again)
-    assert "finished already" in again.warnings[0]
+    assert "is finished" in again.warnings[0]
     assert numbers(settings.runs / "it") == expected
 
 
@@ -194,7 +194,7 @@ def test_a_language_the_tokenizer_lacks(settings: Settings) -> None:
         ({"p": 1.5}, "--p: expected at least 0 and at most 1, got 1.5"),
         ({"seq_length": 4}, "--seq-length: expected at least 8"),
         ({"tp": 2}, "1 processes are not divisible by 2"),
-        ({"distributed_optimizer": True}, "--distributed-optimizer: needs GPUs"),
+        ({"distributed_optimizer": True}, "--distributed-optimizer: requires GPUs"),
         ({"tokenizer": Path("nowhere")}, "not a modular tokenizer"),
     ],
 )

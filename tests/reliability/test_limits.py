@@ -177,7 +177,7 @@ def test_damaged_language_model_is_one_line(tmp_path: Path) -> None:
 
 def test_run_killed_before_its_first_file_starts_over(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from modtok_cli.pretrain.prepare import _has_content
+    from modtok_cli.pretrain.opening import _has_content
 
     run = tmp_path / "run"
     assert not _has_content(run)

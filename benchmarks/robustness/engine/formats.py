@@ -333,7 +333,7 @@ def _resume(path: Path) -> None:
     from modtok_cli.base.progress import Silent
     from modtok_cli.pretrain import checkpoint
     from modtok_cli.pretrain.config import Config
-    from modtok_cli.pretrain.rundir import RunDirectory, read_metrics
+    from modtok_cli.pretrain.rundir import RunDirectory
 
     root = path
     while not (root / "checkpoints").is_dir():
@@ -344,7 +344,6 @@ def _resume(path: Path) -> None:
     assert found is not None
     directory.open_metrics(int(found[1]["step"]))
     directory.close()
-    read_metrics(root)
 
 
 def _slice(path: Path) -> None:

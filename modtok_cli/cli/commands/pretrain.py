@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import Stopped, UsageError
+from modtok_cli.base.processes import MESSAGES
 from modtok_cli.cli.command import command
 from modtok_cli.cli.options import Force, Json
 from modtok_cli.cli.output import Column, emit_rows
@@ -77,7 +79,7 @@ def pretrain(
         _show_plan(settings, gpus, json)
         return
     if resume and settings.gpus is None:
-        from modtok_cli.pretrain.prepare import stored_run
+        from modtok_cli.pretrain.opening import stored_run
 
         gpus = stored_run(settings)[1].gpus
     if needs_launch(gpus):
@@ -89,10 +91,12 @@ def pretrain(
 
     try:
         report = pretrain(settings, resume=resume, force=force, progress=session.progress)
-    except UsageError as error:
-        if is_first_rank():
+    except (UsageError, Stopped) as error:
+        # Every rank fails in the same way. Under torchrun rank 0 reports it; `launch` prints
+        # the messages of its ranks once.
+        if is_first_rank() or MESSAGES in os.environ:
             raise
-        raise typer.Exit(error.exit_code) from error  # every rank fails alike: one reports it
+        raise typer.Exit(error.exit_code) from error
     else:
         if is_first_rank():
             caption = f"{report.output}, after {report.step:,} steps"
@@ -107,7 +111,6 @@ def require_training() -> None:
     Raises:
         UsageError: one of them is not installed.
     """
-    import os
     from importlib.util import find_spec
 
     # Threads of torch that spin while they wait slow a busy CPU down many times. OpenMP reads
@@ -120,8 +123,6 @@ def require_training() -> None:
 
 def is_first_rank() -> bool:
     """Whether this process reports for all ranks."""
-    import os
-
     return os.environ.get("RANK", "0") == "0"
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import queue
+import signal
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -156,7 +157,13 @@ class _Worker:
             args=(plan, list(slots), state, first, last, self._queue, os.getpid()),
             daemon=True,
         )
-        self._process.start()
+        # The worker inherits the blocked signals: Ctrl-C and SIGTERM are for the rank, which
+        # finishes its step first.
+        previous = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, previous)
 
     def take(self) -> Batch:
         while True:
@@ -174,7 +181,7 @@ class _Worker:
             raise found
 
     def close(self) -> None:
-        self._process.terminate()
+        self._process.kill()
         self._process.join()
         with suppress(Exception):
             self._queue.close()
@@ -199,8 +206,6 @@ def _work(
                     return
     except ModtokError as error:
         _put(out, ModtokError(str(error)), parent)
-    except KeyboardInterrupt:
-        return
     except Exception as error:
         _put(out, ModtokError(f"tokenization failed ({type(error).__name__}: {error})"), parent)
 

@@ -6,15 +6,21 @@ Under torchrun or srun (RANK is set) this process is a rank and starts no others
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import FrameType
 
 from modtok_cli.base.errors import Exit, ModtokError
-from modtok_cli.base.processes import die_with_parent
+from modtok_cli.base.processes import MESSAGES, die_with_parent
 
 # Time that the other ranks have to end after one has failed.
 _GRACE_SECONDS = 20
@@ -25,40 +31,95 @@ def needs_launch(gpus: int | None) -> bool:
     return bool(gpus and gpus > 1 and "RANK" not in os.environ)
 
 
-def launch(args: Sequence[str], count: int) -> int:
-    """Run `modtok ARGS…` as `count` ranks; the exit status of the first that failed, or 0.
+class RanksFailed(ModtokError):
+    """Ranks failed; the message is theirs, and so is the exit status."""
 
-    Rank 0 speaks for all: the standard output of the others is dropped.
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.exit_code = status
+        self.label = ""
+
+
+def launch(args: Sequence[str], count: int) -> int:
+    """Run `modtok ARGS…` as `count` ranks; returns the exit status of the first that failed, or 0.
+
+    The standard output of ranks other than 0 is discarded. SIGINT and SIGTERM are forwarded
+    once to each rank.
 
     Raises:
+        RanksFailed: ranks reported errors; each different one is in the message once.
         ModtokError: a rank was killed.
     """
     port = _free_port()
     ranks: list[subprocess.Popen[bytes]] = []
-    try:
-        for rank in range(count):
-            environment = {
-                **os.environ,
-                "RANK": str(rank),
-                "LOCAL_RANK": str(rank),
-                "WORLD_SIZE": str(count),
-                "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": str(port),
-                "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", _threads(count)),
-            }
-            out = None if rank == 0 else subprocess.DEVNULL
-            ranks.append(
-                subprocess.Popen(
-                    [sys.executable, "-m", "modtok_cli", *args],
-                    env=environment,
-                    stdout=out,
-                    # A run that nobody sees any more would write beside the one resumed.
-                    preexec_fn=die_with_parent,
+    with TemporaryDirectory(prefix="modtok-ranks-") as messages, _forwarded_signals(ranks):
+        try:
+            for rank in range(count):
+                environment = {
+                    **os.environ,
+                    MESSAGES: messages,
+                    "RANK": str(rank),
+                    "LOCAL_RANK": str(rank),
+                    "WORLD_SIZE": str(count),
+                    "MASTER_ADDR": "127.0.0.1",
+                    "MASTER_PORT": str(port),
+                    "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", _threads(count)),
+                }
+                out = None if rank == 0 else subprocess.DEVNULL
+                ranks.append(
+                    subprocess.Popen(
+                        [sys.executable, "-m", "modtok_cli", *args],
+                        env=environment,
+                        stdout=out,
+                        # Ctrl-C reaches the launcher only, which forwards it.
+                        process_group=0,
+                        # Ranks without a launcher would write beside a resumed run.
+                        preexec_fn=die_with_parent,
+                    )
                 )
-            )
-        return _wait(ranks)
+            status = _wait(ranks)
+        finally:
+            _end(ranks)
+        found = [path.read_text() for path in sorted(Path(messages).iterdir())]
+    if status and found:
+        raise RanksFailed("; ".join(distinct_messages(found)), status)
+    return status
+
+
+def distinct_messages(messages: Sequence[str]) -> list[str]:
+    """The messages of ranks without repetitions.
+
+    "rank 1 failed: …" on the other ranks repeats the message of rank 1. A rank whose peer has
+    gone ends in an internal error of the communication library: it is left out if another rank
+    gives the reason.
+
+    >>> distinct_messages(["error: rank 1 failed: disk full", "error: disk full"])
+    ['error: disk full']
+    """
+    plain = [re.sub(r"^error: rank \d+ failed: ", "error: ", message) for message in messages]
+    found = list(dict.fromkeys(plain))
+    reasons = [message for message in found if not message.startswith("error: internal error")]
+    return reasons or found[:1]
+
+
+@contextmanager
+def _forwarded_signals(ranks: Sequence[subprocess.Popen[bytes]]) -> Iterator[None]:
+    """Context in which SIGINT and SIGTERM are sent on to the ranks."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        for rank in ranks:
+            if rank.poll() is None:
+                rank.send_signal(number)
+
+    previous = {each: signal.signal(each, forward) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
     finally:
-        _end(ranks)
+        for each, handler in previous.items():
+            signal.signal(each, handler)
 
 
 def _free_port() -> int:
@@ -72,7 +133,7 @@ def _threads(count: int) -> str:
 
 
 def _wait(ranks: Sequence[subprocess.Popen[bytes]]) -> int:
-    """Until all have ended, or one has failed and the rest had time to say so."""
+    """Wait until all have ended, or one has failed and the others had time to end."""
     while True:
         ended = [rank.poll() for rank in ranks]
         failed = [status for status in ended if status]
@@ -84,7 +145,7 @@ def _wait(ranks: Sequence[subprocess.Popen[bytes]]) -> int:
             if failed[0] < 0 and killed:
                 raise ModtokError(
                     f"rank {killed[0]} was killed (signal {-failed[0]})",
-                    remedy="go on from the last checkpoint with --resume",
+                    remedy="resume from the last checkpoint with --resume",
                 )
             return failed[0]
         if all(status == Exit.OK for status in ended):

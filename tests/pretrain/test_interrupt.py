@@ -1,0 +1,109 @@
+"""SIGINT and SIGTERM: a run finishes its step, saves a checkpoint, and resumes exactly."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from helpers.metrics import read_metrics
+
+from .conftest import LANGUAGES, SAMPLE
+
+RUN = (
+    "--sampling sub:1 --steps 5000 --lr-steps 5000 --warmup 30 "
+    "--seq-length 32 --batch-size 4 --micro-batch 2"
+)
+
+
+@pytest.fixture
+def workspace(tokenizer: Path, tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
+    for language in LANGUAGES:
+        shutil.copy(SAMPLE / f"{language}.jsonl", tmp_path / "data")
+    shutil.copytree(tokenizer, tmp_path / "tokenizer")
+    return tmp_path
+
+
+def start(workspace: Path, *words: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "modtok_cli", "pretrain", "--name", "it", *words]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MODTOK_DEVICE": "cpu"}
+    return subprocess.Popen(
+        command, cwd=workspace, env=environment, stderr=subprocess.PIPE, text=True
+    )
+
+
+def wait_for_steps(workspace: Path, running: subprocess.Popen[str], count: int) -> None:
+    metrics = workspace / "runs" / "it" / "metrics.jsonl"
+    while running.poll() is None:
+        if metrics.exists() and metrics.read_bytes().count(b"\n") >= count:
+            return
+        time.sleep(0.02)
+    pytest.fail(f"ended: {running.communicate()[1]}")
+
+
+def numbers(workspace: Path) -> list[dict[str, object]]:
+    lines = read_metrics(workspace / "runs" / "it")
+    return [{name: line[name] for name in line if name != "time"} for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("number", "ranks", "status"),
+    [(signal.SIGINT, 1, 130), (signal.SIGTERM, 1, 143), (signal.SIGTERM, 2, 143)],
+)
+def test_a_signal_saves_and_the_run_resumes(
+    workspace: Path, number: signal.Signals, ranks: int, status: int
+) -> None:
+    words = [*RUN.split(), *["--gpus", str(ranks)], "--save-every", "4000", "--eval-every", "4000"]
+    running = start(workspace, *words)
+    wait_for_steps(workspace, running, 5)
+    running.send_signal(number)
+    err = running.communicate(timeout=120)[1]
+    assert running.returncode == status, err
+    last = err.strip().splitlines()[-1]
+    step = numbers(workspace)[-1]["step"]
+    assert last == (
+        f"modtok: stopped by {number.name} after step {step}; "
+        "resume with modtok pretrain --resume --name it"
+    )
+    saved = [path.name for path in (workspace / "runs" / "it" / "checkpoints").iterdir()]
+    assert saved == [f"step-{step:08d}"]
+    if ranks == 1 and number == signal.SIGTERM:
+        goal = int(str(step)) + 4
+        again = start(workspace, "--resume", "--steps", str(goal))
+        assert again.wait(120) == 0
+        shutil.copytree(workspace / "runs" / "it", workspace / "resumed")
+        shutil.rmtree(workspace / "runs")
+        whole = [word if word != "5000" else str(goal) for word in words[:4]] + words[4:]
+        assert start(workspace, *whole).wait(120) == 0
+        unbroken = numbers(workspace)
+        shutil.rmtree(workspace / "runs" / "it")
+        (workspace / "resumed").rename(workspace / "runs" / "it")
+        assert numbers(workspace) == unbroken
+
+
+def test_a_second_signal_stops_at_once(workspace: Path) -> None:
+    running = start(workspace, *RUN.split())
+    wait_for_steps(workspace, running, 3)
+    running.send_signal(signal.SIGSTOP)  # so that both arrive before the step ends
+    running.send_signal(signal.SIGINT)
+    running.send_signal(signal.SIGTERM)
+    running.send_signal(signal.SIGCONT)
+    running.communicate(timeout=120)
+    assert running.returncode in (130, -signal.SIGTERM)
+    assert not (workspace / "runs" / "it" / "checkpoints").exists()
+
+
+def test_an_error_of_all_ranks_is_printed_once(workspace: Path) -> None:
+    (workspace / "data" / "fi.jsonl").write_text('{"text": "only one"}\n')
+    running = start(workspace, "--gpus", "2", "--sampling", "none", "--steps", "2")
+    err = running.communicate(timeout=120)[1]
+    assert running.returncode == 1
+    assert err.count("error:") == 1
+    assert "language 'fi' has 1 documents" in err
