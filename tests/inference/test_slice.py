@@ -16,6 +16,7 @@ from modtok_cli.inference.model import load
 from modtok_cli.inference.sampling import SamplingOptions
 from modtok_cli.inference.score import score
 from modtok_cli.inference.slice import slice_model
+from modtok_cli.modular.open import open_tokenizer
 
 PROBES = [
     "Il était une fois un roi. The king was old.",
@@ -69,6 +70,13 @@ def test_lm_eval_scores_a_slice_as_we_do(french_english: Path, run: Path) -> Non
     ours = load(run, ["fr", "en"])
     request = ([ours.end_of_text, *ours.encode_in(pair[0])], ours.encode_out(pair[1]))
     assert found[0] == pytest.approx(score(ours, [request])[0].nats, abs=1e-4)
+
+
+def test_modtok_reads_the_slices_tokenizer(french_english: Path, run: Path) -> None:
+    """`-t SLICE/tokenizer.json`: the end of text is added for others, never for us."""
+    found, ours = open_tokenizer(str(french_english / "tokenizer.json")), load(run, ["fr", "en"])
+    assert found.encode_batch([PROBES[0]])[0].tolist() == ours.encode_in(PROBES[0])
+    assert found.size == ours.tokenizer_in.size
 
 
 def test_without_bos_the_tokenizer_adds_nothing(run: Path, tmp_path: Path) -> None:
