@@ -100,6 +100,8 @@ def explain(error: BaseException, root: Any, session: Session) -> tuple[int, str
             return Exit.FAILED, str(output_error(error))
         where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
         return Exit.FAILED, f"{where}{error.strerror}"
+    if "surrogates not allowed" in str(error):  # Python's and orjson's words
+        return Exit.FAILED, "a file name or an argument is not valid UTF-8; rename the file"
     kind = type(error).__name__
     return Exit.FAILED, f"internal error ({kind}: {error}); run again with --debug and report it"
 

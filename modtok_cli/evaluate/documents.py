@@ -21,6 +21,7 @@ from modtok_cli.evaluate.json_lines import json_lines, own_name
 from modtok_cli.evaluate.parallel import KEPT
 from modtok_cli.text.languages import is_language, normalize
 from modtok_cli.text.readers import COMPRESSED
+from modtok_cli.text.workspace import same_language
 
 LAYOUT = (
     'provide documents as DIR/sum/fr.jsonl and DIR/sum/fr.train.jsonl, {"document": "…", '
@@ -92,7 +93,10 @@ def _files(directory: Path) -> dict[tuple[str, str], Path]:
         code, _, part = plain.stem.partition(".")
         part = part or "test"
         if plain.suffix == ".jsonl" and is_language(code) and part in ("test", "train"):
-            found.setdefault((normalize(code), part), path)
+            key = normalize(code), part
+            if key in found:
+                raise same_language(key[0], found[key], path)
+            found[key] = path
     return found
 
 

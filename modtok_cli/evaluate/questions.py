@@ -22,6 +22,7 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.evaluate.json_lines import json_lines, own_name
 from modtok_cli.text.languages import is_language, normalize
 from modtok_cli.text.readers import COMPRESSED
+from modtok_cli.text.workspace import same_language
 
 _ROW = 'a row is {"question": "…", "choices": ["…", "…"], "answer": 0}'
 
@@ -105,7 +106,10 @@ class Folder:
             code, _, part = plain.stem.partition(".")
             part = part or "test"
             if plain.suffix == ".jsonl" and is_language(code) and part in ("test", "train"):
-                found.setdefault((normalize(code), part), path)
+                key = normalize(code), part
+                if key in found:
+                    raise same_language(key[0], found[key], path)
+                found[key] = path
         return found
 
 

@@ -69,12 +69,16 @@ def _check_spelling(language: str, entries: Sequence[Path]) -> None:
         if code := code_of_name(entry.name):  # else its directory names the language
             seen.setdefault(code, entry)
     if len(seen) > 1:
-        first, second, *_ = seen.values()
-        raise UsageError(
-            f"{first.name} and {second.name} are both language '{language}'",
-            where=str(second.parent),
-            remedy=f"remove or rename one, or move both into {language}/",
-        )
+        raise same_language(language, *list(seen.values())[:2])
+
+
+def same_language(language: str, first: Path, second: Path) -> UsageError:
+    """The error for two files of which one must be meant."""
+    return UsageError(
+        f"{first.name} and {second.name} are both language '{language}'",
+        where=str(second.parent),
+        remedy=f"remove or rename one, or move both into {language}/",
+    )
 
 
 def _checked(name: str) -> str:

@@ -10,9 +10,11 @@ import pytest
 
 from helpers.processes import hear_ctrl_c
 from helpers.toy_program import toy
+from modtok_cli.base.errors import ModtokError
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import explain, memory_advice
 from modtok_cli.cli.session import Session
+from modtok_cli.text.streams import read_chunks
 
 TOY = [sys.executable, "-m", "helpers.toy_program"]
 
@@ -77,6 +79,25 @@ def test_wrong_usage_is_one_line(here, args: list[str], line: str) -> None:
     assert (status, out) == (2, "")
     assert err.startswith(f"modtok: error: {line}")
     assert err.count("\n") == 1
+
+
+def test_names_that_are_not_utf8_are_one_line(here, workspace: Path, stand_in) -> None:
+    name = os.fsdecode(b"b\xff")
+    (workspace / "data").mkdir()
+    (workspace / "data" / f"en.{name}.txt").write_text("some words\n" * 50)
+    status, out, err = here("bpe", "-k", "300")
+    assert (status, out) == (1, "")
+    assert err == "modtok: error: a file name or an argument is not valid UTF-8; rename the file\n"
+    assert here("nsl", f"{name}.txt")[2].startswith(r"modtok: error: b\xff.txt: no such file")
+
+
+def test_closed_standard_input_is_one_line(here, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    status, out, err = here("encode", "-t", "-", "x")
+    assert (status, out) == (1, "")
+    assert err.startswith("modtok: error: standard input is closed; give a file")
+    with pytest.raises(ModtokError, match="standard input is closed"):
+        list(read_chunks("-"))
 
 
 def test_traceback_only_on_demand(here, monkeypatch: pytest.MonkeyPatch) -> None:
