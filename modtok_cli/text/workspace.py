@@ -77,7 +77,7 @@ def same_language(language: str, first: Path, second: Path) -> UsageError:
     return UsageError(
         f"{first.name} and {second.name} are both language '{language}'",
         where=str(second.parent),
-        remedy=f"remove or rename one, or move both into {language}/",
+        remedy="remove or rename one",
     )
 
 

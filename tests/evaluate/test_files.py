@@ -15,9 +15,9 @@ from modtok_cli.cli.commands.eval_mcq import all_local
 from modtok_cli.cli.evaluation_output import emit_evaluation, writing_examples
 from modtok_cli.evaluate import mcq
 from modtok_cli.evaluate.compare import compare
-from modtok_cli.evaluate.documents import read_documents
+from modtok_cli.evaluate.documents import Documents, read_documents
 from modtok_cli.evaluate.hub import convert
-from modtok_cli.evaluate.questions import read_questions
+from modtok_cli.evaluate.questions import Folder, read_questions
 from modtok_cli.evaluate.results import (
     Evaluation,
     Result,
@@ -151,3 +151,13 @@ def test_nothing_to_compare_is_an_error(tmp_path: Path) -> None:
         put(tmp_path / "b", example("mt", "a-b", "1", {"acc": 1.0}) | wrong)
         with pytest.raises(ModtokError, match="not an example with"):
             read_examples(tmp_path / "b")
+
+
+def test_two_files_of_one_language_are_an_error(tmp_path: Path) -> None:
+    for name in ("en.jsonl", "eng.jsonl"):
+        put(tmp_path / "sum" / name, {"document": "a", "summary": "b"})
+        put(tmp_path / "mcq" / "task" / name, ROW)
+    with pytest.raises(UsageError, match=r"en\.jsonl and eng\.jsonl are both language 'en'"):
+        Documents(tmp_path / "sum")
+    with pytest.raises(UsageError, match=r"en\.jsonl and eng\.jsonl are both language 'en'"):
+        Folder(tmp_path).has("task", "en")
