@@ -1,4 +1,4 @@
-"""`build.bpe`: monolingual and joint tokenizers."""
+"""`bpe`: outputs and errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_joint_learns_from_all_text_together(tmp_path: Path) -> None:
     assert tokenizer.settings == {"joint": True}
 
 
-def test_an_output_that_is_there_stays(tmp_path: Path) -> None:
+def test_existing_output_is_kept(tmp_path: Path) -> None:
     bpe(["sw"], data=DATA, output=tmp_path / "mono", k=300)
     before = (tmp_path / "mono" / "sw.json").read_bytes()
     with pytest.raises(UsageError, match="--force"):
@@ -55,7 +55,7 @@ def test_budget_below_the_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_force_does_not_empty_a_directory_of_other_things(tmp_path: Path, kind: str) -> None:
+def test_force_keeps_directories_with_other_files(tmp_path: Path, kind: str) -> None:
     learn = bpe if kind == "bpe" else unigram
     (tmp_path / "notes.txt").write_text("kept")
     with pytest.raises(UsageError, match=r"contains other files \(notes\.txt\)"):
@@ -68,7 +68,7 @@ def test_force_does_not_empty_a_directory_of_other_things(tmp_path: Path, kind: 
     assert not (tmp_path / "fi.json").exists()
 
 
-def test_force_over_a_file_is_refused_before_the_work(tmp_path: Path) -> None:
+def test_force_refuses_a_file_before_learning(tmp_path: Path) -> None:
     (tmp_path / "mono").write_text("kept")
     with pytest.raises(UsageError, match="is a file"):
         bpe(["sw"], data=DATA, output=tmp_path / "mono", k=300, force=True)

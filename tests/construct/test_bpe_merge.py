@@ -58,7 +58,7 @@ def anonymous(tokenizer: Subtokenizer) -> bytes:
     return orjson.dumps(document)
 
 
-def test_writes_a_whole_directory(made: Path) -> None:
+def test_writes_a_modular_directory(made: Path) -> None:
     tokenizer = ModularTokenizer.load(made)
     assert (tokenizer.algorithm, tokenizer.segmentation) == ("bpe-merge", "fewest-tokens")
     assert tokenizer.languages == ("en", "fi", "fr")
@@ -68,7 +68,7 @@ def test_writes_a_whole_directory(made: Path) -> None:
     assert sorted(path.stem for path in (made / "references").iterdir()) == LANGUAGES
 
 
-def test_better_than_the_references_alone_and_together(made: Path) -> None:
+def test_nsl_is_below_one(made: Path) -> None:
     texts = [PARALLEL / f"{language}.txt" for language in LANGUAGES]
     alone = nsl([f"{made}@each"], texts)
     together = nsl([str(made)], texts)
@@ -76,26 +76,24 @@ def test_better_than_the_references_alone_and_together(made: Path) -> None:
         assert whole["nsl"] < row["nsl"] < 1.0
 
 
-def test_references_are_those_of_other_builds(data: Path, made: Path, tmp_path: Path) -> None:
+def test_references_equal_those_of_bpe_seq(data: Path, made: Path, tmp_path: Path) -> None:
     bpe_seq(LANGUAGES, data=data, output=tmp_path / "seq", k=600)
     assert contents(made / "references") == contents(tmp_path / "seq" / "references")
 
 
 @pytest.mark.parametrize("k", [256, 258, 300, 2000, 100_000])
-def test_a_reference_is_the_beginning_of_a_longer_one(k: int) -> None:
+def test_a_reference_is_a_prefix_of_a_longer_bpe(k: int) -> None:
     counts = count_corpus([SAMPLE / "data" / "fi.jsonl"], scheme="bpe")
     longer = learn_plain(counts, k * 5 // 4).merges
     assert reference_of("fi", counts, k, longer) == reference_json("fi", counts, k, ())
 
 
-def test_same_bytes_whatever_the_threads_and_the_order(
-    data: Path, made: Path, tmp_path: Path
-) -> None:
+def test_same_bytes_for_any_threads_and_order(data: Path, made: Path, tmp_path: Path) -> None:
     bpe_merge(["fr", "en", "fi"], data=data, output=tmp_path / "tok", k=600, threads=1)
     assert contents(tmp_path / "tok") == contents(made)
 
 
-def test_languages_come_and_go(data: Path, made: Path, tmp_path: Path) -> None:
+def test_append_and_remove_keep_other_languages(data: Path, made: Path, tmp_path: Path) -> None:
     before = ModularTokenizer.load(made)
     output = tmp_path / "tok"
     shutil.copytree(made, output)
@@ -118,7 +116,7 @@ def test_languages_come_and_go(data: Path, made: Path, tmp_path: Path) -> None:
     assert [path.name for path in (output / "references").iterdir()] == ["fr.json"]
 
 
-def test_changing_refuses_other_settings(data: Path, made: Path) -> None:
+def test_append_and_remove_refuse_other_settings(data: Path, made: Path) -> None:
     before = contents(made)
     for change in ({"append": ["el"]}, {"remove": ["fi"]}):
         for told, said in (
@@ -132,7 +130,7 @@ def test_changing_refuses_other_settings(data: Path, made: Path) -> None:
     assert contents(made) == before
 
 
-def test_changing_takes_the_settings_that_are_there(data: Path, made: Path, tmp_path: Path) -> None:
+def test_remove_accepts_equal_settings(data: Path, made: Path, tmp_path: Path) -> None:
     shutil.copytree(made, tmp_path / "tok")
     bpe_merge(
         data=data, output=tmp_path / "tok", remove=["fi"], k=600, overtrain=1.25,
@@ -141,7 +139,7 @@ def test_changing_takes_the_settings_that_are_there(data: Path, made: Path, tmp_
     assert ModularTokenizer.load(tmp_path / "tok").languages == ("en", "fr")
 
 
-def test_what_cannot_be_changed(data: Path, made: Path, tmp_path: Path) -> None:
+def test_invalid_requests(data: Path, made: Path, tmp_path: Path) -> None:
     bpe_seq(["en"], data=data, output=tmp_path / "seq", k=300)
     for wrong, said in (
         (
@@ -164,7 +162,7 @@ def test_what_cannot_be_changed(data: Path, made: Path, tmp_path: Path) -> None:
         bpe_seq(data=data, output=made, append=["el"])
 
 
-def test_finished_says_so(data: Path, made: Path) -> None:
+def test_finished_output_is_reported(data: Path, made: Path) -> None:
     progress = Silent()
     report = bpe_merge(LANGUAGES, data=data, output=made, k=600, progress=progress)
     assert "already finished" in progress.warnings[0]
@@ -205,7 +203,7 @@ def test_resumes_from_its_journal(
     assert not (tmp_path / ".tok.resume").exists()
 
 
-def test_kill_9_loses_no_language_of_those_learned_at_a_time(
+def test_kill_9_loses_no_finished_language(
     data: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each took minutes; that the one before was written just now does not matter."""
@@ -267,7 +265,7 @@ def test_whole_characters_for_sentencepiece(data: Path, tmp_path: Path) -> None:
         bpe_merge(["el"], data=data, output=tmp_path / "x", k=270, whole_characters=True)
 
 
-def test_sequential_bpe_by_least_tokens(data: Path, tmp_path: Path) -> None:
+def test_bpe_seq_with_fewest_tokens(data: Path, tmp_path: Path) -> None:
     bpe_seq(LANGUAGES, data=data, output=tmp_path / "merges", k=600)
     report = bpe_seq(
         LANGUAGES, data=data, output=tmp_path / "least", k=600, segmentation="fewest-tokens"
@@ -292,7 +290,7 @@ def test_sequential_bpe_by_least_tokens(data: Path, tmp_path: Path) -> None:
         bpe_seq(LANGUAGES, data=data, output=tmp_path / "x", k=600, segmentation="most")
 
 
-def test_sequential_least_goes_on_learning(
+def test_bpe_seq_with_fewest_tokens_appends_and_resumes(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Appended, or interrupted and resumed: the bytes of one run."""

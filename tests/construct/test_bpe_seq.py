@@ -1,4 +1,4 @@
-"""`build.bpe_seq`: what is written, resumed, refused."""
+"""`bpe_seq`: outputs, append, resume, errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def contents(directory: Path) -> dict[str, bytes]:
     }
 
 
-def test_writes_a_whole_directory(data: Path, tmp_path: Path) -> None:
+def test_writes_a_modular_directory(data: Path, tmp_path: Path) -> None:
     report = bpe_seq(LANGUAGES, data=data, output=tmp_path / "tok", k=600)
     tokenizer = ModularTokenizer.load(tmp_path / "tok")
     assert tokenizer.languages == ("en", "fi", "fr")
@@ -68,7 +68,7 @@ def test_first_language_is_its_own_reference(data: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_same_bytes_whatever_the_threads_and_the_order_of_files(
+def test_same_bytes_for_any_threads_and_order_of_files(
     data: Path, tmp_path: Path, threads: int
 ) -> None:
     bpe_seq(LANGUAGES, data=data, output=tmp_path / "plain", k=500)
@@ -88,7 +88,7 @@ def test_same_bytes_from_count_tables(data: Path, tmp_path: Path) -> None:
     assert contents(tmp_path / "text") == contents(tmp_path / "tables")
 
 
-def test_same_bytes_whatever_the_hash_seed(data: Path, tmp_path: Path) -> None:
+def test_same_bytes_for_any_hash_seed(data: Path, tmp_path: Path) -> None:
     for seed in ("0", "1"):
         subprocess.run(
             [
@@ -102,7 +102,7 @@ def test_same_bytes_whatever_the_hash_seed(data: Path, tmp_path: Path) -> None:
     assert contents(tmp_path / "0") == contents(tmp_path / "1")
 
 
-def test_append_leaves_what_there_was(data: Path, tmp_path: Path) -> None:
+def test_append_keeps_ids_and_merges(data: Path, tmp_path: Path) -> None:
     place = tmp_path / "tok"
     bpe_seq(["en", "fi"], data=data, output=place, k=500)
     before = ModularTokenizer.load(place)
@@ -133,7 +133,7 @@ def test_append_in_steps_equals_one_run(data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("order", ["given", "size", "alphabetical"])
-def test_append_keeps_the_settings_that_are_there(data: Path, tmp_path: Path, order: str) -> None:
+def test_append_keeps_settings(data: Path, tmp_path: Path, order: str) -> None:
     """The order too, which other builds compare; what is appended comes as it is named."""
     place = tmp_path / "tok"
     bpe_seq(["fi", "en"], data=data, output=place, k=300, order=order, unit_counts="word")
@@ -178,7 +178,7 @@ def test_orders(data: Path, tmp_path: Path) -> None:
         assert list(ModularTokenizer.load(tmp_path / order).languages) == expected
 
 
-def test_a_given_order_in_other_codes_loses_no_language(data: Path, tmp_path: Path) -> None:
+def test_given_order_with_other_codes_keeps_all_languages(data: Path, tmp_path: Path) -> None:
     given = ["swh_Latn", "fra_Latn", "eng"]
     bpe_seq(given, data=data, output=tmp_path / "given", k=300, order="given")
     assert ModularTokenizer.load(tmp_path / "given").languages == ("sw", "fr", "en")
@@ -186,7 +186,7 @@ def test_a_given_order_in_other_codes_loses_no_language(data: Path, tmp_path: Pa
     assert ModularTokenizer.load(tmp_path / "given").languages == ("sw", "fr", "en", "fi")
 
 
-def test_another_given_order_is_another_tokenizer(data: Path, tmp_path: Path) -> None:
+def test_another_order_is_another_tokenizer(data: Path, tmp_path: Path) -> None:
     bpe_seq(["en", "fr"], data=data, output=tmp_path / "tok", k=300, order="given")
     with pytest.raises(UsageError, match="with other settings"):
         bpe_seq(["fr", "en"], data=data, output=tmp_path / "tok", k=300, order="given")
@@ -196,14 +196,14 @@ def test_another_given_order_is_another_tokenizer(data: Path, tmp_path: Path) ->
     assert "already finished" in progress.warnings[0]
 
 
-def test_what_was_appended_is_not_what_learning_in_order_gives(data: Path, tmp_path: Path) -> None:
+def test_an_appended_language_changes_the_order(data: Path, tmp_path: Path) -> None:
     bpe_seq(["fi", "sw"], data=data, output=tmp_path / "tok", k=300)
     bpe_seq(append=["en"], data=data, output=tmp_path / "tok")
     with pytest.raises(UsageError, match=r"other settings \(bpe-seq; fi, sw, en"):
         bpe_seq(["en", "fi", "sw"], data=data, output=tmp_path / "tok", k=300)
 
 
-def test_finished_says_so_and_force_makes_it_again(data: Path, tmp_path: Path) -> None:
+def test_finished_output_is_reported_and_force_rebuilds(data: Path, tmp_path: Path) -> None:
     place, progress = tmp_path / "tok", Silent()
     bpe_seq(["en"], data=data, output=place, k=300)
     stamp = (place / "manifest.json").stat().st_mtime_ns
@@ -226,7 +226,7 @@ def test_small_corpus_warns_and_writes(tmp_path: Path) -> None:
     assert ModularTokenizer.load(tmp_path / "tok").size == 261
 
 
-def test_bad_input_leaves_nothing_behind(data: Path, tmp_path: Path) -> None:
+def test_bad_input_leaves_no_files(data: Path, tmp_path: Path) -> None:
     (data / "fi.jsonl").write_bytes(b'{"text": "ok"}\n{"text": 3}\n')
     with pytest.raises(ModtokError, match=r"fi\.jsonl:2"):
         bpe_seq(LANGUAGES, data=data, output=tmp_path / "tok", k=500)
@@ -282,7 +282,7 @@ def test_a_journal_of_other_text_is_not_used(data: Path, tmp_path: Path) -> None
     assert JournalDir(tmp_path / "tok", {"k": 1}).read() is None
 
 
-def test_a_journal_is_due_after_so_much_work_and_force_begins_anew(tmp_path: Path) -> None:
+def test_journal_interval_and_force(tmp_path: Path) -> None:
     output = tmp_path / "tok"
     place = JournalDir(output, {"k": 1}, 1e9)
     assert not place.due(6e8)
@@ -298,9 +298,7 @@ def test_a_journal_is_due_after_so_much_work_and_force_begins_anew(tmp_path: Pat
 
 
 @pytest.mark.parametrize("half", [False, True])
-def test_a_journal_that_outlived_its_build_is_cleared(
-    data: Path, tmp_path: Path, half: bool
-) -> None:
+def test_a_stale_journal_is_removed(data: Path, tmp_path: Path, half: bool) -> None:
     """Killed after the output was in place, or while the journal was written or removed."""
     place = tmp_path / "tok"
     bpe_seq(["en", "fi"], data=data, output=place, k=300)
@@ -326,7 +324,7 @@ def test_a_journal_that_outlived_its_build_is_cleared(
     assert [path.name for path in tmp_path.glob(".*")] == []
 
 
-def test_force_learns_all_of_it_anew(
+def test_force_ignores_the_journal(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learned: list[str] = []
@@ -348,7 +346,7 @@ def test_force_learns_all_of_it_anew(
 
 
 @pytest.mark.parametrize("after", [0.5, 0.9, 1.3])
-def test_killed_run_leaves_nothing_half_written(data: Path, tmp_path: Path, after: float) -> None:
+def test_kill_9_leaves_no_partial_output(data: Path, tmp_path: Path, after: float) -> None:
     """kill -9 at some moment, then the same command again: the unbroken run's bytes."""
     command = [sys.executable, "-m", "modtok_cli", "-q", "bpe-seq", "-k", "700", "--data"]
     command += [str(data), "-o", str(tmp_path / "tok")]

@@ -84,7 +84,7 @@ def test_ctrl_c(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
-def test_overlong_words_are_left_out_and_told(tmp_path: Path) -> None:
+def test_overlong_words_are_ignored_with_a_warning(tmp_path: Path) -> None:
     place = tmp_path / "en.txt"
     place.write_text("a few words " + "x" * (LONGEST_WORD + 1) + " and more\n")
     progress = Silent()
@@ -93,7 +93,7 @@ def test_overlong_words_are_left_out_and_told(tmp_path: Path) -> None:
     assert "en: ignoring 1 word of more than 65,536 bytes" in progress.warnings[0]
 
 
-def test_memory_is_checked_beforehand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_checked_before_learning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available", lambda: 1000)
     with pytest.raises(ModtokError, match=r"learning en needs about .* GiB of memory"):
         bpe_seq(["en"], data=SAMPLE / "data", output=tmp_path / "tok", k=300)

@@ -1,4 +1,4 @@
-"""`build.unigram` and `build.unigram_merge`: files, models from elsewhere, what is refused."""
+"""`unigram` and `unigram_merge`: outputs, models, EM, errors."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_json_and_model_for_each_language(models: Path) -> None:
     assert sum(counts) > 1000
 
 
-def test_joint_is_one_vocabulary_of_everything(tmp_path: Path) -> None:
+def test_joint_is_one_vocabulary(tmp_path: Path) -> None:
     report = unigram(["fi", "sw"], data=DATA, output=tmp_path / "joint", k=900, joint=True)
     tokenizer = ModularTokenizer.load(tmp_path / "joint")
     assert tokenizer.algorithm == "unigram"
@@ -72,7 +72,7 @@ def test_joint_is_one_vocabulary_of_everything(tmp_path: Path) -> None:
     assert tokenizer.languages == ("fi", "sw")
 
 
-def test_merged_has_each_languages_pieces_and_is_the_same_every_time(
+def test_merged_contains_all_pieces_and_is_deterministic(
     models: Path, merged: Path, tmp_path: Path
 ) -> None:
     tokenizer = ModularTokenizer.load(merged)
@@ -105,7 +105,7 @@ def test_nsl_of_every_kind(models: Path, merged: Path) -> None:
     assert by_name[f"{merged}@each"]["language"] == "fi"
 
 
-def test_models_that_fit_are_taken_and_others_learned(
+def test_fitting_models_are_used_and_others_learned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, models: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -126,7 +126,7 @@ def test_models_that_fit_are_taken_and_others_learned(
 
 
 @pytest.mark.parametrize("options", [{"init": "mean"}, {"weights": "sw=5"}, {"weights": "equal"}])
-def test_init_and_weights_change_scores_alone(
+def test_init_and_weights_change_only_scores(
     models: Path, merged: Path, tmp_path: Path, options: dict[str, str]
 ) -> None:
     unigram_merge(
@@ -160,7 +160,7 @@ def trained(where: Path, **options: object) -> Path:
     return where
 
 
-def test_a_model_of_sentencepiece_is_taken(tmp_path: Path) -> None:
+def test_a_sentencepiece_model_is_used(tmp_path: Path) -> None:
     place = trained(tmp_path / "models", user_defined_symbols="")
     unigram_merge(["sw"], data=DATA, models=place, output=tmp_path / "t", k=700)
     tokenizer = ModularTokenizer.load(tmp_path / "t")
@@ -178,14 +178,16 @@ def test_a_model_of_sentencepiece_is_taken(tmp_path: Path) -> None:
         ({"split_by_whitespace": False, "vocab_size": 3000}, "reaches across a cut"),
     ],
 )
-def test_models_that_do_not_merge(tmp_path: Path, options: dict[str, object], message: str) -> None:
+def test_unsuitable_models_are_refused(
+    tmp_path: Path, options: dict[str, object], message: str
+) -> None:
     place = trained(tmp_path / "models", **options)
     with pytest.raises(ModtokError, match=message):
         unigram_merge(["sw"], data=DATA, models=place, output=tmp_path / "t", k=700)
     assert not (tmp_path / "t").exists()
 
 
-def test_models_of_mixed_kinds_and_missing_ones(tmp_path: Path, models: Path) -> None:
+def test_models_of_other_kinds_and_missing_models(tmp_path: Path, models: Path) -> None:
     from modtok_cli.construct.bpe import bpe
 
     place = tmp_path / "models"
@@ -221,9 +223,7 @@ def test_models_of_mixed_kinds_and_missing_ones(tmp_path: Path, models: Path) ->
         ({"languages": ["xx"]}, "xx"),
     ],
 )
-def test_settings_that_make_no_sense(
-    tmp_path: Path, options: dict[str, object], message: str
-) -> None:
+def test_invalid_settings(tmp_path: Path, options: dict[str, object], message: str) -> None:
     settings: dict[str, object] = {"languages": ["fi"], "k": 700, **options}
     with pytest.raises(UsageError, match=message):
         unigram_merge(data=DATA, output=tmp_path / "t", **settings)  # type: ignore[arg-type]
@@ -236,7 +236,7 @@ def test_weights() -> None:
     assert parse_weights("equal", ["en", "fi"]) == {}
 
 
-def test_em_that_is_cut_short_says_so(models: Path, tmp_path: Path) -> None:
+def test_em_without_convergence_warns(models: Path, tmp_path: Path) -> None:
     said = Silent()
     unigram_merge(
         ["fi"], data=DATA, models=models, output=tmp_path / "t", k=700, iterations=2, progress=said

@@ -112,9 +112,7 @@ def learned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     return found
 
 
-def test_kill_9_while_models_are_learned_and_then_within_em(
-    learned: list[str], tmp_path: Path
-) -> None:
+def test_kill_9_during_models_and_during_em(learned: list[str], tmp_path: Path) -> None:
     output = tmp_path / "tok"
     assert killed("unigram-merge", "add", 2, output) == ["fi", "ne"]
     assert [path.name for path in tmp_path.iterdir()] == [".tok.resume"]
@@ -142,7 +140,7 @@ def test_kill_9_of_plain_models(learned: list[str], tmp_path: Path) -> None:
     assert contents(output) == contents(tmp_path / "whole")
 
 
-def test_what_a_kill_left_beside_the_journal_goes_with_it(
+def test_partial_files_of_a_journal_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All models were kept, so nothing is written again that would clear it away."""
@@ -180,7 +178,7 @@ def toy(language: str, *rest: object, **more: object) -> LearnedPieces:
 
 
 @pytest.mark.parametrize("command", [unigram, unigram_merge])
-def test_what_failed_goes_on_and_force_begins_anew(
+def test_failed_builds_resume_and_force_starts_over(
     command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.chdir(tmp_path)
@@ -300,7 +298,7 @@ def test_a_damaged_journal_is_not_used(tmp_path: Path) -> None:
         assert journal.read() is not None
 
 
-def test_the_mark_of_em_is_of_all_that_decides_it() -> None:
+def test_em_mark_depends_on_all_inputs() -> None:
     def mark(pieces=None, counts=COUNTS, factor=1.0, init="mean"):  # type: ignore[no-untyped-def]
         return em_mark(pieces or toy("fi"), {"fi": counts}, {"fi": factor}, {"init": init})
 

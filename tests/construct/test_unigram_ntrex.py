@@ -59,15 +59,15 @@ def sample(seed: int) -> list[str]:
     return texts
 
 
-def test_there_are_27_languages(modular: ModularTokenizer) -> None:
+def test_27_languages(modular: ModularTokenizer) -> None:
     assert len(modular.languages) == 27
 
 
-def test_the_whole_on_all_languages(modular: ModularTokenizer) -> None:
+def test_all_languages_with_the_full_tokenizer(modular: ModularTokenizer) -> None:
     check(modular.full(), sample(1))
 
 
-def test_every_language_alone_on_its_own_text_and_on_others(modular: ModularTokenizer) -> None:
+def test_single_languages_on_own_and_other_text(modular: ModularTokenizer) -> None:
     foreign = random.Random(2).sample(sample(2), 40)
     for language in modular.languages:
         check(modular.subset([language]), lines_of(language)[-TESTED:] + foreign)

@@ -42,7 +42,7 @@ def proper_merges(draw: st.DrawFn) -> list[Merge]:
 
 @given(st.lists(proper_merges(), min_size=1, max_size=4))
 @settings(max_examples=60, deadline=None)
-def test_as_the_slow_twin(parts: list[list[Merge]]) -> None:
+def test_equals_the_slow_twin(parts: list[list[Merge]]) -> None:
     whole = concatenate([global_merges(part, ("<s>", "</s>")) for part in parts])
     flat, cuts = whole.token_data.tobytes(), whole.token_offsets.tolist()
     tokens = [flat[a:b] for a, b in pairwise(cuts)]
@@ -53,7 +53,7 @@ def test_as_the_slow_twin(parts: list[list[Merge]]) -> None:
     assert all(tokens[r] == tokens[a] + tokens[b] for a, b, r in whole.merges.tolist())
 
 
-def test_a_pool_serves_every_order() -> None:
+def test_pool_in_any_order() -> None:
     first, second = [(b"a", b"b")], [(b"b", b"c"), (b"a", b"b"), (b"a", b"bc")]
     pool = MergePool([global_merges(first), global_merges(second)])
     names = {index: token for token, index in pool._ids.items()}
@@ -69,7 +69,7 @@ def test_a_pool_serves_every_order() -> None:
     assert pool.size([0]) == 257
 
 
-def test_the_papers_point_a_token_that_cannot_be_formed(tmp_path: Path) -> None:
+def test_a_token_becomes_unreachable(tmp_path: Path) -> None:
     """With ab first, "abc" is [ab, c] though abc is in the vocabulary; the other way it is one."""
     from helpers.handmade_tokenizers import write_plain
     from modtok_cli.construct.bpe_concat import bpe_concat
@@ -84,7 +84,7 @@ def test_the_papers_point_a_token_that_cannot_be_formed(tmp_path: Path) -> None:
     assert (other.size, other.unreached) == (259, 0)
 
 
-def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
+def test_incompatible_tokenizers_are_refused(tmp_path: Path) -> None:
     from helpers.handmade_tokenizers import write_plain, write_ranks
     from modtok_cli.construct.bpe_concat import bpe_concat
 

@@ -52,7 +52,7 @@ word = st.text("ab é", min_size=1, max_size=7).map(str.encode)
     st.dictionaries(word, st.integers(1, 50), min_size=1, max_size=6),
     st.integers(0, 2**32),
 )
-def test_expectation_is_that_of_all_segmentations(
+def test_expectation_equals_enumeration(
     tokens: list[bytes], words: dict[bytes, int], seed: int
 ) -> None:
     pieces = vocabulary(tokens)
@@ -100,7 +100,7 @@ def test_expectation_on_real_words_is_algorithm_1(seed: int) -> None:
         assert likelihood == pytest.approx(slow_likelihood, rel=1e-9)
 
 
-def test_words_out_of_the_range_of_floats() -> None:
+def test_words_beyond_the_range_of_floats() -> None:
     """A word of 5,000 letters: its probability is no float, its expectations are."""
     pieces = vocabulary([b"a", b"aa", b"b"])
     probabilities = np.zeros(pieces.size)
@@ -117,7 +117,7 @@ def test_words_out_of_the_range_of_floats() -> None:
     assert likelihood == pytest.approx(expected_likelihood, rel=1e-9)
 
 
-def test_likelihood_never_falls_and_the_result_is_a_distribution() -> None:
+def test_likelihood_increases_to_a_distribution() -> None:
     pieces, counts = real()
     lines: list[str] = []
     estimate = maximize(
@@ -141,7 +141,7 @@ def test_likelihood_never_falls_and_the_result_is_a_distribution() -> None:
     assert (scores[pieces.first :] == scores[len(SPECIALS) :].min()).sum() >= estimate.floor
 
 
-def test_going_on_from_any_step_gives_the_same_bits() -> None:
+def test_resuming_from_any_step_is_bit_identical() -> None:
     """Also from the last one, after which nothing is left to do."""
     pieces, counts = real()
     states: list[Halfway] = []
@@ -173,7 +173,7 @@ def test_going_on_from_any_step_gives_the_same_bits() -> None:
 
 
 @pytest.mark.parametrize("threads", [2, 5])
-def test_the_same_bits_on_any_number_of_threads(threads: int) -> None:
+def test_bit_identical_for_any_threads(threads: int) -> None:
     pieces, counts = real()
     probabilities = random_probabilities(pieces, 7)
     one = Expectation(pieces, [counts], threads=1)(probabilities)
@@ -182,7 +182,7 @@ def test_the_same_bits_on_any_number_of_threads(threads: int) -> None:
     assert one[1] == more[1]
 
 
-def test_factors_weigh_languages() -> None:
+def test_factors_weight_languages() -> None:
     pieces, counts = real()
     start = uniform_start(pieces)
     doubled, _ = Expectation(pieces, [counts], [2.0])(start)

@@ -1,4 +1,4 @@
-"""Least tokens: constants that no rounding turns round, and the tokens that are kept."""
+"""Fewest tokens: constants that no rounding turns round, and the tokens that are kept."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_likelihoods_are_exact(token_counts: list[int]) -> None:
 
 
 @given(st.lists(st.integers(0, LEVELS - 1), max_size=9), st.integers(0, 3))
-def test_scores_tell_their_likelihoods(steps: list[int], specials: int) -> None:
+def test_scores_give_their_likelihoods(steps: list[int], specials: int) -> None:
     steps = [0] * specials + steps
     scores = file_scores(np.array(steps, dtype=np.int64), specials)
     found = likelihood_of_scores(scores, specials)
@@ -78,7 +78,7 @@ def test_scores_tell_their_likelihoods(steps: list[int], specials: int) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(two_letters, unique=True, max_size=9), st.lists(two_letters, min_size=1), st.data())
-def test_one_number_decides_as_two_do(
+def test_one_score_decides_like_the_pair(
     longer: list[bytes], words: list[bytes], data: st.DataObject
 ) -> None:
     """Every way of cutting, the two-number kernel, and one float64 sum: all the same."""
@@ -116,7 +116,7 @@ def test_sums_of_sentencepiece_are_exact() -> None:
     st.dictionaries(two_letters, st.integers(1, 9), min_size=1, max_size=6),
     st.data(),
 )
-def test_losses_are_those_of_removal(
+def test_losses_equal_removal(
     longer: list[bytes], words: dict[bytes, int], data: st.DataObject
 ) -> None:
     tokens = [b"a", b"b", *longer]
@@ -179,12 +179,12 @@ def test_k_tokens_are_chosen(k: int, whole: bool) -> None:
         assert {c.encode() for c in characters} <= set(chosen.tokens)
 
 
-def test_the_best_token_stays() -> None:
+def test_the_best_token_is_kept() -> None:
     counts, data, offsets = wide(290)
     assert choose_tokens(counts, data, offsets, 1, 258).tokens == (b" the",)
 
 
-def test_a_small_text_gives_what_it_has() -> None:
+def test_a_small_text_gives_fewer_tokens() -> None:
     counts = WordCounts.from_pairs([(b"ab", 3)])
     learned = learn_bpe(counts, 300)
     assert choose_tokens(counts, learned.token_data, learned.token_offsets, 0, 300).tokens == (
@@ -192,7 +192,7 @@ def test_a_small_text_gives_what_it_has() -> None:
     )
 
 
-def test_uses_decide_ties_and_are_counted_under_them() -> None:
+def test_token_counts_decide_ties() -> None:
     # "abc" is ab|c or a|bc. At first all are as likely and the longer last token wins; then
     # the token_counts of "ab" and "c" elsewhere decide.
     counts = WordCounts.from_pairs([(b"abc", 1), (b"ab", 50), (b"c", 5)])
@@ -206,6 +206,6 @@ def test_damping_is_a_three_quarter_power() -> None:
     assert damped(counts).tolist() == [64, 107, 512, 64_000, 1728]
 
 
-def test_whole_tokens_hold_their_characters() -> None:
+def test_whole_tokens_contain_their_characters() -> None:
     pool = ["é".encode(), "ét".encode(), "ñu".encode(), b"\xc3", b"th", b"\xa9t"]
     assert whole_tokens(pool) == ["é".encode(), "ét".encode(), b"th"]

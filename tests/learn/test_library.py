@@ -18,7 +18,7 @@ SPECIALS = ("<|endoftext|>", "<|pad|>")
 
 @needs_shared
 @pytest.mark.parametrize("language", ["et", "fi", "lt"])
-def test_language_one_is_the_librarys(language: str) -> None:
+def test_first_language_equals_the_library(language: str) -> None:
     """No tie makes a difference: both take the smaller ids. (All 21 languages were compared
     once at k = 24,000, with the same outcome; three keep it so.)"""
     path = SHARED / "data" / "corpus" / f"{language}.jsonl.zst"

@@ -74,7 +74,7 @@ def test_long_run_of_one_character() -> None:
     assert [len(result.token(i)) for i in range(256, result.size)] == [2**i for i in range(1, 9)]
 
 
-def test_append_keeps_what_there_was() -> None:
+def test_append_keeps_ids() -> None:
     first = SequentialLearner(262)
     first.add("x", table({b"abab": 3, b"bc": 9}))
     first.add("y", table({b"abc": 5, b"ca": 2}))

@@ -33,7 +33,7 @@ def test_many_children_everywhere() -> None:
     assert len(trie) < 4 * len(pieces)
 
 
-def test_the_order_of_pieces_does_not_matter() -> None:
+def test_any_order_of_pieces() -> None:
     pieces = [b"the", b"there", b"a", b"an", b"\xff\x00"]
     shuffled = [3, 1, 4, 0, 2]
     data = np.frombuffer(b"".join(pieces[i] for i in shuffled), dtype=np.uint8)
@@ -43,7 +43,7 @@ def test_the_order_of_pieces_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize("pieces", [[b"a", b""], [b"ab", b"c", b"ab"]])
-def test_refuses_what_is_no_set_of_pieces(pieces: list[bytes]) -> None:
+def test_invalid_pieces_are_refused(pieces: list[bytes]) -> None:
     with pytest.raises(ValueError, match=r"empty|twice"):
         trie_of(pieces)
 

@@ -28,7 +28,7 @@ def counted(text: bytes) -> WordCounts:
     return count_documents([[text]], "unigram")
 
 
-def test_lines_hold_no_character_that_the_trainer_reads_otherwise() -> None:
+def test_lines_have_no_special_characters() -> None:
     words = [(" a▁b".encode(), 2), (b"\n\t", 5), (b"x\x00y", 1), ("▁".encode(), 3), (b" c", 4)]
     table = WordCounts.from_pairs(words, "unigram")
     assert trainer_lines(table).split(b"\n") == [b" a\t2", b"b\t2", b" c\t4", b"x\t1", b"y\t1", b""]
@@ -55,19 +55,19 @@ def test_a_model_has_the_papers_shape() -> None:
     assert again.token_data.tobytes() == model.token_data.tobytes()
 
 
-def test_a_text_too_small_for_k_gives_what_there_is() -> None:
+def test_a_small_text_gives_fewer_tokens() -> None:
     model = learn_unigram("fi", counted(b"a cat and a dog and a cat " * 20), 5000, SPECIALS)
     assert 258 < model.size < 5000
 
 
-def test_too_little_room_for_the_characters() -> None:
+def test_k_too_small_for_the_characters() -> None:
     text = "".join(chr(0x4E00 + i) for i in range(300)).encode()
     with pytest.raises(ModtokError, match=r"'zh': its characters alone require .*, k allows"):
         learn_unigram("zh", counted(text * 2), 300, SPECIALS)
 
 
 @pytest.mark.parametrize("k", [0, 258])
-def test_no_room_at_all(k: int) -> None:
+def test_k_too_small(k: int) -> None:
     with pytest.raises(UsageError, match="too small"):
         check_unigram_budget(k, SPECIALS)
 
@@ -81,7 +81,7 @@ def test_other_words_and_no_words() -> None:
         check_unigram_budget(400, ("<|endoftext|>",))
 
 
-def test_names_of_special_tokens_are_no_pieces() -> None:
+def test_special_tokens_are_not_pieces() -> None:
     text = b"a cat <pad> and a dog <pad> and <unk> a cat " * 60
     model = learn_unigram("en", counted(text), 300, (UNKNOWN, "<pad>", " <pad>"))
     assert not {b"<pad>", b" <pad>", b"<unk>"} & set(model.pieces())

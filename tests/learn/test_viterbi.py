@@ -54,7 +54,7 @@ def test_best_of_all_segmentations(
     st.lists(st.binary(min_size=1, max_size=9).map(lambda b: bytes(x % 2 for x in b))),
     st.data(),
 )
-def test_least_tokens_over_bytes(
+def test_fewest_tokens_over_bytes(
     longer: list[bytes], words: list[bytes], data: st.DataObject
 ) -> None:
     """Every byte a piece, no fallback: what least-token segmentation asks for."""
