@@ -97,8 +97,9 @@ class MergesTokenizer:
         from tokenizers import Tokenizer
 
         document = orjson.loads(self._tokenizer.to_json())
-        cut = document["pre_tokenizer"]["pretokenizers"][0]["pattern"]
-        cut["Regex"] = PATTERNS[self.pattern]
+        if self.pattern != self._tokenizer.pretokenizer.llama_cpp:
+            cut = document["pre_tokenizer"]["pretokenizers"][0]["pattern"]
+            cut["Regex"] = PATTERNS[self.pattern]
         twin = Tokenizer.from_str(orjson.dumps(document).decode())
         twin.encode_special_tokens = True
         return twin
@@ -271,5 +272,7 @@ def candidates(tokenizer: Subtokenizer, where: str) -> list[GgufTokenizer]:
         UsageError: it cannot; says why.
     """
     if tokenizer.segmentation == "merges":
-        return [MergesTokenizer(tokenizer, pattern) for pattern in PATTERNS]
+        same = tokenizer.pretokenizer.llama_cpp
+        names = PATTERNS if same is None else (same,)
+        return [MergesTokenizer(tokenizer, pattern) for pattern in names]
     return [ScoresTokenizer(tokenizer, where)]

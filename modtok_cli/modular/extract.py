@@ -1,4 +1,4 @@
-"""Cut the tokenizer of some languages out of a modular one, as a file of its own."""
+"""Extract the tokenizer of some languages from a modular one, as a file of its own."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from pathlib import Path
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
 
-def extract(directory: Path, languages: Iterable[str], *, as_model: bool = False) -> bytes:
-    """The plain `tokenizer.json` of a set of languages, in any order and spelling of codes.
+def extract(directory: Path, languages: Iterable[str], *, suffix: str = ".json") -> bytes:
+    """Content of a file with the tokenizer of a set of languages, in any order and spelling.
 
-    `as_model`: a SentencePiece `.model` instead, of a Unigram tokenizer. The bytes depend on
-    the tokenizer and the set alone.
+    `suffix` selects the format: ".model" for SentencePiece, by default `tokenizer.json`. The
+    bytes depend only on the tokenizer and the set.
 
     Raises:
-        UsageError: an unknown language (names those there are), none at all, or a `.model`
-            of a tokenizer by merges.
+        UsageError: an unknown language (names those there are), none at all, or a format that
+            cannot hold the tokenizer.
         ModtokError: the directory is damaged.
     """
-    subset = ModularTokenizer.load(directory).subset(languages)
-    return subset.to_model() if as_model else subset.to_json()
+    return ModularTokenizer.load(directory).subset(languages).to_bytes(suffix)

@@ -121,7 +121,8 @@ def extract(
     else:
         from modtok_cli.modular.extract import extract
 
-        data = extract(Path(tokenizer), languages or [], as_model=as_model)
+        suffix = ".json" if output is None else output.suffix
+        data = extract(Path(tokenizer), languages or [], suffix=suffix)
     if output is None:
         emit_bytes(data)
     else:
