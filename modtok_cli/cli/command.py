@@ -21,7 +21,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.cli.options import STDOUT, Debug, Quiet, Verbose
+from modtok_cli.cli.options import STDOUT, Debug, Quiet, Table, Verbose
+from modtok_cli.cli.output import TABLES
 from modtok_cli.cli.session import Session
 from modtok_cli.cli.tree import describe
 
@@ -178,17 +179,24 @@ class Registered:
 REGISTERED: dict[str, Registered] = {}
 
 
-def command(words: str, *, examples: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Register a function `f(session, …)` as the command `words`; returns `f`."""
+def command(
+    words: str, *, examples: str, tables: bool = True
+) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Register a function `f(session, …)` as the command `words`; returns `f`.
+
+    A command with `--json` has `--table` too, unless its results are no `tables`.
+    """
 
     def register(function: Callable[P, None]) -> Callable[P, None]:
-        REGISTERED[words] = Registered(tuple(words.split()), as_command(function), examples)
+        REGISTERED[words] = Registered(
+            tuple(words.split()), as_command(function, tables=tables), examples
+        )
         return function
 
     return register
 
 
-def as_command(function: Callable[..., None]) -> Callable[..., None]:
+def as_command(function: Callable[..., None], *, tables: bool = True) -> Callable[..., None]:
     """Adapt `function` to click: context to session, plus the shared flags."""
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     annotations = {parameter.name: parameter.annotation for parameter in own}
@@ -199,6 +207,9 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
         for flag, _ in _SHARED:
             if values.pop(flag):
                 setattr(session, flag, True)
+        TABLES.set(bool(values.pop("table", False)))
+        if TABLES.get() and values.get("json"):
+            raise UsageError("--table and --json exclude each other", remedy="give one of them")
         session.label = ctx.command_path
         session.explicit = frozenset(
             name for name in ctx.params if _source(ctx, name) == "COMMANDLINE"
@@ -218,6 +229,11 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
     parameters = [
         inspect.Parameter("ctx", keyword, annotation=typer.Context),
         *(parameter.replace(kind=keyword) for parameter in own),
+        *(
+            [inspect.Parameter("table", keyword, default=False, annotation=Table)]
+            if tables and "json" in annotations
+            else []
+        ),
         *(
             inspect.Parameter(flag, keyword, default=False, annotation=annotation)
             for flag, annotation in _SHARED

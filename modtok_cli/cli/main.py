@@ -71,7 +71,7 @@ ORDER = (  # order in the help
 app = typer.Typer(
     name="modtok",
     cls=Group,
-    context_settings={"auto_envvar_prefix": "MODTOK"},
+    context_settings={"auto_envvar_prefix": "MODTOK", "help_option_names": ["-h", "--help"]},
     epilog=_EXAMPLES,
     no_args_is_help=True,
     rich_markup_mode=None,  # plain help: it is read in pipes too, and rich costs 50 ms
@@ -94,7 +94,11 @@ def _modtok(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", help="Print the version and exit.", is_eager=True, callback=_print_version
+            "-V",
+            "--version",
+            help="Print the version and exit.",
+            is_eager=True,
+            callback=_print_version,
         ),
     ] = False,
     quiet: Quiet = False,
@@ -104,7 +108,8 @@ def _modtok(
     """Learn, measure and use modular multilingual tokenizers, and train models on them.
 
     The current directory is the workspace: text in data/, the tokenizer in tokenizer/,
-    runs in runs/, default options in modtok.toml.
+    runs in runs/, default options in modtok.toml. "modtok help COMMAND" shows the help of a
+    command.
     """
     from modtok_cli.base.errors import UsageError
     from modtok_cli.cli.settings import load_settings
@@ -117,7 +122,7 @@ def _modtok(
         # Help and doctor must work with invalid settings.
         if ctx.invoked_subcommand == "doctor":
             session.settings_error = str(error)
-        elif "--help" not in session.args:
+        elif not {"-h", "--help"}.intersection(session.args):
             raise
 
 

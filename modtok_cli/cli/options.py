@@ -121,6 +121,7 @@ GlobalIds = Annotated[
 ]
 Force = Annotated[bool, Option("--force", help="Overwrite an existing output.")]
 Json = Annotated[bool, Option("--json", help="Write JSON lines to stdout, even on a terminal.")]
+Table = Annotated[bool, Option("--table", help="Write tables to stdout, even to a pipe or file.")]
 Plot = Annotated[
     str | None,
     Option(

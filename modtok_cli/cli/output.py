@@ -1,7 +1,8 @@
 """Results: JSON lines on standard output, or tables on standard error.
 
 If standard output is a terminal, rows are shown as a table on standard error, so that standard
-output carries data only. If it is piped, or with --json, rows are JSON lines.
+output carries data only. If it is piped, or with --json, rows are JSON lines. With --table, tables
+are written to standard output, for a pager or a file.
 """
 
 from __future__ import annotations
@@ -10,12 +11,16 @@ import errno
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
 from typing import Any, Literal
 
 from modtok_cli.base.errors import ModtokError
+
+# Whether --table was given: tables go to standard output, whatever that is.
+TABLES: ContextVar[bool] = ContextVar("TABLES", default=False)
 
 Form = Literal["text", "int", "ratio", "score", "seconds", "bytes", "count"]
 _CHUNK = 1 << 16
@@ -51,10 +56,15 @@ def emit_rows(
     JSON has every key of a row, the table only `columns`. `caption`, such as a signature, is
     printed below the table.
     """
-    if json or not _is_terminal(sys.stdout):
+    if wants_json(json):
         _emit_json(rows)
     else:
         _print_table(list(rows), columns, title, caption)
+
+
+def wants_json(json: bool) -> bool:
+    """Whether results are JSON lines rather than tables."""
+    return json or not (TABLES.get() or _is_terminal(sys.stdout))
 
 
 def emit_tables(
@@ -68,7 +78,7 @@ def emit_tables(
 
     `caption` is printed below each table.
     """
-    if json or not _is_terminal(sys.stdout):
+    if wants_json(json):
         _emit_json(rows)
         return
     for title, lines, columns in tables:
@@ -120,8 +130,10 @@ def emit_object(row: Mapping[str, Any]) -> None:
 
 def emit_lines(lines: Iterable[str], row: Mapping[str, Any], *, json: bool) -> None:
     """Write `lines` on a terminal, else `row` as one JSON object."""
-    if json or not _is_terminal(sys.stdout):
+    if wants_json(json):
         emit_object(row)
+    elif TABLES.get():
+        emit_chunks(f"{escape_controls(line)}\n".encode() for line in lines)
     else:
         for line in lines:
             print(escape_controls(line), file=sys.stderr)
@@ -254,8 +266,13 @@ def _print_table(
     from rich.measure import Measurement
     from rich.text import Text
 
-    console = Console(stderr=True, highlight=False, soft_wrap=False)
+    to_stdout = TABLES.get()
+    console = Console(stderr=not to_stdout, highlight=False, soft_wrap=False)
     table = _table(rows, columns, title)
+    if to_stdout and not _is_terminal(sys.stdout):
+        # A file or a pager has no width: every cell stays on its line.
+        width = Measurement.get(console, console.options.update(width=_UNLIMITED), table).maximum
+        console = Console(highlight=False, width=max(width, len(caption or "")))
     room = console.options.update(width=_UNLIMITED)
     if Measurement.get(console, room, table).maximum > console.width:
         table = _table(_without_directories(rows), columns, title)

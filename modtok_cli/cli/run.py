@@ -25,6 +25,8 @@ from modtok_cli.cli.session import Session
 
 def run(root: Any, args: Sequence[str]) -> int:
     """Run the command line `args` (without the program name); returns the exit status."""
+    if tuple(args[:1]) == ("help",):  # modtok help corpus count
+        args = [*args[1:], "--help"]
     session = Session(args=tuple(args))
     # OpenBLAS starts one spinning thread per core, which compete with the kernels (5% of the
     # time of bpe-seq on two cores). No command multiplies matrices in numpy.

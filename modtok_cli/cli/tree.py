@@ -159,7 +159,9 @@ def nodes(root: Any) -> Iterator[Node]:
 
     def walk(command: Any, path: tuple[str, ...], parent: Any) -> Iterator[Node]:
         name = path[-1] if path else "modtok"
-        ctx = command.context_class(command, info_name=name, parent=parent)
+        ctx = command.context_class(
+            command, info_name=name, parent=parent, **command.context_settings
+        )
         yield Node(path, command, ctx)
         if hasattr(command, "commands"):
             for child in command.list_commands(ctx):

@@ -92,6 +92,20 @@ def test_names_that_are_not_utf8_are_escaped_in_json(here) -> None:
     assert rows[0] == rows[1]
 
 
+def test_tables_on_standard_output(here, terminal: Terminal, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    status, out, err = here("paths", "--table", root=toy())
+    assert status == 0
+    assert "/a/long/way/to/the/corpora/en.txt  tokenizer@en,fr" in out
+    assert "corpora" not in err
+    status, out, err = here("good", "--table", "--json", root=toy())
+    assert (status, out) == (2, "")
+    assert "--table and --json exclude each other" in err
+    out, err = terminal("hostile", "--table", out=True, err=False, NO_COLOR="1")
+    assert out.count(r"\x1b]52") == 7  # title, heading, two cells, caption, line, text
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", plain(out.replace("\r", "")))
+
+
 def test_quiet_leaves_warnings_and_data(here) -> None:
     status, out, err = here("good", "-q", root=toy())
     assert status == 0

@@ -113,6 +113,20 @@ def test_traceback_only_on_demand(here, monkeypatch: pytest.MonkeyPatch) -> None
     assert not here("work", root=toy())[2].startswith("Traceback")
 
 
+@pytest.mark.parametrize(
+    ("words", "same"),
+    [
+        (["help", "corpus", "count"], ["corpus", "count", "--help"]),
+        (["help"], ["--help"]),
+        (["bpe", "-h"], ["bpe", "--help"]),
+        (["-V"], ["--version"]),
+    ],
+)
+def test_short_forms_of_help_and_version(here, words: list[str], same: list[str]) -> None:
+    assert here(*words) == here(*same)
+    assert here(*words)[0] == 0
+
+
 def test_repeatable_options_and_switches_may_be_given_twice(here, stand_in) -> None:
     called = stand_in("modtok_cli.measure.nsl", "nsl", [])
     assert here("nsl", "x", "-t", "a", "-t", "b", "--json", "--json", "-q", "-q")[0] == 0

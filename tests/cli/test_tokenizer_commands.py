@@ -250,6 +250,24 @@ def test_inspect_difference(at) -> None:
     assert not other["equal"]
     assert other["only_a"] == []
     assert other["languages_only_b"] == ["fr"]
+    assert (same["relation"], other["relation"]) == ("equal", "different")
+
+
+def test_inspect_verdict(at) -> None:
+    def verdict(a: str, b: str) -> tuple[str, str]:
+        (row,) = rows(at("inspect", "-t", a, b)[1])
+        return row["relation"], row["reason"]
+
+    # Sequential BPE on the first languages is a prefix of that on all.
+    for name, langs in (("small", "el,en"), ("other", "fr")):
+        assert at("bpe-seq", "--langs", langs, "-k", "500", "-o", name, "-q")[0] == 0
+    relation, reason = verdict("small", "tokenizer")
+    assert relation == "contains"
+    assert reason.startswith("the second contains the first (all ")
+    assert verdict("tokenizer", "small")[0] == "contained"
+    relation, reason = verdict("other", "tokenizer")
+    assert relation == "different"
+    assert reason.startswith("the second does not contain the first: ")
 
 
 def test_nsl_of_the_workspace_of_a_name_and_of_a_pipe(at) -> None:

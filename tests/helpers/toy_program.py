@@ -25,12 +25,12 @@ def good(session: Session, json: bool = False) -> None:
     emit_rows([*rows], [*columns, Column("ids", "ids", "int")], title="Toy", json=json)
 
 
-def paths(session: Session) -> None:
+def paths(session: Session, json: bool = False) -> None:
     texts = [f"/a/long/way/to/the/corpora/{name}.txt" for name in ("en", "fr")]
     rows = [{"text": text, "tokenizer": "tokenizer@en,fr", "nsl": 1.0} for text in texts]
     columns = [Column("text", "text"), Column("tokenizer", "tokenizer"), Column("nsl", "NSL")]
     more = [Column(f"c{i}", f"column {i}", "int") for i in range(3)]
-    emit_rows(rows, [*columns, *more], title="Toy", json=False)
+    emit_rows(rows, [*columns, *more], title="Toy", json=json)
 
 
 ESCAPES = "\x1b]52;c;aGk=\x07 \x9b2J \u202e \x7f"

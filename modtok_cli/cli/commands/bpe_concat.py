@@ -20,6 +20,7 @@ Parts = Annotated[
 
 @command(
     "bpe-concat",
+    tables=False,
     examples="""
     # append French to Finnish, each learned on its own
     modtok bpe --langs fi,fr

@@ -10,7 +10,7 @@ import typer
 from modtok_cli.cli.command import command
 from modtok_cli.cli.corpus_options import ExecutorKind, ExecutorOptions, Workers, split_options
 from modtok_cli.cli.options import Force, Json, Langs, Output, split_languages
-from modtok_cli.cli.output import Column, emit_rows, is_stdout_terminal
+from modtok_cli.cli.output import Column, emit_rows, wants_json
 from modtok_cli.cli.session import Session
 
 KEPT = (
@@ -143,7 +143,7 @@ def corpus_build(
     )
     if report is None:
         return
-    if json or not is_stdout_terminal():
+    if wants_json(json):
         emit_rows(report.rows(), KEPT, title="Corpus", json=True)
     else:
         emit_rows(summary(report), DROPPED, title="Dropped", json=False)

@@ -19,7 +19,7 @@ from modtok_cli.cli.options import (
     Threads,
     split_languages,
 )
-from modtok_cli.cli.output import Column, emit_rows, is_stdout_terminal
+from modtok_cli.cli.output import Column, emit_rows, wants_json
 from modtok_cli.cli.session import Session
 
 COLUMNS = (
@@ -101,7 +101,7 @@ def corpus_stats(
     )
     columns = COLUMNS if tokenizer else COLUMNS[:-1]
     emit_rows(found, columns, title="Corpus", json=json)
-    if is_stdout_terminal() and not json:
+    if not wants_json(json):
         for row in found:
             for sample in row["samples"]:
                 session.say(f"{row['language']}: {sample}")

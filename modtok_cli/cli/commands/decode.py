@@ -27,6 +27,7 @@ Files = Annotated[
 
 @command(
     "decode",
+    tables=False,
     examples="""
     modtok encode -t tokenizer@fr text.txt | modtok decode -t tokenizer@fr
     # ids of the full vocabulary, as written by encode --global-ids

@@ -37,6 +37,7 @@ AddSpecialTokens = Annotated[
 
 @command(
     "encode",
+    tables=False,
     examples="""
     # one document per line; one JSON line of ids per document
     echo "Un très long mot" | modtok encode --langs fr

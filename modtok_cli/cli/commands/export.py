@@ -37,6 +37,7 @@ Inexact = Annotated[
 
 @command(
     "export",
+    tables=False,
     examples="""
     # a slice for llama.cpp
     modtok export --run fr-en/ --format gguf -o fr-en.gguf

@@ -45,6 +45,7 @@ On = Annotated[
 
 @command(
     "extract",
+    tables=False,
     examples="""
     # French and English, as a standard tokenizer.json
     modtok extract --langs fr,en -o fr-en.json

@@ -73,6 +73,7 @@ BatchSize = Annotated[
 
 @command(
     "generate",
+    tables=False,
     examples="""
     # continue a text with the French subtokenizer of the last run
     modtok generate --langs fr "Il était une fois"

@@ -78,7 +78,7 @@ Find = Annotated[
     modtok inspect --check
     # tokens that start with " über"
     modtok inspect --find '^ über'
-    # differences of two tokenizers
+    # differences of two tokenizers, and whether runs of one can use the other
     modtok inspect -t tokenizer other-tokenizer
     """,
 )
@@ -235,11 +235,42 @@ def show_tokens(
 def show_difference(
     a: ModularTokenizer | Subtokenizer, b: ModularTokenizer | Subtokenizer, *, json: bool
 ) -> None:
-    """One line per finding; as JSON, one object with every token and merge."""
+    """One line per finding and a verdict; as JSON, one object with every token and merge."""
     from modtok_cli.modular.inspect import diff
 
     difference = diff(a, b)
-    emit_lines(difference.lines(), _difference_row(difference), json=json)
+    relation, reason = verdict(a, b, equal=difference.empty)
+    row = {**_difference_row(difference), "relation": relation, "reason": reason}
+    emit_lines([*difference.lines(), f"verdict: {reason}"], row, json=json)
+
+
+def verdict(
+    a: ModularTokenizer | Subtokenizer, b: ModularTokenizer | Subtokenizer, *, equal: bool
+) -> tuple[str, str]:
+    """Relation of `b`, the second tokenizer, to `a`, and one sentence for people.
+
+    The relation is "equal", "contains" (`b` contains `a`), "contained", or "different".
+    """
+    from modtok_cli.modular.containment import containment
+    from modtok_cli.modular.tokenizer import ModularTokenizer
+
+    if equal:
+        return "equal", "the tokenizers are equal"
+    if not (isinstance(a, ModularTokenizer) and isinstance(b, ModularTokenizer)):
+        return "different", "the tokenizers differ"
+    forward = containment(b, a)
+    if forward.holds:
+        return (
+            "contains",
+            f"the second contains the first ({forward}): runs of the first can use it",
+        )
+    backward = containment(a, b)
+    if backward.holds:
+        return (
+            "contained",
+            f"the first contains the second ({backward}): runs of the second can use it",
+        )
+    return "different", f"the second does not contain the first: {forward}"
 
 
 def _difference_row(difference: Difference) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from modtok_cli.cli.session import Session
 
 @command(
     "warmup",
+    tables=False,
     examples="""
     # after an installation or upgrade, or in a container build
     modtok warmup
