@@ -9,12 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from modtok_cli.api.arguments import ModtokWarning as ModtokWarning
+    from modtok_cli.api.corpora import corpus_build as corpus_build
+    from modtok_cli.api.corpora import corpus_count as corpus_count
     from modtok_cli.api.evaluations import compare as compare
     from modtok_cli.api.evaluations import evaluate_bpb as evaluate_bpb
     from modtok_cli.api.evaluations import evaluate_mcq as evaluate_mcq
     from modtok_cli.api.evaluations import evaluate_mt as evaluate_mt
     from modtok_cli.api.evaluations import evaluate_sum as evaluate_sum
     from modtok_cli.api.evaluations import write_examples as write_examples
+    from modtok_cli.api.learners import bpe as bpe
+    from modtok_cli.api.learners import bpe_merge as bpe_merge
+    from modtok_cli.api.learners import bpe_seq as bpe_seq
+    from modtok_cli.api.learners import unigram as unigram
+    from modtok_cli.api.learners import unigram_merge as unigram_merge
     from modtok_cli.api.measures import fairness as fairness
     from modtok_cli.api.measures import nsl as nsl
     from modtok_cli.api.measures import origin as origin
@@ -25,15 +32,11 @@ if TYPE_CHECKING:
     from modtok_cli.api.models import slice as slice
     from modtok_cli.api.models import train as train
     from modtok_cli.api.settings import TrainingSettings as TrainingSettings
-    from modtok_cli.api.tokenizers import bpe as bpe
-    from modtok_cli.api.tokenizers import bpe_merge as bpe_merge
-    from modtok_cli.api.tokenizers import bpe_seq as bpe_seq
+    from modtok_cli.api.tokenizers import check as check
     from modtok_cli.api.tokenizers import extract as extract
     from modtok_cli.api.tokenizers import extract_frequent as extract_frequent
     from modtok_cli.api.tokenizers import load as load
     from modtok_cli.api.tokenizers import open_tokenizer as open_tokenizer
-    from modtok_cli.api.tokenizers import unigram as unigram
-    from modtok_cli.api.tokenizers import unigram_merge as unigram_merge
     from modtok_cli.base.errors import ModtokError as ModtokError
     from modtok_cli.base.errors import UsageError as UsageError
     from modtok_cli.modular.protocol import Tokenizer as Tokenizer
@@ -45,12 +48,13 @@ __version__ = "0.1.0"
 # What the imports above say to type checkers and editors, at run time; a test compares both.
 _NAMES = {
     "api.arguments": "ModtokWarning",
+    "api.corpora": "corpus_build corpus_count",
     "api.evaluations": "compare evaluate_bpb evaluate_mcq evaluate_mt evaluate_sum write_examples",
+    "api.learners": "bpe bpe_merge bpe_seq unigram unigram_merge",
     "api.measures": "fairness nsl origin report",
     "api.models": "export generate load_generator slice train",
     "api.settings": "TrainingSettings",
-    "api.tokenizers": "bpe bpe_merge bpe_seq extract extract_frequent load open_tokenizer unigram "
-    "unigram_merge",
+    "api.tokenizers": "check extract extract_frequent load open_tokenizer",
     "base.errors": "ModtokError UsageError",
     "modular.protocol": "Tokenizer",
     "modular.subtokenizer": "Subtokenizer",

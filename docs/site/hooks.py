@@ -25,7 +25,9 @@ PAGES = {  # in the repository → on the site
 SOURCES = {site: source for source, site in PAGES.items()}
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 GROUPS = {
-    "Learn, open and extract tokenizers": "api.tokenizers",
+    "Build corpora and count words": "api.corpora",
+    "Learn tokenizers": "api.learners",
+    "Open, extract and check tokenizers": "api.tokenizers",
     "Measure": "api.measures",
     "Train, slice and generate": "api.models",
     "Evaluate": "api.evaluations",

@@ -1,24 +1,23 @@
-"""Public functions that learn, open and extract tokenizers."""
+"""Public functions that open, extract and check tokenizers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from modtok_cli.api.arguments import (
     FilePath,
     Languages,
-    optional_languages,
-    optional_path,
     progress_or_default,
     text_paths,
 )
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Progress
+from modtok_cli.text.languages import language_list
 
 if TYPE_CHECKING:
-    from modtok_cli.construct.request import BuildReport
+    from modtok_cli.modular.inspect import Report
     from modtok_cli.modular.protocol import Tokenizer
     from modtok_cli.modular.subtokenizer import Subtokenizer
     from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -65,306 +64,6 @@ def open_tokenizer(spec: FilePath) -> Tokenizer:
     from modtok_cli.modular.open import open_tokenizer
 
     return open_tokenizer(str(spec))
-
-
-def bpe(
-    languages: Languages | None = None,
-    *,
-    data: FilePath = "data",
-    output: FilePath | None = None,
-    k: int = 24000,
-    joint: bool = False,
-    specials: Sequence[str] = (),
-    default_specials: bool = True,
-    errors: Errors = "strict",
-    threads: int | None = None,
-    force: bool = False,
-    progress: Progress | None = None,
-) -> BuildReport:
-    """Learn plain BPE tokenizers, one per language or one for all of them.
-
-    Args:
-        languages: Languages of `data` to use; all by default.
-        data: Directory with one text file or directory per language.
-        output: `bpe/` with a `<lang>.json` per language by default, `bpe-joint/` if `joint`.
-        k: Vocabulary size, special tokens and the 256 bytes included.
-        joint: Learn one vocabulary over the text of all languages.
-        specials: Special tokens to add to the default ones.
-        default_specials: Include the default special tokens, end of text and padding.
-        errors: What to do with invalid UTF-8.
-        threads: Threads of this process; one per core by default.
-        force: Replace an existing output.
-        progress: Receives progress; warnings become `ModtokWarning` by default.
-
-    Examples:
-        >>> [row["tokens"] for row in modtok.bpe("fi,fr", k=1200, output="bpe").lines]
-        [1200, 1200]
-
-    Raises:
-        ModtokError, UsageError: the text, the settings or the output are not usable.
-    """
-    from modtok_cli.construct.bpe import bpe
-
-    return bpe(
-        optional_languages(languages),
-        data=Path(data),
-        output=optional_path(output),
-        k=k,
-        joint=joint,
-        specials=specials,
-        default_specials=default_specials,
-        errors=errors,
-        threads=threads,
-        force=force,
-        progress=progress_or_default(progress),
-    )
-
-
-def bpe_seq(
-    languages: Languages | None = None,
-    *,
-    data: FilePath = "data",
-    output: FilePath = "tokenizer",
-    k: int | None = None,
-    order: Literal["alphabetical", "given", "size"] | None = None,
-    passes: int | None = None,
-    unit_counts: Literal["all", "word"] | None = None,
-    segmentation: Literal["merges", "fewest-tokens"] | None = None,
-    append: Languages | None = None,
-    tokenizer: FilePath | None = None,
-    references: bool = True,
-    specials: Sequence[str] = (),
-    default_specials: bool = True,
-    errors: Errors = "strict",
-    threads: int | None = None,
-    force: bool = False,
-    progress: Progress | None = None,
-) -> BuildReport:
-    """Learn a modular tokenizer by sequential BPE (Algorithm 2 of the paper).
-
-    Args:
-        languages: Languages of `data` to use; all by default.
-        data: Directory with one text file or directory per language.
-        output: Directory to write.
-        k: Tokens per language, special tokens and the 256 bytes included; 24,000 by default.
-        order: Order in which languages are learned; alphabetical by default.
-        passes: 2 segments each language again with its adopted merges only.
-        unit_counts: "all" counts every occurrence of a token, "word" only whole words.
-        segmentation: How words are segmented; "merges" by default.
-        append: Languages to add to `tokenizer`; its ids stay unchanged.
-        tokenizer: Tokenizer to extend; by default `output`, in place, of which the old version
-            is kept as `NAME.SIGNATURE`.
-        references: Learn a monolingual tokenizer per language too, for `nsl`.
-        specials, default_specials, errors, threads, force, progress: As in `bpe`.
-
-    Examples:
-        >>> report = modtok.bpe_seq("en,fi,fr", data="data", output="tokenizer", k=1200)
-        >>> modtok.load(report.output).subset("fi").size
-        1200
-
-    Raises:
-        ModtokError, UsageError: the text, the settings or the output are not usable.
-    """
-    from modtok_cli.construct.bpe_seq import bpe_seq
-
-    return bpe_seq(
-        optional_languages(languages),
-        data=Path(data),
-        output=Path(output),
-        k=k,
-        order=order,
-        passes=passes,
-        unit_counts=unit_counts,
-        segmentation=segmentation,
-        append=optional_languages(append),
-        tokenizer=optional_path(tokenizer),
-        references=references,
-        specials=specials,
-        default_specials=default_specials,
-        errors=errors,
-        threads=threads,
-        force=force,
-        progress=progress_or_default(progress),
-    )
-
-
-def bpe_merge(
-    languages: Languages | None = None,
-    *,
-    data: FilePath = "data",
-    output: FilePath = "tokenizer",
-    k: int | None = None,
-    overtrain: float | None = None,
-    whole_characters: bool | None = None,
-    append: Languages | None = None,
-    remove: Languages | None = None,
-    tokenizer: FilePath | None = None,
-    references: bool = True,
-    specials: Sequence[str] = (),
-    default_specials: bool = True,
-    errors: Errors = "strict",
-    threads: int | None = None,
-    force: bool = False,
-    progress: Progress | None = None,
-) -> BuildReport:
-    """Learn languages separately, unite their vocabularies, segment into the fewest tokens.
-
-    Args:
-        languages: Languages of `data` to use; all by default.
-        data: Directory with one text file or directory per language.
-        output: Directory to write.
-        k: Tokens per language, special tokens and the 256 bytes included; 24,000 by default.
-        overtrain: Candidate tokens per language, as a multiple of `k`; 1.25 by default.
-        whole_characters: Use only tokens of whole characters, as SentencePiece requires.
-        append: Languages to add to `tokenizer`; its ids stay unchanged.
-        remove: Languages to remove from `tokenizer`.
-        tokenizer: Tokenizer to change; by default `output`, in place, of which the old version
-            is kept as `NAME.SIGNATURE`.
-        references: Keep a monolingual tokenizer per language too, for `nsl`.
-        specials, default_specials, errors, threads, force, progress: As in `bpe`.
-
-    Examples:
-        >>> report = modtok.bpe_merge("en,fi", output="merged", k=1200)
-        >>> report = modtok.bpe_merge(append="sw", output="merged")
-        >>> modtok.load("merged").languages
-        ('en', 'fi', 'sw')
-
-    Raises:
-        ModtokError, UsageError: the text, the settings or the output are not usable.
-    """
-    from modtok_cli.construct.bpe_merge import bpe_merge
-
-    return bpe_merge(
-        optional_languages(languages),
-        data=Path(data),
-        output=Path(output),
-        k=k,
-        overtrain=overtrain,
-        whole_characters=whole_characters,
-        append=optional_languages(append),
-        remove=optional_languages(remove),
-        tokenizer=optional_path(tokenizer),
-        references=references,
-        specials=specials,
-        default_specials=default_specials,
-        errors=errors,
-        threads=threads,
-        force=force,
-        progress=progress_or_default(progress),
-    )
-
-
-def unigram(
-    languages: Languages | None = None,
-    *,
-    data: FilePath = "data",
-    output: FilePath | None = None,
-    k: int = 24000,
-    joint: bool = False,
-    specials: Sequence[str] = (),
-    default_specials: bool = True,
-    errors: Errors = "strict",
-    threads: int | None = None,
-    force: bool = False,
-    progress: Progress | None = None,
-) -> BuildReport:
-    """Learn Unigram tokenizers with the SentencePiece trainer.
-
-    The arguments are those of `bpe`; the default outputs are `unigram/`, with a `<lang>.json`
-    and a `<lang>.model` per language, and `unigram-joint/`.
-
-    Examples:
-        >>> report = modtok.unigram("fi,fr", k=600, output="unigram")
-        >>> sorted(path.name for path in report.output.iterdir())
-        ['fi.json', 'fi.model', 'fr.json', 'fr.model']
-
-    Raises:
-        ModtokError, UsageError: the text, the settings or the output are not usable.
-    """
-    from modtok_cli.construct.unigram import unigram
-
-    return unigram(
-        optional_languages(languages),
-        data=Path(data),
-        output=optional_path(output),
-        k=k,
-        joint=joint,
-        specials=specials,
-        default_specials=default_specials,
-        errors=errors,
-        threads=threads,
-        force=force,
-        progress=progress_or_default(progress),
-    )
-
-
-def unigram_merge(
-    languages: Languages | None = None,
-    *,
-    data: FilePath = "data",
-    output: FilePath = "tokenizer",
-    k: int = 24000,
-    models: FilePath | None = None,
-    init: Literal["uniform", "mean"] = "uniform",
-    weights: Mapping[str, float] | Literal["equal"] | None = None,
-    tolerance: float = 1e-6,
-    iterations: int = 100,
-    references: bool = True,
-    specials: Sequence[str] = (),
-    default_specials: bool = True,
-    errors: Errors = "strict",
-    threads: int | None = None,
-    force: bool = False,
-    progress: Progress | None = None,
-) -> BuildReport:
-    """Merge monolingual Unigram models into a modular tokenizer (Algorithm 1 of the paper).
-
-    Args:
-        languages: Languages of `data` to use; all by default.
-        data: Directory with one text file or directory per language.
-        output: Directory to write.
-        k: Tokens per language, special tokens and the 256 bytes included.
-        models: Directory with a `<lang>.json` or `<lang>.model` per language. By default the
-            models of `unigram/` that fit, and newly learned ones for the rest.
-        init: Start of EM: uniform probabilities, or the mean of the models.
-        weights: Factor for the text of each language, or "equal".
-        tolerance: EM stops when the relative change of the log-likelihood is below this.
-        iterations: Maximum number of EM iterations.
-        references: Keep the monolingual models, for `nsl`.
-        specials, default_specials, errors, threads, force, progress: As in `bpe`.
-
-    Examples:
-        >>> report = modtok.unigram_merge("en,fi", weights={"fi": 2.0}, output="pieces", k=600)
-        >>> modtok.load("pieces").segmentation
-        'unigram'
-
-    Raises:
-        ModtokError, UsageError: the text, the models, the settings or the output are not usable.
-    """
-    from modtok_cli.construct.unigram_merge import unigram_merge
-
-    if isinstance(weights, Mapping):
-        weights_text = ",".join(f"{name}={value}" for name, value in weights.items())
-    else:
-        weights_text = weights or ""
-    return unigram_merge(
-        optional_languages(languages),
-        data=Path(data),
-        output=Path(output),
-        k=k,
-        models=optional_path(models),
-        init=init,
-        weights=weights_text or None,
-        tolerance=tolerance,
-        iterations=iterations,
-        references=references,
-        specials=specials,
-        default_specials=default_specials,
-        errors=errors,
-        threads=threads,
-        force=force,
-        progress=progress_or_default(progress),
-    )
 
 
 def extract(
@@ -440,3 +139,32 @@ def extract_frequent(
     )
     write_bytes(output, data)
     return open_tokenizer(output)
+
+
+def check(
+    tokenizer: FilePath | ModularTokenizer, subsets: Iterable[Languages] = (), *, samples: int = 0
+) -> Report:
+    """Check that subsets are proper and that every token is reachable.
+
+    Args:
+        tokenizer: A modular tokenizer or its directory.
+        subsets: Sets of languages to check, besides all languages and each single one.
+        samples: Number of random sets to check too.
+
+    Returns:
+        `sound`, and one entry per set in `subsets`, with the ranks of improper merges and the ids
+        of unreachable tokens.
+
+    Examples:
+        >>> modtok.check("tokenizer", ["en,fi"]).sound
+        True
+
+    Raises:
+        UsageError: an unknown language.
+        ModtokError: the directory is damaged.
+    """
+    from modtok_cli.modular.inspect import check
+    from modtok_cli.modular.tokenizer import ModularTokenizer
+
+    modular = tokenizer if isinstance(tokenizer, ModularTokenizer) else load(tokenizer)
+    return check(modular, [language_list(each) for each in subsets], samples=samples)

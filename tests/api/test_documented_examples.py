@@ -15,8 +15,11 @@ import modtok_cli as modtok
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "python.md"
 NEEDS_MODELS = pytest.mark.skipif(
-    any(find_spec(name) is None for name in ("megatron", "transformers", "lm_eval", "sacrebleu")),
-    reason="needs the extras [lm] and [eval]",
+    any(
+        find_spec(name) is None
+        for name in ("megatron", "transformers", "lm_eval", "sacrebleu", "datatrove")
+    ),
+    reason="needs the extras [lm], [eval] and [corpus]",
 )
 SAMPLE = ROOT / "examples" / "sample"
 
