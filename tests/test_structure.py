@@ -86,7 +86,6 @@ def test_architecture_lists_every_package() -> None:
     assert sorted(packages()) == sorted(existing)
 
 
-@pytest.mark.xfail(reason="modular/ and corpus/ are being taken apart", strict=False)
 def test_no_import_cycle() -> None:
     assert cycle() == []
 
@@ -106,7 +105,6 @@ def test_packages_import_only_from_packages_above() -> None:
     assert sorted(upward) == []
 
 
-@pytest.mark.xfail(reason="presets move to architectures/", strict=False)
 def test_folders_of_pretrain_import_only_from_folders_before() -> None:
     def rank(name: str) -> int:
         folder = name.split(".")[2] if name.count(".") > 1 else ""

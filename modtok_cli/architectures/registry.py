@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
 from modtok_cli.architectures import families
 from modtok_cli.architectures.shape import Shape
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.records import from_json
 
 
 @cache
@@ -37,3 +39,24 @@ def architecture(name: str) -> type[Shape]:
         )
     found: type[Shape] = import_module(f"{families.__name__}.{name}").ARCHITECTURE
     return found
+
+
+def read_shape(data: object, where: str, prefix: str = "shape.") -> Shape:
+    """The shape that `Shape.as_json` wrote.
+
+    Raises:
+        ModtokError: a field is missing, unknown, of another type or out of range; names
+            `where` and the field.
+    """
+    name = data.get("architecture") if isinstance(data, Mapping) else None
+    if not isinstance(data, Mapping) or name not in architectures():
+        known = ", ".join(architectures())
+        raise ModtokError(
+            f"field '{prefix}architecture' is {name!r}, expected one of {known}", where=where
+        )
+    rest = {key: value for key, value in data.items() if key != "architecture"}
+    shape = from_json(architecture(name), rest, where, prefix)
+    invalid = shape.invalid_field()
+    if invalid:
+        raise ModtokError(f"field '{prefix}{invalid}' is out of range", where=where)
+    return shape

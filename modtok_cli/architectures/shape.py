@@ -13,8 +13,6 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from modtok_cli.architectures.rope import RopeScaling, rope_frequencies
-from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.records import from_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,31 +60,8 @@ class Shape(ABC):
 
     # --- reading and checking ---
 
-    @staticmethod
-    def read_json(data: object, where: str, prefix: str = "shape.") -> Shape:
-        """The shape that `as_json` wrote.
-
-        Raises:
-            ModtokError: a field is missing, unknown, of another type or out of range; names
-                `where` and the field.
-        """
-        from modtok_cli.architectures.registry import architecture, architectures
-
-        name = data.get("architecture") if isinstance(data, Mapping) else None
-        if not isinstance(data, Mapping) or name not in architectures():
-            known = ", ".join(architectures())
-            raise ModtokError(
-                f"field '{prefix}architecture' is {name!r}, expected one of {known}", where=where
-            )
-        rest = {key: value for key, value in data.items() if key != "architecture"}
-        shape = from_json(architecture(name), rest, where, prefix)
-        invalid = shape.invalid_field()
-        if invalid:
-            raise ModtokError(f"field '{prefix}{invalid}' is out of range", where=where)
-        return shape
-
     def as_json(self) -> dict[str, Any]:
-        """All fields, `architecture` included."""
+        """All fields, `architecture` included; `registry.read_shape` reads it."""
         return asdict(self)
 
     def invalid_field(self) -> str | None:

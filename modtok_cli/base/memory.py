@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,25 @@ _GROUPS = (
         Path("/sys/fs/cgroup/memory/memory.usage_in_bytes"),
     ),
 )
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+def parse_bytes(value: str | int) -> int:
+    """Bytes of "80GB", "79.2GiB" or a number.
+
+    >>> parse_bytes("80GB"), parse_bytes("1.5 MiB")
+    (80000000000, 1572864)
+
+    Raises:
+        ValueError: anything else.
+    """
+    found = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?([KMGT]?)(i?)B?", str(value))
+    if not found or not float(found[1]):
+        raise ValueError(f"expected a size such as 80GB, got {value!r}")
+    unit = _UNITS[found[2]]
+    if found[3]:
+        unit = 1024 ** list(_UNITS).index(found[2])
+    return int(float(found[1]) * unit)
 
 
 def available() -> int | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_args, get_type_hints
 
+from modtok_cli.architectures.registry import read_shape
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.option import options_of
@@ -135,7 +136,7 @@ def stored_shape(data: Mapping[str, Any], where: str) -> Shape:
     """
     check_holds_shape(data, where)
     try:
-        return Shape.read_json(data["shape"], where, "config.shape.")
+        return read_shape(data["shape"], where, "config.shape.")
     except ModtokError as error:
         raise ModtokError(error.what, where=where, remedy=_RESTORE) from error
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,25 +15,6 @@ from modtok_cli.pretrain.config import Config
 _CHUNK = 2048
 # What CUDA, NCCL and fragmentation take of a device.
 _RESERVED = 0.06
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-
-
-def parse_bytes(value: str | int) -> int:
-    """Bytes of "80GB", "79.2GiB" or a number.
-
-    >>> parse_bytes("80GB"), parse_bytes("1.5 MiB")
-    (80000000000, 1572864)
-
-    Raises:
-        ValueError: anything else.
-    """
-    found = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?([KMGT]?)(i?)B?", str(value))
-    if not found or not float(found[1]):
-        raise ValueError(f"expected a size such as 80GB, got {value!r}")
-    unit = _UNITS[found[2]]
-    if found[3]:
-        unit = 1024 ** list(_UNITS).index(found[2])
-    return int(float(found[1]) * unit)
 
 
 def memory_parts(

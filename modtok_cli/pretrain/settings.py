@@ -64,7 +64,7 @@ def _run_name(value: str) -> str:
 
 
 def _size(value: str | int) -> int:
-    from modtok_cli.pretrain.device_memory import parse_bytes
+    from modtok_cli.base.memory import parse_bytes
 
     return parse_bytes(value)
 

@@ -10,7 +10,7 @@ import torch
 
 from modtok_cli.architectures import families
 from modtok_cli.architectures.families.llama import llama
-from modtok_cli.architectures.registry import architecture, architectures
+from modtok_cli.architectures.registry import architecture, architectures, read_shape
 from modtok_cli.architectures.rope import RopeScaling, rope_frequencies
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
@@ -155,7 +155,7 @@ def test_a_new_architecture_is_one_file(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(families, "__path__", [*families.__path__, str(tmp_path)])
     architectures.cache_clear()
     try:
-        found = Shape.read_json(
+        found = read_shape(
             llama(2, 64, 8, 96).as_json() | {"architecture": "toyformer", "window": 9}, "here"
         )
     finally:

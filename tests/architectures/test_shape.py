@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from modtok_cli.architectures.families.llama import Llama, llama
-from modtok_cli.architectures.registry import architecture, architectures
+from modtok_cli.architectures.registry import architecture, architectures, read_shape
 from modtok_cli.architectures.rope import RopeScaling
-from modtok_cli.architectures.shape import Shape
 from modtok_cli.architectures.sizes import PAPER, SIZES, sizes
 from modtok_cli.base.errors import ModtokError, UsageError
 
@@ -18,7 +17,7 @@ SHAPE = llama(2, 64, 8, 96)
 def test_json_round_trip() -> None:
     scaled = replace(SHAPE, rope_scaling=RopeScaling("llama3", 8.0), tied=True)
     for shape in (SHAPE, scaled):
-        assert Shape.read_json(shape.as_json(), "here") == shape
+        assert read_shape(shape.as_json(), "here") == shape
     assert SHAPE.as_json()["architecture"] == "llama"
 
 
@@ -42,13 +41,13 @@ def test_json_round_trip() -> None:
 )
 def test_invalid_shapes_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ModtokError, match=f"^here: .*{message}"):
-        Shape.read_json(SHAPE.as_json() | change, "here")
+        read_shape(SHAPE.as_json() | change, "here")
 
 
 def test_a_shape_that_is_no_object_is_refused() -> None:
     for data in (None, [], "llama", {}):
         with pytest.raises(ModtokError, match=r"field 'shape\.architecture' is None"):
-            Shape.read_json(data, "here")
+            read_shape(data, "here")
 
 
 def test_registry() -> None:

@@ -9,6 +9,7 @@ import torch
 
 from modtok_cli.architectures.families.llama import Llama
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.memory import parse_bytes
 from modtok_cli.pretrain import device_memory
 from modtok_cli.pretrain.config import Config, resolve
 from modtok_cli.pretrain.device_memory import (
@@ -17,7 +18,6 @@ from modtok_cli.pretrain.device_memory import (
     check_fits,
     checkpoint_bytes,
     memory_parts,
-    parse_bytes,
     total,
 )  # fmt: skip
 from modtok_cli.pretrain.distributed.ranks import start_ranks
