@@ -42,8 +42,12 @@ def memory_parts(
     parts: dict[str, tuple[int, int]] = {
         "backbone": (backbone, int(backbone * (half + 4 + state))),  # 4: float32 gradients
         "tables": (rows, rows * 12),
-        # Rows and their gradients, also in float32; of offloaded rows those of the next step.
-        "active rows": (gathered, gathered * (half * (3 if config.offload else 2) + 8)),
+        # Rows and their gradients, also in float32 (of a microbatch, their sum, and over
+        # replicas); of offloaded rows those of the next step.
+        "active rows": (
+            gathered,
+            gathered * (half * (3 if config.offload else 2) + (8 if half == 4 else 12)),
+        ),
         "activations": (
             0,
             shape.activation_bytes(

@@ -150,7 +150,6 @@ def node_need(
         union=union,
         dtype=getattr(torch, config.dtype),
         shards=shards,
-        replicas=world // shards,
         node=node,
     )
 

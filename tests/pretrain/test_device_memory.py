@@ -111,9 +111,8 @@ def test_what_does_not_fit_is_refused_with_what_would() -> None:
     )
     named = re.search(r"it fits with (--[a-z-]+(?: --?[a-z0-9-]+)*)", message)
     assert named is not None
-    changed = replace(config, recompute=True)
-    assert named[1] == "--recompute"
-    check_fits(changed, SIZE, ACTIVE, UNION, 8, room, owner)
+    assert named[1] == "--tp 2"
+    check_fits(replace(config, tp=2), SIZE, ACTIVE, UNION, 8, room, owner)
 
 
 def test_several_options_together() -> None:

@@ -124,3 +124,26 @@ def test_padding_counts_nothing(subtokenizers, stores) -> None:
     loss, nll = model.loss(microbatch, model.activate([microbatch], training=False))
     torch.testing.assert_close(nll, whole)
     torch.testing.assert_close(loss, (whole * microbatch.weights).sum())
+
+
+def test_row_gradients_are_summed_in_float32(subtokenizers, stores) -> None:
+    """Many microbatches in bfloat16: the sum has the digits of its parts, not of bfloat16."""
+    batch = microbatches(subtokenizers, stores, 1, slots=16)[0]
+    model = Model(SHAPE, subtokenizers.size, start_ranks(), dtype=torch.bfloat16)
+    taken = {}
+
+    def take(unions, lr, dense) -> None:
+        taken.update({name: (ids, gradient.clone()) for name, (ids, gradient) in unions.items()})
+
+    model._update = take  # type: ignore[method-assign]
+    _, norm = model.step(batch, 0.0)
+    scale = min(1.0, 1.0 / float(norm))
+    single = {name: torch.zeros(subtokenizers.size, 32) for name in model.tables}
+    for microbatch in batch:
+        active = model.activate([microbatch])
+        (model.loss(microbatch, active)[0] / len(batch)).backward()
+        for name, rows in zip(model.tables, active, strict=True):
+            single[name][rows.ids] += rows.rows.grad.float()
+    for name, (ids, gradient) in taken.items():
+        assert gradient.dtype == torch.float32
+        torch.testing.assert_close(gradient, single[name][ids] * scale, atol=1e-7, rtol=1e-5)

@@ -116,6 +116,10 @@ class Model:
             for name, ids in active_ids(self.tables, microbatches).items()
         }
 
+    def _named(self, active: tuple[GatheredRows, GatheredRows]) -> dict[str, GatheredRows]:
+        """Gathered rows by table; one when tied."""
+        return dict(zip(self.tables, active, strict=False))
+
     def _pair(self, found: dict[str, GatheredRows]) -> tuple[GatheredRows, GatheredRows]:
         return (found["table"],) * 2 if self.tied else (found["input"], found["output"])
 
@@ -183,17 +187,20 @@ class Model:
         else:
             active = self._pair(self.offloaded.begin(microbatches, upcoming))
         losses = []
+        sums = {name: _GradientSum(chosen) for name, chosen in self._named(active).items()}
         for index, microbatch in enumerate(microbatches):
             with self.backbone.accumulating(more=index + 1 < len(microbatches)):
                 loss, nll = self.loss(microbatch, active)
                 (loss / len(microbatches)).backward()  # type: ignore[no-untyped-call]
             losses.append(nll)
+            for one in sums.values():
+                one.add()
         gradients: dict[str, torch.Tensor] = {}
         if self.only_rows is None:
             gradients = self.optimizer.own(self.backbone.finish_gradients())
         unions = {
-            name: union_of_rows(*self._trained(chosen.ids, _gradient(chosen)), self.ranks)
-            for name, chosen in zip(self.tables, active, strict=False)
+            name: union_of_rows(*self._trained(one.rows.ids, one.total), self.ranks)
+            for name, one in sums.items()
         }
         rows = [gradient for _, gradient in unions.values()]
         norm = gradient_norm(
@@ -251,7 +258,31 @@ class Model:
         return self.loss(microbatch, self.activate([microbatch], training=False))[1]
 
 
-def _gradient(active: GatheredRows) -> torch.Tensor:
-    """Gradient of the gathered rows; zeros if no token uses a row of this shard."""
-    gradient = active.rows.grad
-    return torch.zeros_like(active.rows) if gradient is None else gradient
+class _GradientSum:
+    """Gradient of gathered rows, summed over microbatches in float32 as the backbone's is.
+
+    In bfloat16 a sum over many microbatches would lose most of its digits.
+
+    Attributes:
+        total: (n, d) float32; zeros if no token used any row on this shard.
+    """
+
+    def __init__(self, rows: GatheredRows) -> None:
+        self.rows = rows
+        self._total: torch.Tensor | None = None
+
+    def add(self) -> None:
+        """Take over the gradient of the last microbatch."""
+        gradient, self.rows.rows.grad = self.rows.rows.grad, None
+        if gradient is None:
+            return
+        if self._total is None:
+            self._total = gradient.float()
+        else:
+            self._total += gradient
+
+    @property
+    def total(self) -> torch.Tensor:
+        if self._total is None:
+            return torch.zeros_like(self.rows.rows, dtype=torch.float32)
+        return self._total

@@ -38,7 +38,6 @@ def host_need(
     union: float,
     dtype: torch.dtype,
     shards: int,
-    replicas: int,
     node: int,
 ) -> HostNeed:
     """Calculate the need of a node.
@@ -47,14 +46,14 @@ def host_need(
         size, width, tables: rows of T, row size, and number of tables.
         moments, dtype: dtypes of the stored moments, and of rows on the device.
         union: active rows of a step, per table.
-        shards, replicas, node: tensor-parallel size, replicas, processes on the node.
+        shards, node: tensor-parallel size, processes on the node.
     """
     row = width * (4 + 2 * moments.itemsize) + 4
     here = min(shards, node)
     whole = tables * size * row * here // shards
-    # Two buffers per direction, a quarter larger than needed. A process downloads its part of
-    # the rows, in float32 if replicas have summed them.
-    down = (4 if replicas > 1 else dtype.itemsize) * here / node
+    # Two buffers per direction, a quarter larger than needed. A process downloads float32
+    # gradients of its part of the rows.
+    down = 4 * here / node
     buffers = int(2.5 * tables * union / shards * width * (dtype.itemsize + down) * node)
     part = f" × {here}/{shards} shards" if here < shards else ""
     words = (
