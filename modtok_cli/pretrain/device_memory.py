@@ -38,16 +38,18 @@ def memory_parts(
     state = 8.0 + (4 if half == 2 else 0)
     if config.distributed_optimizer:
         state /= replicas
+    # Of a gathered number: the row itself and the float32 sum of its gradients; then, at different
+    # times, the gradient of a microbatch and the sum over replicas. Offloaded rows of the next
+    # step are there too.
+    row_bytes = half * (2 if config.offload else 1) + 4
+    several = config.slots // replicas > 1 or half == 2
+    row_bytes += max(half if several else 0, 4 if replicas > 1 else 0)
+    output_gradients = 4 * active / shards * shape.hidden_size
     logits = int(min(_CHUNK, tokens) * active / shards) * (4 if half == 4 else 4 + half)
     parts: dict[str, tuple[int, int]] = {
         "backbone": (backbone, int(backbone * (half + 4 + state))),  # 4: float32 gradients
         "tables": (rows, rows * 12),
-        # Rows and their gradients, also in float32 (of a microbatch, their sum, and over
-        # replicas); of offloaded rows those of the next step.
-        "active rows": (
-            gathered,
-            gathered * (half * (3 if config.offload else 2) + (8 if half == 4 else 12)),
-        ),
+        "active rows": (gathered, int(gathered * row_bytes + output_gradients)),
         "activations": (
             0,
             shape.activation_bytes(
