@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from typer import Option
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.cli import completion
 from modtok_cli.cli.options import split_languages
 
 LATEST = Path("runs/latest")
@@ -22,11 +23,21 @@ Step = Annotated[
 ]
 In = Annotated[
     str | None,
-    Option("--in", metavar="LANG,...", help="Languages of the input vocabulary, or full."),
+    Option(
+        "--in",
+        metavar="LANG,...",
+        autocompletion=completion.languages,
+        help="Languages of the input vocabulary, or full.",
+    ),
 ]
 Out = Annotated[
     str | None,
-    Option("--out", metavar="LANG,...", help="Languages of the output vocabulary, or full."),
+    Option(
+        "--out",
+        metavar="LANG,...",
+        autocompletion=completion.languages,
+        help="Languages of the output vocabulary, or full.",
+    ),
 ]
 Dtype = Annotated[
     Literal["float32", "bfloat16", "float16"] | None,
@@ -38,6 +49,7 @@ RunTokenizer = Annotated[
         "-t",
         "--tokenizer",
         metavar="TOKENIZER",
+        autocompletion=completion.tokenizers,
         help="Modular directory of the run; found by the run's settings by default.",
     ),
 ]

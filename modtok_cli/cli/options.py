@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from typer import Argument, Option
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.cli import completion
 from modtok_cli.text.languages import normalize
 
 STDOUT = "stdout"  # mark of an output option that accepts - for standard output
@@ -24,11 +25,21 @@ ErrorHandling = Literal["strict", "replace", "skip"]
 
 Langs = Annotated[
     str | None,
-    Option("--langs", metavar="LANG,...", help="Comma-separated languages."),
+    Option(
+        "--langs",
+        metavar="LANG,...",
+        autocompletion=completion.languages,
+        help="Comma-separated languages.",
+    ),
 ]
 Lang = Annotated[
     str | None,
-    Option("--lang", metavar="LANG", help="Language of the text; by default from its file name."),
+    Option(
+        "--lang",
+        metavar="LANG",
+        autocompletion=completion.language,
+        help="Language of the text; by default from its file name.",
+    ),
 ]
 Budget = Annotated[
     int,
@@ -60,6 +71,7 @@ Tokenizer = Annotated[
         "-t",
         "--tokenizer",
         metavar="TOKENIZER",
+        autocompletion=completion.tokenizers,
         help="Modular directory, DIR@fr,en, tokenizer.json, .model, tiktoken file, or - (stdin).",
     ),
 ]
@@ -69,6 +81,7 @@ Tokenizers = Annotated[
         "-t",
         "--tokenizer",
         metavar="TOKENIZER",
+        autocompletion=completion.tokenizers,
         help="Modular directory, DIR@fr,en, tokenizer.json, .model, tiktoken file, or - (stdin). "
         "Repeatable.",
     ),
@@ -102,6 +115,7 @@ Extended = Annotated[
         "-t",
         "--tokenizer",
         metavar="TOKENIZER",
+        autocompletion=completion.tokenizers,
         help="Directory of the tokenizer to extend; the result goes to -o. Without it, that of "
         "-o is extended in place, and its old version kept beside it.",
     ),

@@ -9,11 +9,17 @@ from typing import Annotated, Any
 import typer
 
 from modtok_cli.base.option import Option, options_of
+from modtok_cli.cli import completion
 from modtok_cli.cli.session import Session
 from modtok_cli.pretrain.settings import Settings
 
 # Larger bounds only keep numbers within 64 bits; help does not show them.
 _SHOWN = 1 << 20
+_COMPLETIONS = {
+    "langs": completion.languages,
+    "model": completion.presets,
+    "tokenizer": completion.tokenizers,
+}
 
 
 def with_training_options(
@@ -54,6 +60,8 @@ def _parameter(option: Option) -> inspect.Parameter:
         kind = kind if default is not None else kind | None
     shown = option.high if option.high is not None and option.high < _SHOWN else None
     facts: dict[str, Any] = {"metavar": option.metavar or None, "help": option.help}
+    if option.name in _COMPLETIONS:
+        facts["autocompletion"] = _COMPLETIONS[option.name]
     if kind in (int, float, int | None, float | None):
         facts |= {"min": option.low, "max": shown}
     return inspect.Parameter(

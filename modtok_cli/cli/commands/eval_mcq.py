@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.cli import completion
 from modtok_cli.cli.command import command
 from modtok_cli.cli.evaluation_output import (
     Examples,
@@ -35,6 +36,7 @@ Tasks = Annotated[
     typer.Option(
         "--tasks",
         metavar="NAME,...",
+        autocompletion=completion.tasks,
         help="Comma-separated tasks: built-in suites or lm-eval tasks.",
     ),
 ]

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from modtok_cli.cli import completion
 from modtok_cli.cli.command import command
 from modtok_cli.cli.options import Errors, Json, Lang, OptionalTexts, Tokenizers
 from modtok_cli.cli.output import Column, emit_rows
@@ -33,6 +34,7 @@ Scales = Annotated[
     typer.Option(
         "--scale",
         metavar="NAME",
+        autocompletion=completion.presets,
         help="Model size: tiny, small, 0.5b, 1b, 2.5b, 7b, 12b, 30b. Repeatable.",
     ),
 ]

@@ -1,0 +1,97 @@
+"""Values that the shell completes: languages, subsets of tokenizers, presets, tasks.
+
+A completion never fails: without a tokenizer or data there are no candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+Completion = Callable[[str], list[str]]
+
+
+def languages(incomplete: str) -> list[str]:
+    """Comma-separated languages of data/ and tokenizer/, each once.
+
+    >>> languages("xx,")
+    []
+    """
+    return _in_list(incomplete, {*_of_tokenizer(Path("tokenizer")), *_of_data(Path("data"))})
+
+
+def language(incomplete: str) -> list[str]:
+    """One language of data/ and tokenizer/."""
+    return [each for each in languages(incomplete) if "," not in each]
+
+
+def tokenizers(incomplete: str) -> list[str]:
+    """Paths, or languages of a directory behind `DIR@`."""
+    directory, at, chosen = incomplete.rpartition("@")
+    if at:
+        known = _of_tokenizer(Path(directory))
+        if known and "each".startswith(chosen):
+            known = [*known, "each"]
+        return [f"{directory}@{rest}" for rest in _in_list(chosen, known)]
+    return _paths(incomplete)
+
+
+def presets(incomplete: str) -> list[str]:
+    """Names of model sizes."""
+    from modtok_cli.pretrain.presets import PRESETS
+
+    return sorted(name for name in PRESETS if name.startswith(incomplete))
+
+
+def tasks(incomplete: str) -> list[str]:
+    """Comma-separated suites of multiple-choice questions, and tasks in tasks/mcq."""
+    from modtok_cli.evaluate.suites import suites
+
+    found = set(suites())
+    with suppress(OSError):
+        found |= {path.name for path in Path("tasks/mcq").iterdir() if path.is_dir()}
+    return _in_list(incomplete, found)
+
+
+def _in_list(incomplete: str, values: Iterable[str]) -> list[str]:
+    """Continuations of a comma-separated list by values that are not in it yet.
+
+    >>> _in_list("en,f", ["en", "fi", "fr"])
+    ['en,fi', 'en,fr']
+    """
+    *chosen, last = incomplete.split(",")
+    return [
+        ",".join([*chosen, value])
+        for value in sorted(set(values))
+        if value.startswith(last) and value not in chosen
+    ]
+
+
+def _of_tokenizer(directory: Path) -> list[str]:
+    from modtok_cli.modular.manifest import read_manifest
+
+    with suppress(Exception):  # whatever is wrong, other commands say so
+        return [str(entry["language"]) for entry in read_manifest(directory)["languages"]]
+    return []
+
+
+def _of_data(directory: Path) -> list[str]:
+    from modtok_cli.text.languages import language_of_path
+
+    with suppress(OSError):
+        found = (language_of_path(path.name) for path in directory.iterdir())
+        return [language for language in found if language]
+    return []
+
+
+def _paths(incomplete: str) -> list[str]:
+    directory, slash, start = incomplete.rpartition("/")
+    with suppress(OSError):
+        entries = sorted(Path(directory or ("/" if slash else ".")).iterdir())
+        return [
+            f"{directory}{slash}{path.name}{'/' if path.is_dir() else ''}"
+            for path in entries
+            if path.name.startswith(start) and (start or not path.name.startswith("."))
+        ]
+    return []
