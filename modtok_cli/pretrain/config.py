@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import gcd
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_args, get_type_hints
@@ -40,10 +41,14 @@ class Config(Settings):
         """The sampling regime."""
         return Regime.parse(self.sampling)
 
-    @property
-    def slots(self) -> int:
-        """Microbatches per step."""
-        return self.batch_size // self.micro_batch
+    def group_size(self, replicas: int) -> int:
+        """Number of consecutive slots that share a draw."""
+        share = self.batch_size // replicas
+        return {"step": self.batch_size, "rank": share, "micro": self.micro_batch}[self.draw]
+
+    def sequences(self, replicas: int) -> int:
+        """Sequences per forward pass of a rank: `micro_batch`, or a part that divides its share."""
+        return gcd(self.micro_batch, self.batch_size // replicas)
 
     @property
     def step_tokens(self) -> int:
@@ -275,11 +280,11 @@ def check_ranks(config: Config, world: int) -> None:
             remedy="use a divisor of it",
         )
     replicas = world // tp
-    if config.slots % replicas:
+    if config.batch_size % replicas:
         raise UsageError(
-            f"{config.slots} microbatches per step cannot be divided among {replicas} replicas",
+            f"{config.batch_size} sequences per step are not divisible by {replicas} replicas",
             where="--batch-size",
-            remedy=f"use a multiple of {config.micro_batch * replicas}, or a smaller --micro-batch",
+            remedy=f"use a multiple of {replicas}",
         )
 
 

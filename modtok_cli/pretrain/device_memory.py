@@ -30,7 +30,8 @@ def memory_parts(
     shape, shards = config.shape, config.tp
     replicas = ranks // shards
     half = 2 if config.dtype == "bfloat16" else 4
-    tokens = config.micro_batch * config.seq_length
+    sequences = config.sequences(replicas)
+    tokens = sequences * config.seq_length
     backbone = shape.parameters // shards
     rows = shape.table_parameters(-(-size // shards))
     gathered = shape.table_parameters(int(union / shards))
@@ -42,7 +43,7 @@ def memory_parts(
     # times, the gradient of a microbatch and the sum over replicas. Offloaded rows of the next
     # step are there too.
     row_bytes = half * (2 if config.offload else 1) + 4
-    several = config.slots // replicas > 1 or half == 2
+    several = config.batch_size // replicas > sequences or half == 2
     row_bytes += max(half if several else 0, 4 if replicas > 1 else 0)
     output_gradients = 4 * active / shards * shape.hidden_size
     logits = int(min(_CHUNK, tokens) * active / shards) * (4 if half == 4 else 4 + half)
@@ -53,7 +54,7 @@ def memory_parts(
         "activations": (
             0,
             shape.activation_bytes(
-                config.micro_batch,
+                sequences,
                 config.seq_length,
                 half,
                 recompute=config.recompute,

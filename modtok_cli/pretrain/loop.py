@@ -112,15 +112,17 @@ def open_stream(
         p=config.p,
         mixture=run.mixture,
         seed=config.seed,
-        slots=config.slots,
-        rows=config.micro_batch,
+        slots=config.batch_size,
+        group=config.group_size(ranks.replicas),
         length=config.seq_length,
     )
-    mine = range(ranks.replica, config.slots, ranks.replicas)
+    share = config.batch_size // ranks.replicas
+    mine = range(ranks.replica * share, (ranks.replica + 1) * share)
     stream = BatchStream(
         plan, mine, first_step=step, last_step=config.steps, state=positions, workers=config.workers
     )
-    return Prefetcher(stream, run.subtokenizers, run.device)
+    sequences = config.sequences(ranks.replicas)
+    return Prefetcher(stream, run.subtokenizers, run.device, sequences)
 
 
 def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> dict[str, Any]:
@@ -175,7 +177,7 @@ def _refuse_infinite(
     if isfinite(norm):
         return
     named = [
-        f"slot {batch.slot}, language {batch.draw.language}, subtokenizer "
+        f"sequence {batch.slot}, language {batch.draw.language}, subtokenizer "
         f"{','.join(batch.draw.languages) if batch.draw.languages else 'full'}, "
         f"from document {batch.first_document}"
         for batch, nll in zip(batches, losses, strict=True)

@@ -20,7 +20,7 @@ from modtok_cli.text.workspace import language_files
 
 # Steps whose draws are looked at for the mean size of V_S and of a step's union.
 _SAMPLED = 200
-_SAMPLED_SLOTS = 4096
+_SAMPLED_GROUPS = 4096
 # Share of the data sheet's FLOP/s that a run of this kind usually reaches.
 _UTILIZATION = 0.4
 _H100 = 989e12
@@ -109,14 +109,13 @@ def plan(settings: Settings, *, ranks: int, device: str | None = None) -> Plan:
     active, union = row_counts(config, mixture, subtokenizers, ranks // config.tp)
     shape, shards = config.shape, config.tp
     replicas = ranks // shards
-    tokens = config.micro_batch * config.seq_length
     memory = memory_parts(config, subtokenizers.size, active, union, ranks)
     room, owner = capacity(config, gpu=gpu, here=ranks)
     host, words = {}, ""
     if config.offload:
-        need = node_need(config, subtokenizers.size, union, shards, ranks, ranks)
+        need = node_need(config, subtokenizers.size, union, shards, ranks)
         host, words = _on_host(config, subtokenizers, union, shards, ranks), need.words
-    flops = shape.step_flops(config.seq_length, [(tokens, active)] * config.slots)
+    flops = shape.step_flops(config.seq_length, [(config.step_tokens, active)])
     name, peak = (device or "H100", _H100) if gpu else _cpu(config)
     return Plan(
         config,
@@ -136,10 +135,8 @@ def plan(settings: Settings, *, ranks: int, device: str | None = None) -> Plan:
     )
 
 
-def node_need(
-    config: Config, size: int, union: float, shards: int, world: int, node: int
-) -> HostNeed:
-    """What a node's memory holds of offloaded rows, with `node` of `world` ranks on it."""
+def node_need(config: Config, size: int, union: float, shards: int, node: int) -> HostNeed:
+    """Host memory for offloaded rows of a node with `node` ranks."""
     import torch
 
     return host_need(
@@ -161,13 +158,13 @@ def _on_host(
 
     T grows with the number of languages; what a step moves and what the device holds do not.
     """
-    need = node_need(config, subtokenizers.size, union, shards, ranks, ranks)
+    need = node_need(config, subtokenizers.size, union, shards, ranks)
     parts = {"tables": need.tables, "buffers": need.buffers}
     languages = len(subtokenizers.tokenizer.languages)
     for more in _MORE_LANGUAGES:
         if more > languages:
             size = subtokenizers.size * more // languages
-            tables = node_need(config, size, union, shards, ranks, ranks).tables
+            tables = node_need(config, size, union, shards, ranks).tables
             parts[f"tables of {more} languages"] = tables
     return parts
 
@@ -206,14 +203,15 @@ def _mixture(config: Config, subtokenizers: SubtokenizerCache) -> Mixture:
 def row_counts(
     config: Config, mixture: Mixture, subtokenizers: SubtokenizerCache, replicas: int
 ) -> tuple[float, float]:
-    """Mean |V_S| of a microbatch, and of the union over a step: (rows, rows)."""
+    """Mean |V_S| of a draw, and of the union over a step: (rows, rows)."""
     sizes: list[int] = []
     unions: list[int] = []
-    steps = max(1, min(_SAMPLED // max(1, config.slots), config.steps))
+    groups = config.batch_size // config.group_size(replicas)
+    steps = max(1, min(_SAMPLED // groups, config.steps))
     for step in range(1, steps + 1):
         drawn = [
-            draw(config.regime, config.p, mixture, config.seed, step, slot)
-            for slot in range(min(config.slots, _SAMPLED_SLOTS))
+            draw(config.regime, config.p, mixture, config.seed, step, group)
+            for group in range(min(groups, _SAMPLED_GROUPS))
         ]
         sizes += [_size(subtokenizers, one.languages) for one in drawn]
         together = {name for one in drawn for name in one.languages or ()}

@@ -90,6 +90,8 @@ def prepare(settings: Settings, *, resume: bool, force: bool, progress: Progress
         require_tensorboard()
     progress = progress if ranks.first else SILENT
     check_ranks(config, ranks.world)
+    if resume:
+        _check_draw(config, ranks, directory)
     if resume and ranks.device.type == "cpu":  # sums on a CPU depend on the number of threads
         torch.set_num_threads(directory.read_config()["ranks"]["threads"])
     subtokenizers = SubtokenizerCache.load(config.tokenizer)
@@ -161,6 +163,22 @@ def _use_initial(run: Run, *, resume: bool) -> None:
         run.only_rows = new_rows(tokenizer, languages)
 
 
+def _check_draw(config: Config, ranks: Ranks, directory: RunDirectory) -> None:
+    """Refuse to resume `--draw rank` on another number of replicas: batches would change.
+
+    Raises:
+        UsageError: the number of replicas differs.
+    """
+    then = directory.read_config()["ranks"]
+    replicas = then["world"] // then["shards"]
+    if config.draw == "rank" and replicas != ranks.replicas:
+        raise UsageError(
+            f"the run has {replicas} replicas, and --draw rank depends on their number",
+            where="--gpus",
+            remedy=f"resume on {replicas} replicas",
+        )
+
+
 def _stores(
     files: dict[str, list[Path]], runs: Path, errors: str, progress: Progress
 ) -> dict[str, TextStore]:
@@ -185,7 +203,7 @@ def _check_resources(
         room, owner = capacity(config, gpu=ranks.device.type == "cuda", here=here)
         check_fits(config, subtokenizers.size, active, union, ranks.world, room, owner)
         if config.offload:
-            need = node_need(config, subtokenizers.size, union, ranks.shards, ranks.world, here)
+            need = node_need(config, subtokenizers.size, union, ranks.shards, here)
             check_host(
                 need,
                 moments=getattr(torch, config.offload_moments),

@@ -72,9 +72,10 @@ class RunDirectory:
                     raise TypeError(f"field '{table}' is not an object")
             if not all(isinstance(path, str) for path in config["data"].values()):
                 raise TypeError("field 'data' is not a pair of paths")
-            threads = config["ranks"]["threads"]
-            if type(threads) is not int or not 1 <= threads <= 4096:
-                raise ValueError(f"field 'ranks.threads' is {threads!r}")
+            for field in ("threads", "world", "shards"):
+                count = config["ranks"][field]
+                if type(count) is not int or not 1 <= count <= 1 << 20:
+                    raise ValueError(f"field 'ranks.{field}' is {count!r}")
         except FileNotFoundError as error:
             raise UsageError(
                 "no such run", where=str(self.path), remedy="leave out --resume to start it"

@@ -77,8 +77,9 @@ def _tenth_of(steps: int) -> int:
 class Settings(Declared):
     """Options of a run. Those that are not given are None until `config.resolve`.
 
-    `batch_size` counts sequences per step over all ranks. `micro_batch` counts sequences that
-    share a language and a subtokenizer: a step has batch_size / micro_batch slots.
+    `batch_size` counts sequences per step over all ranks; sequence s of a step is slot s.
+    `micro_batch` counts sequences in one forward pass. With `draw` = "micro" they share a
+    language and a subtokenizer; else more sequences share them.
     """
 
     sampling: str = option(
@@ -96,6 +97,12 @@ class Settings(Declared):
         metavar="P",
         low=0,
         high=1,
+    )
+    draw: Literal["step", "rank", "micro"] = option(
+        "Sequences that share a language and a subtokenizer: those of an optimizer step, of a "
+        "rank in a step, or of a microbatch.",
+        default="micro",
+        section="data",
     )
     mix: dict[str, float] | None = option(
         "Share of some languages in the mixture. Default: en=0.7 if there is English.",
@@ -157,7 +164,7 @@ class Settings(Declared):
         high=1 << 31,
     )
     micro_batch: int = option(
-        "Sequences per microbatch. Default: by preset; 4 for tiny.",
+        "Sequences per forward pass; less on a rank with a smaller share. Default: by preset.",
         default=lambda run: min(run.preset.micro_batch, run.batch_size),
         section="data",
         metavar="N",

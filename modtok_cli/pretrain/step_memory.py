@@ -21,7 +21,7 @@ def check_step_memory(config: Config) -> None:
     """
     # The shards of a replica have the same batches, each its copy.
     tokens = config.step_tokens * config.tp
-    need = tokens * (_QUEUED_TOKEN * (AHEAD + 2) + 2 * _STEP_TOKEN) + config.slots * _SLOT
+    need = tokens * (_QUEUED_TOKEN * (AHEAD + 2) + 2 * _STEP_TOKEN) + config.batch_size * _SLOT
     check_memory(
         need,
         f"batches of {config.batch_size:,} sequences of {config.seq_length:,} tokens",

@@ -118,8 +118,8 @@ def test_ranks_must_divide_model_and_step() -> None:
     config = resolve(Settings(batch_size=6, micro_batch=2), gpu=False)
     check_ranks(config, 3)
     check_ranks(replace(config, tp=2), 6)
-    with pytest.raises(UsageError, match="cannot be divided among 2 replicas"):
-        check_ranks(config, 2)
+    with pytest.raises(UsageError, match="6 sequences per step are not divisible by 4 replicas"):
+        check_ranks(config, 4)
     with pytest.raises(UsageError, match="key-value heads"):
         check_ranks(replace(config, tp=4), 4)
 

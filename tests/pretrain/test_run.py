@@ -233,7 +233,7 @@ def test_loss_that_is_not_finite(settings: Settings, monkeypatch: pytest.MonkeyP
         pretrain(settings)
     text = str(caught.value)
     assert "the loss of step 5 is not finite" in text
-    assert "slot 1, language" in text
+    assert "sequence 2, language" in text
     assert "from document" in text
     assert "checkpoint of step 4 is kept" in text
     monkeypatch.setattr(Model, "step", whole)

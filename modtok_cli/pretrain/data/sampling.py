@@ -1,6 +1,7 @@
 """Sample the language and the subtokenizer of each batch.
 
-Every draw is a pure function of (seed, step, slot). There is no random state to store, every
+Every draw is a pure function of (seed, step, group), a group being the sequences that share a
+draw: those of a step, of a rank, or of a microbatch. There is no random state to store, every
 rank can compute the draws of the others, and a resumed run repeats the same draws.
 """
 
@@ -155,7 +156,7 @@ def parse_mix(value: str | Mapping[str, float]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Draw:
-    """The language of a microbatch, and the languages of its subtokenizer.
+    """The language of some sequences, and the languages of their subtokenizer.
 
     `languages` is None for all of T.
     """
@@ -164,20 +165,20 @@ class Draw:
     languages: tuple[str, ...] | None
 
 
-def uniforms(seed: int, step: int, slot: int, count: int) -> list[float]:
+def uniforms(seed: int, step: int, group: int, count: int) -> list[float]:
     """Uniform numbers in [0, 1), a pure function of the arguments (counter-based Philox)."""
-    generator = np.random.Philox(key=seed, counter=[0, slot, step, 0])
+    generator = np.random.Philox(key=seed, counter=[0, group, step, 0])
     # 53 bits of the raw stream: independent of changes to NumPy's distributions.
     return [(int(raw) >> 11) * 2.0**-53 for raw in generator.random_raw(count)]
 
 
-def draw(regime: Regime, p: float, mixture: Mixture, seed: int, step: int, slot: int) -> Draw:
-    """Sample the language and subtokenizer of the microbatch in `slot` of `step`.
+def draw(regime: Regime, p: float, mixture: Mixture, seed: int, step: int, group: int) -> Draw:
+    """Sample language and subtokenizer of a group of sequences in `step`.
 
     Extra languages are sampled one after the other without replacement, in proportion to
     their weights in the mixture.
     """
-    numbers = iter(uniforms(seed, step, slot, 2 + regime.extra))
+    numbers = iter(uniforms(seed, step, group, 2 + regime.extra))
     language = mixture.languages[_pick(mixture.weights, next(numbers))]
     more = next(numbers) < p
     if regime.kind == "joint" or (regime.kind == "full" and more):

@@ -1,15 +1,15 @@
-"""One packer of text: which bytes become the microbatch in a slot.
+"""Pack the text of one slot: which bytes become which sequences.
 
-A step has M slots (sequences per step / sequences per microbatch). Slot s reads, of every
-language, the documents at positions s, s + M, s + 2M, … of the shuffled order, each byte
-once. Lanes belong to slots and not to ranks: whoever works on a slot, its batches are the
-same, so a run goes on bit for bit on any number of ranks that divides M.
+A step has M slots, one per sequence. Slot s reads, of every language, the documents at
+positions s, s + M, s + 2M, … of the shuffled order, each byte once. Slots do not depend on
+ranks or on the size of a microbatch, so a run resumes with the same batches on any number of
+ranks that divides M.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +37,7 @@ class Batch:
         end_of_text: local id of the token between documents.
         bytes: bytes of text of the targets; end-of-text tokens count as 0.
         first_document: number of its first document, for error messages.
-        positions: of the packer after this batch, by language.
+        positions: stream positions of the slot after this batch, by language.
     """
 
     step: int
@@ -50,9 +50,25 @@ class Batch:
     first_document: int
     positions: dict[str, StreamPosition]
 
+    @staticmethod
+    def joined(batches: Sequence[Batch]) -> Batch:
+        """One microbatch of the sequences of several slots, which share a draw."""
+        first = batches[0]
+        assert all(batch.draw == first.draw for batch in batches)
+        return replace(
+            first,
+            inputs=np.concatenate([batch.inputs for batch in batches]),
+            targets=np.concatenate([batch.targets for batch in batches]),
+            bytes=sum(batch.bytes for batch in batches),
+        )
+
 
 class SlotPacker:
-    """Makes the microbatches of one slot, step after step."""
+    """Packs the sequences of one slot, step by step.
+
+    `group` is the number of its draws; a slot of its own by default. `rows` and `length` are
+    the shape of a batch.
+    """
 
     def __init__(
         self,
@@ -67,17 +83,19 @@ class SlotPacker:
         seed: int,
         rows: int,
         length: int,
+        group: int | None = None,
         positions: Mapping[str, StreamPosition] | None = None,
     ) -> None:
         self.slot, self._slots = slot, slots
+        self._group = slot if group is None else group
         self._stores, self._subtokenizers = stores, subtokenizers
         self._regime, self._p, self._mixture, self._seed = regime, p, mixture, seed
         self._shape = (rows, length)
         self.positions: dict[str, StreamPosition] = dict(positions or {})
 
     def batch(self, step: int) -> Batch:
-        """The microbatch of `step`; the packer moves on."""
-        what = draw(self._regime, self._p, self._mixture, self._seed, step, self.slot)
+        """The batch of `step`, the next one."""
+        what = draw(self._regime, self._p, self._mixture, self._seed, step, self._group)
         subtokenizer = self._subtokenizers.of(what.languages)
         position = self.positions.get(what.language, (0, 0))
         first = self._document(what.language, position[0])

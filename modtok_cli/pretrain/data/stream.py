@@ -30,7 +30,10 @@ State = dict[int, dict[str, StreamPosition]]
 
 @dataclass(frozen=True)
 class StreamPlan:
-    """Everything that determines the batches of a run; sent to the worker processes."""
+    """Everything that determines the batches of a run; sent to the worker processes.
+
+    A slot is a sequence of `length` tokens; `group` consecutive slots share a draw.
+    """
 
     tokenizer: Path
     stores: Mapping[str, Path]
@@ -39,7 +42,7 @@ class StreamPlan:
     mixture: Mixture
     seed: int
     slots: int
-    rows: int
+    group: int
     length: int
 
     def packers(self, slots: Sequence[int], state: State) -> list[SlotPacker]:
@@ -56,8 +59,9 @@ class StreamPlan:
                 p=self.p,
                 mixture=self.mixture,
                 seed=self.seed,
-                rows=self.rows,
+                rows=1,
                 length=self.length,
+                group=slot // self.group,
                 positions=state.get(slot),
             )
             for slot in slots

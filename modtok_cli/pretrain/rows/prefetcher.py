@@ -27,11 +27,19 @@ class Step:
 
 
 class Prefetcher:
-    """Copies the batches of a stream to the device, once per step."""
+    """Copies the batches of a stream to the device, once per step.
+
+    `sequences` consecutive slots are a microbatch.
+    """
 
     def __init__(
-        self, stream: BatchStream, subtokenizers: SubtokenizerCache, device: torch.device
+        self,
+        stream: BatchStream,
+        subtokenizers: SubtokenizerCache,
+        device: torch.device,
+        sequences: int,
     ) -> None:
+        self._sequences = sequences
         self._stream, self._subtokenizers, self._device = stream, subtokenizers, device
         self._ahead: tuple[int, Step] | None = None
 
@@ -69,7 +77,10 @@ class Prefetcher:
         """Stop the worker processes."""
         self._stream.close()
 
-    def _on_device(self, batches: list[Batch]) -> Step:
+    def _on_device(self, sequences: list[Batch]) -> Step:
+        size = self._sequences
+        starts = range(0, len(sequences), size)
+        batches = [Batch.joined(sequences[start : start + size]) for start in starts]
         ids = [self._subtokenizers.of(batch.draw.languages).global_ids for batch in batches]
         pairs = list(zip(batches, ids, strict=True))
         return Step(
