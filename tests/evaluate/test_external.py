@@ -275,7 +275,7 @@ ROWS = {
 }  # fmt: skip
 # (dataset, configuration, split with the questions, split with the examples) in one language.
 PLACES = {
-    "xnli": ("facebook/xnli", "{code}", "validation", "train"),
+    "xnli": ("facebook/xnli", "{code}", "validation", "test"),
     "xcopa": ("cambridgeltl/xcopa", "{code}", "test", "validation"),
     "xstorycloze": ("juletxara/xstory_cloze", "{code}", "eval", "train"),
     "global_mmlu": ("CohereLabs/Global-MMLU", "{code}", "test", "dev"),
