@@ -175,10 +175,15 @@ def test_corpus_count(here, stand_in) -> None:
 def test_nsl(here, stand_in) -> None:
     where = ("modtok_cli.measure.nsl", "nsl")
     called = stand_in(*where, [{"nsl": 1.0}])
-    line = "nsl -t a -t b@fr x.txt - --references refs --lang fr --errors skip"
+    line = "nsl -t a -t b@fr x.txt - --references refs --lang fr --errors skip --morphemes m.tsv"
     assert here(*line.split())[0] == 0
     assert called.args == (["a", "b@fr"], [Path("x.txt"), "-"])
-    assert rest(called) == {"references": Path("refs"), "language": "fr", "errors": "skip"}
+    assert rest(called) == {
+        "references": Path("refs"),
+        "language": "fr",
+        "errors": "skip",
+        "morphemes": Path("m.tsv"),
+    }
     fits(called, *where)
 
 

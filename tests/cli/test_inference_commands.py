@@ -50,6 +50,12 @@ def test_slice(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert here("slice", "--run", "s", "--append", "fi", "--from", "runs/b")[0] == 0
     assert (made.kwargs["add"], made.kwargs["run"]) == (["fi"], Path("runs/b"))
     assert made.kwargs["output"] == Path("s")
+    card = "--license apache-2.0 --base-model runs/a --no-bos"
+    assert here("slice", "--langs", "fr", "-o", "s", *card.split())[0] == 0
+    facts = {name: made.kwargs[name] for name in ("license", "base_model", "bos")}
+    assert facts == {"license": "apache-2.0", "base_model": "runs/a", "bos": False}
+    assert here("slice", "--langs", "fr", "-o", "s", "--bos")[0] == 0
+    assert made.kwargs["bos"] is True
     assert here("slice", "--out", "fr", "-o", "s")[0] == 0
     assert (made.kwargs["inputs"], made.kwargs["outputs"]) == (["full"], ["fr"])
 

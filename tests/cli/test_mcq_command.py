@@ -71,7 +71,8 @@ def test_options(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = (
         "--langs en,fi --tasks facts --infer full-lang --shots 1 --limit 4 --batch-size 3 --json"
     )
-    more = f"--run runs/it --step 12 --dtype float32 --examples kept/rows.jsonl --data {TASKS}"
+    more = "--allow-code --run runs/it"
+    more += f" --step 12 --dtype float32 --examples kept/rows.jsonl --data {TASKS}"
     assert modtok(*words.split(), *more.split(), "--tokenizer", str(tokenizer)) == 0
     rows = rows_of(capsys)
     assert [(row["language"], row["n"], row["shots"]) for row in rows] == [

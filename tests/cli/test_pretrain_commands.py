@@ -32,7 +32,8 @@ FLAGS = words("""
     --tokenizer other --runs out --errors skip --offload --offload-delay 0
     --offload-moments bfloat16 --offload-file store --gpus 1 --init-from runs/old
     --init-rows random --train rows --attention document --keep 3 --keep-every 100
-    --device-memory 40GB
+    --device-memory 40GB --schedule wsd --lr-steps 6 --decay-steps 2 --final-lr 0.001
+    --draw micro
 """)
 
 
@@ -106,6 +107,11 @@ def test_every_option(here: Any, loop: StandIn) -> None:
             keep=3,
             keep_every=100,
             device_memory="40GB",  # type: ignore[arg-type]
+            schedule="wsd",
+            lr_steps=6,
+            decay_steps=2,
+            final_lr=0.001,
+            draw="micro",
         ),
     )
     assert (loop.kwargs["resume"], loop.kwargs["force"]) == (True, True)
