@@ -78,9 +78,14 @@ def _default(option: Option) -> Any:
 
 
 def training_settings(
-    values: Mapping[str, Any], session: Session, *, resume: bool = False
+    values: Mapping[str, Any],
+    session: Session,
+    *,
+    resume: bool = False,
+    recipe: Mapping[str, Any] | None = None,
 ) -> Settings:
-    """Settings from the parsed options.
+    """Settings from the parsed options: the command line overrides a recipe, which overrides
+    modtok.toml and the environment.
 
     With `resume`, only the command line counts, and what says where runs are: modtok.toml and
     the environment hold defaults of new runs.
@@ -95,5 +100,8 @@ def training_settings(
         if value is None or (not on_command_line and value == _default(options[name])):
             continue
         if on_command_line or not resume or not options[name].section:
+            given[name] = value
+    for name, value in (recipe or {}).items():
+        if name not in session.explicit:
             given[name] = value
     return Settings(**given)

@@ -212,6 +212,10 @@ def resolve(settings: Settings, *, gpu: bool, source: Config | None = None) -> C
     values = {name: getattr(resolved, name) for name in OPTIONS}
     changes = {name: values[name] for name, option in OPTIONS.items() if option.of_shape}
     shape = replace(resolved.preset.shape, **changes)
+    invalid = shape.invalid_field()
+    if invalid:
+        flag = OPTIONS[invalid].flag if invalid in OPTIONS else f"field '{invalid}'"
+        raise UsageError("does not fit the other sizes of the model", where=flag)
     config = Config(**values, shape=shape, lr_ends=((1, values["lr_steps"]),))
     _refuse_conflicts(config)
     if source is not None and config.model != source.model:

@@ -128,6 +128,68 @@ class Settings(Declared):
         metavar="NAME",
         parse=_model,
     )
+    layers: int = option(
+        "Number of layers. Default: by preset.",
+        default=lambda run: run.preset.shape.layers,
+        section="architecture",
+        metavar="N",
+        low=1,
+        high=1 << 16,
+        of_shape=True,
+    )
+    hidden_size: int = option(
+        "Hidden size. Default: by preset.",
+        default=lambda run: run.preset.shape.hidden_size,
+        section="architecture",
+        metavar="N",
+        low=1,
+        high=1 << 24,
+        of_shape=True,
+    )
+    ffn: int = option(
+        "Hidden size of the feed-forward layers. Default: by preset.",
+        default=lambda run: run.preset.shape.ffn,
+        section="architecture",
+        metavar="N",
+        low=1,
+        high=1 << 24,
+        of_shape=True,
+    )
+    heads: int = option(
+        "Number of query heads. Default: by preset.",
+        default=lambda run: run.preset.shape.heads,
+        section="architecture",
+        metavar="N",
+        low=1,
+        high=1 << 16,
+        of_shape=True,
+    )
+    kv_heads: int = option(
+        "Number of key-value heads. Default: by preset.",
+        default=lambda run: run.preset.shape.kv_heads,
+        section="architecture",
+        metavar="N",
+        low=1,
+        high=1 << 16,
+        of_shape=True,
+    )
+    head_width: int = option(
+        "Size of a head. Default: by preset.",
+        default=lambda run: run.preset.shape.head_width,
+        section="architecture",
+        metavar="N",
+        low=2,
+        high=1 << 16,
+        of_shape=True,
+    )
+    rope_theta: float = option(
+        "Base of the rotary position embedding. Default: by preset.",
+        default=lambda run: run.preset.shape.rope_theta,
+        section="architecture",
+        metavar="BASE",
+        above=0,
+        of_shape=True,
+    )
     gpus: int = option(
         "Number of processes, one per GPU; on the CPU without GPUs.",
         default=1,

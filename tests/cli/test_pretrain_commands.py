@@ -128,6 +128,14 @@ def test_resume_takes_options_of_the_command_line_only(
     assert loop.args == (Settings(gpus=1, steps=9, runs=Path("out")),)
 
 
+def test_a_recipe_is_between_settings_and_flags(here: Any, loop: StandIn, workspace: Path) -> None:
+    (workspace / "modtok.toml").write_text("[pretrain]\nseed = 3\nwarmup = 4\n")
+    recipe = workspace / "recipe.toml"
+    recipe.write_text("[init]\nseed = 5\n[schedule]\nsteps = 6\nlr = 1e-2\n")
+    assert here("pretrain", "--config", str(recipe), "--steps", "7")[0] == 0
+    assert loop.args == (Settings(seed=5, warmup=4, steps=7, lr=1e-2),)
+
+
 def test_gpus_start_that_many_ranks(
     here: Any, loop: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:

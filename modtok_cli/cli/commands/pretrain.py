@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -34,8 +35,12 @@ EXTRA = "pip install 'modtok[lm]'"
 
 
 Resume = Annotated[bool, typer.Option("--resume", help="Resume runs/latest, or the run of --name.")]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="Recipe (TOML) with options of the run."),
+]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Print memory and time of the run, and exit.")
+    bool, typer.Option("--dry-run", help="Print recipe, memory and time of the run, and exit.")
 ]
 
 
@@ -49,6 +54,8 @@ DryRun = Annotated[
     modtok pretrain --sampling sub:2 --model 2.5b --gpus 8
     # embedding tables of many languages in host memory, active rows on the GPUs
     modtok pretrain --sampling sub:5 --model 2.5b --gpus 8 --offload --dry-run
+    # every option in a file, as --dry-run prints it
+    modtok pretrain --config recipe.toml
     # resume after an interruption
     modtok pretrain --resume
     """,
@@ -56,6 +63,7 @@ DryRun = Annotated[
 @with_training_options()
 def pretrain(
     session: Session,
+    config: ConfigFile = None,
     resume: Resume = False,
     dry_run: DryRun = False,
     force: Force = False,
@@ -73,7 +81,12 @@ def pretrain(
     require_training()
     from modtok_cli.pretrain.distributed.launch import launch, needs_launch
 
-    settings = training_settings(options, session, resume=resume)
+    recipe = None
+    if config is not None:
+        from modtok_cli.pretrain.recipe import read_recipe
+
+        recipe = read_recipe(config)
+    settings = training_settings(options, session, resume=resume, recipe=recipe)
     gpus = settings.gpus or 1
     if dry_run:
         _show_plan(settings, gpus, json)
@@ -128,8 +141,10 @@ def is_first_rank() -> bool:
 
 def _show_plan(settings: Settings, ranks: int, json: bool) -> None:
     from modtok_cli.pretrain.plan import plan
+    from modtok_cli.pretrain.recipe import write_recipe
 
     found = plan(settings, ranks=ranks)
+    typer.echo(write_recipe(found.config), err=True)
     rows = found.rows()
     facts = rows[0]
     caption = (
