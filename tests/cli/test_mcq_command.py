@@ -119,10 +119,20 @@ def test_what_is_wrong_is_said_in_a_line(
     assert modtok("--infer", "tgt") == 2
     assert modtok("--examples", "tasks") == 2
     assert modtok("--include", "nowhere", "--tasks", "mine", "--langs", "fr,en") == 2
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 5
+    assert all(line.startswith("modtok: error: ") for line in said)
+    (workspace / "mine").mkdir()
+    (workspace / "mine" / "code.yaml").write_text("task: code_fr\ndoc_to_text: !function a.b\n")
+    own = ("--include", "mine", "--tasks", "code_fr", "--langs", "fr")
+    assert modtok(*own) == 1
+    assert "--allow-code" in capsys.readouterr().err.splitlines()[-1]
+    assert modtok(*own, "--allow-code") == 1  # it is read, and there is no a.py
+    capsys.readouterr()
     shutil.rmtree(workspace / "tasks")
     assert modtok() == 1  # no files and no network
     said = capsys.readouterr().err.splitlines()
-    assert len(said) == 6
+    assert len(said) == 1
     assert all(line.startswith("modtok: error: ") for line in said)
     assert "DIR/mcq/<task>/<lang>.jsonl" in said[-1]
 

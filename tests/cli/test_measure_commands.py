@@ -72,6 +72,16 @@ def test_fairness_and_origin_hand_their_options_on(here, stand_in) -> None:
     fits(called, *where)
 
 
+def test_boundaries_of_morphemes(at, learned: Path) -> None:
+    (learned / "fr.tsv").write_text("maisons\tmaison|s\n", encoding="utf-8")
+    status, out, err = at("nsl", "-t", "tokenizer@fr", "parallel/fr.txt", "--morphemes", "fr.tsv")
+    assert status == 0, err
+    (row,) = rows(out)
+    assert row["morph_words"] == 1
+    assert 0 <= row["boundary_f1"] <= 1
+    assert at("nsl", "-t", "tokenizer@fr", "parallel/fr.txt", "--morphemes", "nowhere")[0] == 2
+
+
 def test_plots_as_text_and_png_and_wrong_names(at, learned: Path) -> None:
     status, out, err = at("nsl", "-t", "tokenizer@each", "parallel", "--plot", "-")
     assert status == 0
