@@ -34,6 +34,7 @@ from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.pretokenizer import PreTokenizer
 from modtok_cli.text.readers import read_documents
 
 NAMES = LANGUAGES
@@ -66,11 +67,11 @@ class Measure:
         self.reference_tokens = cache(self._reference_tokens)
         self.text = cache(self._text)
 
-    def _text(self, language: str, scheme: str) -> WordCounts:
-        return count_corpus([self.parallel / f"{language}.txt"], scheme=scheme)
+    def _text(self, language: str, pretokenizer: PreTokenizer) -> WordCounts:
+        return count_corpus([self.parallel / f"{language}.txt"], pretokenizer=pretokenizer)
 
     def tokens(self, tokenizer: Subtokenizer, language: str) -> int:
-        counts = self.text(language, str(tokenizer.scheme))
+        counts = self.text(language, tokenizer.pretokenizer)
         return int(tokenizer.token_lengths(counts) @ counts.counts)
 
     def _reference_tokens(self, k: int, language: str) -> int:

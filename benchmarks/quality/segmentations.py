@@ -20,6 +20,7 @@ from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 
 
 def cuts(subset: Subtokenizer, counts: WordCounts) -> list[str]:
@@ -74,7 +75,7 @@ def main() -> None:
     given = parser.parse_args()
     merges, least = ModularTokenizer.load(given.merges), ModularTokenizer.load(given.least)
     for name in given.languages.split(",") if given.languages else merges.languages:
-        counts = count_corpus([given.parallel / f"{name}.txt"], scheme="bpe")
+        counts = count_corpus([given.parallel / f"{name}.txt"], pretokenizer=BPE)
         found = differences(merges.subset([name]), least.subset([name]), counts, given.words)
         emit({"language": name, **found})
 

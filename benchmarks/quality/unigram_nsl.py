@@ -27,6 +27,7 @@ from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_languages
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
 
 K = 24_000
 JOINT = 256_000
@@ -159,9 +160,9 @@ def main() -> None:
         unigram_merge(LANGUAGES, data=corpus, models=work / "mono", output=work / "merged", k=K)
     if not (work / "joint").is_dir():
         unigram(LANGUAGES, data=corpus, output=work / "joint", k=JOINT, joint=True)
-    measured = count_languages(files(texts, ".txt"), scheme="unigram")
+    measured = count_languages(files(texts, ".txt"), pretokenizer=UNIGRAM)
     measure = Measure(measured, References(work / "merged" / "references"))
-    learned = count_languages(files(corpus, ".jsonl.zst"), scheme="unigram")
+    learned = count_languages(files(corpus, ".jsonl.zst"), pretokenizer=UNIGRAM)
     modular = ModularTokenizer.load(work / "merged")
     joint = ModularTokenizer.load(work / "joint").full()
     print(f"Merged: signature {modular.signature}, EM {modular.settings['em']}.\n")

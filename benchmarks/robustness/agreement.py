@@ -26,7 +26,6 @@ from modtok_cli.learn.fewest_tokens import EACH, FEWEST_TOKENS
 from modtok_cli.modular.inspect import check_single
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.pretokenizer import pretokenizer
 
 
 class Definition:
@@ -36,7 +35,7 @@ class Definition:
         rows = enumerate(subset.merges.tolist())
         self.table = {(left, right): (rank, result) for rank, (left, right, result) in rows}
         self.byte_ids = subset.vocabulary.byte_ids.tolist()
-        self.split = Split(Regex(pretokenizer(str(subset.scheme)).pattern), "isolated")
+        self.split = Split(Regex(subset.pretokenizer.pattern), "isolated")
         self.words: dict[str, list[int]] = {}
 
     def encode(self, text: str) -> list[int]:
@@ -70,7 +69,7 @@ class LeastDefinition:
         self.place = {tokens[i]: i for i in range(first, len(tokens))}
         self.likelihood = (subset.scores + EACH).astype(int).tolist()
         self.longest = max(map(len, tokens))
-        self.split = Split(Regex(pretokenizer(str(subset.scheme)).pattern), "isolated")
+        self.split = Split(Regex(subset.pretokenizer.pattern), "isolated")
         self.words: dict[str, list[int]] = {}
 
     def encode(self, text: str) -> list[int]:

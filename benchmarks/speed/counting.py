@@ -21,7 +21,7 @@ from benchmarks.common.timing import best_seconds
 from modtok_cli import __version__
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counter import WordCounter
-from modtok_cli.text.pretokenizer import BPE, pretokenizer
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.readers import read_documents, read_spans
 
 WARM = b"one word, two words; 1 2 3 \xc3\xa9t\xc3\xa9"
@@ -39,7 +39,7 @@ def measure(path: Path, repeat: int, library_mb: float) -> dict[str, object]:
         return counter
 
     counter = count()
-    splitter = pre_tokenizers.Split(Regex(pretokenizer(BPE).pattern), "isolated")
+    splitter = pre_tokenizers.Split(Regex(BPE.pattern), "isolated")
     some: list[str] = []
     some_size = 0
     for document in documents:

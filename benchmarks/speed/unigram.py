@@ -24,6 +24,7 @@ from modtok_cli.learn.pieces import LearnedPieces, unite
 from modtok_cli.text.corpus import count_languages
 from modtok_cli.text.counter import count_documents
 from modtok_cli.text.counts import WordCounts, merge_counts
+from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
 from modtok_cli.text.readers import read_documents
 
 SPECIALS = ("<unk>", "<|endoftext|>", "<|pad|>")
@@ -72,7 +73,7 @@ def plain_expectation(
 
 def sample_of(counts: WordCounts, size: int) -> WordCounts:
     pairs = list(counts.pairs())
-    return WordCounts.from_pairs(random.Random(1).sample(pairs, size), counts.scheme)
+    return WordCounts.from_pairs(random.Random(1).sample(pairs, size), counts.pretokenizer)
 
 
 def characters_of(counts: WordCounts) -> int:
@@ -140,7 +141,7 @@ def sentences(corpus: Path, number: int) -> WordCounts:
             if len(taken) > 20 * share:
                 break
         chosen += random.Random(2).sample(taken, share)
-    return count_documents([chosen[:number]], "unigram")
+    return count_documents([chosen[:number]], UNIGRAM)
 
 
 def without_count(expected: np.ndarray, pieces: LearnedPieces) -> str:
@@ -157,7 +158,8 @@ def main() -> None:
         for language in LANGUAGES
     }
     tables = count_languages(
-        {language: [corpus / f"{language}.jsonl.zst"] for language in LANGUAGES}, scheme="unigram"
+        {language: [corpus / f"{language}.jsonl.zst"] for language in LANGUAGES},
+        pretokenizer=UNIGRAM,
     )
     counts = merge_counts(list(tables.values()))
     pieces = unite(models)

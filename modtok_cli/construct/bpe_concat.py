@@ -41,10 +41,10 @@ def bpe_concat(tokenizers: Sequence[str]) -> Concatenation:
         raise UsageError("expected two or more tokenizers, got 1")
     opened = [plain(spec) for spec in tokenizers]
     for spec, tokenizer in zip(tokenizers, opened, strict=True):
-        if tokenizer.scheme != opened[0].scheme:
+        own, first = tokenizer.pretokenizer, opened[0].pretokenizer
+        if own is not first:
             raise UsageError(
-                f"has pre-tokenizer '{tokenizer.scheme}', {tokenizers[0]} has '{opened[0].scheme}'",
-                where=spec,
+                f"has pre-tokenizer '{own.name}', {tokenizers[0]} has '{first.name}'", where=spec
             )
     whole = concatenate([merges_of(tokenizer) for tokenizer in opened])
     vocabulary = Vocabulary(whole.specials, whole.token_data, whole.token_offsets)
@@ -54,7 +54,7 @@ def bpe_concat(tokenizers: Sequence[str]) -> Concatenation:
             dict.fromkeys(language for tokenizer in opened for language in tokenizer.languages)
         ),
         "parent": None,
-        "scheme": opened[0].scheme,
+        "scheme": opened[0].pretokenizer.name,
         "segmentation": "merges",
         "concatenated": [tokenizer.signature for tokenizer in opened],
     }

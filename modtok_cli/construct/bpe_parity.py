@@ -19,7 +19,7 @@ from modtok_cli.construct.request import BuildReport, Request
 from modtok_cli.construct.specials import check_specials
 from modtok_cli.learn.state import check_budget
 from modtok_cli.modular.open import open_bytes
-from modtok_cli.text.pretokenizer import BPE, pretokenizer
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.table_files import is_table
 from modtok_cli.text.workspace import language_files
@@ -82,7 +82,7 @@ def bpe_parity(
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(pretokenizer(BPE).pattern), "isolated"),
+            pre_tokenizers.Split(Regex(BPE.pattern), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )

@@ -13,7 +13,8 @@ from modtok_cli.base.progress import Progress
 from modtok_cli.modular.corpora import Corpus
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokenizer import BPE
+from modtok_cli.text.pretokenizer import PreTokenizer
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 
 
 def corpus_of(counts: WordCounts) -> Corpus:
@@ -51,14 +52,18 @@ def without_long_words(counts: WordCounts) -> tuple[WordCounts, int]:
 
 
 def count_language(
-    language: str, paths: Sequence[Path], errors: str, progress: Progress, scheme: str = BPE
+    language: str,
+    paths: Sequence[Path],
+    errors: str,
+    progress: Progress,
+    pretokenizer: PreTokenizer = BPE,
 ) -> WordCounts:
     """Word counts of one language, without overlong words, which give a warning.
 
     Raises:
         ModtokError: the files cannot be read, or contain no text.
     """
-    counts = count_corpus(paths, scheme=scheme, errors=errors, progress=progress)
+    counts = count_corpus(paths, pretokenizer=pretokenizer, errors=errors, progress=progress)
     if not len(counts):
         raise ModtokError(
             f"the text of language '{language}' is empty",

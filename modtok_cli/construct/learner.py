@@ -21,7 +21,8 @@ from modtok_cli.construct.request import BuildReport, Request
 from modtok_cli.construct.specials import check_specials
 from modtok_cli.learn.state import check_budget
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.pretokenizer import BPE
+from modtok_cli.text.pretokenizer import PreTokenizer
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 
 if TYPE_CHECKING:
     from modtok_cli.construct.work import References, Work
@@ -46,7 +47,7 @@ class Learner(ABC, Generic[SettingsT]):
 
     Attributes:
         algorithm: name in the manifest.
-        pretokenizer: name of the pre-tokenizer.
+        pretokenizer: splits text into the words that are counted.
         settings_type: frozen dataclass of settings with defaults. A field is recorded in the
             manifest unless its metadata say `unrecorded`; `--field-name` is its option.
         first_specials: special tokens that come before those of the user.
@@ -54,7 +55,7 @@ class Learner(ABC, Generic[SettingsT]):
     """
 
     algorithm: ClassVar[str]
-    pretokenizer: ClassVar[str] = BPE
+    pretokenizer: ClassVar[PreTokenizer] = BPE
     settings_type: ClassVar[type[Any]]
     first_specials: ClassVar[tuple[str, ...]] = ()
     journal_seconds: ClassVar[float] = INTERVAL_SECONDS

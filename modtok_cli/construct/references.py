@@ -13,7 +13,6 @@ from modtok_cli.learn.state import GlobalMerges
 from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokenizer import pretokenizer
 
 
 def reference_json(
@@ -63,11 +62,11 @@ def _reference(
         "format": 1,
         "languages": [language],
         "parent": None,
-        "scheme": counts.scheme,
+        "scheme": counts.pretokenizer.name,
         "segmentation": "merges",
         "k": k,
         "corpus": counts.fingerprint(),
         "counts": frequency.tolist(),
     }
-    rules = Merges(vocabulary, pretokenizer(counts.scheme), merges.merges)
+    rules = Merges(vocabulary, counts.pretokenizer, merges.merges)
     return rules.to_json(provenance)

@@ -25,9 +25,10 @@ from modtok_cli.construct.work import Work
 from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces
 from modtok_cli.learn.unigram import check_unigram_budget, learn_unigram
 from modtok_cli.modular.directory import check_place
+from modtok_cli.modular.segmenters.unigram import Unigram
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import merge_counts
-from modtok_cli.text.pretokenizer import UNIGRAM
+from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
 
 EM_SECONDS = 10.0
 """How much EM a kill may lose; its state is some megabytes."""
@@ -37,7 +38,7 @@ class UnigramLearner(Learner[SettingsT]):
     """What all Unigram constructions share: budget, workers, journal, monolingual models."""
 
     pretokenizer = UNIGRAM
-    segmentation = UNIGRAM
+    segmentation = Unigram.name
     first_specials = (UNKNOWN,)
     journal_seconds = EM_SECONDS
 

@@ -23,7 +23,8 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.corpus.executors import Stage, check_executor, clear_sockets, run_stages
 from modtok_cli.corpus.plan import check_name, read_json
 from modtok_cli.text.counts import merge_counts
-from modtok_cli.text.pretokenizer import BPE
+from modtok_cli.text.pretokenizer import PreTokenizer, find_pretokenizer
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.table_files import (
     SUFFIX,
     Source,
@@ -95,7 +96,7 @@ class CountOrMerge(PipelineStep):
             if self.stage == 0:
                 table = count_files(
                     [Path(path) for path in job.inputs],
-                    plan["scheme"],
+                    find_pretokenizer(plan["scheme"]),
                     plan["errors"],
                     SILENT,
                     None,
@@ -126,7 +127,7 @@ def count_shards(
     *,
     data: Path = Path("data"),
     output: Path = Path("counts"),
-    scheme: str = BPE,
+    pretokenizer: PreTokenizer = BPE,
     errors: str = "strict",
     executor: str = "local",
     executor_options: Mapping[str, str] | None = None,
@@ -163,7 +164,7 @@ def count_shards(
     plan = orjson.loads(
         orjson.dumps(
             {
-                "scheme": scheme,
+                "scheme": pretokenizer.name,
                 "errors": errors,
                 "files": {name: list(map(str, paths)) for name, paths in files.items()},
                 "stamps": {name: list(map(asdict, sources_of(p))) for name, p in files.items()},
@@ -173,7 +174,7 @@ def count_shards(
     )
     places = {language: output / f"{language}{SUFFIX}" for language in files}
     same = (work / _PLAN).is_file() and read_json(work / _PLAN) == plan
-    current = all(_is_current(places[name], files[name], scheme, errors) for name in files)
+    current = all(_is_current(places[name], files[name], pretokenizer, errors) for name in files)
     if current and (same or not force):
         clear_sockets(work / "logs")
         shutil.rmtree(work, ignore_errors=True)
@@ -203,14 +204,20 @@ def count_shards(
     return [_row(name, place, unchanged=False) for name, place in places.items()]
 
 
-def _is_current(place: Path, paths: Sequence[Path], scheme: str, errors: str) -> bool:
+def _is_current(
+    place: Path, paths: Sequence[Path], pretokenizer: PreTokenizer, errors: str
+) -> bool:
     if not place.exists():
         return False
     try:
         header = read_header(place)
     except ModtokError:
         return False
-    return (header.scheme, header.errors, header.sources) == (scheme, errors, sources_of(paths))
+    return (header.scheme, header.errors, header.sources) == (
+        pretokenizer.name,
+        errors,
+        sources_of(paths),
+    )
 
 
 def _row(language: str, place: Path, unchanged: bool) -> dict[str, object]:

@@ -24,7 +24,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces, make_pieces
 from modtok_cli.learn.state import check_id_range
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokenizer import UNIGRAM
+from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
 
 SPACE = "▁"
 """SentencePiece's symbol for a space; our pieces contain spaces."""
@@ -79,8 +79,10 @@ def learn_unigram(
         ModtokError: the trainer failed on this text; states the reason.
     """
     check_unigram_budget(k, specials)
-    if counts.scheme != UNIGRAM:
-        raise UsageError(f"expected words of pre-tokenizer '{UNIGRAM}', got '{counts.scheme}'")
+    if counts.pretokenizer is not UNIGRAM:
+        raise UsageError(
+            f"expected words of pre-tokenizer '{UNIGRAM.name}', got '{counts.pretokenizer.name}'"
+        )
     lines = trainer_lines(counts)
     if not lines:
         raise ModtokError(f"the text of language '{language}' has no words")

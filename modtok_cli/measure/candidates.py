@@ -11,6 +11,7 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.text.pretokenizer import PreTokenizer, find_pretokenizer
 
 Spec = str | Tokenizer
 """A tokenizer to measure: what `modular.open.open_tokenizer` takes, or an opened one."""
@@ -47,19 +48,19 @@ def open_named(specs: Iterable[Spec], progress: Progress = SILENT) -> list[Candi
     return [Candidate(tokenizer, tokenizer.name) for tokenizer in opened]
 
 
-def schemes_of(candidates: Sequence[Candidate], specs: Iterable[Spec]) -> list[str]:
+def pretokenizers_of(candidates: Sequence[Candidate], specs: Iterable[Spec]) -> list[PreTokenizer]:
     """Pre-tokenizers of these tokenizers, whose word counts are needed.
 
     That of `DIR@each` is read from its manifest before the languages are known.
     """
     from modtok_cli.modular.manifest import read_manifest
 
-    found = [candidate.tokenizer.scheme for candidate in candidates]
+    found = [candidate.tokenizer.pretokenizer for candidate in candidates]
     found += [
-        str(read_manifest(Path(spec.rpartition("@")[0]))["scheme"])
+        find_pretokenizer(read_manifest(Path(spec.rpartition("@")[0]))["scheme"])
         for spec in filter(is_each, specs)
     ]
-    return [scheme for scheme in found if scheme is not None]
+    return [each for each in found if each is not None]
 
 
 def open_each(

@@ -13,7 +13,7 @@ from modtok_cli.measure.candidates import is_each, open_each, open_named
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.text.corpus import count_files
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokenizer import BPE
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.readers import read_batches
 from modtok_cli.text.stats import corpus_stats as text_stats
 from modtok_cli.text.table_files import is_table
@@ -78,11 +78,11 @@ def _tokens(
     progress: Progress,
 ) -> int:
     """Number of tokens: from word counts if the pre-tokenizer allows it, else from text."""
-    scheme = tokenizer.scheme
-    if scheme == BPE:
+    pretokenizer = tokenizer.pretokenizer
+    if pretokenizer is BPE:
         return int(tokenizer.token_lengths(counts) @ counts.counts)
-    if scheme is not None:
-        counts = count_files(files, scheme, errors, progress, None)
+    if pretokenizer is not None:
+        counts = count_files(files, pretokenizer, errors, progress, None)
         return int(tokenizer.token_lengths(counts) @ counts.counts)
     total = 0
     for file in files:

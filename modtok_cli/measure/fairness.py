@@ -23,7 +23,7 @@ from modtok_cli.measure.candidates import (
     Candidate,
     Spec,
     open_named,
-    schemes_of,
+    pretokenizers_of,
     with_each,
 )
 from modtok_cli.measure.inequality import spread
@@ -75,7 +75,7 @@ def fairness(
         keep_documents=_wants_documents(opened, texts),
         errors=errors,
         progress=progress,
-        schemes=schemes_of(opened, tokenizers),
+        pretokenizers=pretokenizers_of(opened, tokenizers),
     )
     by_language = _one_each(loaded)
     pivot = _pivot(pivot, by_language)
@@ -132,7 +132,9 @@ def _wants_documents(candidates: Sequence[Candidate], texts: Sequence[Path | str
 
     files = [file for text in texts if text != "-" for file in files_in(text)]
     only_counts = bool(files) and all(is_table(file) for file in files)
-    return not only_counts or any(candidate.tokenizer.scheme is None for candidate in candidates)
+    return not only_counts or any(
+        candidate.tokenizer.pretokenizer is None for candidate in candidates
+    )
 
 
 def _one_each(texts: Sequence[Text]) -> dict[str, Text]:

@@ -19,7 +19,7 @@ from modtok_cli.measure.candidates import (
     Candidate,
     Spec,
     open_named,
-    schemes_of,
+    pretokenizers_of,
     with_each,
 )
 from modtok_cli.measure.morphology import Alignment, Morphemes, align
@@ -88,10 +88,10 @@ def nsl(
         texts,
         language=language,
         references=reference_set,
-        keep_documents=any(candidate.tokenizer.scheme is None for candidate in opened),
+        keep_documents=any(candidate.tokenizer.pretokenizer is None for candidate in opened),
         errors=errors,
         progress=progress,
-        schemes=schemes_of(opened, tokenizers),
+        pretokenizers=pretokenizers_of(opened, tokenizers),
     )
     present = sorted({text.language for text in loaded})
     opened = with_each(opened, tokenizers, present, progress)

@@ -104,7 +104,7 @@ def origin(
         keep_documents=False,
         errors=errors,
         progress=progress,
-        schemes=[subset.scheme],
+        pretokenizers=[subset.pretokenizer],
     )
     columns = [modular.languages.index(name) for name in subset.languages]
     membership = modular.token_membership[subset.global_ids][:, columns]

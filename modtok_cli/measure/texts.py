@@ -17,7 +17,8 @@ from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counter import WordCounter
 from modtok_cli.text.counts import WordCounts, merge_counts
 from modtok_cli.text.languages import language_of_path, normalize
-from modtok_cli.text.pretokenizer import BPE
+from modtok_cli.text.pretokenizer import PreTokenizer
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.table_files import is_table
 from modtok_cli.text.workspace import files_in
@@ -35,20 +36,20 @@ class Text:
     language: str
     counts: WordCounts
     documents: list[bytes] | None = None
-    other_counts: dict[str, WordCounts] = field(default_factory=dict)
+    other_counts: dict[PreTokenizer, WordCounts] = field(default_factory=dict)
 
-    def counts_for(self, scheme: str | None) -> WordCounts | None:
+    def counts_for(self, pretokenizer: PreTokenizer | None) -> WordCounts | None:
         """Word counts of a pre-tokenizer; None if they were not counted."""
-        if scheme == self.counts.scheme:
+        if pretokenizer is self.counts.pretokenizer:
             return self.counts
-        return self.other_counts.get(scheme) if scheme else None
+        return self.other_counts.get(pretokenizer) if pretokenizer else None
 
 
 class _Part:
     """Everything read of one language."""
 
-    def __init__(self, schemes: Iterable[str]) -> None:
-        self.counters = {scheme: WordCounter(scheme) for scheme in schemes}
+    def __init__(self, pretokenizers: Iterable[PreTokenizer]) -> None:
+        self.counters = {each: WordCounter(each) for each in pretokenizers}
         self.tables: list[WordCounts] = []
         self.documents: list[bytes] = []
 
@@ -59,7 +60,7 @@ class _Part:
             self.documents.extend(documents)
 
     def text(self, name: str, language: str, keep: bool) -> Text:
-        counted = {scheme: counter.result() for scheme, counter in self.counters.items()}
+        counted = {each: counter.result() for each, counter in self.counters.items()}
         own = merge_counts([counted.pop(BPE), *self.tables])
         # Count tables hold one pre-tokenizer's words only: beside tables, other counts would be
         # incomplete.
@@ -85,21 +86,23 @@ def load_texts(
     keep_documents: bool,
     errors: str,
     progress: Progress,
-    schemes: Iterable[str | None] = (BPE,),
+    pretokenizers: Iterable[PreTokenizer | None] = (BPE,),
 ) -> list[Text]:
     """Read every source; one Text for each language in it.
 
-    `schemes` are the pre-tokenizers to count words for, besides that of BPE. Without `references`,
+    Words are counted for each of `pretokenizers`, besides that of BPE. Without `references`,
     documents of unknown language are an error.
 
     Raises:
         ModtokError: a source is missing, damaged or empty, or its language is unknown.
     """
-    wanted = sorted({BPE, *(scheme for scheme in schemes if scheme), *schemes_in(references)})
+    wanted = {BPE, *filter(None, pretokenizers), *pretokenizers_in(references)}
     texts: list[Text] = []
     for source in sources:
         parts: dict[str, _Part] = {}
-        reader = _Reader(parts, wanted, language, references, keep_documents, errors, progress)
+        reader = _Reader(
+            parts, list(wanted), language, references, keep_documents, errors, progress
+        )
         files = files_in(source)
         for path in files:
             reader.read(path, may_be_empty=len(files) > 1)
@@ -110,12 +113,11 @@ def load_texts(
     return texts
 
 
-def schemes_in(references: References | None) -> list[str]:
+def pretokenizers_in(references: References | None) -> list[PreTokenizer]:
     """Pre-tokenizer of the references: that of the first, as they are trained together."""
     if references is None or not references.languages:
         return []
-    scheme = references[references.languages[0]].tokenizer.scheme
-    return [scheme] if scheme else []
+    return [references[references.languages[0]].tokenizer.pretokenizer]
 
 
 @dataclass
@@ -123,7 +125,7 @@ class _Reader:
     """Reads files and splits them by language."""
 
     parts: dict[str, _Part]
-    schemes: Sequence[str]
+    pretokenizers: Sequence[PreTokenizer]
     language: str | None
     references: References | None
     keep: bool
@@ -131,7 +133,7 @@ class _Reader:
     progress: Progress
 
     def part(self, name: str) -> _Part:
-        return self.parts.setdefault(name, _Part(self.schemes))
+        return self.parts.setdefault(name, _Part(self.pretokenizers))
 
     def read(self, path: Path | str, may_be_empty: bool) -> None:
         by_name = normalize(self.language) if self.language else language_of_path(path)

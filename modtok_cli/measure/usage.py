@@ -36,7 +36,7 @@ def usage(tokenizer: Tokenizer, text: Text, *, occurrences: bool = False) -> Usa
     Raises:
         ModtokError: only word counts are given and the tokenizer needs the text.
     """
-    counts = text.counts_for(tokenizer.scheme)
+    counts = text.counts_for(tokenizer.pretokenizer)
     if counts is not None:
         if not occurrences:
             return Usage(int(tokenizer.token_lengths(counts) @ counts.counts), "words")

@@ -64,7 +64,7 @@ def _difference(
     if parent.signature == child.signature:
         return None
     for name, new, old in (
-        ("pre-tokenizer", parent.scheme, child.scheme),
+        ("pre-tokenizer", parent.pretokenizer.name, child.pretokenizer.name),
         ("segmentation", parent.segmentation, child.segmentation),
         ("special tokens", parent.vocabulary.specials, child.vocabulary.specials),
     ):

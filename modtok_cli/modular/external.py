@@ -11,6 +11,7 @@ import numpy.typing as npt
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.signature import digest
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.pretokenizer import PreTokenizer
 
 Ids = npt.NDArray[np.int32]
 
@@ -22,7 +23,7 @@ class External:
         ignored: settings of the file that are not applied.
     """
 
-    scheme: str | None = None
+    pretokenizer: PreTokenizer | None = None
 
     def __init__(self, name: str, data: bytes, *settings: str) -> None:
         self.name = name

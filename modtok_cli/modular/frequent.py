@@ -116,7 +116,9 @@ def _cut_ours(
     errors: str,
     progress: Progress,
 ) -> bytes:
-    counts = count_corpus(texts, scheme=str(tokenizer.scheme), errors=errors, progress=progress)
+    counts = count_corpus(
+        texts, pretokenizer=tokenizer.pretokenizer, errors=errors, progress=progress
+    )
     scores = tokenizer.scores
     assert scores is not None
     always = np.zeros(tokenizer.size, dtype=np.bool_)

@@ -143,7 +143,7 @@ def check_pieces(vocabulary: Vocabulary, scores: Floats | None, where: str) -> N
 def _crossing(
     data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], first: int
 ) -> int | None:
-    """The first piece in which a word of the `unigram` scheme would end, None if in none."""
+    """The first piece in which a word of the pre-tokenizer `unigram` would end, None if in none."""
     kinds = byte_table()[data]
     before, after = kinds[:-1], kinds[1:]
     cut = (before == 2) | (after == 2)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.pretokenizer import PreTokenizer
 
 Ids = npt.NDArray[np.int32]
 
@@ -32,8 +33,8 @@ class Tokenizer(Protocol):
         """Number of tokens, special tokens included."""
 
     @property
-    def scheme(self) -> str | None:
-        """Pre-tokenizer of our word counts that it shares; None if it shares none."""
+    def pretokenizer(self) -> PreTokenizer | None:
+        """Splits text into the words of word counts; None if it splits in another way."""
 
     def encode(self, text: str) -> Ids:
         """Token ids of a text; shape (N,) int32."""
@@ -51,5 +52,5 @@ class Tokenizer(Protocol):
         """Number of tokens of each unique word; shape (W,) int64.
 
         Raises:
-            ModtokError: `scheme` is not that of the counts, so the answer would not be exact.
+            ModtokError: the counts have another pre-tokenizer, so the answer would not be exact.
         """

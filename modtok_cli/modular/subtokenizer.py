@@ -82,11 +82,6 @@ class Subtokenizer:
         return self.segmenter.pretokenizer
 
     @property
-    def scheme(self) -> str:
-        """Name of the pre-tokenizer."""
-        return self.pretokenizer.name
-
-    @property
     def global_ids(self) -> Ids:
         """(n,) int32, ascending; the parent's id of each local id."""
         return self.segmenter.selection.global_ids
@@ -205,10 +200,10 @@ class Subtokenizer:
         return total
 
     def _same_words(self, counts: WordCounts) -> None:
-        if counts.scheme != self.scheme:
+        if counts.pretokenizer is not self.pretokenizer:
             raise ModtokError(
-                f"the word counts are of pre-tokenizer '{counts.scheme}', "
-                f"tokenizer {self.name} uses '{self.scheme}'",
+                f"the word counts are of pre-tokenizer '{counts.pretokenizer.name}', "
+                f"tokenizer {self.name} uses '{self.pretokenizer.name}'",
                 remedy="count the text again with that pre-tokenizer",
             )
 

@@ -155,11 +155,6 @@ class ModularTokenizer:
         return self.segmenter.pretokenizer
 
     @property
-    def scheme(self) -> str:
-        """Name of the pre-tokenizer."""
-        return self.pretokenizer.name
-
-    @property
     def vocabulary(self) -> Vocabulary:
         """T in order of creation: special tokens, the 256 bytes, learned tokens."""
         return self.segmenter.vocabulary

@@ -10,7 +10,8 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.text.counter import WordCounter
 from modtok_cli.text.counts import CorpusSize, WordCounts, merge_counts
 from modtok_cli.text.parallel import read_each
-from modtok_cli.text.pretokenizer import BPE
+from modtok_cli.text.pretokenizer import PreTokenizer
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.readers import read_spans
 from modtok_cli.text.streams import Advance, display
 from modtok_cli.text.table_files import (
@@ -29,7 +30,7 @@ from modtok_cli.text.workspace import files_in, language_files
 def count_corpus(
     paths: Iterable[Path | str],
     *,
-    scheme: str = BPE,
+    pretokenizer: PreTokenizer = BPE,
     errors: str = "strict",
     progress: Progress = SILENT,
     threads: int = 1,
@@ -42,7 +43,7 @@ def count_corpus(
 
     Raises:
         ModtokError: a file is missing or damaged, or there is no text; names it, with the line.
-        UsageError: a table was cut by another scheme.
+        UsageError: a table was split by another pre-tokenizer.
     """
     given = list(paths)
     files = [file for path in given for file in files_in(path)]
@@ -51,7 +52,7 @@ def count_corpus(
     shares = [[file] for file in files] if threads > 1 else [files]
     tables = read_each(
         lambda share, advance: count_files(
-            share, scheme, errors, progress, advance, may_be_empty=len(files) > 1
+            share, pretokenizer, errors, progress, advance, may_be_empty=len(files) > 1
         ),
         shares,
         files=files,
@@ -72,7 +73,7 @@ def count_corpus(
 def count_languages(
     files: Mapping[str, Sequence[Path]],
     *,
-    scheme: str = BPE,
+    pretokenizer: PreTokenizer = BPE,
     errors: str = "strict",
     progress: Progress = SILENT,
     threads: int | None = None,
@@ -84,7 +85,7 @@ def count_languages(
     """
     languages = sorted(files)
     tables = read_each(
-        lambda name, advance: count_files(files[name], scheme, errors, progress, advance),
+        lambda name, advance: count_files(files[name], pretokenizer, errors, progress, advance),
         languages,
         files=[file for language in languages for file in files[language]],
         label="counting words",
@@ -96,7 +97,7 @@ def count_languages(
 
 def count_files(
     files: Sequence[Path | str],
-    scheme: str,
+    pretokenizer: PreTokenizer,
     errors: str,
     progress: Progress,
     advance: Advance | None,
@@ -107,7 +108,7 @@ def count_files(
 
     A text file `may_be_empty`, by default one among others: then the table may be empty too.
     """
-    counter = WordCounter(scheme)
+    counter = WordCounter(pretokenizer)
     if may_be_empty is None:
         may_be_empty = len(files) > 1
     tables: list[WordCounts] = []
@@ -119,9 +120,10 @@ def count_files(
                 counter.add_spans(spans.data, spans.starts, spans.stops)
         elif Path(file).suffix == SUFFIX:
             table = load_counts(Path(file))
-            if table.scheme != scheme:
+            if table.pretokenizer is not pretokenizer:
                 raise UsageError(
-                    f"counted with pre-tokenizer '{table.scheme}', wanted is '{scheme}'",
+                    f"counted with pre-tokenizer '{table.pretokenizer.name}', "
+                    f"expected '{pretokenizer.name}'",
                     where=str(file),
                     remedy="count the text again",
                 )
@@ -130,7 +132,13 @@ def count_files(
                 advance(Path(file).stat().st_size)
         else:
             tables.append(
-                read_tsv(file, scheme=scheme, errors=errors, progress=progress, advance=advance)
+                read_tsv(
+                    file,
+                    pretokenizer=pretokenizer,
+                    errors=errors,
+                    progress=progress,
+                    advance=advance,
+                )
             )
     if counter.documents or not tables:
         tables.append(counter.result())
@@ -142,7 +150,7 @@ def write_counts(
     *,
     data: Path = Path("data"),
     output: Path = Path("counts"),
-    scheme: str = BPE,
+    pretokenizer: PreTokenizer = BPE,
     errors: str = "strict",
     threads: int | None = None,
     force: bool = False,
@@ -168,7 +176,7 @@ def write_counts(
     waiting = []
     for language, paths in files.items():
         place = output / f"{language}{SUFFIX}"
-        found = None if force else _finished(place, paths, scheme, errors)
+        found = None if force else _finished(place, paths, pretokenizer, errors)
         if found:
             rows[language] = _row(language, found.size, found.words, found.unique, place, True)
         else:
@@ -180,7 +188,7 @@ def write_counts(
     def count(language: str, advance: Advance) -> None:
         paths, place = files[language], output / f"{language}{SUFFIX}"
         sources = sources_of(paths)  # before reading: a file that changes meanwhile is counted anew
-        table = count_files(paths, scheme, errors, progress, advance)
+        table = count_files(paths, pretokenizer, errors, progress, advance)
         if not len(table):
             raise ModtokError(
                 f"language '{language}' has no text",
@@ -218,7 +226,9 @@ def _row(
     }
 
 
-def _finished(place: Path, paths: Sequence[Path], scheme: str, errors: str) -> Header | None:
+def _finished(
+    place: Path, paths: Sequence[Path], pretokenizer: PreTokenizer, errors: str
+) -> Header | None:
     """The header of the table at `place` if it was counted from these files, this way."""
     if not place.exists():
         return None
@@ -226,5 +236,9 @@ def _finished(place: Path, paths: Sequence[Path], scheme: str, errors: str) -> H
         header = read_header(place)
     except ModtokError:
         return None  # damaged, or of an older format: made anew
-    same = (header.scheme, header.errors, header.sources) == (scheme, errors, sources_of(paths))
+    same = (header.scheme, header.errors, header.sources) == (
+        pretokenizer.name,
+        errors,
+        sources_of(paths),
+    )
     return header if same else None

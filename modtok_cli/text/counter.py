@@ -21,7 +21,8 @@ from modtok_cli.text.count_kernel import (
     split_all,
 )
 from modtok_cli.text.counts import Bytes, Ints, WordCounts, size_of
-from modtok_cli.text.pretokenizer import BPE, pretokenizer
+from modtok_cli.text.pretokenizer import PreTokenizer
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.split_kernel import BLOCK
 
 _FIRST_SLOTS = 1 << 17
@@ -39,10 +40,10 @@ class WordCounter:
     [(b' b', 1), (b'a', 2)]
     """
 
-    def __init__(self, scheme: str = BPE) -> None:
-        self.scheme = scheme
+    def __init__(self, pretokenizer: PreTokenizer = BPE) -> None:
+        self.pretokenizer = pretokenizer
         self.documents = 0
-        self._splitter = pretokenizer(scheme).splitter
+        self._splitter = pretokenizer.splitter
         self._slots = np.zeros(4 * _FIRST_SLOTS, dtype=np.uint64)
         self._arena = np.empty(_FIRST_ARENA, dtype=np.uint8)
         self._state = np.zeros(5, dtype=np.int64)
@@ -124,22 +125,24 @@ class WordCounter:
             data, offsets, counts, prefixes, order, sorted_data, sorted_offsets, sorted_counts
         )
         size = size_of(sorted_data, sorted_offsets, sorted_counts, self.documents)
-        return WordCounts(sorted_data, sorted_offsets, sorted_counts, self.scheme, size)
+        return WordCounts(sorted_data, sorted_offsets, sorted_counts, self.pretokenizer, size)
 
 
-def count_documents(batches: Iterable[Sequence[bytes]], scheme: str = BPE) -> WordCounts:
+def count_documents(
+    batches: Iterable[Sequence[bytes]], pretokenizer: PreTokenizer = BPE
+) -> WordCounts:
     """Word counts of documents (UTF-8 bytes) that come in batches of about a megabyte.
 
     Raises:
         UsageError: no such pre-tokenizer.
     """
-    counter = WordCounter(scheme)
+    counter = WordCounter(pretokenizer)
     for batch in batches:
         counter.add_documents(batch)
     return counter.result()
 
 
-def split_words(text: bytes, scheme: str = BPE) -> list[bytes]:
+def split_words(text: bytes, pretokenizer: PreTokenizer = BPE) -> list[bytes]:
     """The words of `text` (UTF-8) in order; joined they are `text` again.
 
     >>> split_words(b"two  words!")
@@ -147,7 +150,7 @@ def split_words(text: bytes, scheme: str = BPE) -> list[bytes]:
     """
     data = np.frombuffer(text, dtype=np.uint8)
     ends = np.empty(len(data), dtype=np.int64)
-    cuts = ends[: split_all(data, *pretokenizer(scheme).splitter, *scratch(), ends)].tolist()
+    cuts = ends[: split_all(data, *pretokenizer.splitter, *scratch(), ends)].tolist()
     return [text[start:stop] for start, stop in zip([0, *cuts], cuts, strict=False)]
 
 

@@ -16,6 +16,8 @@ import numpy.typing as npt
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.signature import digest
+from modtok_cli.text.pretokenizer import PreTokenizer
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -45,13 +47,13 @@ class WordCounts:
     and occurs `counts[i]` times. Words ascend in byte order, each once, every count > 0.
 
     Shapes: data (B,) uint8; offsets (W + 1,) int64; counts (W,) int64.
-    `scheme` names the pre-tokenizer that split the words (see `text.pretokenizer`).
+    `pretokenizer` split the text into the words.
     """
 
     data: Bytes
     offsets: Ints
     counts: Ints
-    scheme: str
+    pretokenizer: PreTokenizer
     size: CorpusSize = field(default_factory=CorpusSize)
 
     def __len__(self) -> int:
@@ -61,7 +63,7 @@ class WordCounts:
     def from_pairs(
         cls,
         pairs: Iterable[tuple[bytes, int]],
-        scheme: str = "bpe",
+        pretokenizer: PreTokenizer = BPE,
         size: CorpusSize | None = None,
     ) -> WordCounts:
         """A table of (word, count) pairs in any order; counts of a repeated word add up.
@@ -87,7 +89,7 @@ class WordCounts:
         np.cumsum([len(word) for word in words], out=offsets[1:])
         data = np.frombuffer(b"".join(words), dtype=np.uint8).copy()
         counts = np.array([total[word] for word in words], dtype=np.int64)
-        return cls(data, offsets, counts, scheme, size or size_of(data, offsets, counts))
+        return cls(data, offsets, counts, pretokenizer, size or size_of(data, offsets, counts))
 
     def words(self) -> list[bytes]:
         """The words, ascending."""
@@ -104,13 +106,13 @@ class WordCounts:
         return int(self.counts.sum())
 
     def fingerprint(self) -> str:
-        """Hash of scheme, words and counts: equal for equal text, however it was read.
+        """Hash of pre-tokenizer, words and counts: equal for equal text, however it was read.
 
         The number of documents is not in it: where a text was cut into documents between
         words, the same words come out, and so does everything learned from them.
         """
         return digest(
-            self.scheme.encode(),
+            self.pretokenizer.name.encode(),
             self.data.tobytes(),
             self.offsets.astype("<i8").tobytes(),
             self.counts.astype("<i8").tobytes(),
@@ -139,10 +141,10 @@ def merge_counts(tables: Sequence[WordCounts]) -> WordCounts:
     """
     if not tables:
         return WordCounts.from_pairs([])
-    schemes = sorted({table.scheme for table in tables})
-    if len(schemes) > 1:
+    names = sorted({table.pretokenizer.name for table in tables})
+    if len(names) > 1:
         raise UsageError(
-            f"count tables of different pre-tokenizers ({', '.join(schemes)}) do not add up",
+            f"count tables of different pre-tokenizers ({', '.join(names)}) do not add up",
             remedy="count the text again with one of them",
         )
     from modtok_cli.text.counts_kernel import merge_two
@@ -153,6 +155,6 @@ def merge_counts(tables: Sequence[WordCounts]) -> WordCounts:
         joined = []
         for a, b in zip(queue[::2], queue[1::2], strict=False):
             merged = merge_two(a.data, a.offsets, a.counts, b.data, b.offsets, b.counts)
-            joined.append(WordCounts(*merged, a.scheme, a.size + b.size))
+            joined.append(WordCounts(*merged, a.pretokenizer, a.size + b.size))
         queue = joined + (queue[-1:] if len(queue) % 2 else [])
     return queue[0]

@@ -22,9 +22,6 @@ from modtok_cli.base.errors import UsageError
 if TYPE_CHECKING:
     from modtok_cli.text.indirect import Kernel
 
-BPE = "bpe"
-UNIGRAM = "unigram"
-
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 
@@ -57,7 +54,7 @@ class PreTokenizer:
     first use, each by itself: they may call kernels of modules given by `lazy_module`, not each
     other. Bytes that are not UTF-8 must be neither skipped nor read beyond `stop`.
 
-    >>> pretokenizer("bpe").pattern
+    >>> find_pretokenizer("bpe").pattern
     ' ?[\\p{L}\\p{M}]+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+'
     """
 
@@ -82,7 +79,7 @@ class PreTokenizer:
         return f"PreTokenizer({self.name!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return pretokenizer, (self.name,)
+        return find_pretokenizer, (self.name,)
 
     @cached_property
     def _kernels(self) -> list[Kernel]:
@@ -154,7 +151,7 @@ def pretokenizers() -> Mapping[str, PreTokenizer]:
     return found
 
 
-def pretokenizer(name: str) -> PreTokenizer:
+def find_pretokenizer(name: str) -> PreTokenizer:
     """The pre-tokenizer of that name.
 
     Raises:

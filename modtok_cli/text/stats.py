@@ -16,7 +16,8 @@ from modtok_cli.text.count_kernel import MASKS, hash_documents
 from modtok_cli.text.counter import WordCounter
 from modtok_cli.text.counts import WordCounts, merge_counts
 from modtok_cli.text.parallel import read_each
-from modtok_cli.text.pretokenizer import BPE
+from modtok_cli.text.pretokenizer import PreTokenizer
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.readers import Spans, read_spans
 from modtok_cli.text.streams import Advance
 from modtok_cli.text.table_files import is_table
@@ -49,7 +50,7 @@ class LanguageStats:
 def language_stats(
     language: str,
     files: Sequence[Path | str],
-    scheme: str,
+    pretokenizer: PreTokenizer,
     errors: str,
     samples: int,
     progress: Progress,
@@ -57,13 +58,13 @@ def language_stats(
     counted: Counted | None = None,
 ) -> LanguageStats:
     """Count the files of one language; `samples` documents are picked by their hash."""
-    counter = WordCounter(scheme)
+    counter = WordCounter(pretokenizer)
     tables = []
     hashes: list[Hashes] = []
     picked: list[tuple[int, str]] = []
     for file in files:
         if is_table(file):
-            tables.append(count_files([file], scheme, errors, progress, advance))
+            tables.append(count_files([file], pretokenizer, errors, progress, advance))
             continue
         for spans in read_spans(
             file, errors, progress=progress, advance=advance, may_be_empty=len(files) > 1
@@ -107,7 +108,7 @@ def _smallest(spans: Spans, hashes: Hashes, samples: int) -> list[tuple[int, str
 def corpus_stats(
     files: Mapping[str, Sequence[Path | str]],
     *,
-    scheme: str = BPE,
+    pretokenizer: PreTokenizer = BPE,
     errors: str = "strict",
     samples: int = 0,
     threads: int | None = None,
@@ -126,7 +127,7 @@ def corpus_stats(
     """
     return read_each(
         lambda language, advance: language_stats(
-            language, files[language], scheme, errors, samples, progress, advance, counted
+            language, files[language], pretokenizer, errors, samples, progress, advance, counted
         ),
         sorted(files),
         files=[file for paths in files.values() for file in paths],

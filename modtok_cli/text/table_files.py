@@ -19,7 +19,7 @@ import numpy as np
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.text.counts import CorpusSize, WordCounts
-from modtok_cli.text.pretokenizer import pretokenizer, pretokenizers
+from modtok_cli.text.pretokenizer import find_pretokenizer, pretokenizers
 
 SUFFIX = ".counts"
 FORMAT = "modtok word counts"
@@ -83,8 +83,8 @@ def save_counts(
 
     header = Header(
         language,
-        table.scheme,
-        pretokenizer(table.scheme).pattern,
+        table.pretokenizer.name,
+        table.pretokenizer.pattern,
         table.size,
         table.occurrences,
         len(table),
@@ -116,7 +116,7 @@ def load_counts(path: Path) -> WordCounts:
         ModtokError: no such file, damaged, or cut by another pattern; names the field.
     """
     header, arrays = _open(path, tuple(_ARRAYS))
-    table = WordCounts(**arrays, scheme=header.scheme, size=header.size)
+    table = WordCounts(**arrays, pretokenizer=find_pretokenizer(header.scheme), size=header.size)
     check_counts(table, str(path))
     for field, says, has in (
         ("unique", header.unique, len(table)),

@@ -20,7 +20,8 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import atomic_file
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.text.counts import WordCounts, size_of
-from modtok_cli.text.pretokenizer import BPE
+from modtok_cli.text.pretokenizer import PreTokenizer
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.readers import read_line_batches
 from modtok_cli.text.streams import Advance, display
 
@@ -35,7 +36,7 @@ _LARGEST = 1 << 53
 def read_tsv(
     path: str | Path,
     *,
-    scheme: str = BPE,
+    pretokenizer: PreTokenizer = BPE,
     errors: str = "strict",
     progress: Progress = SILENT,
     advance: Advance | None = None,
@@ -49,7 +50,7 @@ def read_tsv(
     """
     from modtok_cli.text.counter import WordCounter
 
-    counter = WordCounter(scheme)
+    counter = WordCounter(pretokenizer)
     for documents in read_line_batches(path, errors, progress=progress, advance=advance):
         words, weights = [], []
         for document in documents:
@@ -60,7 +61,7 @@ def read_tsv(
         counter.add_documents(words, np.array(weights, dtype=np.int64))
     table = counter.result()
     size = size_of(table.data, table.offsets, table.counts)
-    return WordCounts(table.data, table.offsets, table.counts, scheme, size)
+    return WordCounts(table.data, table.offsets, table.counts, pretokenizer, size)
 
 
 def _line(line: bytes, where: str) -> tuple[bytes, int]:

@@ -24,6 +24,7 @@ from modtok_cli.modular.inspect import check
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_corpus
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 
 LANGUAGES = ["en", "fi", "fr"]
 PARALLEL = SAMPLE / "parallel"
@@ -83,7 +84,7 @@ def test_references_equal_those_of_bpe_seq(data: Path, made: Path, tmp_path: Pat
 
 @pytest.mark.parametrize("k", [256, 258, 300, 2000, 100_000])
 def test_a_reference_is_a_prefix_of_a_longer_bpe(k: int) -> None:
-    counts = count_corpus([SAMPLE / "data" / "fi.jsonl"], scheme="bpe")
+    counts = count_corpus([SAMPLE / "data" / "fi.jsonl"], pretokenizer=BPE)
     longer = learn_plain(counts, k * 5 // 4).merges
     assert reference_of("fi", counts, k, longer) == reference_json("fi", counts, k, ())
 
@@ -275,7 +276,7 @@ def test_bpe_seq_with_fewest_tokens(data: Path, tmp_path: Path) -> None:
     assert least.segmentation == "fewest-tokens"
     assert least.vocabulary.tokens() == merges.vocabulary.tokens()
     assert (least.token_membership == merges.token_membership).all()
-    counts = count_corpus([PARALLEL / "fi.txt"], scheme="bpe")
+    counts = count_corpus([PARALLEL / "fi.txt"], pretokenizer=BPE)
     for names in (["fi"], ["en", "fi"], LANGUAGES):
         shorter = least.subset(names).token_lengths(counts)
         assert (shorter <= merges.subset(names).token_lengths(counts)).all()

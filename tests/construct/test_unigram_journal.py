@@ -23,6 +23,7 @@ from modtok_cli.construct.unigram_state import UnigramState, em_mark
 from modtok_cli.learn.em import Halfway, Step
 from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces, make_pieces
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
 
 DATA = SAMPLE / "data"
 LANGUAGES = ["fi", "ne", "sw"]
@@ -213,8 +214,8 @@ def test_failed_builds_resume_and_force_starts_over(
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-COUNTS = WordCounts.from_pairs([(b"a", 3), (b" fi", 2)], "unigram")
-OTHER = WordCounts.from_pairs([(b"a", 3), (b" fi", 1)], "unigram")
+COUNTS = WordCounts.from_pairs([(b"a", 3), (b" fi", 2)], UNIGRAM)
+OTHER = WordCounts.from_pairs([(b"a", 3), (b" fi", 1)], UNIGRAM)
 STATE = Halfway(np.linspace(0.1, 3, 260), (Step(1, -10.5, None, 0, 0.25),))
 
 

@@ -16,8 +16,8 @@ from modtok_cli.modular.segmenters.merges import ModularMerges
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
-from modtok_cli.text.pretokenizer import pretokenizer
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 
 LANGUAGES = ("en", "fi", "fr", "el")
 # Pieces of UTF-8 sequences, so that merges join parts of characters too.
@@ -129,7 +129,7 @@ def slow_word(ids: list[int], merges: list[list[int]]) -> list[int]:
         ids = [*ids[:at], result, *ids[at + 2 :]]
 
 
-_SPLIT = pre_tokenizers.Split(Regex(pretokenizer("bpe").pattern), "isolated")
+_SPLIT = pre_tokenizers.Split(Regex(BPE.pattern), "isolated")
 
 
 def slow_words(text: str) -> list[bytes]:

@@ -23,6 +23,7 @@ from modtok_cli.learn.merges import byte_order
 from modtok_cli.learn.pieces import SCORE_STEP, LearnedPieces, make_pieces, unite
 from modtok_cli.text.counter import count_documents
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
 
 SPECIALS = ("<unk>", "<|endoftext|>")
 
@@ -57,7 +58,7 @@ def test_expectation_equals_enumeration(
 ) -> None:
     pieces = vocabulary(tokens)
     probabilities = random_probabilities(pieces, seed)
-    counts = WordCounts.from_pairs(words.items(), "unigram")
+    counts = WordCounts.from_pairs(words.items(), UNIGRAM)
     expected, likelihood = Expectation(pieces, [counts])(probabilities)
     slow, slow_likelihood = expectation_by_enumeration(
         list(words.items()), index(pieces), probabilities.tolist(), pieces.byte_ids.tolist()
@@ -74,9 +75,7 @@ TEXT = (
 
 
 def real() -> tuple[LearnedPieces, WordCounts]:
-    counts = count_documents(
-        [[TEXT.encode(), TEXT.lower().encode(), b"the the the " * 9]], "unigram"
-    )
+    counts = count_documents([[TEXT.encode(), TEXT.lower().encode(), b"the the the " * 9]], UNIGRAM)
     tokens = {
         w[i:j].decode(errors="ignore").encode()
         for w in counts.words()
@@ -107,7 +106,7 @@ def test_words_beyond_the_range_of_floats() -> None:
     a, aa, b = (index(pieces)[piece] for piece in (b"a", b"aa", b"b"))
     probabilities[[a, aa, b]] = 0.5, 0.25, 1e-30
     n = 5000
-    counts = WordCounts.from_pairs([(b"a" * n, 2), (b"b" * 40, 1), (b"ab", 1)], "unigram")
+    counts = WordCounts.from_pairs([(b"a" * n, 2), (b"b" * 40, 1), (b"ab", 1)], UNIGRAM)
     expected, likelihood = Expectation(pieces, [counts])(probabilities)
     assert expected[a] + 2 * expected[aa] == pytest.approx(2 * n + 1, rel=1e-9)
     # f(n) = f(n-1)/2 + f(n-2)/4 has the closed form of Fibonacci numbers, F(n+1) / 2^n.
@@ -222,7 +221,7 @@ def test_no_words() -> None:
     pieces = vocabulary([b"a"])
     with pytest.raises(ValueError, match="no words"):
         maximize(
-            Expectation(pieces, [WordCounts.from_pairs([], "unigram")]),
+            Expectation(pieces, [WordCounts.from_pairs([], UNIGRAM)]),
             uniform_start(pieces),
             first=pieces.first,
         )

@@ -10,7 +10,7 @@ from helpers.sample import SHARED, needs_shared
 from modtok_cli.learn.bpe import learn_bpe
 from modtok_cli.modular.vocabulary import spell
 from modtok_cli.text.corpus import count_corpus
-from modtok_cli.text.pretokenizer import pretokenizer
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.readers import read_documents
 
 SPECIALS = ("<|endoftext|>", "<|pad|>")
@@ -25,7 +25,7 @@ def test_first_language_equals_the_library(language: str) -> None:
     library = Tokenizer(models.BPE())
     library.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(pretokenizer("bpe").pattern), "isolated"),
+            pre_tokenizers.Split(Regex(BPE.pattern), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )

@@ -20,7 +20,7 @@ corpus = st.dictionaries(st.one_of(letters, some_bytes), st.integers(1, 12), min
 
 
 def table(words: dict[bytes, int]) -> WordCounts:
-    return WordCounts.from_pairs(words.items(), "bpe")
+    return WordCounts.from_pairs(words.items())
 
 
 def compare(corpora: list[dict[bytes, int]], extra: int, unit_counts: str, passes: int) -> None:

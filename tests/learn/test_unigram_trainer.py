@@ -12,6 +12,8 @@ from modtok_cli.learn.pieces import UNKNOWN
 from modtok_cli.learn.unigram import check_unigram_budget, learn_unigram, trainer_lines
 from modtok_cli.text.counter import count_documents
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
 
 SPECIALS = (UNKNOWN, "<|endoftext|>")
 
@@ -25,12 +27,12 @@ def some_text() -> bytes:
 
 
 def counted(text: bytes) -> WordCounts:
-    return count_documents([[text]], "unigram")
+    return count_documents([[text]], UNIGRAM)
 
 
 def test_lines_have_no_special_characters() -> None:
     words = [(" a▁b".encode(), 2), (b"\n\t", 5), (b"x\x00y", 1), ("▁".encode(), 3), (b" c", 4)]
-    table = WordCounts.from_pairs(words, "unigram")
+    table = WordCounts.from_pairs(words, UNIGRAM)
     assert trainer_lines(table).split(b"\n") == [b" a\t2", b"b\t2", b" c\t4", b"x\t1", b"y\t1", b""]
 
 
@@ -74,7 +76,7 @@ def test_k_too_small(k: int) -> None:
 
 def test_other_words_and_no_words() -> None:
     with pytest.raises(UsageError, match="got 'bpe'"):
-        learn_unigram("en", count_documents([[b"a b"]], "bpe"), 400, SPECIALS)
+        learn_unigram("en", count_documents([[b"a b"]], BPE), 400, SPECIALS)
     with pytest.raises(ModtokError, match="no words"):
         learn_unigram("en", counted(b"\n\n\t"), 400, SPECIALS)
     with pytest.raises(UsageError, match="first special token"):

@@ -15,6 +15,7 @@ from modtok_cli.learn.pieces import LearnedPieces
 from modtok_cli.modular.containment import containment
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
 
 from .test_least import random_parts, united
 
@@ -96,7 +97,15 @@ def test_the_one_before_does_not_contain_the_one_after() -> None:
 
 def changed(**changes: Any) -> Any:
     """The parent with other fields, some of which no valid tokenizer could have."""
-    names = ("signature", "scheme", "segmentation", "vocabulary", "languages", "size", "merges")
+    names = (
+        "signature",
+        "pretokenizer",
+        "segmentation",
+        "vocabulary",
+        "languages",
+        "size",
+        "merges",
+    )
     names += ("token_membership", "merge_membership", "segmenter")
     return SimpleNamespace(
         **{name: getattr(PARENT, name) for name in names} | {"signature": ""} | changes
@@ -116,7 +125,7 @@ def flipped(mask: np.ndarray[Any, Any], row: int, column: int) -> np.ndarray[Any
 
 
 CHANGES: dict[str, tuple[dict[str, Any], str]] = {
-    "scheme": ({"scheme": "unigram"}, "pre-tokenizer changed from 'bpe' to 'unigram'"),
+    "pre-tokenizer": ({"pretokenizer": UNIGRAM}, "pre-tokenizer changed from 'bpe' to 'unigram'"),
     "segmentation": (
         {"segmentation": "unigram"},
         "segmentation changed from 'merges' to 'unigram'",

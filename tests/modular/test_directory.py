@@ -52,7 +52,15 @@ def files_of(directory: Path) -> dict[str, bytes]:
 
 def test_what_is_saved_is_loaded(directory: Path, tokenizer: ModularTokenizer) -> None:
     loaded = ModularTokenizer.load(directory)
-    for name in ("algorithm", "segmentation", "languages", "k", "scheme", "settings", "corpora"):
+    for name in (
+        "algorithm",
+        "segmentation",
+        "languages",
+        "k",
+        "pretokenizer",
+        "settings",
+        "corpora",
+    ):
         assert getattr(loaded, name) == getattr(tokenizer, name)
     assert loaded.signature == tokenizer.signature
     for name in ("merges", "token_membership", "merge_membership"):

@@ -21,6 +21,7 @@ from modtok_cli.learn.word_kernel import SHORT, build_pair_table, encode_words
 from modtok_cli.modular import encoder as encoder_module
 from modtok_cli.modular.word_cache import LONGEST_CACHED
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
 
 TOYS = [toy(seed) for seed in range(4)]
 
@@ -148,13 +149,13 @@ def test_token_lengths_and_occurrences() -> None:
 
 
 def test_counts_of_another_pre_tokenizer_are_refused() -> None:
-    counts = WordCounts.from_pairs([(b"a", 1)], scheme="other")
+    counts = WordCounts.from_pairs([(b"a", 1)], pretokenizer=UNIGRAM)
     functions: list[Callable[[WordCounts], object]] = [
         TOYS[0].full().token_lengths,
         TOYS[0].full().token_occurrences,
     ]
     for function in functions:
-        with pytest.raises(ModtokError, match="pre-tokenizer 'other'"):
+        with pytest.raises(ModtokError, match="pre-tokenizer 'unigram'"):
             function(counts)
 
 

@@ -15,7 +15,7 @@ from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.learn.fewest_tokens import EACH
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.pretokenizer import pretokenizer
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 
 NTREX = SHARED / "data" / "ntrex"
 LEARNED = ["el", "en", "fi", "ne"]
@@ -29,7 +29,7 @@ def definition(subset: Subtokenizer, words: dict[str, list[int]], text: str) -> 
     likelihood = (subset.scores + EACH).astype(int).tolist()
     longest = max(map(len, place))
     ids: list[int] = []
-    for spelled, _ in Split(Regex(pretokenizer("bpe").pattern), "isolated").pre_tokenize_str(text):
+    for spelled, _ in Split(Regex(BPE.pattern), "isolated").pre_tokenize_str(text):
         if spelled not in words:
             word = spelled.encode()
             best: list[tuple[int, int, list[int]]] = [(0, 0, [])]

@@ -21,7 +21,7 @@ from modtok_cli.modular.formats.tiktoken import RANK_PATTERNS
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokenizer import pretokenizer
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 
 LINES = ["the cat sat on the mat", "le chat est là, le chat dort", "kissa istui matolla 12"] * 5
 
@@ -49,7 +49,7 @@ def trained(pre_tokenizer: pre_tokenizers.PreTokenizer) -> bytes:
 def ours_in_theirs() -> pre_tokenizers.PreTokenizer:
     return pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(pretokenizer("bpe").pattern), "isolated"),
+            pre_tokenizers.Split(Regex(BPE.pattern), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
@@ -77,7 +77,7 @@ RANK_FILE = b"".join(base64.b64encode(t) + b" %d\n" % i for i, t in enumerate(RA
 def test_a_modular_directory_and_its_subsets(directory: Path) -> None:
     tokenizer = toy(3)
     whole = open_tokenizer(str(directory))
-    assert (whole.name, whole.size, whole.scheme) == (str(directory), tokenizer.size, "bpe")
+    assert (whole.name, whole.size, whole.pretokenizer) == (str(directory), tokenizer.size, BPE)
     assert whole.signature == tokenizer.full().signature
     some = open_tokenizer(f"{directory}@fr,eng")
     assert some.signature == tokenizer.subset(["en", "fr"]).signature
@@ -109,7 +109,7 @@ def test_a_trained_file_of_our_shape_goes_through_our_encoder(tmp_path: Path) ->
     ours = open_tokenizer(str(tmp_path))
     assert isinstance(ours, Subtokenizer)
     theirs = LibraryTokenizer("theirs", path.read_bytes(), "here")
-    assert theirs.scheme is None
+    assert theirs.pretokenizer is None
     assert ours.size == theirs.size
     texts = [*LINES[:3], *(text for text in NASTY if "<s>" not in text)]
     for text, a, b in zip(texts, ours.encode_batch(texts), theirs.encode_batch(texts), strict=True):
@@ -151,7 +151,7 @@ def test_no_tokenizer_of_others_answers_for_word_counts(tmp_path: Path) -> None:
     for name, data in contents.items():
         (tmp_path / name).write_bytes(data)
         tokenizer = open_tokenizer(str(tmp_path / name))
-        assert tokenizer.scheme is None
+        assert tokenizer.pretokenizer is None
         with pytest.raises(ModtokError, match=f"{name} does not split text into the words"):
             tokenizer.token_lengths(counts)
 

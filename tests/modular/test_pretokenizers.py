@@ -87,4 +87,4 @@ def test_ids_are_those_of_the_library(text: str) -> None:
 def test_words_are_the_matches_of_the_pattern(name: str, text: str) -> None:
     split = pre_tokenizers.Split(Regex(pretokenizers()[name].pattern), "isolated")
     expected = [word.encode() for word, _ in split.pre_tokenize_str(text)]
-    assert split_words(text.encode(), name) == expected
+    assert split_words(text.encode(), pretokenizers()[name]) == expected

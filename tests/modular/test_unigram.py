@@ -23,6 +23,8 @@ from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.counter import count_documents
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
 
 SPECIALS = (UNKNOWN, "<|endoftext|>")
 ALPHABET = "ab é1▁\n\t👍x"
@@ -119,14 +121,14 @@ def test_word_counts_give_the_tokens_of_the_text() -> None:
     text = "ab a  ab 11\n\té▁ xx aba " * 3
     for subset in SUBSETS:
         cut = TOKENIZER.subset(list(subset))
-        counts = count_documents([[text.encode()]], "unigram")
+        counts = count_documents([[text.encode()]], UNIGRAM)
         ids = cut.encode(text)
         assert int(cut.token_lengths(counts) @ counts.counts) == len(ids)
         assert (
             cut.token_occurrences(counts).tolist() == np.bincount(ids, minlength=cut.size).tolist()
         )
     with pytest.raises(ModtokError, match="pre-tokenizer 'bpe'"):
-        cut.token_lengths(count_documents([[b"a"]], "bpe"))
+        cut.token_lengths(count_documents([[b"a"]], BPE))
 
 
 def test_special_tokens_are_text_unless_asked_for() -> None:

@@ -33,6 +33,7 @@ from modtok_cli.pretrain import checkpoint
 from modtok_cli.pretrain.checkpoint import files
 from modtok_cli.pretrain.config import Config, Settings, resolve
 from modtok_cli.text.counts import CorpusSize, WordCounts
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.table_files import check_counts
 
 # Their libraries may end the process: they are tried in children, by the benchmark.
@@ -141,7 +142,7 @@ def test_overflowing_offsets_are_refused() -> None:
     far = np.int64(2**62)
     offsets = np.array([0, far, -far, 3], dtype=np.int64)
     table = WordCounts(
-        np.frombuffer(b"abc", dtype=np.uint8), offsets, np.ones(3, dtype=np.int64), "bpe",
+        np.frombuffer(b"abc", dtype=np.uint8), offsets, np.ones(3, dtype=np.int64), BPE,
         CorpusSize(1, 3, 3),
     )  # fmt: skip
     for moved in (offsets, np.array([0, 5, 4, 3]), np.array([0, 2**63 - 1, 2, 3])):

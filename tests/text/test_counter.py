@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from modtok_cli.base.errors import UsageError
 from modtok_cli.text.counter import WordCounter, count_documents, split_words
 from modtok_cli.text.counts import CorpusSize, WordCounts, merge_counts
+from modtok_cli.text.pretokenizer import find_pretokenizer
 
 
 def plain(documents: list[bytes]) -> dict[bytes, int]:
@@ -112,6 +113,6 @@ def test_buffer_without_padding_is_refused():
         counter.add_spans(np.frombuffer(b"abc", dtype=np.uint8), *span)
 
 
-def test_unknown_scheme():
+def test_unknown_pretokenizer():
     with pytest.raises(UsageError, match="unknown pre-tokenizer 'x'"):
-        WordCounter("x")
+        find_pretokenizer("x")

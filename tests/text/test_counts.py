@@ -18,6 +18,8 @@ from safetensors.numpy import load_file, save_file
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.text.counter import count_documents
 from modtok_cli.text.counts import CorpusSize, WordCounts, merge_counts
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
 from modtok_cli.text.table_files import (
     Source,
     check_counts,
@@ -69,17 +71,17 @@ def test_from_pairs_refuses_what_no_table_holds():
             WordCounts.from_pairs([pair])
 
 
-def test_merge_refuses_two_schemes():
+def test_merge_refuses_two_pretokenizers():
     a = WordCounts.from_pairs([(b"a", 1)])
-    with pytest.raises(UsageError, match="bpe, other"):
-        merge_counts([a, WordCounts.from_pairs([(b"a", 1)], "other")])
+    with pytest.raises(UsageError, match="bpe, unigram"):
+        merge_counts([a, WordCounts.from_pairs([(b"a", 1)], UNIGRAM)])
 
 
-def test_fingerprint_tells_words_counts_and_schemes_apart():
+def test_fingerprint_tells_words_counts_and_pretokenizers_apart():
     tables = [
-        WordCounts.from_pairs(pairs, scheme)
+        WordCounts.from_pairs(pairs, pretokenizer)
         for pairs in ([], [(b"a", 1)], [(b"a", 2)], [(b"ab", 1)], [(b"a", 1), (b"b", 1)])
-        for scheme in ("bpe", "other")
+        for pretokenizer in (BPE, UNIGRAM)
     ]
     assert len({table.fingerprint() for table in tables}) == len(tables)
 
@@ -93,7 +95,7 @@ def test_save_and_load(tmp_path):
     save_counts(TABLE, path, "fr", SOURCES, "skip")
     loaded = load_counts(path)
     assert list(loaded.pairs()) == list(TABLE.pairs())
-    assert (loaded.scheme, loaded.size) == (TABLE.scheme, TABLE.size)
+    assert (loaded.pretokenizer, loaded.size) == (TABLE.pretokenizer, TABLE.size)
     assert loaded.data.flags.writeable  # what the kernels of other rooms are compiled for
     header = read_header(path)
     assert (header.language, header.sources, header.errors) == ("fr", SOURCES, "skip")

@@ -14,8 +14,9 @@ from modtok_cli.text.code_points import CLASS_FILE, class_table
 from modtok_cli.text.count_kernel import split_all
 from modtok_cli.text.counter import scratch, split_words
 from modtok_cli.text.make_class_table import ask_engine, render
-from modtok_cli.text.pretokenizer import BPE, PreTokenizer, pretokenizer
+from modtok_cli.text.pretokenizer import PreTokenizer
 from modtok_cli.text.pretokenizers import bpe
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.split_kernel import BLOCK
 
 
@@ -23,7 +24,7 @@ from modtok_cli.text.split_kernel import BLOCK
 def _splitter():
     from tokenizers import Regex, pre_tokenizers
 
-    return pre_tokenizers.Split(Regex(pretokenizer(BPE).pattern), "isolated")
+    return pre_tokenizers.Split(Regex(BPE.pattern), "isolated")
 
 
 def engine_words(text: str) -> list[bytes]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tokenizers import Regex, pre_tokenizers
 
 from modtok_cli.text.counter import count_documents, split_words
-from modtok_cli.text.pretokenizer import UNIGRAM, pretokenizer
+from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
 from modtok_cli.text.split_kernel import BLOCK
 
 texts = st.text("ab 0٣９é▁\u00a0\u3000\u2028\x85\t\n\r\x0b\x0c\x1c\x00👍", max_size=40) | st.text(
@@ -21,7 +21,7 @@ texts = st.text("ab 0٣９é▁\u00a0\u3000\u2028\x85\t\n\r\x0b\x0c\x1c\x00👍"
 @settings(max_examples=300, deadline=None)
 @given(texts)
 def test_cuts_as_the_engine_does(text: str) -> None:
-    split = pre_tokenizers.Split(Regex(pretokenizer(UNIGRAM).pattern), "isolated")
+    split = pre_tokenizers.Split(Regex(UNIGRAM.pattern), "isolated")
     expected = [word.encode() for word, _ in split.pre_tokenize_str(text)]
     assert split_words(text.encode(), UNIGRAM) == expected
 
@@ -33,7 +33,7 @@ def test_counts_are_those_of_a_counter(documents: list[bytes]) -> None:
     for document in documents:
         total.update(split_words(document, UNIGRAM))
     table = count_documents([documents], UNIGRAM)
-    assert table.scheme == UNIGRAM
+    assert table.pretokenizer is UNIGRAM
     assert dict(table.pairs()) == total
 
 
@@ -57,5 +57,5 @@ def test_words_longer_than_a_block(word: str) -> None:
     cut = split_words(text.encode(), UNIGRAM)
     assert b"".join(cut) == text.encode()
     joined = "x" + word * (2 * BLOCK + 7)
-    split = pre_tokenizers.Split(Regex(pretokenizer(UNIGRAM).pattern), "isolated")
+    split = pre_tokenizers.Split(Regex(UNIGRAM.pattern), "isolated")
     assert cut[:3] == [w.encode() for w, _ in split.pre_tokenize_str(joined + "1 b")][:3]

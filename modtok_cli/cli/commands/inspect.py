@@ -149,7 +149,7 @@ def _plain_row(tokenizer: Subtokenizer) -> dict[str, Any]:
         "tokens": tokenizer.size,
         "merges": len(tokenizer.merges),
         "languages": tokenizer.languages,
-        "scheme": tokenizer.scheme,
+        "scheme": tokenizer.pretokenizer.name,
         "parent": tokenizer.parent_signature,
         "signature": tokenizer.signature,
     }
@@ -171,7 +171,7 @@ def show_contents(
     rows.append({"language": "union", "tokens": union.size, "merges": len(union.merge_ranks)})
     caption = (
         f"{found.algorithm}, segmentation {found.segmentation}, k = {found.k:,}, "
-        f"pre-tokenizer {found.scheme}, "
+        f"pre-tokenizer {found.pretokenizer.name}, "
         f"signature {found.signature}"
     )
     emit_rows(rows, LANGUAGES, title="Languages", json=json, caption=caption)
