@@ -33,7 +33,8 @@ FLAGS = words("""
     --offload-moments bfloat16 --offload-file store --gpus 1 --init-from runs/old
     --init-rows random --train rows --attention document --keep 3 --keep-every 100
     --device-memory 40GB --schedule wsd --lr-steps 6 --decay-steps 2 --final-lr 0.001
-    --draw micro
+    --draw micro --layers 3 --hidden-size 96 --ffn 256 --heads 6 --kv-heads 3 --head-width 16
+    --rope-theta 10000
 """)
 
 
@@ -100,6 +101,13 @@ def test_every_option(here: Any, loop: StandIn) -> None:
             offload_moments="bfloat16",
             offload_file=Path("store"),
             gpus=1,
+            layers=3,
+            hidden_size=96,
+            ffn=256,
+            heads=6,
+            kv_heads=3,
+            head_width=16,
+            rope_theta=10000.0,
             init_from=Path("runs/old"),
             init_rows="random",
             train="rows",
