@@ -225,7 +225,8 @@ def _read(directory: Path, name: str, manifest: Mapping[str, Any]) -> bytes:
 def _check_digest(data: bytes, directory: Path, name: str, manifest: Mapping[str, Any]) -> None:
     if hashlib.sha256(data).hexdigest() != manifest["files"][name]["sha256"]:
         raise ModtokError(
-            f"not what was written: its SHA-256 is not 'files.{name}.sha256' of manifest.json",
+            "changed after it was written: its SHA-256 is not "
+            f"'files.{name}.sha256' of manifest.json",
             where=str(directory / name),
             remedy=REBUILD,
         )
@@ -242,7 +243,7 @@ def read_reference(directory: Path, language: str) -> bytes:
 
     Raises:
         UsageError: there is none.
-        ModtokError: it is not what was written.
+        ModtokError: it is changed after it was written.
     """
     directory = Path(directory)
     manifest = manifests.read_manifest(directory)

@@ -1,7 +1,7 @@
 """Encode texts and words by a set of merges: the kernels with their tables and caches.
 
-An `Encoder` may be used by any number of threads: each call borrows a word cache of its
-own and hands it back.
+An `Encoder` may be used by any number of threads: each call takes a word cache of its own and
+returns it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from modtok_cli.text.pretokenizer import PreTokenizer
 Ids = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
 
-# Texts go to the kernel in portions of about this many bytes: enough to spread over
-# threads, little enough that the ids of a portion (four bytes for a byte of text at most)
-# never weigh much.
+# Texts are passed to the kernel in portions of about this many bytes: enough portions for all
+# threads, and little memory for the ids of a portion (at most four bytes per byte of text).
 PORTION = 1 << 18
 
 
@@ -43,7 +42,7 @@ class Encoder:
         self._caches: list[Cache] = []
 
     def flat(self, data: npt.NDArray[np.uint8], offsets: Ints) -> tuple[Ids, Ints]:
-        """Ids of texts that lie in one buffer of UTF-8; see `encode_kernel.encode_texts`."""
+        """Ids of texts in one buffer of UTF-8; see `encode_kernel.encode_texts`."""
         try:
             # list.pop is atomic: two threads never get the same cache.
             cache = self._caches.pop()

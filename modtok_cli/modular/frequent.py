@@ -1,8 +1,8 @@
-"""Cut a Unigram tokenizer to the tokens that a corpus uses most.
+"""Reduce a Unigram tokenizer to its most frequent tokens on a corpus.
 
-The paper's alternative to modular training: any tokenizer gives a small one for a language,
-at the price of whatever its vocabulary lacks there. Only Unigram can lose tokens so; of a
-BPE, merges that make others would go.
+The paper's alternative to modular training: any tokenizer gives a small one for a language, but
+only with tokens that it already has. Only Unigram can lose single tokens; BPE would lose merges
+that build other tokens.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ Mask = npt.NDArray[np.bool_]
 
 
 def most_frequent(counts: Ints, scores: npt.NDArray[np.float64], always: Mask, k: int) -> Mask:
-    """Which `k` tokens to keep, those of `always` among them; (V,) bool.
+    """Mask of the `k` tokens to keep, including those of `always`; (V,) bool.
 
-    By count, then by score, then by id: the higher, the higher, the smaller first.
+    Ordered by higher count, then higher score, then smaller id.
 
     Raises:
         UsageError: k is more than there are, or leaves nothing beside `always`.
     """
     if k > len(counts):
         raise UsageError(
-            f"the tokenizer has {len(counts):,} tokens, no {k:,} to choose",
+            f"the tokenizer has {len(counts):,} tokens, cannot keep {k:,}",
             where="--top-k",
             remedy=f"choose at most {len(counts):,}",
         )
     least = int(always.sum())
     if k <= least:
         raise UsageError(
-            f"{k:,} tokens leave no room: {least:,} are bytes and special tokens",
+            f"{k:,} tokens are too few: {least:,} are bytes and special tokens",
             where="--top-k",
             remedy=f"choose more than {least:,}",
         )
@@ -76,9 +76,9 @@ def extract_frequent(
 ) -> bytes:
     """The tokenizer `spec` with the `k` tokens that it uses most on `texts`.
 
-    Special tokens and bytes are always kept and count towards k. A `.model` of others
-    gives a `.model`, their `tokenizer.json` a `tokenizer.json`, ours whichever is asked for
-    by `as_model` (None: JSON).
+    Special tokens and bytes are always kept and count towards k. An
+    external `.model` gives a `.model`, an external `tokenizer.json` a `tokenizer.json`, a
+    tokenizer of modtok the format of `as_model` (None: JSON).
 
     Raises:
         UsageError: k out of range, or a format that this tokenizer cannot be written in.
@@ -89,22 +89,24 @@ def extract_frequent(
         return _cut_ours(tokenizer, k, texts, bool(as_model), errors, progress)
     if isinstance(tokenizer, SentencePieceTokenizer):
         if as_model is False:
-            raise UsageError("a .model of others stays a .model", where=spec, remedy="-o x.model")
+            raise UsageError(
+                "an external .model is only written as .model", where=spec, remedy="-o x.model"
+            )
         return _cut_model(tokenizer, spec, k, texts, errors, progress)
     if isinstance(tokenizer, LibraryTokenizer):
         if as_model:
             raise UsageError(
-                "a tokenizer.json of others stays JSON", where=spec, remedy="-o x.json"
+                "an external tokenizer.json is only written as JSON", where=spec, remedy="-o x.json"
             )
         return _cut_json(tokenizer, spec, k, texts, errors, progress)
-    raise _not_unigram(spec, "it works by merges")
+    raise _not_unigram(spec, "it is a BPE tokenizer")
 
 
 def _not_unigram(spec: str, why: str) -> ModtokError:
     return ModtokError(
-        f"only a Unigram tokenizer can lose tokens by frequency; {why}",
+        f"expected a Unigram tokenizer: {why}",
         where=spec,
-        remedy="take languages out of a modular tokenizer with --langs instead",
+        remedy="extract languages from a modular tokenizer with --langs instead",
     )
 
 
@@ -179,7 +181,7 @@ def _cut_json(
     always = np.array([name in keep for name in names])
     if model.get("unk_id") is not None:
         always[model["unk_id"]] = True
-    # Tokens that were added behind the vocabulary are no pieces; they stay, behind it.
+    # Tokens that were added after the vocabulary are not pieces; they stay after it.
     counts = _occurrences(tokenizer, texts, errors, progress)[: len(rows)]
     kept = most_frequent(counts, np.array([row[1] for row in rows]), always, k)
     local = np.cumsum(kept) - 1

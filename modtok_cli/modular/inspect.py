@@ -1,4 +1,4 @@
-"""What is in a tokenizer: whose tokens are whose, is it sound, how do two differ?"""
+"""Contents of a tokenizer: languages of tokens, checks, and differences between two."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from modtok_cli.modular.tokenizer import ModularTokenizer
 
 @dataclass(frozen=True)
 class LanguageRow:
-    """A language in numbers: its tokens, those it alone has, those others have too, merges.
+    """Sizes of a language: tokens, tokens of no other language, shared tokens, merges.
 
     `shared` counts special tokens and bytes as well; tokens = own + shared. Sizes and the
-    fingerprint are of the text that it was learned from; None if that is not known.
+    fingerprint are those of the training text; None if unknown.
     """
 
     language: str
@@ -60,14 +60,14 @@ def describe(tokenizer: ModularTokenizer) -> list[LanguageRow]:
 
 @dataclass(frozen=True)
 class SubsetCheck:
-    """What was found of one subset.
+    """Result of the check of one subset.
 
     `improper`: ranks (of T) of merges with a part that no earlier merge of the subset makes, or
     with a token that is not in it. `unreachable`: ids (of T) of tokens that encoding their own
     bytes by the subset's merges does not give back.
 
-    `unused`: ids (of T) of tokens that the languages' training text never needs, where this is
-    known: of least tokens. They are no fault, only idle rows.
+    `unused`: ids (of T) of tokens that the training text of the languages never uses, known for
+    fewest tokens only. They are idle rows, not errors.
     """
 
     languages: tuple[str, ...]
@@ -85,13 +85,13 @@ class SubsetCheck:
 
 @dataclass(frozen=True)
 class Report:
-    """What `check` found: one entry per subset."""
+    """Result of `check`: one entry per subset."""
 
     subsets: tuple[SubsetCheck, ...]
 
     @property
     def sound(self) -> bool:
-        """Nothing is wrong anywhere."""
+        """Whether every subset is sound."""
         return all(subset.sound for subset in self.subsets)
 
 
@@ -102,11 +102,11 @@ def check(
     samples: int = 0,
     seed: int = 0,
 ) -> Report:
-    """Is every subset proper, and every token of it reached by encoding its own bytes?
+    """Check that subsets are proper, and that every token is reached by encoding its own bytes.
 
-    Looks at T, at every language alone, at the given `subsets`, and at `samples` random ones.
-    Reached means: the token's bytes, taken as one word, encode to that token and nothing else;
-    special tokens are no words and stand aside.
+    Checks T, every single language, the given `subsets`, and `samples` random ones. A token is
+    reached if its bytes, taken as one word, encode to that token alone; special tokens are not
+    checked.
     """
     wanted = [tokenizer.languages, *((language,) for language in tokenizer.languages), *subsets]
     random = np.random.default_rng(seed)
@@ -134,9 +134,9 @@ def _check_subset(subset: Subtokenizer) -> SubsetCheck:
 
 
 def check_single(tokenizer: Subtokenizer) -> SubsetCheck:
-    """Is one tokenizer, such as an extracted file, proper and every token of it reached?
+    """Check a single tokenizer, such as an extracted file, as `check` does a subset.
 
-    Ids and ranks are its own. It may come from elsewhere, its bytes in any place.
+    Ids and ranks are its own.
     """
     segmenter = tokenizer.segmenter
     return SubsetCheck(
@@ -159,22 +159,22 @@ class TokenOwners:
 
     @property
     def text(self) -> str:
-        """The bytes as text; what is no UTF-8 as U+FFFD."""
+        """The bytes as text; invalid UTF-8 becomes U+FFFD."""
         return self.token.decode("utf-8", "replace")
 
 
 def token_owners(tokenizer: ModularTokenizer, pattern: str) -> list[TokenOwners]:
-    """Tokens whose text a regular expression is found in, with their languages, by id.
+    """Tokens that match a regular expression, with their languages, by id.
 
     Raises:
-        UsageError: `pattern` is no regular expression.
+        UsageError: `pattern` is not a regular expression.
 
-    `token_owners(t, "^ the")` gives " the", " they", … and whose each is.
+    `token_owners(t, "^ the")` gives " the", " they", … with their languages.
     """
     try:
         expression = re.compile(pattern)
     except re.error as error:
-        raise UsageError(f"'{pattern}' is no regular expression: {error}") from error
+        raise UsageError(f"'{pattern}' is not a regular expression: {error}") from error
     owners = []
     for index, token in enumerate(tokenizer.vocabulary.tokens()):
         if expression.search(token.decode("utf-8", "replace")):
@@ -336,7 +336,7 @@ def _rescored(a: Comparable, b: Comparable, tokens_a: list[bytes], tokens_b: lis
 def _token_counts(
     tokenizer: ModularTokenizer, tokens: list[bytes], language: str
 ) -> Iterator[tuple[bytes, int]]:
-    """Every token of a language of a least-token tokenizer, and how often it is used."""
+    """Every token of a language, and how often its text uses it."""
     column = tokenizer.languages.index(language)
     members = np.flatnonzero(tokenizer.token_membership[:, column]).tolist()
     return zip((tokens[i] for i in members), tokenizer.token_counts[column].tolist(), strict=True)

@@ -161,7 +161,7 @@ def read_vocabulary(
         raise _broken(where, "model.vocab", "not an object of tokens and ids")
     if set(map(type, ids.values())) != {int}:
         odd = next(name for name, index in ids.items() if type(index) is not int)
-        raise _broken(where, "model.vocab", f"the id of '{odd}' is no integer")
+        raise _broken(where, "model.vocab", f"the id of '{odd}' is not an integer")
     names = list(ids)
     try:
         numbers = np.fromiter(ids.values(), dtype=np.int64, count=len(names))
@@ -186,7 +186,7 @@ def read_vocabulary(
     vocabulary = replace(Vocabulary.from_spellings(specials, names, where), distinct=True)
     if (vocabulary.byte_ids < 0).any():
         byte = int(np.argmax(vocabulary.byte_ids < 0))
-        raise _broken(where, "model.vocab", f"byte 0x{byte:02x} is no token")
+        raise _broken(where, "model.vocab", f"byte 0x{byte:02x} is not a token")
     return vocabulary, ids
 
 

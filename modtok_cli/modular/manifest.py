@@ -1,7 +1,7 @@
-"""The manifest of a modular directory: what is in it, checked field by field.
+"""The manifest of a modular directory, checked field by field.
 
-Two safeguards stand behind the single checks: a checksum over the manifest itself, and a
-SHA-256 of every other file, so that no damage, and no edit by hand, goes unnoticed.
+A checksum of the manifest itself and the SHA-256 of every other file detect all damage and
+manual edits.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     """The manifest, every field checked for its type and range.
 
     Raises:
-        ModtokError: no such file, no JSON, or a field amiss; names the file and the field.
+        ModtokError: no such file, not JSON, or an invalid field; names the file and the field.
     """
     path = directory / NAME
     where = str(path)
@@ -101,7 +101,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
         manifest = orjson.loads(read_file(path, largest=LARGEST))
     except FileNotFoundError as error:
         raise ModtokError(
-            "no such file", where=where, remedy="give a directory that modtok wrote"
+            "no such file", where=where, remedy="expected a directory that modtok wrote"
         ) from error
     except orjson.JSONDecodeError as error:
         raise ModtokError(f"not JSON: {error.msg}", where=where, remedy=REBUILD) from error
@@ -155,7 +155,7 @@ class _Checker:
         for name in ("k", "tokens", "merges"):
             self.take(top, "", name, int)
         if not all(isinstance(text, str) and text for text in self.take(top, "", "specials", list)):
-            raise self.fail("specials", "holds something that is no text")
+            raise self.fail("specials", "contains a value that is not text")
         self.take(top, "", "settings", dict)
         self.check_files()
         self.check_languages()
@@ -164,7 +164,7 @@ class _Checker:
         files = self.take(self.manifest, "", "files", dict)
         for path, entry in files.items():
             if not inside(path):
-                raise self.fail("files", f"'{path}' leads out of the directory")
+                raise self.fail("files", f"'{path}' points outside the directory")
             if not isinstance(entry, dict):
                 raise self.fail(f"files.{path}", "is not an object")
             self.take(entry, f"files.{path}.", "bytes", int)
@@ -184,7 +184,7 @@ class _Checker:
                 raise self.fail(f"languages[{i}]", "is not an object")
             language = self.take(row, prefix, "language", str)
             if not language or language in seen:
-                raise self.fail(f"{prefix}language", f"'{language}' is empty or there twice")
+                raise self.fail(f"{prefix}language", f"'{language}' is empty or occurs twice")
             seen.add(language)
             self.take(row, prefix, "tokens", int)
             self.take(row, prefix, "merges", int)
@@ -196,7 +196,7 @@ class _Checker:
             if row.get("reference") is not None:
                 reference = self.take(row, prefix, "reference", str)
                 if not inside(reference):
-                    raise self.fail(f"{prefix}reference", f"'{reference}' leads out")
+                    raise self.fail(f"{prefix}reference", f"'{reference}' points outside")
                 if reference not in self.manifest["files"]:
                     raise self.fail(f"{prefix}reference", f"'{reference}' is not in 'files'")
 
@@ -205,7 +205,7 @@ _KINDS = {str: "text", int: "an integer", list: "a list", dict: "an object"}
 
 
 def inside(path: str) -> bool:
-    """Is a path of a manifest relative, and does it stay below the directory?"""
+    """Whether a path of a manifest is relative and stays inside the directory."""
     parts = PurePosixPath(path).parts
     return bool(parts) and not path.startswith("/") and ".." not in parts and "\\" not in path
 

@@ -17,7 +17,7 @@ from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
 KINDS = (
-    "give a modular directory, DIR@fr,en, a tokenizer.json, a SentencePiece .model, "
+    "expected a modular directory, DIR@fr,en, a tokenizer.json, a SentencePiece .model, "
     "a tiktoken rank file or -"
 )
 
@@ -28,23 +28,25 @@ def open_tokenizer(
     """The tokenizer that `spec` names.
 
     - `DIR`: a modular directory, all its languages; `DIR@fr,en`: those languages of it;
-    - a `tokenizer.json`: by our encoder if it has our shape, else by the `tokenizers` library;
+    - a `tokenizer.json`: by modtok's encoder if the ids are the same, else by the library;
     - a SentencePiece `.model`, Mistral's tekken JSON;
     - a tiktoken rank file; `FILE#o200k` names its pre-tokenizer (cl100k, o200k, r50k);
     - `-`: any of these files on standard input.
 
-    What a file is, its content tells, not its name. A special token that is written in a
-    text is plain text to all of them: what users write must not end a document.
+    The content decides the format, not the name. A special token that is written in a text is
+    plain text to all of them: user input must not end a document.
 
     Raises:
-        UsageError: there is no such file, or the directory has no such language.
-        ModtokError: it is damaged, or of no kind we read.
+        UsageError: the file or the language does not exist.
+        ModtokError: it is damaged, or of an unknown kind.
     """
     if spec == "-":
         data = read_stream(stdin or standard_input(), "stdin")
         if not data:
             raise ModtokError(
-                "no tokenizer came in", where="stdin", remedy="pipe one in, or name it with -t"
+                "standard input is empty",
+                where="stdin",
+                remedy="pipe a tokenizer, or name one with -t",
             )
         return open_bytes(data, "-", "stdin", progress=progress)
     path = Path(spec)
@@ -56,14 +58,14 @@ def open_tokenizer(
         inner = path / "tokenizer.json"
         if inner.is_file():
             return open_bytes(_read(inner), spec, str(inner), progress=progress)
-        raise UsageError("the directory holds no tokenizer", where=spec, remedy=KINDS)
+        raise UsageError("the directory contains no tokenizer", where=spec, remedy=KINDS)
     return open_bytes(_read(path), spec, spec, progress=progress)
 
 
 def split_spec(spec: str) -> tuple[str, str | None]:
     """Directory and languages of `DIR@fr,en`; None where none are named.
 
-    What is there is a path as it stands, whatever signs are in it.
+    An existing path is never split.
     """
     head, at, tail = spec.rpartition("@")
     return (head, tail) if at and not Path(spec).exists() else (spec, None)
@@ -75,11 +77,11 @@ def _open_qualified(spec: str, progress: Progress) -> Tokenizer:
     if tail is not None and is_modular(Path(head)):
         return ModularTokenizer.load(head).subset(tail.replace(",", " ").split(), name=spec)
     if tail is not None and Path(head).is_dir():
-        raise UsageError("the directory is no modular tokenizer", where=head, remedy=KINDS)
+        raise UsageError("the directory is not a modular tokenizer", where=head, remedy=KINDS)
     file, hash_mark, pattern = spec.rpartition("#")
     if hash_mark and Path(file).is_file():
         return open_bytes(_read(Path(file)), spec, file, variant=pattern, progress=progress)
-    raise UsageError("no such tokenizer", where=spec, remedy=KINDS)
+    raise UsageError("tokenizer does not exist", where=spec, remedy=KINDS)
 
 
 def open_bytes(

@@ -1,4 +1,4 @@
-"""The vocabulary of a Unigram tokenizer: byte tokens apart from pieces.
+"""The vocabulary of a Unigram tokenizer: byte tokens are not pieces.
 
 A byte-level BPE has one token for the byte 0x61. Here "<0x61>" spells the byte of some
 character that is no piece, and the piece "a" is another token. Pieces are whole characters,
@@ -55,7 +55,7 @@ class PieceVocabulary(Vocabulary):
             tokens += [text.encode() for text in spellings[first + 256 :]]
         except UnicodeEncodeError as error:
             raise ModtokError(
-                f"field 'model.vocab': {error.object!r} is no valid Unicode", where=where
+                f"field 'model.vocab': {error.object!r} is not valid Unicode", where=where
             ) from error
         offsets = np.zeros(len(tokens) + 1, dtype=np.int64)
         np.cumsum([len(token) for token in tokens], out=offsets[1:])
@@ -87,8 +87,8 @@ def clamp_bytes(scores: Floats, specials: int) -> Floats:
     """Scores with those of bytes raised to the least score of a piece where they are below.
 
     Both libraries take the least score, SentencePiece of pieces, `tokenizers` of all
-    tokens, for the price of an unknown character: so they take the same. What a byte token
-    itself scores no search asks.
+    tokens, as the cost of an unknown character; clamping makes both use the same. No search
+    uses the score of a byte token itself.
     """
     pieces = scores[specials + 256 :]
     clamped = scores.copy()
@@ -99,43 +99,43 @@ def clamp_bytes(scores: Floats, specials: int) -> Floats:
 
 
 def check_pieces(vocabulary: Vocabulary, scores: Floats | None, where: str) -> None:
-    """Hold a Unigram vocabulary to its promises.
+    """Check a Unigram vocabulary.
 
     Special tokens, the 256 bytes in order, at least one piece; pieces different, whole
-    characters, none across a cut of the pre-tokenizer; scores finite.
+    characters, none crosses a word boundary of the pre-tokenizer; scores finite.
 
     Raises:
         ModtokError: names `where` and the field.
     """
     if not isinstance(vocabulary, PieceVocabulary):
-        raise _broken(where, "vocabulary", "is not one of pieces")
+        raise _broken(where, "vocabulary", "is not a vocabulary of pieces")
     first = vocabulary.first
     if len(vocabulary) <= first:
         raise _broken(where, "vocabulary", "has no pieces")
     if not vocabulary.specials:
-        raise _broken(where, "specials", "there is no special token for the unknown")
+        raise _broken(where, "specials", "no special token for unknown characters")
     if (vocabulary.lengths < 1).any():
-        raise _broken(where, "vocabulary", "an empty token")
+        raise _broken(where, "vocabulary", "a token is empty")
     at = vocabulary.offsets[first - 256]
     single = (vocabulary.lengths[first - 256 : first] == 1).all()
     if not single or vocabulary.data[at : at + 256].tolist() != byte_order():
-        raise _broken(where, "vocabulary", "the 256 bytes are not behind the special tokens")
+        raise _broken(where, "vocabulary", "the 256 bytes do not follow the special tokens")
     data, starts = vocabulary.data, vocabulary.offsets[first:-1]
     try:
         data[vocabulary.offsets[first] :].tobytes().decode()
     except UnicodeDecodeError as error:
-        raise _broken(where, "vocabulary", "a piece is no UTF-8") from error
+        raise _broken(where, "vocabulary", "a piece is not UTF-8") from error
     if ((data[starts] & 0xC0) == 0x80).any():
         raise _broken(where, "vocabulary", "a piece begins within a character")
     crossing = _crossing(data, vocabulary.offsets, first)
     if crossing is not None:
         text = vocabulary.token_bytes(crossing).decode()
-        raise _broken(where, "vocabulary", f"piece {text!r} reaches across a cut between words")
+        raise _broken(where, "vocabulary", f"piece {text!r} crosses a word boundary")
     names = vocabulary.tokens()[first:]
     if len(set(names)) != len(names):
         seen: set[bytes] = set()
         twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise _broken(where, "vocabulary", f"the piece {twice.decode()!r} is there twice")
+        raise _broken(where, "vocabulary", f"the piece {twice.decode()!r} occurs twice")
     if scores is None or scores.shape != (len(vocabulary),) or not np.isfinite(scores).all():
         raise _broken(where, "scores", "not a finite number for every token")
 

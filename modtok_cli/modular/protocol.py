@@ -1,4 +1,4 @@
-"""What every tokenizer can do, ours or another's."""
+"""The interface of every tokenizer, ours or external."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ Ids = npt.NDArray[np.int32]
 
 
 class Tokenizer(Protocol):
-    """A tokenizer as measuring and the command line see it.
+    """The tokenizer interface of measuring and the command line.
 
-    Special tokens are never added, and those written in a text are plain text to ours.
+    Special tokens are never added, and special tokens written in a text are plain text.
     """
 
     @property
     def name(self) -> str:
-        """How the user called it."""
+        """Name that the user gave."""
 
     @property
     def signature(self) -> str:
-        """Hash of what decides its output: equal for equal tokenizers."""
+        """Hash of everything that decides its output."""
 
     @property
     def size(self) -> int:
@@ -43,7 +43,7 @@ class Tokenizer(Protocol):
         """Token ids of each text."""
 
     def decode(self, ids: npt.ArrayLike) -> str:
-        """Text of token ids; bytes that are no UTF-8 become U+FFFD."""
+        """Text of token ids; invalid UTF-8 becomes U+FFFD."""
 
     def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
         """Bytes of token ids."""

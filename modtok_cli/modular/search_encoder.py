@@ -1,6 +1,6 @@
-"""Encode by search with a subset of a vocabulary, without building anything for it.
+"""Encode by search with a subset of a vocabulary.
 
-The trie is that of the whole vocabulary, made once; a subset is a mask over its tokens.
+The trie of the whole vocabulary is built once; a subset is a mask over its tokens.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class SearchEncoder(Encoder):
         self._caches: list[Cache] = []
 
     def flat(self, data: Bytes, offsets: Ints) -> tuple[Ids, Ints]:
-        """Ids of texts that lie in one buffer of UTF-8."""
+        """Ids of texts in one buffer of UTF-8."""
         try:
             cache = self._caches.pop()
         except IndexError:

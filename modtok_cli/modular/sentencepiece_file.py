@@ -1,8 +1,8 @@
 """The SentencePiece `.model` file, read and written without a protobuf library.
 
 The file is a `ModelProto` message: a list of pieces (text, score, kind), the trainer's and
-the normalizer's settings. Field numbers are those of `sentencepiece_model.proto`; fields
-that are not named here are left alone.
+the normalizer's settings. Field numbers are those of `sentencepiece_model.proto`; other
+fields are ignored.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class SentencePieceFile:
         model_type: `UNIGRAM` or another number of `KINDS`.
         normalizer: name of the normalization, "identity" for none.
         charsmap: the compiled normalization; empty for none.
-        dummy_prefix, remove_spaces, escape_spaces: what is done to white space.
+        dummy_prefix, remove_spaces, escape_spaces: treatment of white space.
         byte_fallback: whether unknown characters become byte pieces.
     """
 
@@ -62,7 +62,7 @@ def write_model(model: SentencePieceFile) -> bytes:
     """The file; SentencePiece loads it, and segments without changing the text first.
 
     Raises:
-        ValueError: there is not exactly one piece of kind `UNKNOWN`, which the format asks for.
+        ValueError: there is not exactly one piece of kind `UNKNOWN`, which the format requires.
     """
     if model.kinds.count(UNKNOWN) != 1:
         raise ValueError("a SentencePiece model has exactly one unknown piece")
@@ -100,7 +100,7 @@ def read_model(data: bytes, where: str) -> SentencePieceFile:
     """What a `.model` holds.
 
     Raises:
-        ModtokError: it is no such file.
+        ModtokError: it is not a SentencePiece model.
     """
     pieces: list[str] = []
     scores: list[float] = []
@@ -133,7 +133,7 @@ def read_model(data: bytes, where: str) -> SentencePieceFile:
             byte_fallback=bool(trainer.get(_BYTE_FALLBACK, 0)),
         )
     except (ValueError, IndexError, TypeError, struct.error) as error:
-        raise ModtokError(f"no SentencePiece model: {error}", where=where) from error
+        raise ModtokError(f"not a SentencePiece model: {error}", where=where) from error
 
 
 def without_pieces(data: bytes, kept: Sequence[bool]) -> bytes:
@@ -217,13 +217,13 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 def _bytes(value: int | bytes) -> bytes:
     if not isinstance(value, bytes):
-        raise ValueError("a number where text belongs")
+        raise ValueError("expected text, got a number")
     return value
 
 
 def _int(value: int | bytes) -> int:
     if not isinstance(value, int):
-        raise ValueError("text where a number belongs")
+        raise ValueError("expected a number, got text")
     return value
 
 
@@ -233,7 +233,7 @@ def kind_name(number: int) -> str:
 
 
 def names_of_bytes(pieces: Sequence[str]) -> dict[int, int]:
-    """Byte → id of its piece, of those that are there.
+    """Byte → id of its piece, for those that exist.
 
     >>> names_of_bytes(["a", "<0x0A>"])
     {10: 1}

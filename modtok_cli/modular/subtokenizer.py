@@ -1,4 +1,4 @@
-"""A tokenizer with one numbering: that of a set of languages, or of a file of our kind.
+"""A tokenizer with one numbering: of a set of languages, or of a file.
 
 Local id ↔ global id is ascending order, so special tokens and bytes keep their places at
 the front. Nothing is built when a subset is taken: tables for encoding come on first use.
@@ -134,14 +134,14 @@ class Subtokenizer:
     def encode(self, text: str, *, specials: bool = False) -> Ids:
         """Token ids of a text; shape (N,) int32.
 
-        A special token written in the text is plain text, unless `specials` asks for its id.
+        A special token written in the text is plain text, unless `specials` is true.
 
         Raises:
             ModtokError: a lone surrogate in the text.
         """
         if not (specials and self.vocabulary.specials):
             return self.encoder.text(utf8(text))
-        # With a capturing group, re.split puts every special token at an odd place.
+        # With a capturing group, re.split puts every special token at an odd index.
         pieces = self._specials_pattern.split(text)
         parts = [
             np.array([self.vocabulary.specials.index(piece)], dtype=np.int32)
@@ -165,7 +165,7 @@ class Subtokenizer:
         return self.encoder.texts(texts, threads)
 
     def decode(self, ids: npt.ArrayLike) -> str:
-        """Text of token ids; bytes that are no UTF-8 become U+FFFD.
+        """Text of token ids; invalid UTF-8 becomes U+FFFD.
 
         Raises:
             ModtokError: an id outside the vocabulary.
@@ -226,7 +226,7 @@ class Subtokenizer:
     def save(self, path: str | Path) -> None:
         """Write the format of the path's suffix: SentencePiece for `.model`, else `tokenizer.json`.
 
-        The file appears whole or not at all and replaces an existing one.
+        The file is written atomically and replaces an existing one.
 
         Raises:
             UsageError: the format cannot hold the tokenizer.

@@ -1,4 +1,4 @@
-"""The one thing that is wrong with some Python strings: lone surrogates."""
+"""UTF-8 of Python strings, which may contain lone surrogates."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ def utf8(text: str) -> bytes:
     """UTF-8 of a text.
 
     Raises:
-        ModtokError: the text holds a lone surrogate, which is no character.
+        ModtokError: the text contains a lone surrogate.
     """
     try:
         return text.encode()
     except UnicodeEncodeError as error:
         raise ModtokError(
-            f"the text is no valid Unicode: lone surrogate at character {error.start}"
+            f"the text is not valid Unicode: lone surrogate at character {error.start}"
         ) from error

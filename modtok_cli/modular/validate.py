@@ -47,7 +47,7 @@ def check_vocabulary(vocabulary: Vocabulary, where: str) -> None:
     if len(vocabulary) < first + 256:
         raise _broken(where, "vocabulary", f"{len(vocabulary)} tokens cannot hold the 256 bytes")
     if (vocabulary.lengths < 1).any():
-        raise _broken(where, "vocabulary", "an empty token")
+        raise _broken(where, "vocabulary", "a token is empty")
     start = vocabulary.offsets[first]
     singles = vocabulary.lengths[first : first + 256]
     if (singles != 1).any() or (vocabulary.data[start : start + 256] != BYTE_ORDER).any():
@@ -79,7 +79,9 @@ def check_merges(vocabulary: Vocabulary, merges: Ids, where: str) -> None:
     outside = (merges < len(vocabulary.specials)) | (merges >= len(vocabulary))
     outside[:, 2] |= merges[:, 2] < base
     if outside.any():
-        raise _broken(where, "merges", f"merge {_first(outside.any(axis=1))} holds no token's id")
+        raise _broken(
+            where, "merges", f"merge {_first(outside.any(axis=1))} contains an unknown token id"
+        )
     lengths = vocabulary.lengths[merges]
     wrong = lengths[:, 0] + lengths[:, 1] != lengths[:, 2]
     if not wrong.any():
@@ -95,7 +97,9 @@ def check_merges(vocabulary: Vocabulary, merges: Ids, where: str) -> None:
     if (ordered[1:] == ordered[:-1]).any():
         order = np.argsort(pairs, kind="stable")
         again = order[1:][np.diff(pairs[order]) == 0]
-        raise _broken(where, "merges", f"merge {int(again.min())} joins the pair of an earlier one")
+        raise _broken(
+            where, "merges", f"merge {int(again.min())} repeats the pair of an earlier merge"
+        )
     given = np.arange(len(vocabulary)) < base
     late = improper_merges(merges, np.arange(len(merges)), given)
     if len(late):

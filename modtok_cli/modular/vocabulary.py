@@ -22,7 +22,7 @@ Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.int32]
 
-# The 188 printable bytes stand for themselves; the other 68 take U+0100 and on, ascending.
+# The 188 printable bytes are their own spelling; the other 68 take U+0100 and following, ascending.
 _PRINTABLE = 188
 BYTE_ORDER = np.array(byte_order(), dtype=np.uint8)
 _SPELLING = np.zeros(256, dtype="<u4")
@@ -90,7 +90,7 @@ class Vocabulary:
         """From the strings of a `tokenizer.json`, in id order, special tokens first.
 
         Raises:
-            ModtokError: a token is empty or no spelling of bytes; names `where` and the token.
+            ModtokError: a token is empty or does not spell bytes; names `where` and the token.
         """
         first = len(specials)
         head = [special.encode() for special in specials]
@@ -101,7 +101,8 @@ class Vocabulary:
             plain = enumerate(spellings[first:], first)
             odd = next((i for i, name in plain if not name or unspell(name) is None), 0)
             raise ModtokError(
-                f"field 'model.vocab': token {odd} ({spellings[odd]!r}) is no byte-level spelling",
+                f"field 'model.vocab': token {odd} ({spellings[odd]!r}) is not a byte-level "
+                "spelling",
                 where=where,
             )
         offsets = np.zeros(len(spellings) + 1, dtype=np.int64)
@@ -139,12 +140,12 @@ class Vocabulary:
         return {token: first + i for i, token in enumerate(self.tokens()[first:])}
 
     def find(self, token: bytes) -> int | None:
-        """Id of a byte string, special tokens aside; None if it is no token."""
+        """Id of a byte string, other than special tokens; None if it is not a token."""
         return self._index.get(token)
 
     @cached_property
     def byte_ids(self) -> Ids:
-        """Id of each of the 256 bytes; shape (256,) int32; -1 where a byte is no token."""
+        """Id of each of the 256 bytes; shape (256,) int32; -1 where a byte is not a token."""
         single = np.flatnonzero(self.lengths == 1)
         single = single[single >= len(self.specials)]
         ids = np.full(256, -1, dtype=np.int32)

@@ -1,9 +1,8 @@
-"""Words that were encoded before, and their token ids: a table of bounded size.
+"""A cache of encoded words and their token ids, of bounded size.
 
-Most words of a text have been seen before, so the result of each is kept: an
-open-addressing table of words over two arenas, one of word bytes, one of token ids. When
-either is full the whole cache is emptied, which costs less than keeping track of what is
-old. The functions are inlined into the kernels that encode.
+Most words of a text occurred before, so results are kept in an open-addressing table of words
+over two arenas, one of word bytes, one of token ids. A full cache is emptied, which costs less
+than tracking the age of entries. The functions are inlined into the encoding kernels.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ Ints = npt.NDArray[np.int64]
 Cache = tuple[Ints, Bytes, Ids, Ints]
 
 # 2^16 slots of 32 bytes; a corpus of 24 MB of English has about twice as many words, of
-# which those that recur fit.
+# which the frequent ones fit.
 SLOTS = 1 << 16
 WORD_BYTES = 1 << 20
 WORD_IDS = 1 << 18
-# Longer words hardly recur, and would flush the others.
+# Longer words are rarely repeated, and would evict the others.
 LONGEST_CACHED = 256
 
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
@@ -64,9 +63,9 @@ def _hash(data, start, stop):  # type: ignore[no-untyped-def]
 
 @njit(inline="always")
 def look_up(data, start, stop, slots, word_arena):  # type: ignore[no-untyped-def]
-    """The word's hash, and its slot, or the free one where it would stand.
+    """The word's hash, and its slot, or the free slot for it.
 
-    It is there if `slots[slot, 0]` is not 0: its ids are the `slots[slot, 3] & 0xFFFFFFFF`
+    It is cached if `slots[slot, 0]` is not 0: its ids are the `slots[slot, 3] & 0xFFFFFFFF`
     of the id arena from `slots[slot, 2]` on.
     """
     size = stop - start
@@ -87,7 +86,7 @@ def look_up(data, start, stop, slots, word_arena):  # type: ignore[no-untyped-de
 
 @njit(inline="always")
 def copy_ids(slots, slot, id_arena, ids, end):  # type: ignore[no-untyped-def]
-    """Put the ids of the word in `slot` at `ids[end:]`; where they end."""
+    """Copy the ids of the word in `slot` to `ids[end:]`; returns their end."""
     tokens = slots[slot, 3] & 0xFFFFFFFF
     kept = slots[slot, 2]
     for i in range(tokens):

@@ -18,7 +18,7 @@ LANES = bits_plain.LANES
 def _load64(typing: Any, data: Any, at: Any) -> Any:
     """The eight bytes `data[at:at + 8]` of a uint8 array or pointer as one little-endian uint64.
 
-    No bounds check: the caller sees to it that they are there.
+    No bounds check.
     """
     signature = types.uint64(data, types.int64)
 
@@ -44,7 +44,7 @@ def _trailing_zeros(typing: Any, value: Any) -> Any:
 
 
 def _prefetch(typing: Any, data: Any, at: Any) -> Any:
-    """Ask for the cache line of data[at], an array, ahead of its use."""
+    """Prefetch the cache line of data[at], an array."""
     signature = types.void(data, types.int64)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -64,7 +64,7 @@ def _copy_until(typing: Any, data: Any, at: Any, out: Any, to: Any) -> Any:
     """Copy data[at:at + 32] to out[to:to + 32]; say where JSON strings end or have escapes.
 
     Bit i of the uint32 is set if byte i is a quote, a backslash or a control character. Both
-    are uint8 arrays, without a bounds check: the caller sees to it that there is room.
+    are uint8 arrays; no bounds check.
     """
     signature = types.uint32(data, types.int64, out, types.int64)
 
@@ -143,7 +143,7 @@ prefetch: Any = intrinsic(_prefetch)
 copy_until: Any = intrinsic(_copy_until)
 utf8_faults: Any = intrinsic(_utf8_faults)
 
-# Kernels run as the Python they are written in, to be measured or debugged.
+# Kernels run as plain Python, for coverage and debugging.
 if config.DISABLE_JIT:  # type: ignore[attr-defined]  # made at run time
     load64 = bits_plain.load64
     trailing_zeros = bits_plain.trailing_zeros

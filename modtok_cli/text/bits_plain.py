@@ -1,6 +1,6 @@
-"""The operations of `bits` in plain Python: where kernels run uncompiled, to be measured.
+"""The operations of `bits` in plain Python, for uncompiled kernels (coverage, debugging).
 
-Slow, and the twins that tests hold the compiled ones against.
+Tests compare the compiled operations with these.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def trailing_zeros(value: Any) -> int:
 
 
 def prefetch(data: Any, at: int) -> None:
-    """Nothing: there is no hurry."""
+    """No effect."""
 
 
 def copy_until(data: Any, at: int, out: Any, to: int) -> np.uint32:

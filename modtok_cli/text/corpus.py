@@ -1,4 +1,4 @@
-"""A corpus to word counts: any number of texts and tables, several languages at once."""
+"""Word counts of a corpus: any number of texts and tables, several languages in parallel."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def count_corpus(
         raise ModtokError(
             "hold no text",
             where=", ".join(map(display, given)),
-            remedy="give a file with a document per line",
+            remedy="expected a file with one document per line",
         )
     return table
 
@@ -81,7 +81,7 @@ def count_languages(
     """Word counts of each language, several at a time (`threads`: default one a core).
 
     Raises:
-        ModtokError: as `count_corpus`; the first fault that is found ends the work.
+        ModtokError: as `count_corpus`; the first error stops the work.
     """
     languages = sorted(files)
     tables = read_each(
@@ -158,9 +158,8 @@ def write_counts(
 ) -> list[dict[str, object]]:
     """Count each language of `data` into `output/<lang>.counts`; a row for each.
 
-    A language whose table was made from the very same files (name, size and time) is left
-    as it is and said to be, unless `force`. Each table appears whole, as soon as it is
-    done, so a run that was stopped goes on where it was.
+    A table made from the same files (name, size and time) is kept, with a note, unless
+    `force`. Each table is written atomically when it is complete, so a stopped run resumes.
 
     Raises:
         ModtokError: as `count_corpus` and `workspace.language_files`.
@@ -170,7 +169,7 @@ def write_counts(
         place = output / f"{language}{SUFFIX}"
         if any(path.resolve() == place.resolve() for path in paths):
             raise UsageError(
-                "would be written over its own input", where=str(place), remedy="pass --output"
+                "would overwrite its own input", where=str(place), remedy="pass --output"
             )
     rows: dict[str, dict[str, object]] = {}
     waiting = []
@@ -187,13 +186,15 @@ def write_counts(
 
     def count(language: str, advance: Advance) -> None:
         paths, place = files[language], output / f"{language}{SUFFIX}"
-        sources = sources_of(paths)  # before reading: a file that changes meanwhile is counted anew
+        sources = sources_of(
+            paths
+        )  # before reading: a file that changes meanwhile is counted again
         table = count_files(paths, pretokenizer, errors, progress, advance)
         if not len(table):
             raise ModtokError(
                 f"language '{language}' has no text",
                 where=", ".join(map(str, paths)),
-                remedy="put text there, or leave the language out",
+                remedy="add text, or leave the language out",
             )
         save_counts(table, place, language, sources, errors)
         rows[language] = _row(
@@ -235,7 +236,7 @@ def _finished(
     try:
         header = read_header(place)
     except ModtokError:
-        return None  # damaged, or of an older format: made anew
+        return None  # damaged, or of an older format: counted again
     same = (header.scheme, header.errors, header.sources) == (
         pretokenizer.name,
         errors,

@@ -69,11 +69,11 @@ class WordCounter:
     ) -> None:
         """Count the documents data[starts[d]:stops[d]], each weights[d] (default 1) times.
 
-        data (B,) uint8 goes on for at least 16 bytes after the last document;
+        data (B,) uint8 has at least 16 more bytes after the last document;
         starts, stops, weights (D,) int64.
         """
         if len(stops) and int(stops.max()) + PADDING > len(data):
-            raise ValueError(f"the buffer must go on for {PADDING} bytes after its text")
+            raise ValueError(f"expected {PADDING} bytes after the text in the buffer")
         if weights is None:
             weights = np.ones(len(starts), dtype=np.int64)
         state = self._state
@@ -131,11 +131,7 @@ class WordCounter:
 def count_documents(
     batches: Iterable[Sequence[bytes]], pretokenizer: PreTokenizer = BPE
 ) -> WordCounts:
-    """Word counts of documents (UTF-8 bytes) that come in batches of about a megabyte.
-
-    Raises:
-        UsageError: no such pre-tokenizer.
-    """
+    """Word counts of documents (UTF-8 bytes) that come in batches of about a megabyte."""
     counter = WordCounter(pretokenizer)
     for batch in batches:
         counter.add_documents(batch)

@@ -1,4 +1,4 @@
-"""Word counts: the common currency of all learning and nearly all measuring.
+"""Word counts: the input of all learning and nearly all measuring.
 
 No pre-token crosses a word boundary, so a corpus is a table (word → count). The table is
 kept as flat arrays, words in ascending byte order, so that equal corpora give equal bytes.
@@ -68,7 +68,7 @@ class WordCounts:
     ) -> WordCounts:
         """A table of (word, count) pairs in any order; counts of a repeated word add up.
 
-        Words are taken as they are: cutting them is the caller's business. Without `size`,
+        Words are not split further. Without `size`,
         characters and bytes are those of the words, which cover the text they came from;
         documents are then 0, unknown.
 
@@ -108,8 +108,8 @@ class WordCounts:
     def fingerprint(self) -> str:
         """Hash of pre-tokenizer, words and counts: equal for equal text, however it was read.
 
-        The number of documents is not in it: where a text was cut into documents between
-        words, the same words come out, and so does everything learned from them.
+        The number of documents is not in it: splitting a text
+        into documents between words changes neither the words nor what is learned from them.
         """
         return digest(
             self.pretokenizer.name.encode(),
@@ -122,7 +122,7 @@ class WordCounts:
 def size_of(data: Bytes, offsets: Ints, counts: Ints, documents: int = 0) -> CorpusSize:
     """Size of the text that the words cover: lengths of words times their counts."""
     lengths = np.diff(offsets)
-    # A code point is one byte that is no continuation byte (10xxxxxx).
+    # A code point is one byte that is not a continuation byte (10xxxxxx).
     # int32 adds up three times as fast.
     small: np.dtype[Any] = np.dtype(np.int32 if len(data) < 1 << 31 else np.int64)
     starts: Ints = np.zeros(len(data) + 1, dtype=small)
@@ -137,7 +137,7 @@ def merge_counts(tables: Sequence[WordCounts]) -> WordCounts:
     Any order of `tables` gives the same bytes. No table gives the empty one of `bpe`.
 
     Raises:
-        UsageError: the tables were cut by different pre-tokenizers.
+        UsageError: the tables have different pre-tokenizers.
     """
     if not tables:
         return WordCounts.from_pairs([])

@@ -92,7 +92,7 @@ def _call_plain(address: int, *arguments: Any) -> int:
     return _Plain.functions[address - 1](*arguments)
 
 
-# Kernels run as the Python they are written in, to be measured or debugged.
+# Kernels run as plain Python, for coverage and debugging.
 if config.DISABLE_JIT:  # type: ignore[attr-defined]  # made at run time
     compile_word_end = compile_split_block = _Plain
     call_word_end = call_split_block = _call_plain

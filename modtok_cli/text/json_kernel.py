@@ -2,8 +2,8 @@
 
 A strict reader: what it accepts is an object of valid JSON in UTF-8, as `orjson` sees it,
 with one text and, if any, a language that is a string or null. Of every other line it only
-says where it lies; `readers` asks the slow way, which knows what is wrong with it, or that
-it was merely unusual.
+gives the position; `readers` parses it by the slow path, which reports the error or accepts a
+line that is merely unusual.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROOM = 64
 
 _NO = -1  # in place of a position: this is not for us
 _DEEPEST = 60  # nested levels, of which each has a bit in a 64-bit number
-_LONGEST = 18  # digits of a number; no double is that large or small, whatever follows
+_LONGEST = 18  # digits of a number; no double is that large or small, regardless of its exponent
 
 _QUOTE, _BACKSLASH, _NEWLINE, _COLON, _COMMA = 0x22, 0x5C, 0x0A, 0x3A, 0x2C
 _OPEN_OBJECT, _CLOSE_OBJECT, _OPEN_ARRAY, _CLOSE_ARRAY = 0x7B, 0x7D, 0x5B, 0x5D
@@ -36,7 +36,7 @@ _UNESCAPED = np.zeros(256, dtype=np.uint8)
 _UNESCAPED[np.frombuffer(b'"\\/bfnrt', dtype=np.uint8)] = np.frombuffer(
     b'"\\/\b\f\n\r\t', dtype=np.uint8
 )
-_HEX = np.full(256, 1 << 16, dtype=np.int32)  # so large where it is no digit that it shows
+_HEX = np.full(256, 1 << 16, dtype=np.int32)  # too large unless it is a digit
 _HEX[np.frombuffer(b"0123456789abcdef", dtype=np.uint8)] = np.arange(16)
 _HEX[np.frombuffer(b"ABCDEF", dtype=np.uint8)] = np.arange(10, 16)
 
@@ -188,7 +188,7 @@ def _read_key(data: Bytes, at: int, out: Bytes, to: int) -> tuple[int, int]:
 
 @_inner
 def _skip_value(data: Bytes, at: int, out: Bytes, to: int) -> int:
-    """The end of the value at `at`, whatever it holds; out[to:] is overwritten."""
+    """The end of the value at `at`, of any type; out[to:] is overwritten."""
     depth = 0
     objects = 0  # bit d: what is open at depth d is an object, not an array
     key_due = False

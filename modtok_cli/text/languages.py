@@ -41,7 +41,7 @@ fil fon frp frr fur gom gsw hil hne hsb ilo kab kac kam kbp kea kmb lad lij lld 
 lus lzh mag mai mhr min mni mos mwl myv nah nap nds new nso nus pag pam pap pcd pms prs quc rue
 sah sat scn sco shn szl taq tcy tpi tum tyv tzm udm umb vec vls vro wae war wuu xmf yue zgh zza
 """
-# Withdrawn codes that are still met.
+# Withdrawn codes that still occur.
 _WITHDRAWN = {"iw": "he", "in": "id", "ji": "yi", "jw": "jv", "mo": "ro", "scr": "hr", "scc": "sr"}
 
 # en, fra, fra_Latn, fr-FR, zh-Hant-TW, es-419
@@ -67,7 +67,7 @@ def _table() -> dict[str, str]:
 def normalize(code: str) -> str:
     """The short code of a language; script and region are dropped.
 
-    ISO 639-3 codes without a two-letter one stay; so does what looks like no code at all.
+    ISO 639-3 codes without a two-letter one stay; so does anything that is not a code.
 
     >>> [normalize(code) for code in ("fra_Latn", "fre", "pt-BR", "zho_Hant", "ceb")]
     ['fr', 'fr', 'pt', 'zh', 'ceb']
@@ -149,7 +149,7 @@ def _known(code: str) -> bool:
 
 
 def suggest(name: str, known: Sequence[str]) -> str:
-    """`did you mean 'fr'? ` to put before what there is, or nothing."""
+    """`did you mean 'fr'? ` as the beginning of a remedy, or an empty string."""
     from difflib import get_close_matches
 
     close = get_close_matches(normalize(name), known, n=1, cutoff=0.5)

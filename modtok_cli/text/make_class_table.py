@@ -1,4 +1,4 @@
-r"""Make `pretoken_classes.txt`: ask the engine of `tokenizers` which code points it holds for what.
+r"""Make `pretoken_classes.txt`: the classes of code points in the engine of `tokenizers`.
 
     python -m modtok_cli.text.make_class_table
 
@@ -27,7 +27,7 @@ def ask_engine() -> npt.NDArray[np.uint8]:
     text = "".join(map(chr, points))
     table = np.zeros(CODE_POINTS, dtype=np.uint8)
     for kind, pattern in _CLASSES.items():
-        # Matches are removed, so whatever no remaining piece covers is in the class.
+        # Matches are removed, so what no remaining piece covers is in the class.
         inside = np.ones(len(points), dtype=bool)
         splitter = pre_tokenizers.Split(Regex(pattern + "+"), "removed")
         for _, (start, stop) in splitter.pre_tokenize_str(text):

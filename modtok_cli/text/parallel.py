@@ -1,4 +1,4 @@
-"""Several files or languages at a time, under one progress bar, ending together."""
+"""Several files or languages in parallel, under one progress bar."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Result = TypeVar("Result")
 
 
 class _Stopped(Exception):
-    """Another thread failed, or the user broke off; nobody sees this one."""
+    """Another thread failed, or the user interrupted; never shown."""
 
 
 class _Shared:
-    """What the threads share: the progress, and the order to stop."""
+    """State shared by the threads: progress and the stop flag."""
 
     def __init__(self, task: Task) -> None:
         self.stop = threading.Event()
         self._task = task
 
     def advance(self, amount: float = 1) -> None:
-        """Called for every piece of a file, so a thread that is to stop does so soon."""
+        """Called for every piece of a file, so that a thread stops soon."""
         if self.stop.is_set():
             raise _Stopped
         self._task.advance(amount)
@@ -45,9 +45,8 @@ def read_each(
 ) -> list[Result]:
     """`read(item, advance)` of each item, in order, on `threads` threads (default: the cores).
 
-    Progress counts the bytes of `files`, all that the items stand for. When one fails the
-    others are stopped, the earlier ones too; of several that have failed by then the first
-    in order is raised.
+    Progress counts the bytes of `files`, the files of all items. When an item fails, all
+    others are stopped; of several errors, that of the first item in order is raised.
     """
     threads = min(threads or cores(), len(items))
     with progress.task(label, _total(files), "B") as task:
@@ -58,11 +57,11 @@ def read_each(
             futures = [pool.submit(read, item, shared.advance) for item in items]
             try:
                 wait(futures, return_when=FIRST_EXCEPTION)
-            finally:  # when all are done there is nothing left to stop
+            finally:  # no effect when all are done
                 for future in futures:
                     future.cancel()
                 shared.stop.set()
-        # One that was stopped or never began is no failure of its own, and there is another.
+        # A stopped or never started item has no error of its own; another one has.
         failed = [
             error
             for future in futures

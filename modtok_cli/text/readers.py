@@ -1,8 +1,8 @@
-"""Documents in: text lines and JSON lines, compressed or not, files, directories, pipes.
+"""Read documents: text lines and JSON lines, compressed or not, from files, directories, pipes.
 
-A text file holds a document per line, cut at "\\n" only and otherwise kept byte for byte; a
-blank line is an empty document, so that lines of parallel files stay aligned. A JSON line
-is an object with the text under "text" and, if it has one, its language under "lang".
+A text file has one document per line. Lines end at "\\n" only and are otherwise kept byte for
+byte; a blank line is an empty document, so lines of parallel files stay aligned. A JSON line
+is an object with the text under "text" and optionally its language under "lang".
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ LONGEST_LINE = 1 << 28
 compressed file, and would be held in memory several times."""
 
 _PADDING = bytes(16)  # kernels load 16 bytes at a time
-_ASCII = bytes(3)  # `is_utf8` asks for it before what it tests
+_ASCII = bytes(3)  # `is_utf8` needs it before the tested bytes
 _BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text (valid UTF-8), the language it says it is in, and the line it came from (1 …)."""
+    """A text (valid UTF-8), its stated language, and its line number (from 1)."""
 
     text: bytes
     language: str | None
@@ -61,7 +61,7 @@ class Spans:
 
 
 def is_text(path: Path) -> bool:
-    """Whether the name says that the file holds documents."""
+    """Whether a file with this name contains documents."""
     return _format(path) is not None
 
 
@@ -75,10 +75,10 @@ def _format(path: Path) -> str | None:
 def text_files(path: str | Path) -> list[str | Path]:
     """The files to read for `path`: itself, or for a directory those below it, sorted.
 
-    Hidden files and names that say nothing of text are passed over in a directory.
+    Hidden files and other formats in a directory are skipped.
 
     Raises:
-        ModtokError: no such file; a directory without text; a name of no known format.
+        ModtokError: no such file; a directory without text; an unknown format.
     """
     if is_pipe(path):
         return [path]
@@ -107,7 +107,7 @@ def text_files(path: str | Path) -> list[str | Path]:
         )
     if not is_text(path):
         raise ModtokError(
-            "the name does not say how the text is stored",
+            "unknown text format",
             where=str(path),
             remedy=f"name it {known} (also .zst or .gz), or pipe it in and give -",
         )
@@ -124,13 +124,13 @@ def read_documents(
 ) -> Iterator[Document]:
     """Every document of a file, directory or "-", in order, in bounded memory.
 
-    `errors` says what becomes of text that is not UTF-8: "strict" stops there, "replace"
-    puts U+FFFD in place of what is wrong, "skip" leaves the document out; the last two warn
-    with the number of documents. `advance` hears of the (compressed) bytes read. A file
-    without text is refused unless it `may_be_empty`; one among others in a directory may.
+    `errors` selects the treatment of text that is not UTF-8: "strict" is an error, "replace"
+    substitutes U+FFFD for invalid bytes, "skip" drops the document; the last two warn with
+    the number of documents. `advance` receives the number of (compressed) bytes read. A file
+    without text is an error unless it `may_be_empty`, as one of several in a directory may.
 
     Raises:
-        ModtokError: anything wrong with the file, as `file:line`.
+        ModtokError: the file is invalid, as `file:line`.
     """
     return chain.from_iterable(
         read_batches(path, errors, progress=progress, advance=advance, may_be_empty=may_be_empty)
@@ -159,7 +159,7 @@ def read_line_batches(
     progress: Progress = SILENT,
     advance: Advance | None = None,
 ) -> Iterator[list[Document]]:
-    """The lines of one file, whatever its name, in lists of about a megabyte."""
+    """The lines of one file of any name, in lists of about a megabyte."""
     _check_errors(errors)
     reader = _TextLines(path, errors)
     for block, line in _whole_lines(path, advance):
@@ -206,7 +206,9 @@ def _blocks(
             reader.report(progress)
     if empty:
         raise ModtokError(
-            "holds no text", where=display(path), remedy="give a file with a document per line"
+            "holds no text",
+            where=display(path),
+            remedy="expected a file with one document per line",
         )
 
 
@@ -216,7 +218,7 @@ def _check_errors(errors: str) -> None:
 
 
 def _whole_lines(file: str | Path, advance: Advance | None) -> Iterator[tuple[bytes, int]]:
-    """Chunks cut at line ends; a line longer than a chunk is put together whole."""
+    """Chunks that end at line ends; a line longer than a chunk is joined."""
     line = 1
     held: list[bytes] = []
     size = 0
@@ -241,7 +243,7 @@ def _whole_lines(file: str | Path, advance: Advance | None) -> Iterator[tuple[by
         raise ModtokError(
             f"{error}",
             where=f"{display(file)}:{line}",
-            remedy="the lines before this one are whole; fetch or make the file again",
+            remedy="the lines before this one are complete; download or create the file again",
         ) from error
     if held:
         yield b"".join(held), line
@@ -253,13 +255,13 @@ def _line_ends(block: bytes) -> int:
 
 
 class _Reader:
-    """One file: turns blocks of whole lines into documents, minding what is not UTF-8."""
+    """One file: turns blocks of whole lines into documents, with the treatment of invalid UTF-8."""
 
     def __init__(self, file: str | Path, errors: str) -> None:
         self.name = display(file)
         self.errors = errors
-        self.mended = 0
-        self.first_mended = 0
+        self.repaired = 0
+        self.first_repaired = 0
 
     def documents(self, block: bytes, line: int) -> list[Document]:
         raise NotImplementedError
@@ -268,15 +270,15 @@ class _Reader:
         raise NotImplementedError
 
     def report(self, progress: Progress) -> None:
-        """Warn of what was replaced or skipped."""
-        if self.mended:
-            done = "skipped" if self.errors == "skip" else "read with U+FFFD for what is wrong"
-            noun = "document" if self.mended == 1 else "documents"
+        """Warn about replaced or skipped documents."""
+        if self.repaired:
+            done = "skipped" if self.errors == "skip" else "read with U+FFFD for invalid bytes"
+            noun = "document" if self.repaired == 1 else "documents"
             progress.warn(
-                f"{self.name}:{self.first_mended}: not UTF-8; {self.mended} {noun} {done}"
+                f"{self.name}:{self.first_repaired}: not UTF-8; {self.repaired} {noun} {done}"
             )
 
-    def mend(self, text: Callable[[], bytes], what: str, line: int) -> bytes | None:
+    def repair(self, text: Callable[[], bytes], what: str, line: int) -> bytes | None:
         """By `errors`: fail, the text with replacements, or None to skip the document."""
         if self.errors == "strict":
             raise ModtokError(
@@ -284,8 +286,8 @@ class _Reader:
                 where=f"{self.name}:{line}",
                 remedy="pass --errors replace or --errors skip, or convert the file",
             )
-        self.mended += 1
-        self.first_mended = self.first_mended or line
+        self.repaired += 1
+        self.first_repaired = self.first_repaired or line
         return text() if self.errors == "replace" else None
 
 
@@ -304,7 +306,7 @@ class _TextLines(_Reader):
             text.decode()
         except UnicodeDecodeError as error:
             what = f"not UTF-8 (byte 0x{text[error.start]:02x} at column {error.start + 1})"
-            return self.mend(lambda: text.decode(errors="replace").encode(), what, line)
+            return self.repair(lambda: text.decode(errors="replace").encode(), what, line)
         return text
 
     def spans(self, block: bytes, line: int) -> Spans:
@@ -344,7 +346,7 @@ class _JsonLines(_Reader):
         starts, stops = starts[:texts], stops[:texts]
         if not doubtful:
             return Spans(out, starts, stops)
-        # What the kernel left is read the slow way and put behind the rest.
+        # Lines that the kernel left are parsed by the slow path and appended.
         end = len(block)
         pieces: list[memoryview | bytes] = [out[:end].data]
         kept = np.ones(texts, dtype=np.bool_)
@@ -367,10 +369,10 @@ class _JsonLines(_Reader):
         try:
             record: Any = orjson.loads(raw)
         except orjson.JSONDecodeError as error:
-            mended = self._decode_again(raw, error, line)
-            if mended is None:
+            repaired = self._decode_again(raw, error, line)
+            if repaired is None:
                 return None
-            record = mended
+            record = repaired
         where = f"{self.name}:{line}"
         example = 'a line is an object such as {"text": "..."}'
         if not isinstance(record, dict):
@@ -391,20 +393,20 @@ class _JsonLines(_Reader):
         return Document(text.encode(), language, line)
 
     def _decode_again(self, raw: bytes, error: orjson.JSONDecodeError, line: int) -> Any:
-        """What `raw` holds if only its characters are wrong, by `errors`; None to skip it.
+        """The record of `raw` if only its characters are invalid, by `errors`; None to skip it.
 
-        Wrong characters are bytes that are no UTF-8, and escapes of half a surrogate pair,
-        which Python's parser takes and UTF-8 cannot hold.
+        Invalid characters are bytes that are not UTF-8, and escapes of lone surrogates, which
+        Python's parser accepts and UTF-8 cannot encode.
         """
         try:
-            # Through orjson once more: Python's parser also takes NaN and infinite numbers.
+            # Parsed by orjson again: Python's parser also accepts NaN and infinite numbers.
             record = json.loads(raw.decode(errors="replace"))
-            mended = orjson.loads(_without_surrogates(json.dumps(record)))
+            repaired = orjson.loads(_without_surrogates(json.dumps(record)))
         except ValueError:
             raise ModtokError(
                 f"not JSON ({error.msg}, column {error.colno})",
                 where=f"{self.name}:{line}",
-                remedy="a line holds one whole JSON object; fix or delete the line",
+                remedy="expected one JSON object per line; fix or delete the line",
             ) from error
         except RecursionError:
             raise ModtokError(
@@ -412,8 +414,8 @@ class _JsonLines(_Reader):
                 where=f"{self.name}:{line}",
                 remedy="fix or delete the line",
             ) from error
-        what = "not UTF-8" if not _is_utf8(raw) else "an escape of half a surrogate pair"
-        return None if self.mend(lambda: raw, what, line) is None else mended
+        what = "not UTF-8" if not _is_utf8(raw) else "escape of a lone surrogate"
+        return None if self.repair(lambda: raw, what, line) is None else repaired
 
 
 def _without_surrogates(escaped: str) -> bytes:

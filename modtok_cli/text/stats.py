@@ -1,4 +1,4 @@
-"""What a corpus is made of, language by language."""
+"""Statistics of a corpus per language."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LanguageStats:
     """Size of a language's text.
 
     `words` counts pre-tokens, `unique_words` different ones. `duplicates` is the number of
-    documents that equal an earlier one, None where only a count table is left of the text.
+    documents that equal an earlier one, None if only a count table exists.
     """
 
     language: str
@@ -75,7 +75,7 @@ def language_stats(
             hash_documents(spans.data, spans.starts, spans.stops, MASKS, of_batch)
             hashes.append(of_batch[filled])
             if samples:
-                # The smallest hashes of all: an even sample, whatever the order of the text.
+                # The smallest hashes of all: an even sample in any order of the text.
                 picked = heapq.nsmallest(samples, {*picked, *_smallest(spans, of_batch, samples)})
     every = np.concatenate([np.zeros(0, dtype=np.uint64), *hashes])
     table = merge_counts([counter.result(), *tables])
@@ -99,7 +99,7 @@ def _smallest(spans: Spans, hashes: Hashes, samples: int) -> list[tuple[int, str
     different, first = np.unique(hashes[filled], return_index=True)
     for value, document in zip(different[:samples], filled[first[:samples]], strict=True):
         start, stop = int(spans.starts[document]), int(spans.stops[document])
-        # A code point has four bytes at most; what is cut off in the middle is not shown.
+        # A code point has four bytes at most; an incomplete one is not shown.
         raw = spans.data[start : min(stop, start + 4 * SAMPLE_CHARACTERS)].tobytes()
         found.append((int(value), raw.decode(errors="ignore")[:SAMPLE_CHARACTERS]))
     return found
@@ -117,10 +117,10 @@ def corpus_stats(
 ) -> list[LanguageStats]:
     """Documents, characters, bytes, words and duplicates of each language; sorted by language.
 
-    `files` is what `workspace.language_files` or `workspace.by_language` gives; `samples`
-    asks for that many documents of each, cut to 200 characters. Duplicates are found by a
-    64-bit hash of the document, empty ones left aside. `counted` is handed the word counts
-    of each language, from any thread.
+    `files` is the result of `workspace.language_files` or `workspace.by_language`. `samples`
+    is the number of documents to show per language, up to 200 characters each. Duplicates
+    are found by a 64-bit hash of the document; empty ones do not count. `counted` receives
+    the word counts of each language, from any thread.
 
     Raises:
         ModtokError: a file is missing, damaged or empty.

@@ -1,4 +1,4 @@
-"""Bytes in: files, pipes and standard input, decompressed as they come, in bounded memory."""
+"""Read bytes of files, pipes and standard input, decompressed as a stream in bounded memory."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from modtok_cli.base.files import standard_input
 
 STDIN = "-"
 CHUNK = 1 << 20
-"""Bytes of text that are handed on at once, about."""
+"""Approximate number of bytes per piece of text."""
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 GZIP_MAGIC = b"\x1f\x8b"
 
 _READ = 1 << 18
-# A zstd block of four bytes may stand for 128 KiB; fed this little at a time, the most
-# hostile file gives 64 MiB at once, and a normal one loses nothing.
+# A zstd block of four bytes may stand for 128 KiB; with slices this small, a
+# hostile file expands to 64 MiB at most, and a normal one loses no speed.
 _ZSTD_SLICE = 1 << 11
 _ZSTD_WINDOW = 1 << 31  # `zstd --long=31` files open too
 
@@ -41,12 +41,12 @@ def read_chunks(path: str | Path, advance: Advance | None = None) -> Iterator[by
     """The content of a file (or "-": standard input) in pieces of about a megabyte.
 
     `.zst` and `.gz` are decompressed, pipes and standard input by their first bytes.
-    `advance` is told of the compressed bytes as they are read.
+    `advance` receives the number of compressed bytes read.
 
     Raises:
         ModtokError: no such file, or it cannot be read.
-        Broken: compressed data that is damaged or ends early. All that came before it has
-            been handed on by then.
+        Broken: compressed data that is damaged or ends early. Everything before it has
+            been yielded by then.
     """
     pieces = _raw(path, advance)
     first = next(pieces, b"")
@@ -59,7 +59,7 @@ def read_chunks(path: str | Path, advance: Advance | None = None) -> Iterator[by
 
 
 def is_pipe(path: str | Path) -> bool:
-    """Whether `path` is "-" or a pipe or device, whose name says nothing of its format."""
+    """Whether `path` is "-" or a pipe or device, so the name does not give the format."""
     if str(path) == STDIN:
         return True
     path = Path(path)
@@ -98,7 +98,7 @@ def _chain(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _gather(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Join small pieces to chunks; on damage hand on what there is before it is told of."""
+    """Join small pieces to chunks; on damage yield what precedes it before the error."""
     held: list[bytes] = []
     size = 0
     try:

@@ -1,9 +1,8 @@
 """Count tables on disk: `<lang>.counts`, a safetensors file of three arrays.
 
-The arrays are those of `WordCounts`. All else (format version, scheme and pattern,
-language, sizes, the files counted) is one JSON object under the metadata key "modtok": one
-key, because the library does not keep an order among several, and equal tables are to be
-equal files.
+The arrays are those of `WordCounts`. Everything else (format version, pre-tokenizer and pattern,
+language, sizes, counted files) is one JSON object under the metadata key "modtok": one key,
+because the library does not keep the order of several, and equal tables give equal files.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _REMEDY = "count the text again with `modtok corpus count --force`"
 
 @dataclass(frozen=True)
 class Source:
-    """A file that was counted: its name, size in bytes and time of change (ns)."""
+    """A counted file: its name, size in bytes and time of change (ns)."""
 
     name: str
     bytes: int
@@ -38,7 +37,7 @@ class Source:
 
 
 def sources_of(paths: Sequence[Path]) -> tuple[Source, ...]:
-    """The files as they are now, by name."""
+    """The files in their current state, by name."""
     found = []
     for path in sorted(paths):
         status = path.stat()
@@ -48,7 +47,7 @@ def sources_of(paths: Sequence[Path]) -> tuple[Source, ...]:
 
 @dataclass(frozen=True)
 class Header:
-    """What a count table says of itself."""
+    """Header of a count table."""
 
     language: str
     scheme: str
@@ -75,9 +74,9 @@ def save_counts(
     sources: Sequence[Source] = (),
     errors: str = "strict",
 ) -> None:
-    """Write a table, whole or not at all; equal tables give equal files.
+    """Write a table atomically; equal tables give equal files.
 
-    `sources` and `errors` are what it was counted from and how; a recount compares them.
+    `sources` and `errors`: what was counted, and how; `corpus count` compares them.
     """
     from safetensors.numpy import save
 
@@ -100,7 +99,7 @@ def save_counts(
 
 
 def read_header(path: Path) -> Header:
-    """What the table at `path` says of itself, without reading its words.
+    """Header of the table at `path`; its words are not read.
 
     Raises:
         ModtokError: no such file, or not a count table of this version.
@@ -110,10 +109,10 @@ def read_header(path: Path) -> Header:
 
 
 def load_counts(path: Path) -> WordCounts:
-    """A saved table, held to every promise of `WordCounts`.
+    """A saved table, validated.
 
     Raises:
-        ModtokError: no such file, damaged, or cut by another pattern; names the field.
+        ModtokError: no such file, damaged, or of another pattern; names the field.
     """
     header, arrays = _open(path, tuple(_ARRAYS))
     table = WordCounts(**arrays, pretokenizer=find_pretokenizer(header.scheme), size=header.size)
@@ -130,7 +129,7 @@ def load_counts(path: Path) -> WordCounts:
 
 
 def damaged(path: Path | str, what: str) -> ModtokError:
-    """The error for a table that cannot be what was saved."""
+    """The error for a damaged table."""
     return ModtokError(f"damaged count table: {what}", where=str(path), remedy=_REMEDY)
 
 
@@ -147,12 +146,12 @@ def _open(path: Path, names: tuple[str, ...]) -> tuple[Header, dict[str, Any]]:
                 raise ModtokError("not a count table of modtok", where=str(path), remedy=_REMEDY)
             header = _header(path, metadata["modtok"])
             for name in names:
-                if name not in file.keys():  # noqa: SIM118 (the file is no dict)
+                if name not in file.keys():  # noqa: SIM118 (the file is not a dict)
                     raise damaged(path, f"field '{name}' is missing")
                 array = file.get_tensor(name)
                 if array.dtype != _ARRAYS[name] or array.ndim != 1:
                     raise damaged(path, f"field '{name}' is {array.dtype} of {array.shape}")
-                # An own, writable copy: kernels are compiled for such arrays.
+                # A writable copy: kernels are compiled for such arrays.
                 arrays[name] = np.array(array)
     except SafetensorError as error:
         raise damaged(path, f"header ({error})") from error
@@ -202,10 +201,10 @@ def _header(path: Path, text: str) -> Header:
 
 
 def check_counts(table: WordCounts, where: str) -> None:
-    """Hold a table from outside to every promise of `WordCounts`.
+    """Validate a table that was read from a file.
 
     Raises:
-        ModtokError: a promise is broken; names `where` and the field.
+        ModtokError: a field is invalid; names `where` and the field.
     """
     from modtok_cli.text.counts_kernel import first_disorder
 
@@ -215,7 +214,7 @@ def check_counts(table: WordCounts, where: str) -> None:
         raise damaged(where, f"field 'offsets' has {len(offsets)} entries, not {words + 1}")
     if offsets[0] != 0 or offsets[-1] != len(data) or offsets.min() < 0:
         raise damaged(where, "field 'offsets' does not run from 0 to the length of 'data'")
-    # By comparison: differences of numbers that no file has run over.
+    # Compared, not subtracted: differences of arbitrary numbers can overflow.
     if words and bool((offsets[1:] <= offsets[:-1]).any()):
         raise damaged(where, "field 'offsets' does not ascend")
     if words and int(table.counts.min()) < 1:

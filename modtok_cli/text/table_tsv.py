@@ -1,9 +1,9 @@
-r"""Word counts as text: a line `word<TAB>count`, for lists that come from elsewhere.
+r"""Word counts as text: a line `word<TAB>count`, for lists from other sources.
 
 A word is taken with its spaces (" the" and "the" are two). Tab, newline, carriage return
 and backslash inside a word are written `\t`, `\n`, `\r` and `\\`; any other backslash
-stands for itself. A line that is more than one word of the pre-tokenizer is cut by it, and
-each piece gets the line's count.
+is literal. A line of more than one word of the pre-tokenizer is split, and each word
+gets the line's count.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PLAIN = {escape: plain for plain, escape in _ESCAPES.items()}
 _ESCAPE = re.compile(rb"[\t\n\r\\]")
 _UNESCAPE = re.compile(rb"\\[tnr\\]")
 _LARGEST = 1 << 53
-"""Counts above this add up to more than 64 bits hold all too easily; no corpus has them."""
+"""Larger counts could overflow 64 bits when added; no corpus has them."""
 
 
 def read_tsv(
@@ -73,7 +73,7 @@ def _line(line: bytes, where: str) -> tuple[bytes, int]:
         raise ModtokError("no word before the tab", where=where, remedy=remedy)
     if not re.fullmatch(rb"[0-9]{1,16}", number) or not 1 <= int(number) <= _LARGEST:
         shown = number[:20].decode(errors="replace")
-        raise ModtokError(f"'{shown}' is no count", where=where, remedy=remedy)
+        raise ModtokError(f"'{shown}' is not a count", where=where, remedy=remedy)
     return _UNESCAPE.sub(lambda found: _PLAIN[found[0]], word), int(number)
 
 

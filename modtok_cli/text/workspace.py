@@ -24,12 +24,12 @@ def language_files(data: Path, languages: Sequence[str] | None = None) -> dict[s
     """The files of each language in the directory `data`: language → files, both sorted.
 
     An entry belongs to the language it is named after (`fr.jsonl.zst`, `fra_Latn.devtest`,
-    `fr.counts`, `fr.tsv`, all text in `fr/`). Without `languages`, all that are there.
+    `fr.counts`, `fr.tsv`, all text in `fr/`). Without `languages`, all languages.
 
     Raises:
         ModtokError: no such directory; nothing in it; a language without text.
-        UsageError: a name that is no language, a language that is not there, or two entries
-            that spell one language differently.
+        UsageError: an invalid or missing language, or two entries that spell one language
+            differently.
     """
     if not data.is_dir():
         raise ModtokError("no such directory", where=str(data), remedy=_LAYOUT)
@@ -40,7 +40,7 @@ def language_files(data: Path, languages: Sequence[str] | None = None) -> dict[s
             continue
         language = language_of_path(entry.name)
         if language is None and wanted:
-            # A rare code is believed only when it is asked for: "abc.txt" may be anything.
+            # A rare code counts only on request: "abc.txt" may be anything.
             first = normalize(entry.name.split(".")[0])
             language = first if first in wanted else None
         if language is not None:
@@ -97,7 +97,7 @@ def _files_of(language: str, entries: list[Path]) -> list[Path]:
         raise ModtokError(
             f"language '{language}' has no text",
             where=", ".join(str(entry) for entry in entries),
-            remedy="put text there, or leave the language out",
+            remedy="add text, or leave the language out",
         )
     return without_covered_tables(found)
 
@@ -116,7 +116,7 @@ def files_in(source: Path | str) -> list[Path | str]:
     """The texts and count tables of one argument: a file, all in a directory, or "-".
 
     Raises:
-        ModtokError: no such file, or nothing in it that holds text.
+        ModtokError: no such file, or no text in it.
     """
     if is_pipe(source):
         return [source]
@@ -131,7 +131,7 @@ def files_in(source: Path | str) -> list[Path | str]:
 
 
 def without_covered_tables(files: Sequence[Path]) -> list[Path]:
-    """`files` without the count tables made from others among them: no text counts twice."""
+    """`files` without count tables made from other files of the list, so no text counts twice."""
     texts = {file.name for file in files if is_text(file)}
     return [
         file
@@ -156,7 +156,7 @@ def by_language(paths: Iterable[Path | str], language: str | None = None) -> dic
         name = normalize(language) if language else language_of_path(path)
         if name is None:
             raise UsageError(
-                "the name tells no language",
+                "the file name contains no language",
                 where=str(path),
                 remedy="name the file after it (fr.txt) or pass --lang",
             )

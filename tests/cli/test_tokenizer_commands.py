@@ -91,7 +91,7 @@ def test_extract(at, learned: Path) -> None:
         (["extract", "--langs", "xx"], 2, "the tokenizer has no language 'xx'"),
         (["extract", "--langs", "fr", "-t", "none"], 1, "none"),
         (["encode", "--langs", "xx", "fr.txt"], 2, "the tokenizer has no language 'xx'"),
-        (["encode", "-t", "none", "fr.txt"], 2, "no such tokenizer"),
+        (["encode", "-t", "none", "fr.txt"], 2, "tokenizer does not exist"),
         (
             ["encode", "-t", "tokenizer@fr", "--langs", "fr", "fr.txt"],
             2,
@@ -101,7 +101,7 @@ def test_extract(at, learned: Path) -> None:
         (["decode", "-t", "-"], 2, "ids and tokenizer cannot both be standard input"),
         (["decode", "none.txt"], 1, "none.txt: file does not exist; check the path"),
         (["inspect", "--check", "--find", "x"], 2, "mutually exclusive"),
-        (["inspect", "--find", "("], 2, "is no regular expression"),
+        (["inspect", "--find", "("], 2, "is not a regular expression"),
         (["inspect", "-t", "tokenizer@fr", "--find", "x"], 2, "--find requires a modular"),
         (["inspect", "-t", "tokenizer@fr", "--langs", "fr"], 2, "--langs requires a modular"),
         (["nsl", "none.txt"], 1, "none.txt: no such file"),

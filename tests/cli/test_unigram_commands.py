@@ -90,7 +90,7 @@ def test_defaults_are_the_functions_own() -> None:
         (["--top-k", "300"], "--top-k and --on require each other"),
         (["--on", "fi.txt", "--langs", "fi"], "--top-k and --on require each other"),
         (["one", "-t", "two", "--langs", "fi"], "two tokenizers given, one and two"),
-        (["none", "--top-k", "300", "--on", "fi.txt"], "none: no such tokenizer"),
+        (["none", "--top-k", "300", "--on", "fi.txt"], "none: tokenizer does not exist"),
     ],
 )
 def test_extract_refuses(here: Any, arguments: list[str], message: str) -> None:

@@ -175,7 +175,7 @@ def test_a_sentencepiece_model_is_used(tmp_path: Path) -> None:
         ({"normalization_rule_name": "nmt_nfkc"}, r"sw\.model: normalizes text \('nmt_nfkc'\)"),
         ({"model_type": "bpe"}, "of type 'bpe', not Unigram"),
         ({"user_defined_symbols": "<x>"}, "user-defined pieces"),
-        ({"split_by_whitespace": False, "vocab_size": 3000}, "reaches across a cut"),
+        ({"split_by_whitespace": False, "vocab_size": 3000}, "crosses a word boundary"),
     ],
 )
 def test_unsuitable_models_are_refused(
@@ -200,7 +200,7 @@ def test_models_of_other_kinds_and_missing_models(tmp_path: Path, models: Path) 
         unigram_merge(["fi"], data=DATA, models=tmp_path / "no", output=tmp_path / "t", k=700)
     (place / "sw.json").unlink()
     (place / "sw.model").write_bytes(b"no model at all")
-    with pytest.raises(ModtokError, match=r"sw\.model: no SentencePiece model"):
+    with pytest.raises(ModtokError, match=r"sw\.model: not a SentencePiece model"):
         unigram_merge(["sw"], data=DATA, models=place, output=tmp_path / "t", k=700)
 
 

@@ -125,7 +125,7 @@ def test_token_owners() -> None:
     assert found == [(b"ab", ("en", "fi")), (b"abc", ("fi",))]
     assert token_owners(tokenizer, "^abc$")[0].text == "abc"
     assert token_owners(tokenizer, "^abc$")[0].id == tokenizer.vocabulary.find(b"abc")
-    with pytest.raises(UsageError, match="no regular expression"):
+    with pytest.raises(UsageError, match="not a regular expression"):
         token_owners(tokenizer, "(")
 
 

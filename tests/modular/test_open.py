@@ -250,7 +250,7 @@ def test_without_tiktoken_the_extra_is_named(
         (b'{"model": {"type": "BPE"}}', "the tokenizers library cannot load it"),
         (RANK_FILE.replace(b"\n", b" x\n", 1), "unknown kind of tokenizer"),
         (RANK_FILE + b"!! 900\n", ":263: not 'base64 rank'"),
-        (RANK_FILE + b"dGhl 900\n", ":263: a token or a rank for the second time"),
+        (RANK_FILE + b"dGhl 900\n", ":263: a token or a rank occurs twice"),
         (RANK_FILE[RANK_FILE.index(b"\n") + 1 :], "byte 0x21 has no rank"),
     ],
 )
@@ -266,14 +266,14 @@ def test_what_is_no_tokenizer_is_told(tmp_path: Path, content: bytes, message: s
 
 def test_what_is_not_there_is_told(tmp_path: Path, directory: Path) -> None:
     for spec, message in [
-        ("nowhere", "nowhere: no such tokenizer"),
-        (f"{tmp_path}@fr", "the directory is no modular tokenizer"),
-        (str(tmp_path), "the directory holds no tokenizer"),
+        ("nowhere", "nowhere: tokenizer does not exist"),
+        (f"{tmp_path}@fr", "the directory is not a modular tokenizer"),
+        (str(tmp_path), "the directory contains no tokenizer"),
         (f"{directory}/tokenizer.json#o200k", "'#o200k' is for tiktoken rank files"),
     ]:
         with pytest.raises(UsageError, match=message):
             open_tokenizer(spec)
-    with pytest.raises(ModtokError, match="stdin: no tokenizer came in"):
+    with pytest.raises(ModtokError, match="stdin: standard input is empty"):
         open_tokenizer("-", stdin=io.BytesIO(b""))
     rank_file = tmp_path / "x.tiktoken"
     rank_file.write_bytes(RANK_FILE)
@@ -297,7 +297,7 @@ def test_a_plain_file_may_be_damaged_in_its_own_ways(directory: Path) -> None:
     cases: list[tuple[Callable[[dict], None], str]] = [
         (lambda m: m.update(vocab=[]), "field 'model.vocab': not an object"),
         (lambda m: m["vocab"].update({names[9]: 10**6}), "ids are not 0 to"),
-        (lambda m: m["vocab"].update({names[9]: "9"}), f"the id of '{names[9]}' is no integer"),
+        (lambda m: m["vocab"].update({names[9]: "9"}), f"the id of '{names[9]}' is not an integer"),
         (lambda m: m["vocab"].update({names[9]: 2**63}), "an id is out of range"),
         (lambda m: m["vocab"].update({names[0]: 1, names[1]: 0}), "special tokens are not"),
         (lambda m: m.update(merges={}), "field 'model.merges': not a list"),
@@ -313,7 +313,7 @@ def test_a_plain_file_may_be_damaged_in_its_own_ways(directory: Path) -> None:
         kept = [name for name in names if name != "!"]
         model["vocab"] = {name: i for i, name in enumerate(kept)}
 
-    assert "byte 0x21 is no token" in damaged(without_a_byte)
+    assert "byte 0x21 is not a token" in damaged(without_a_byte)
 
 
 def test_token_lengths_of_a_plain_file_are_exact(tmp_path: Path) -> None:

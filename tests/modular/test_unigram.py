@@ -173,9 +173,9 @@ def test_directory(tmp_path: Path) -> None:
         ({}, "no pieces"),
         ({"a": (-1.0, "pq")}, "'r' has no pieces"),
         ({"a": (-1.0, "")}, "belongs to no language"),
-        ({"a b": (-1.0, "pqr")}, "across a cut"),
-        ({"a1": (-1.0, "pqr")}, "across a cut"),
-        ({"a\n": (-1.0, "pqr")}, "across a cut"),
+        ({"a b": (-1.0, "pqr")}, "crosses a word boundary"),
+        ({"a1": (-1.0, "pqr")}, "crosses a word boundary"),
+        ({"a\n": (-1.0, "pqr")}, "crosses a word boundary"),
         ({"a": (float("nan"), "pqr")}, "scores"),
     ],
 )

@@ -134,7 +134,7 @@ def test_manifest_paths_stay_inside(tokenizer: Path, tmp_path: Path, path: str) 
         change(changed)
         changed["checksum"] = _checksum(changed)
         (tmp_path / "manifest.json").write_text(json.dumps(changed))
-        with pytest.raises(ModtokError, match="leads out"):
+        with pytest.raises(ModtokError, match="points outside"):
             read_manifest(tmp_path)
 
 
@@ -151,7 +151,7 @@ def test_linked_content_must_match_the_manifest(tokenizer: Path, tmp_path: Path)
     (tmp_path / "secret").write_text("secret")
     (copy / "references" / "en.json").unlink()
     (copy / "references" / "en.json").symlink_to(tmp_path / "secret")
-    with pytest.raises(ModtokError, match="not what was written") as caught:
+    with pytest.raises(ModtokError, match="changed after it was written") as caught:
         read_references(copy)
     assert "secret" not in str(caught.value)
 

@@ -251,7 +251,7 @@ def test_write_counts_refuses(data):
     with pytest.raises(ModtokError, match="language 'sv' has no text"):
         _write(data, languages=["sv"])
     save_counts(WHOLE, data / "de.counts", "de")
-    with pytest.raises(UsageError, match="over its own input"):
+    with pytest.raises(UsageError, match="overwrite its own input"):
         write_counts(["de"], data=data, output=data)
     rows = write_counts(["fr"], data=data, output=data)
     assert write_counts(["fr"], data=data, output=data)[0]["unchanged"]

@@ -228,11 +228,11 @@ def test_tsv_from_elsewhere(tmp_path):
     [
         (b"word", "no tab"),
         (b"\t3", "no word"),
-        (b"a\t", "'' is no count"),
-        (b"a\t0", "'0' is no count"),
-        (b"a\t-3", "'-3' is no count"),
-        (b"a\t1.5", "'1.5' is no count"),
-        (b"a\t99999999999999999999", "is no count"),
+        (b"a\t", "'' is not a count"),
+        (b"a\t0", "'0' is not a count"),
+        (b"a\t-3", "'-3' is not a count"),
+        (b"a\t1.5", "'1.5' is not a count"),
+        (b"a\t99999999999999999999", "is not a count"),
         (b"\xff\t3", "not UTF-8"),
     ],
 )

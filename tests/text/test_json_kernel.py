@@ -37,7 +37,7 @@ def fast(block: bytes) -> tuple[list[bytes | None], list[bytes]]:
 
 
 def outcome(errors: str, read: str, block: bytes) -> object:
-    """Texts and what was mended, or the error: `read` is "documents" or "spans"."""
+    """Texts and what was repaired, or the error: `read` is "documents" or "spans"."""
     reader = _JsonLines("a.jsonl", errors)
     try:
         if read == "documents":
@@ -51,7 +51,7 @@ def outcome(errors: str, read: str, block: bytes) -> object:
             assert max([0, *spans.stops.tolist()]) + 16 <= len(spans.data)
     except ModtokError as error:
         return str(error)
-    return texts, reader.mended, reader.first_mended
+    return texts, reader.repaired, reader.first_repaired
 
 
 def agree(block: bytes) -> None:

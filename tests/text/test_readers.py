@@ -241,7 +241,7 @@ def test_invalid_utf8(tmp_path, packing):
     replaced = texts(path, "replace", progress=progress)
     assert replaced == BROKEN.decode(errors="replace").encode().split(b"\n")[:-1]
     assert progress.warnings == [
-        f"{path}:2: not UTF-8; 3 documents read with U+FFFD for what is wrong"
+        f"{path}:2: not UTF-8; 3 documents read with U+FFFD for invalid bytes"
     ]
     progress = Silent()
     assert texts(path, "skip", progress=progress) == [b"good", b"last"]
@@ -253,8 +253,8 @@ def test_invalid_utf8(tmp_path, packing):
     ("line", "what", "replaced"),
     [
         (b'{"text": "a \xff b"}', "not UTF-8", "a \ufffd b"),
-        (rb'{"text": "a \ud800 b"}', "half a surrogate pair", "a \ufffd b"),
-        (rb'{"text": "\udc00\ud83d\udc4d"}', "half a surrogate pair", "\ufffd👍"),
+        (rb'{"text": "a \ud800 b"}', "a lone surrogate", "a \ufffd b"),
+        (rb'{"text": "\udc00\ud83d\udc4d"}', "a lone surrogate", "\ufffd👍"),
     ],
 )
 def test_wrong_characters_in_json(tmp_path, line, what, replaced):

@@ -117,7 +117,7 @@ def test_files_in(data):
     assert files_in(data / "sv") == [data / "sv/part-0.txt", data / "sv/part-1.jsonl"]
     with pytest.raises(ModtokError, match="no such file"):
         files_in(data / "no.counts")
-    with pytest.raises(ModtokError, match="does not say how"):
+    with pytest.raises(ModtokError, match="unknown text format"):
         files_in(data / "README.md")
 
 
@@ -126,5 +126,5 @@ def test_by_language(data):
     found = by_language(paths)
     assert _names(data, found) == {"fr": ["fr.devtest", "fr.txt"], "sv": ["sv/part-0.txt"]}
     assert list(by_language([data / "flores.txt"], "eng")) == ["en"]
-    with pytest.raises(UsageError, match=r"flores\.txt: the name tells no language"):
+    with pytest.raises(UsageError, match=r"flores\.txt: the file name contains no language"):
         by_language([data / "flores.txt"])

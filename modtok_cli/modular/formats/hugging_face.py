@@ -49,11 +49,11 @@ FORMAT = HuggingFace()
 
 
 def _check_prefix(document: dict[str, Any], where: str) -> None:
-    """Refuse merges that end the process instead of being refused by the library.
+    """Refuse merges that would abort the process inside the library.
 
     Where a model has a prefix of continuing subwords, the library (0.23) cuts as many bytes
-    off the second part of each merge as the prefix has characters, without looking: in the
-    middle of a character the process aborts.
+    off the second part of each merge as the prefix has characters, without a
+    check: inside a character the process aborts.
 
     Raises:
         ModtokError: a second part that does not begin with the prefix.

@@ -59,9 +59,11 @@ class SentencePieceTokenizer(External):
             self._inner = SentencePieceProcessor(model_proto=data)
             self.size = int(self._inner.get_piece_size())
         except (RuntimeError, OSError, ValueError) as error:
-            raise ModtokError(f"no SentencePiece model: {one_line(error)}", where=where) from error
+            raise ModtokError(
+                f"not a SentencePiece model: {one_line(error)}", where=where
+            ) from error
         if not self.size:
-            raise ModtokError("no SentencePiece model: it has no pieces", where=where)
+            raise ModtokError("not a SentencePiece model: it has no pieces", where=where)
 
     def encode(self, text: str) -> Ids:
         """Token ids of a text."""

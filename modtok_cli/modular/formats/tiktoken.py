@@ -10,7 +10,7 @@ from modtok_cli.modular.formats.interface import Format, Own
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.ranks import RankTokenizer
 
-# What the names mean is a fact of the published vocabularies; a rank file does not hold it.
+# Patterns of the published vocabularies; a rank file does not contain its pattern.
 _CL100K = (
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+"
     r"| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
@@ -23,7 +23,7 @@ _O200K = (
     r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 RANK_PATTERNS = {"cl100k": _CL100K, "o200k": _O200K, "r50k": _R50K}
-"""Pre-tokenizers of rank files by name: cl100k (also Llama 3's, but for details), o200k, r50k."""
+"""Pre-tokenizers of rank files by name: cl100k (nearly Llama 3's), o200k, r50k."""
 
 
 class Tiktoken(Format):
@@ -81,7 +81,7 @@ def parse_ranks(data: bytes, where: str) -> dict[bytes, int]:
         except (ValueError, binascii.Error) as error:
             raise ModtokError("not 'base64 rank'", where=f"{where}:{number}") from error
         if not token or rank < 0 or rank in seen or token in ranks:
-            raise ModtokError("a token or a rank for the second time", where=f"{where}:{number}")
+            raise ModtokError("a token or a rank occurs twice", where=f"{where}:{number}")
         ranks[token] = rank
         seen.add(rank)
     return ranks

@@ -132,7 +132,7 @@ class FewestTokens(Scored):
             raise broken(where, "model.vocab", "a token occurs twice")
         if (vocabulary.byte_ids < 0).any():
             byte = int(np.argmax(vocabulary.byte_ids < 0))
-            raise broken(where, "model.vocab", f"byte 0x{byte:02x} is no token")
+            raise broken(where, "model.vocab", f"byte 0x{byte:02x} is not a token")
         return cls(replace(vocabulary, distinct=True), byte_level_pretokenizer(document), scores)
 
     def to_sentencepiece(self) -> bytes:
@@ -167,7 +167,7 @@ class FewestTokens(Scored):
             kinds.append(NORMAL)
         for text in pieces[first:]:
             if not singles.issuperset(text) and not text.startswith("<0x"):
-                raise _not_whole(f"token {text!r} holds a character that is no token")
+                raise _not_whole(f"token {text!r} holds a character that is not a token")
         pieces += [byte_piece(byte) for byte in sorted(missing)]
         kinds += [BYTE] * len(missing)
         if "<unk>" in specials:
