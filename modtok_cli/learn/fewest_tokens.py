@@ -1,4 +1,4 @@
-"""Least tokens: the numbers that make a sum of scores mean "fewest tokens, then likeliest".
+"""Fewest tokens: the constants that make a sum of scores mean "fewest tokens, then likeliest".
 
 A word is segmented into the fewest tokens of the vocabulary; of several segmentations with as many
 tokens the most likely wins, by the counts of tokens in the text. Both fit into one score per token,
@@ -28,13 +28,13 @@ LEVELS = 1 << 10
 """Likelihoods are whole numbers, 0 to LEVELS - 1, in sixteenths of a bit."""
 
 LONGEST_WORD = 1 << 20
-"""Bytes of a word up to which one float64 sum decides as the two numbers would."""
+"""Bytes of a word up to which a float64 sum orders as the pair (tokens, likelihood)."""
 
 EACH = LEVELS * LONGEST_WORD
-"""What a token costs in a score: more than all likelihoods of a word together."""
+"""Cost of a token in a score: more than the sum of all likelihoods of a word."""
 
 SPECIAL_SCORE = -2.0 * EACH * LONGEST_WORD
-"""Worse than any way to write the text of a special token: no search takes it."""
+"""Worse than any segmentation of the text of a special token, so it is never chosen."""
 
 SHORT_EACH = 1 << 17
 SHORT_WORD = 1 << 7
@@ -82,7 +82,7 @@ def likelihoods(token_counts: Ints) -> npt.NDArray[np.int32]:
 def estimate_token_counts(
     counts: WordCounts, units: Units, tokens: int, *, rounds: int = ROUNDS
 ) -> Ints:
-    """How often each token is used where the counted words are cut into fewest tokens.
+    """Count of each token when the counted words are segmented into fewest tokens.
 
     Token counts decide between segmentations of the same length, so this starts
     from equal likelihoods and is repeated `rounds` times.
@@ -113,7 +113,7 @@ def file_scores(likelihood: npt.NDArray[np.integer], specials: int, *, each: int
 
 
 def likelihood_of_scores(scores: Floats, specials: int) -> npt.NDArray[np.int32] | None:
-    """The likelihoods that `file_scores` was made of; None if it was not made so."""
+    """The likelihoods in scores of `file_scores`; None for other scores."""
     found = scores[specials:] + EACH
     if (scores[:specials] != SPECIAL_SCORE).any():
         return None

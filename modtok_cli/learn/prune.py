@@ -1,9 +1,9 @@
-"""A monolingual vocabulary for least tokens: take too many tokens, drop what is missed least.
+"""A monolingual vocabulary for fewest tokens: start with too many tokens, prune the least useful.
 
-BPE proposes (the first 1.25 k tokens of its list, say), and least-token segmentation
-decides: in rounds, the tokens go whose removal costs the fewest tokens on the text, until k
-are left. Then joins of neighbours that stand side by side most often are offered, and as
-many tokens go again; this finds what BPE never proposed, since it had merged past it.
+BPE proposes candidates (by default 1.25 k tokens). In rounds, the tokens are removed that cost
+the fewest additional tokens on the text, until k remain. Then the most frequent pairs of
+adjacent tokens are added as candidates, and as many tokens are removed again; this finds
+tokens that BPE did not propose because it had merged their parts otherwise.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 OVERTRAIN = 1.25
-"""Tokens of BPE to choose from, as a multiple of k."""
+"""Number of BPE candidates, as a multiple of k."""
 
 # More rounds, or smaller ones, change the fourth digit (benchmarks/results).
 FIRST_ROUNDS = 4
 LATER_ROUNDS = 3
-SHARE = 0.6  # of the tokens to be dropped go in each round but the last
+SHARE = 0.6  # share of the tokens to remove in each round but the last
 JOINS = 2
-JOINED = 8  # k / 8 joins are offered each time
+JOINED = 8  # k / 8 joins are candidates each time
 
 
 @dataclass(frozen=True)
 class LanguageTokens:
     """The tokens that one language contributes, and how often its text uses each of them.
 
-    `tokens` ascend by length, then bytes, so that they come in the same order in every
+    `tokens` ascend by length, then bytes, so their order is the same in every
     vocabulary. `token_counts` (k,) int64: special tokens (0), the 256 bytes, then `tokens`.
     """
 
@@ -58,18 +58,18 @@ def choose_tokens(
     label: str = "pruning",
     progress: Progress = SILENT,
 ) -> LanguageTokens:
-    """The k tokens (special tokens and bytes included) that serve least tokens best.
+    """The k tokens (special tokens and bytes included) that give the fewest tokens.
 
     Args:
         counts: the words of the language.
-        data, offsets: tokens to choose from: special tokens, the 256 bytes, then any.
-        specials: how many special tokens come first.
-        k: how many to keep; fewer if there are not so many.
+        data, offsets: candidates: special tokens, the 256 bytes, then others.
+        specials: number of special tokens, which come first.
+        k: number of tokens to keep; fewer if there are fewer candidates.
         whole_characters: keep only tokens of whole characters, and with a token each of
-            its characters, so that SentencePiece can carry the vocabulary.
+            its characters, so that SentencePiece can express the vocabulary.
 
     Raises:
-        UsageError: with `whole_characters`, k does not hold the single characters.
+        UsageError: with `whole_characters`, k is smaller than the number of single characters.
     """
     flat, cuts = data.tobytes(), offsets.tolist()
     tokens = [flat[start:stop] for start, stop in pairwise(cuts)]
@@ -87,16 +87,16 @@ def choose_tokens(
 
 
 def count_tokens(counts: WordCounts, tokens: list[bytes], specials: int) -> Ints:
-    """How often each token is used on a text; (V,) int64, see `estimate_token_counts`."""
+    """Count of each token on a text; (V,) int64, see `estimate_token_counts`."""
     return estimate_token_counts(counts, _trie(tokens, specials), len(tokens))
 
 
 def damped(counts: Ints) -> Ints:
-    """64 · count^(3/4), down to a whole number: what a word weighs when tokens are chosen.
+    """⌊64 · count^(3/4)⌋: weight of a word when tokens are chosen.
 
-    A token that serves many words is worth more on other text than one that serves a
-    single word as often. With plain counts the tokens fit the training text better and
-    any other worse. Square roots alone: the same on every machine.
+    A token of many words is more useful on other text than a token of one word with the same
+    count. With plain counts the tokens fit the training text better and other text worse.
+    Computed by square roots only, so the result is the same on every machine.
     """
     plain = counts.astype(np.float64)
     return np.floor(64.0 * np.sqrt(plain * np.sqrt(plain))).astype(np.int64)
@@ -114,7 +114,7 @@ class _Chooser:
         self.whole = whole
 
     def prune(self, pool: list[bytes], rounds: int) -> list[bytes]:
-        """Those of `pool` that stay beside special tokens and bytes, in the same order."""
+        """Tokens of `pool` to keep besides special tokens and bytes, in the same order."""
         from modtok_cli.learn.prune_kernel import removal_losses
 
         if self.whole:
@@ -128,10 +128,10 @@ class _Chooser:
             removable[[i for i, token in enumerate(tokens) if _single(token)]] = 0
             if len(tokens) - int(removable.sum()) > self.k:
                 raise UsageError(
-                    f"k = {self.k} does not hold the {len(tokens) - int(removable.sum()):,} "
+                    f"k = {self.k} is less than the {len(tokens) - int(removable.sum()):,} "
                     "bytes, special tokens and single characters of the text",
                     where="-k",
-                    remedy="give a larger one, or leave out --whole-characters",
+                    remedy="pass a larger k, or omit --whole-characters",
                 )
         scores = np.zeros(len(tokens), dtype=np.float64)
         surplus = len(tokens) - self.k
@@ -145,7 +145,7 @@ class _Chooser:
             scores = likelihoods(token_counts).astype(np.float64)
             going = surplus if left == 1 else int(np.ceil(surplus * SHARE))
             candidates = np.flatnonzero(active & removable)
-            # Of equal losses the less used goes, then what was proposed later.
+            # Of equal losses the rarer token is removed, then the later candidate.
             order = np.lexsort((-candidates, token_counts[candidates], losses[candidates]))
             active[candidates[order[:going]]] = 0
             surplus -= going
@@ -153,7 +153,7 @@ class _Chooser:
         return [pool[i] for i in kept.tolist()]
 
     def with_joins(self, pool: list[bytes]) -> list[bytes]:
-        """`pool` and the most frequent joins of two neighbouring tokens, as many as k / 8."""
+        """`pool` and the k / 8 most frequent joins of two adjacent tokens."""
         from modtok_cli.learn.viterbi_kernel import viterbi_words
 
         tokens = self.base + pool
@@ -189,12 +189,12 @@ def _trie(tokens: list[bytes], specials: int) -> npt.NDArray[np.uint64]:
 
 
 def _single(token: bytes) -> bool:
-    """Is it one whole character of two bytes or more?"""
+    """Whether it is one whole character of two bytes or more."""
     return len(token) > 1 and is_whole(token) and len(token.decode()) == 1
 
 
 def is_whole(token: bytes) -> bool:
-    """Does a token consist of whole characters?"""
+    """Whether a token consists of whole characters."""
     try:
         token.decode()
     except UnicodeDecodeError:

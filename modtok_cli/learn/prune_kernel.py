@@ -1,8 +1,8 @@
-"""What would it cost to do without a token? Least-token segmentation with and without it.
+"""The cost of removing a token: segmentation into fewest tokens with and without it.
 
-A word is taken apart once into its edges, the places where a token of the vocabulary fits
-(from, to, token). The fewest tokens over all edges is what the word costs; the same with
-the edges of one token left out is what it would cost without that token.
+The edges of a word are the positions where a token of the vocabulary matches (from, to,
+token). The cost of a word is the fewest tokens over all edges; its cost without a token is the
+same without the edges of that token.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Units = npt.NDArray[np.uint64]
 
-# Longer words are looked at in portions of so many bytes: a row of 100,000 dashes must not
-# take quadratic time, and no token is that long.
+# Longer words are processed in portions of this many bytes: 100,000 dashes must not take
+# quadratic time, and no token is that long.
 PORTION = 256
 
 _RESULT = types.Tuple((types.int64[::1], types.int64[::1], types.int64))  # type: ignore[no-untyped-call]
@@ -47,7 +47,7 @@ def removal_losses(
     active: Bytes,
     removable: Bytes,
 ) -> tuple[Ints, Ints, int]:
-    """How many tokens more the words take without each token, one token at a time.
+    """Number of additional tokens without each single token.
 
     Shapes: data (B,) uint8; offsets (W + 1,), counts (W,) int64; units `trie.build_trie` of
     tokens by id, every byte an active one; scores (V,) float64, which decide between

@@ -1,4 +1,4 @@
-"""A trie over pieces (byte strings): all pieces that begin at a place of a text, in one walk."""
+"""A trie over pieces (byte strings): all pieces that begin at a position of a text, in one walk."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ Units = npt.NDArray[np.uint64]
 def build_trie(data: Bytes, offsets: Ints, ids: npt.NDArray[np.integer] | None = None) -> Units:
     """The double array (`trie_kernel`) of pieces data[offsets[i]:offsets[i + 1]], in any order.
 
-    `ids`: the number each piece is found under; by default its index. A piece that is to
-    stay out (a special token, say) is simply not given.
+    `ids`: the id of each piece; by default its index.
 
     Shapes: data (B,) uint8; offsets (P + 1,) int64; ids (P,), 0 to 2^27 - 2.
     Gives (U,) uint64; about 8 bytes for every different prefix of a piece.
 
     Raises:
-        ValueError: a piece is empty, or there twice.
+        ValueError: a piece is empty or occurs twice.
 
     >>> trie = trie_of([b"a", b"ab", b"b"])
     >>> prefixes(trie, b"abc"), prefixes(trie, b"c")
@@ -55,7 +54,7 @@ def build_trie(data: Bytes, offsets: Ints, ids: npt.NDArray[np.integer] | None =
     units, wrong = build_units(sorted_data, sorted_offsets, sorted_ids)
     if wrong >= 0:
         piece = sorted_data[sorted_offsets[wrong] : sorted_offsets[wrong + 1]].tobytes()
-        raise ValueError(f"the piece {piece!r} is there twice")
+        raise ValueError(f"the piece {piece!r} occurs twice")
     return units
 
 
@@ -69,7 +68,7 @@ def trie_of(pieces: Sequence[bytes]) -> Units:
 def prefixes(units: Units, text: bytes) -> list[tuple[int, int]]:
     """(length, id) of every piece that `text` begins with, shortest first.
 
-    Kernels walk the units themselves; this says in plain words what they do.
+    The reference for the walks in kernels.
     """
     found = []
     node = int(units[0])

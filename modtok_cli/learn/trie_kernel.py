@@ -4,11 +4,11 @@ A unit is one 64-bit number, so that a step of a walk is one load:
 
     bits  0 to 8   label: the byte that leads here, 256 in units that no byte leads to
     bits  9 to 35  value: 0 none, else 1 + the id of the piece that ends here
-    bits 36 to 63  base: the child for byte c lies at `base ^ c`; 0 if there is no child
+    bits 36 to 63  base: the child for byte c is at `base ^ c`; 0 without children
 
-No two nodes share a base, so the label alone tells whether a unit is a node's child.
-Children of a node lie within 256 units; the first 256 hold nothing but the root, so that
-base 0 leads nowhere.
+No two nodes share a base, so the label alone decides whether a unit is a node's child.
+Children of a node are within 256 units; the first 256 contain only the root, so base 0 means
+no child.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BASE_SHIFT = 36
 NO_LABEL = 256
 _EMPTY = np.uint64(NO_LABEL)
 
-# So many free places a node looks at, oldest and newest, before it takes a new block.
+# Number of free places that a node tries, oldest and newest, before it takes a new block.
 _FEW = 3
 _TRIES_OLDEST = 24
 _TRIES_NEWEST = 256
@@ -72,7 +72,7 @@ def build_units(data: Bytes, offsets: Ints, ids: Ints) -> tuple[Units, int]:
         if offsets[piece + 1] <= offsets[piece]:
             return bad, piece
         room += offsets[piece + 1] - offsets[piece]
-    # Twice what the nodes can need is never touched in full: pages come as they are used.
+    # Twice the maximum need; unused pages are never allocated.
     room = (room * 5 // 4 + 1024) & ~255
     units = np.empty(room, dtype=np.uint64)
     after = np.empty(room, dtype=np.int64)
@@ -165,7 +165,7 @@ def build_units(data: Bytes, offsets: Ints, ids: Ints) -> tuple[Units, int]:
                 units[child] = np.uint64(labels[i])
                 after[before[child]] = after[child]
                 before[after[child]] = before[child]
-            # The first child is walked first: it is put on top.
+            # The first child is visited first: it is put on top.
             for i in range(children - 1, -1, -1):
                 stack[waiting] = (base ^ labels[i], cuts[i], cuts[i + 1], depth + 1)
                 waiting += 1

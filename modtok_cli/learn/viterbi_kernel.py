@@ -1,12 +1,12 @@
 """Best segmentation of words into the pieces of a subset, by dynamic programming over a trie.
 
-One search serves two purposes. Unigram: the greatest sum of scores. Least tokens: the
+One search serves two segmentations. Unigram: the greatest sum of scores. Fewest tokens: the
 fewest tokens, and among those the greatest sum. Both are "fewest `each` × tokens, then
 greatest sum", with `each` 0 or 1.
 
-Ties: of two best ways to reach a place the one whose last piece is longer wins. That is
-what SentencePiece and the `tokenizers` library do: both walk the places of a text in
-ascending order and replace a way only by one that is strictly better.
+Ties: of two best paths to a position the one with the longer last piece wins, as in
+SentencePiece and the `tokenizers` library: both visit positions in ascending order and replace
+a path only by one that is strictly better.
 
 A character that no active piece spells (no piece that is just this character) may be
 written in bytes: an edge over the whole character with the score `unknown`, which stands
@@ -110,7 +110,7 @@ def best_path(  # type: ignore[no-untyped-def]
         for i in range(size):
             out[end + i] = -1
         return end + size
-    # Places are followed back from the end; the ids come out in reverse.
+    # Positions are traced back from the end, so the ids are reversed.
     first = end
     place = size
     while place > 0:
@@ -156,11 +156,11 @@ def viterbi_words(
     Shapes: data (B,) uint8, whole UTF-8 characters; offsets (W + 1,) int64; units
     `trie.build_trie` of all pieces under their ids; scores (V,) float64; active (V,) uint8,
     1 for the pieces of the subset; byte_ids (256,) int32, used by `fallback` alone.
-    `unknown`: score of a character written in bytes; `each`: 0 Unigram, 1 least tokens.
+    `unknown`: score of a character written in bytes; `each`: 0 Unigram, 1 fewest tokens.
 
     Returns ids (N,) int32 and their offsets (W + 1,) int64.
 
-    With pieces a (-1), b (-1), ab (-3): Unigram cuts "ab" into a, b; least tokens takes ab.
+    With pieces a (-1), b (-1), ab (-3): Unigram splits "ab" into a, b; fewest tokens gives ab.
     """
     words = len(offsets) - 1
     longest = 0

@@ -189,11 +189,19 @@ def test_unsuitable_models_are_refused(
 
 def test_models_of_other_kinds_and_missing_models(tmp_path: Path, models: Path) -> None:
     from modtok_cli.construct.bpe import bpe
+    from modtok_cli.construct.bpe_merge import bpe_merge
 
     place = tmp_path / "models"
     bpe(["sw"], data=DATA, output=place, k=400)
-    with pytest.raises(ModtokError, match=r"sw\.json: is not a Unigram tokenizer of modtok"):
-        unigram_merge(["sw"], data=DATA, models=place, output=tmp_path / "t", k=700)
+    merges = place / "sw.json"
+    fewest = bpe_merge(["sw"], data=DATA, output=tmp_path / "fewest", k=400, references=False)
+    for data in (
+        merges.read_bytes(),
+        ModularTokenizer.load(fewest.output).full().to_json(),  # also of type Unigram, with scores
+    ):
+        merges.write_bytes(data)
+        with pytest.raises(ModtokError, match=r"sw\.json: is not a Unigram tokenizer of modtok"):
+            unigram_merge(["sw"], data=DATA, models=place, output=tmp_path / "t", k=700)
     with pytest.raises(UsageError, match="no model for en; learn it"):
         unigram_merge(["en", "fi"], data=DATA, models=models, output=tmp_path / "t", k=700)
     with pytest.raises(UsageError, match="is not a directory"):

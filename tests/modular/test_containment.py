@@ -17,7 +17,7 @@ from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
 
-from .test_least import random_parts, united
+from .test_fewest_tokens import random_parts, united
 
 PARENT = toy()
 OLD = ("en", "fi")

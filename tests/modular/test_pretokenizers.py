@@ -20,7 +20,7 @@ from modtok_cli.text.counter import split_words
 from modtok_cli.text.pretokenizer import pretokenizers
 
 from .test_containment import pieces
-from .test_least import random_parts, united
+from .test_fewest_tokens import random_parts, united
 
 # Words of `unigram` begin with all their spaces, and its digits are apart: tokens across them.
 ACROSS = ["a", " ", "  ", "a ", " a", "  a", "1", "11", "1a", "a1", " 1", "!", "!a", "\u0301"]

@@ -18,7 +18,7 @@ from modtok_cli.measure.nsl import nsl
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
-from .test_least import random_parts, united
+from .test_fewest_tokens import random_parts, united
 
 LINE = "abc abc aab12 eed bcd abc abé aab abcde " * 10
 
