@@ -59,15 +59,22 @@ def result_of(run: Path) -> dict[str, Any]:
 
 
 def stop_once(
-    sign: signal.Signals, wait: float, again: bool, base: Path, scratch: Path,
+    sign: signal.Signals, wait: float, step: int, again: bool, base: Path, scratch: Path,
     launcher: Launcher, whole: dict[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
-    """One run, stopped after `wait` seconds (`again`: by two signals), and resumed."""
+    """One run, stopped `wait` seconds after `step` is in its metrics (0: after its start).
+
+    `again`: by two signals. It is then resumed.
+    """
     place = kills.fresh(base, scratch / "stopped")
     run = place / "runs" / "stopped"
     began = time.monotonic()
     pid = launcher.start(WORDS, place)
-    status = launcher.status(wait)
+    status = None
+    while step and status is None and steps_of(run)[0] < step:
+        status = launcher.status(0.01)
+    if status is None:
+        status = launcher.status(wait)
     wrong: list[str] = []
     row: dict[str, Any] = {"what": "pretrain", "signal": sign.name + (" twice" if again else "")}
     sent = time.monotonic()
@@ -119,10 +126,12 @@ def pretrain(moments: int, seed: int) -> list[dict[str, Any]]:
         base, scratch = Path(folder) / "base", Path(folder)
         base.mkdir()
         jobs.workspace(base, corpus=False, runs=False)
-        place = kills.fresh(base, scratch / "whole")
-        began = time.monotonic()
-        done = launcher.call(WORDS, place)
-        seconds = time.monotonic() - began
+        seconds = []
+        for _ in range(2):  # the first one loads what the others find in memory
+            place = kills.fresh(base, scratch / "whole")
+            began = time.monotonic()
+            done = launcher.call(WORDS, place)
+            seconds.append(time.monotonic() - began)
         if done.returncode:
             raise RuntimeError(done.stderr.decode(errors="replace")[-500:])
         whole = result_of(place / "runs" / "stopped")
@@ -131,8 +140,10 @@ def pretrain(moments: int, seed: int) -> list[dict[str, Any]]:
         for number in range(moments):
             sign = order[number % 3]
             again = sign != signal.SIGKILL and rng.random() < 0.15
-            wait = rng.uniform(0.0, seconds)
-            rows.append(stop_once(sign, wait, again, base, scratch, launcher, whole))
+            # Half over the whole call, half within training, which is a small part of it.
+            step = rng.randint(1, STEPS) if rng.random() < 0.5 else 0
+            wait = rng.uniform(0.0, min(seconds) / STEPS if step else min(seconds))
+            rows.append(stop_once(sign, wait, step, again, base, scratch, launcher, whole))
             emit(rows[-1])
     return rows
 

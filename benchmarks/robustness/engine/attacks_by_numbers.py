@@ -59,7 +59,7 @@ def latency_of_a_long_text(arena: Arena) -> None:
     line = " ".join((arena.place / "parallel" / "en.txt").read_text().split())
     (arena.place / "long.txt").write_text(line * 12 + "\n")
     ids = arena.modtok("encode", "-t", "bpe", "long.txt")
-    tokens = len(ids.out.replace(b",", b" ").split())
+    tokens = sum(len(row["ids"]) for row in rows_of(ids.out))
     done = arena.line(
         "latency -t bpe --scale tiny --lines 1 --lang en long.txt --json", seconds=600
     )
