@@ -229,9 +229,9 @@ def report_of_hostile_names(arena: Arena) -> None:
     row = (arena.place / "shown" / "results" / "nsl.jsonl").read_bytes()
     (results / f"x; touch executed; '\"<script>{OSC}.jsonl").write_bytes(row)
     shutil.copytree(arena.place / "runs" / "tiny", arena.place / "runs" / "a; touch executed")
-    arena.modtok("report", "-o", "page.html", terminal=True)
-    page = arena.place / "page.html"
-    html = page.read_text() if page.exists() else ""
+    arena.modtok("report", "-o", "names.html", terminal=True)
+    page = arena.place / "names.html"
+    html = page.read_text()
     arena.check("<script>" not in html, "a tag of a name is in the page")
     arena.check("\x1b" not in html, "an escape of a name is in the page")
     arena.check("runs/a; touch" not in html or "'runs/a; touch" in html, "an unquoted command")
