@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -49,6 +50,22 @@ def read_file(
             return read_stream(stream, where, largest=largest)
     except OSError as error:
         raise ModtokError(f"cannot read: {error.strerror}", where=where, remedy=remedy) from error
+
+
+def read_bounded(path: Path, *, largest: int = LARGEST) -> bytes:
+    """Content of a file, as `Path.read_bytes` gives it.
+
+    Raises:
+        OSError: it cannot be read, is a device, or has more than `largest` bytes.
+    """
+    with path.open("rb") as stream:
+        found = os.fstat(stream.fileno())
+        if stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode):
+            raise OSError(errno.ENODEV, "is a device, not a file", str(path))
+        content = stream.read(largest + 1) if found.st_size <= largest else None
+        if content is None or len(content) > largest:
+            raise OSError(errno.EFBIG, f"has more than {largest:,} bytes", str(path))
+        return content
 
 
 def read_stream(stream: BinaryIO, where: str, *, largest: int = LARGEST) -> bytes:

@@ -19,6 +19,7 @@ import orjson
 
 from modtok_cli import __version__
 from modtok_cli.base.files import atomic_directory, clear
+from modtok_cli.base.reading import read_bounded
 from modtok_cli.base.signature import digest
 from modtok_cli.text.languages import is_language
 
@@ -47,7 +48,7 @@ def clear_finished(output: Path) -> None:
     The journal of a forced build stays: that build replaces the output and may resume.
     """
     try:
-        head = orjson.loads((journal_path(output) / "journal.json").read_bytes())
+        head = orjson.loads(read_bounded(journal_path(output) / "journal.json"))
         forced = head["force"] is True
     except (OSError, ValueError, LookupError, TypeError):
         forced = False
@@ -83,7 +84,7 @@ class JournalDir:
         from safetensors.numpy import load
 
         try:
-            head = orjson.loads((self.directory / "journal.json").read_bytes())
+            head = orjson.loads(read_bounded(self.directory / "journal.json"))
             if head["key"] != self._key or (self._force and head["force"] is not True):
                 return None
             if not all(is_language(name) for name in head["references"]):

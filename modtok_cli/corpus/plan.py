@@ -17,6 +17,7 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
+from modtok_cli.base.reading import read_bounded
 from modtok_cli.base.records import from_json
 
 VERSION = 1
@@ -214,7 +215,7 @@ def read_json(path: Path) -> Any:
         ModtokError: it is missing or damaged.
     """
     try:
-        return orjson.loads(path.read_bytes())
+        return orjson.loads(read_bounded(path))
     except (OSError, ValueError) as error:
         raise ModtokError(
             f"cannot be read ({error})", where=str(path), remedy="build with --force"

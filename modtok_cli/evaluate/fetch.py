@@ -20,6 +20,7 @@ import orjson
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, write_bytes
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.reading import read_bounded
 from modtok_cli.evaluate import documents, hub, mcq, parallel
 from modtok_cli.evaluate.hub_text import (
     ARTICLES,
@@ -126,7 +127,7 @@ class _Journal:
         self._planned: set[str] = set()
         self._done: set[str] = set()
         try:
-            state = orjson.loads(self._path.read_bytes())
+            state = orjson.loads(read_bounded(self._path))
             if {name: state[name] for name in self._state} == self._state:
                 self._planned, self._done = set(state["planned"]), set(state["done"])
         except (OSError, ValueError, TypeError, KeyError):

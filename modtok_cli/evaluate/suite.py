@@ -14,6 +14,7 @@ from string import Formatter
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.reading import read_bounded
 
 Row = Mapping[str, Any]
 
@@ -175,7 +176,7 @@ def _yaml(path: Path) -> Any:
     import yaml
 
     try:
-        return yaml.safe_load(path.read_text("utf-8"))
+        return yaml.safe_load(read_bounded(path).decode("utf-8"))
     except OSError as error:
         raise ModtokError(f"cannot read: {error.strerror}", where=str(path)) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # "2026-13-45" is not a date

@@ -11,6 +11,7 @@ import orjson
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.reading import read_bounded
 from modtok_cli.inference.memory import choose_models, memory
 from modtok_cli.pretrain.config import stored_shape
 from modtok_cli.pretrain.run_tokenizer import find_tokenizer
@@ -57,7 +58,7 @@ def settings_of_run(run: Path, *, named: bool) -> tuple[dict[str, Shape], bool, 
     The run's own tokenizer is not searched if others are `named`.
     """
     try:
-        config = orjson.loads((run / "config.json").read_bytes())
+        config = orjson.loads(read_bounded(run / "config.json"))
         name, languages = config["config"]["model"], config["tokenizer"]["languages"]
         shape = stored_shape(config["config"], str(run / "config.json"))
         config["tokenizer"]["signature"]

@@ -22,6 +22,7 @@ from safetensors import SafetensorError
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.reading import read_bounded
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.pretrain import checkpoint
 from modtok_cli.pretrain.checkpoint import ShardFile
@@ -143,7 +144,7 @@ def find_run(name: str, tokenizer: str, *, near: Path) -> Path | None:
     for place in (each / runs / name for each in places for runs in ("runs", ".")):
         if is_run(place):
             try:
-                config = orjson.loads((place / CONFIG).read_bytes())
+                config = orjson.loads(read_bounded(place / CONFIG))
                 if config["tokenizer"]["signature"] == tokenizer:
                     return place
             except (OSError, ValueError, LookupError, TypeError):
@@ -207,7 +208,7 @@ def open_run(
 
 def _config(file: Path) -> tuple[dict[str, Any], Shape]:
     try:
-        config: dict[str, Any] = orjson.loads(file.read_bytes())
+        config: dict[str, Any] = orjson.loads(read_bounded(file))
         stored = config["config"]
         shape = stored_shape(stored, str(file))
         if type(stored["seq_length"]) is not int or not 1 <= stored["seq_length"] < 1 << 31:

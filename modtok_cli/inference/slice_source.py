@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.reading import read_bounded
 from modtok_cli.inference.backbone import build_backbone
 from modtok_cli.inference.slice_files import without_post_processor
 from modtok_cli.inference.slicefile import NAME, TOKENIZER_OUT, WEIGHTS, SliceFacts, read_facts
@@ -155,7 +156,7 @@ class SliceVocabularies(Vocabularies):
 
 def _plain(path: Path, languages: Sequence[str]) -> Subtokenizer:
     try:
-        data = path.read_bytes()
+        data = read_bounded(path)
     except OSError as error:
         raise ModtokError(f"cannot be read: {error.strerror}", where=str(path)) from error
     try:

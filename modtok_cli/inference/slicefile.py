@@ -16,6 +16,7 @@ import orjson
 
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.reading import read_bounded
 from modtok_cli.base.records import from_json
 from modtok_cli.inference.dtypes import DTYPES
 
@@ -88,7 +89,7 @@ def read_facts(directory: Path) -> SliceFacts:
     """
     file = directory / NAME
     try:
-        document = orjson.loads(file.read_bytes())
+        document = orjson.loads(read_bounded(file))
         if document.pop("format") != FORMAT:
             raise ModtokError(
                 "has the format of another version of modtok", where=str(file), remedy=_REMEDY

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import orjson
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.reading import read_bounded
 from modtok_cli.measure.candidates import Spec
 from modtok_cli.modular.json_frame import PROVENANCE
 from modtok_cli.modular.open import open_tokenizer, split_spec
@@ -91,7 +92,7 @@ def _read(language: str, path: Path) -> Reference:
         raise ModtokError(
             "not a tokenizer written by modtok, cannot be used as a reference", where=str(path)
         )
-    counts = orjson.loads(path.read_bytes())["model"].get(PROVENANCE, {}).get("counts")
+    counts = orjson.loads(read_bounded(path))["model"].get(PROVENANCE, {}).get("counts")
     if counts is not None and (
         not isinstance(counts, list)
         or len(counts) != tokenizer.size

@@ -19,6 +19,7 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
+from modtok_cli.base.reading import read_bounded
 
 CONFIG = "config.json"
 METRICS = "metrics.jsonl"
@@ -62,7 +63,7 @@ class RunDirectory:
         """
         file = self.path / CONFIG
         try:
-            config: dict[str, Any] = orjson.loads(file.read_bytes())
+            config: dict[str, Any] = orjson.loads(read_bounded(file))
             for table, field in _NEEDED:
                 if not isinstance(config[table], dict):
                     raise TypeError(f"field '{table}' is not an object")

@@ -244,3 +244,36 @@ def test_address_space_limit_counts_as_memory(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(resource, "getrlimit", lambda which: (0, -1))
     with pytest.raises(ModtokError, match=r"training needs about 0\.2 GiB of memory, 0\.0 GiB"):
         memory.check_memory(1 << 28, "training", "use less")
+
+
+def huge(path: Path) -> Path:
+    """A sparse file of 4 GiB."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "wb") as handle:
+        handle.truncate(4 << 30)
+    return path
+
+
+def test_huge_files_of_runs_slices_and_studies_are_refused(tmp_path: Path) -> None:
+    from modtok_cli.base.progress import SILENT
+    from modtok_cli.base.reading import read_bounded
+    from modtok_cli.inference.slicefile import read_facts
+    from modtok_cli.measure.report.collect import read_result
+    from modtok_cli.measure.study.rows import read_study
+    from modtok_cli.pretrain.checkpoint.files import check
+    from modtok_cli.pretrain.rundir import RunDirectory
+
+    huge(tmp_path / "modtok.json")
+    huge(tmp_path / "runs" / "it" / "config.json")
+    rows = huge(tmp_path / "rows.jsonl")
+    for read in (
+        lambda: read_facts(tmp_path),
+        lambda: RunDirectory(tmp_path / "runs" / "it").read_config(),
+        lambda: read_result(rows, SILENT),
+        lambda: read_study(rows),
+    ):
+        with pytest.raises(ModtokError, match="more than 1,073,741,824 bytes"):
+            read()
+    assert "damaged" in check(huge(tmp_path / "step-00000001" / "state.json").parent)[0]
+    with pytest.raises(OSError, match="is a device"):
+        read_bounded(Path("/dev/zero"))

@@ -91,6 +91,8 @@ class Arena:
 
         def prepare() -> None:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            # Much more than `memory`, for libraries reserve addresses; less than a machine has.
+            resource.setrlimit(resource.RLIMIT_AS, (memory + 10 * GIB, memory + 10 * GIB))
             for number in closed:
                 os.close(number)
 
@@ -111,9 +113,8 @@ class Arena:
                 out, err = process.communicate()
                 self.wrong.append(f"still running after {seconds:.0f} s")
                 done = Done(137, out, err, time.monotonic() - began)
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-        if peak > memory:
-            self.wrong.append(f"took {peak / GIB:.1f} GiB")
+        if "out of memory" in done.err.decode(errors="replace") and memory <= 3 * GIB:
+            self.wrong.append(f"took all of its memory: {done.error}")
         self._judge(done, words, terminal)
         return done
 

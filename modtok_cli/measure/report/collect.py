@@ -11,6 +11,7 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Progress
+from modtok_cli.base.reading import read_bounded
 from modtok_cli.measure.kind import Kind
 from modtok_cli.measure.kinds import kinds
 from modtok_cli.measure.report.runs import TrainingRun, collect_runs
@@ -83,7 +84,7 @@ def read_result(path: Path, progress: Progress) -> Result | None:
         ModtokError: the file cannot be read.
     """
     try:
-        lines = path.read_bytes().splitlines()
+        lines = read_bounded(path).splitlines()
     except OSError as error:
         raise ModtokError(f"cannot read: {error.strerror}", where=str(path)) from error
     rows: list[dict[str, Any]] = []

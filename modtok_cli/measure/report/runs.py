@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from modtok_cli.base.progress import Progress
+from modtok_cli.base.reading import read_bounded
 from modtok_cli.measure.plot.charts import Chart, Curves
 from modtok_cli.measure.tables import Table, number, ratio
 
@@ -72,8 +73,8 @@ def collect_runs(runs: Path, progress: Progress) -> list[TrainingRun]:
 
 
 def _read(place: Path) -> TrainingRun:
-    config = orjson.loads((place / "config.json").read_bytes())
-    lines = (place / "metrics.jsonl").read_bytes().split(b"\n")
+    config = orjson.loads(read_bounded(place / "config.json"))
+    lines = read_bounded(place / "metrics.jsonl").split(b"\n")
     # The last line of a run that is being written, or was killed, may be incomplete.
     rows = [orjson.loads(line) for line in lines[:-1]]
     evaluations = [row for row in rows if "held_out" in row]

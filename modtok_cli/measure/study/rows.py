@@ -17,6 +17,7 @@ import orjson
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.progress import Progress
+from modtok_cli.base.reading import read_bounded
 from modtok_cli.base.signature import digest, signature
 
 Row = dict[str, Any]
@@ -78,7 +79,7 @@ class StudyFile:
 
     def _read_partial(self) -> dict[str, list[Row]]:
         try:
-            lines = self.partial.read_bytes().split(b"\n")
+            lines = read_bounded(self.partial).split(b"\n")
         except OSError:
             return {}
         units: dict[str, list[Row]] = {}
@@ -145,7 +146,7 @@ def read_study(path: Path) -> tuple[Row, list[Row]]:
         ModtokError: the file does not exist or is not a study.
     """
     try:
-        lines = path.read_bytes().splitlines()
+        lines = read_bounded(path).splitlines()
         head, *rows = (orjson.loads(line) for line in lines)
         if not isinstance(head, dict) or "study" not in head:
             raise ValueError("the first line has no field 'study'")

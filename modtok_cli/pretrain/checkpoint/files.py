@@ -13,6 +13,7 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Progress
+from modtok_cli.base.reading import read_bounded
 
 STATE = "state.json"
 KEEP = 2
@@ -78,7 +79,7 @@ def newest(directory: Path, progress: Progress) -> tuple[Path, dict[str, Any]] |
 def check(path: Path) -> tuple[str, dict[str, Any] | None]:
     """("", state) of a sound checkpoint, (description of the damage, None) of a damaged one."""
     try:
-        state = orjson.loads((path / STATE).read_bytes())
+        state = orjson.loads(read_bounded(path / STATE))
         files = _files(state)
     except (OSError, ValueError, LookupError, AttributeError, TypeError):
         return f"{path / STATE}: damaged or missing", None
