@@ -77,7 +77,7 @@ def stop_once(
         status = launcher.status(wait)
     wrong: list[str] = []
     row: dict[str, Any] = {"what": "pretrain", "signal": sign.name + (" twice" if again else "")}
-    sent = time.monotonic()
+    sent, before = time.monotonic(), steps_of(run)[0]
     if status is None:
         os.kill(pid, sign)
         if again:
@@ -97,6 +97,8 @@ def stop_once(
     done, saved = steps_of(run)
     row |= {"after": round(sent - began, 2), "stopped_in": round(ended - sent, 2), "status": code}
     row |= {"step": done, "checkpoint": saved}
+    if code == 0 and ended > sent and before < STEPS - 1 and done > before + 1:
+        wrong.append(f"it went on from step {before} to {done}")
     if code not in (0, SIGNALS[sign]):
         wrong.append(f"status {code} for {SIGNALS[sign]}: {message[-200:]}")
     if "Traceback" in message or "internal error" in message:

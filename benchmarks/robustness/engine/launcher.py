@@ -103,11 +103,13 @@ class Launcher:
 
 def child(request: dict[str, Any]) -> None:
     """Become the call; never returns."""
+    from modtok_cli.base.interrupts import install
     from modtok_cli.cli.main import command_tree
     from modtok_cli.cli.run import run
 
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    install()
     os.chdir(request["place"])
     os.environ.clear()
     os.environ.update(request["env"])

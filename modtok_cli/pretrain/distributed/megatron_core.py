@@ -8,6 +8,7 @@ such code runs, and restores torch's own functions afterwards.
 from __future__ import annotations
 
 import logging
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -81,5 +82,10 @@ def start_groups(shards: int, device: torch.device) -> tuple[dist.ProcessGroup, 
 
 
 def stop_groups() -> None:
-    """Destroy Megatron's process groups."""
-    core().parallel_state.destroy_model_parallel()
+    """Destroy Megatron's process groups; without Megatron there are none.
+
+    Ctrl-C may come before it is imported, and that takes seconds.
+    """
+    state = sys.modules.get("megatron.core.parallel_state")
+    if state is not None and hasattr(state, "destroy_model_parallel"):
+        state.destroy_model_parallel()
