@@ -109,7 +109,7 @@ def test_model_truncated_by_full_disk_is_not_written(
     for name in ("good", "bad"):
         lines = (f"{name} words of line {n} are told apart by these two ways\n" for n in range(40))
         (tmp_path / f"{name}.txt").write_text("".join(lines))
-    with pytest.raises(ModtokError, match="the trained model is not whole"):
+    with pytest.raises(ModtokError, match="the trained model is incomplete"):
         quality.train_quality(
             [tmp_path / "good.txt"], [tmp_path / "bad.txt"], output=tmp_path / "q.bin", epochs=1
         )
@@ -171,7 +171,7 @@ def test_damaged_language_model_is_one_line(tmp_path: Path) -> None:
         def predict(self, text: str) -> None:
             raise RuntimeError("Encountered NaN.")
 
-    with pytest.raises(ModtokError, match=r"q.bin: not a sound fastText model \(Encountered NaN"):
+    with pytest.raises(ModtokError, match=r"q.bin: damaged fastText model \(Encountered NaN"):
         _Model(Damaged(), tmp_path / "q.bin").predict("text")
 
 
