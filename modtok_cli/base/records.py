@@ -22,8 +22,7 @@ def from_json(kind: type[Record], data: object, where: str, prefix: str = "") ->
     """Convert parsed JSON to the dataclass `kind`.
 
     Fields are of int, float, str, bool, tuples and dicts of these, or further dataclasses;
-    `X | None` as well. A field whose class has `read_json` is read by that. Numbers are
-    finite, and whole ones fit 64 bits.
+    `X | None` as well. Numbers are finite, and whole ones fit 64 bits.
 
     Raises:
         ModtokError: `data` is no object, or lacks a field, has one too many or of another
@@ -55,10 +54,6 @@ def _value(kind: Any, value: Any, where: str, path: str) -> Any:
         (kind,) = (part for part in parts if part is not NoneType)
         return _value(kind, value, where, path)
     if dataclasses.is_dataclass(kind):
-        # A class that chooses among its subclasses reads itself.
-        read = getattr(kind, "read_json", None)
-        if read is not None:
-            return read(value, where, f"{path}.")
         return from_json(kind, value, where, f"{path}.")  # type: ignore[arg-type]
     if origin in (tuple, list):
         if not isinstance(value, list | tuple):

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from modtok_cli.architectures.registry import read_shape
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.reading import read_bounded
@@ -96,6 +97,7 @@ def read_facts(directory: Path) -> SliceFacts:
             )
         arrays = {name: _integers(document.pop(name, None)) for name in _ARRAYS}
         try:
+            shape = read_shape(document.pop("shape", None), str(file))
             fields = from_json(_Fields, document, str(file))
         except ModtokError as error:
             raise ValueError(error.what) from error
@@ -106,6 +108,7 @@ def read_facts(directory: Path) -> SliceFacts:
     ids = np.zeros(0, dtype=np.int64) if arrays["ids"] is None else np.cumsum(arrays["ids"])
     facts = SliceFacts(
         **fields.__dict__,
+        shape=shape,
         ids=ids,
         row_of_in=arrays["row_of_in"],
         row_of_out=arrays["row_of_out"],
@@ -118,7 +121,7 @@ def read_facts(directory: Path) -> SliceFacts:
 
 @dataclass(frozen=True)
 class _Fields:
-    """The fields of `SliceFacts` that are not arrays."""
+    """The fields of `SliceFacts` except arrays and the shape."""
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -127,7 +130,6 @@ class _Fields:
     end_of_text: int
     context: int
     dtype: str
-    shape: Shape
     tokenizer: str
     signature: str
     run: str

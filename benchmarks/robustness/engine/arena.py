@@ -115,7 +115,7 @@ class Arena:
                 done = Done(137, out, err, time.monotonic() - began)
         if "out of memory" in done.err.decode(errors="replace") and memory <= 3 * GIB:
             self.wrong.append(f"took all of its memory: {done.error}")
-        self._judge(done, words, terminal)
+        self._judge(done, words, terminal or 2 in closed)
         return done
 
     def line(self, text: str, **options: Any) -> Done:
@@ -123,6 +123,7 @@ class Arena:
         return self.modtok(*text.split(), **options)
 
     def _judge(self, done: Done, words: Sequence[str | bytes], terminal: bool) -> None:
+        """`terminal`: standard error is part of `out`, or closed."""
         text = (done.out if terminal else done.err).decode(errors="replace")
         name = " ".join(map(_word, words))
         for mark in ("Traceback", "internal error", "panicked", "Segmentation"):

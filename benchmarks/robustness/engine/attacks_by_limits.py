@@ -168,7 +168,7 @@ def removed_special_tokens(arena: Arena) -> None:
         *["bpe-seq", "--langs", "en,fi", "-k", "300", "--special", "<|user|>", "-o", "special"]
     )
     words = [word if word != "bpe" else "special" for word in PRETRAIN]
-    done = arena.modtok(*words, "--seq-length", "16", "--batch-size", "1", "--name", "special")
+    done = arena.modtok(*words, "--name", "special")
     arena.check(done.status == 0, f"pretrain: status {done.status} {done.error}")
 
 

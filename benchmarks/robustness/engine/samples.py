@@ -111,8 +111,7 @@ def _asked(root: Path) -> None:
         (place / "mcq" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(SAMPLE / "tasks" / "mcq" / name, place / "mcq" / name)
     # JSON is YAML too, and damage of values keeps it so.
-    hub = {"dataset": "d", "languages": {"en": "EN"}, "test": "test", "rows": "arc", "files": "*"}
-    suite = {"task": "endings", "prompt": "{context} {question}", "shots": 0, "hub": [hub]}
+    suite = {"task": "endings", "prompt": "{context} {question}", "shots": 0}
     suite |= {"normalization": "characters", "title": "Endings", "about": "how a text goes on"}
     (place / "mcq" / "endings" / "task.yaml").write_text(json.dumps(suite))
     shutil.copytree(SAMPLE / "tasks" / "sum", place / "sum")
