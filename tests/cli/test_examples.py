@@ -136,6 +136,8 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ranks = [bytes([b]) for b in range(256)] + [b"th", b"the", b" t", b" the"]
     lines = [base64.b64encode(token) + b" %d\n" % rank for rank, token in enumerate(ranks)]
     (place / "llama3.tiktoken").write_bytes(b"".join(lines))
+    (place / "fi.tsv").write_text("talossa\ttalo|ssa\n")
+    (place / "recipe.toml").write_text('[data]\nsampling = "sub:1"\n')
     prompts = [{"prompt": "Kirjasto"}, {"prompt": "La ville"}]
     (place / "prompts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in prompts))
     return place
@@ -200,6 +202,14 @@ def trained(place: Path) -> None:
         shutil.copytree(TRAINED[0] / name, place / name, symlinks=True)
 
 
+def read(place: Path) -> None:
+    """A run, its slice, and texts to measure bits per byte on."""
+    trained(place)
+    shutil.copy(place / "fr.txt", place / "news.fr.txt")
+    for name in ("en", "fr"):
+        shutil.copy(place / "data" / f"{name}.jsonl", place)
+
+
 def tasked(place: Path) -> None:
     """A run, and what it is evaluated on: the sample's tasks in the languages of the workspace."""
     trained(place)
@@ -240,6 +250,7 @@ SETUP = {
     ("export",): trained,
     ("memory",): trained,
     ("latency",): trained,
+    ("eval", "bpb"): read,
     ("eval", "mcq"): asked,
     ("eval", "mt"): tasked,
     ("eval", "sum"): tasked,
