@@ -71,6 +71,15 @@ INTENDED = (
     (r"modtok\.json\.shape\.(width|groups|rate)", "now hidden_size, kv_heads, lr"),
     (r"modtok\.json\.shape\.rope_theta", "a float where it was an integer"),
     (r"state\.json\.files\..*\.bytes", "tensors of a checkpoint in another order"),
+    (r"state\.json\.lanes", "renamed"),
+    (r"--append .*: stdout.*\.output", "append writes a new version"),
+    (r": \w+\.svg", "wording of titles and axes"),
+    (r"slice .*: .*/README\.md", "the card has the fields of the hub"),
+    (r"slice .*: .*modtok\.json\.(format|run)", "a run goes by its name"),
+    (r"slice .*: .*tokenizer\.json\.post_processor", "the tokenizer adds the end of text"),
+    (r"slice .*: .*tokenizer_config\.json\.add_bos_token", "the tokenizer adds the end of text"),
+    (r"eval .*: stdout.*\.(low|high)", "Wilson intervals"),
+    (r"eval .*: stdout.*\.checkpoint", "rows name the checkpoint"),
 )
 
 

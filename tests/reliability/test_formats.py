@@ -198,7 +198,7 @@ def test_wrong_values_in_rows_omit_only_their_section(sound: Path, tmp_path: Pat
     sections = report(tmp_path, tmp_path / "page.html", progress=progress)
     shown = [row["section"] for row in sections]
     assert "Tokens relative to monolingual tokenizers (good)" in shown
-    assert "not as modtok writes it" in progress.warnings[0]
+    assert "not in the format that modtok writes" in progress.warnings[0]
     assert all("\n" not in line for line in progress.warnings)
 
 
