@@ -146,7 +146,11 @@ def languages_given_twice(arena: Arena) -> None:
     done = arena.modtok("bpe", "--langs", "fi", "--langs", "en", "-k", "300", "-o", "t")
     both = all((arena.place / "t" / f"{name}.json").exists() for name in ("en", "fi"))
     arena.check(done.status == 2 or both, "the last --langs was kept silently")
-    for one, other in (("en.txt", "EN.txt"), ("nb.txt", "NB.txt"), ("pt.txt", "PT.jsonl")):
+    for one, other in (
+        ("en.txt", "eng.txt"),
+        ("zho_Hans.txt", "zho_Hant.txt"),
+        ("pt.txt", "por.jsonl"),
+    ):
         data = arena.place / "twice"
         shutil.rmtree(data, ignore_errors=True)
         data.mkdir()
