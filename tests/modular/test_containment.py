@@ -89,7 +89,7 @@ def test_tokenizer_contains_the_one_before_an_append() -> None:
         assert before.global_ids.tolist() == after.global_ids.tolist()
 
 
-def test_the_one_before_does_not_contain_the_one_after() -> None:
+def test_child_does_not_contain_its_parent() -> None:
     proof = containment(CHILD, PARENT)
     assert not proof.holds
     assert str(proof) == proof.reason == "languages removed: fr, el"
@@ -161,7 +161,7 @@ def test_any_change_is_found(change: str) -> None:
     assert proof.reason.startswith(reason)
 
 
-def test_equal_lengths_are_not_equal_tokens() -> None:
+def test_tokens_of_equal_length_are_compared() -> None:
     tokens = PARENT.vocabulary.tokens()
     tokens[271] = bytes(len(tokens[271]))
     vocabulary = Vocabulary.from_tokens(("<s>", "</s>"), tokens[2:])

@@ -50,7 +50,7 @@ def files_of(directory: Path) -> dict[str, bytes]:
     }
 
 
-def test_what_is_saved_is_loaded(directory: Path, tokenizer: ModularTokenizer) -> None:
+def test_save_load_roundtrip(directory: Path, tokenizer: ModularTokenizer) -> None:
     loaded = ModularTokenizer.load(directory)
     for name in (
         "algorithm",
@@ -78,15 +78,13 @@ def test_what_is_saved_is_loaded(directory: Path, tokenizer: ModularTokenizer) -
     ]
 
 
-def test_the_library_loads_t_as_it_is(directory: Path, tokenizer: ModularTokenizer) -> None:
+def test_library_loads_t(directory: Path, tokenizer: ModularTokenizer) -> None:
     theirs = Tokenizer.from_file(str(directory / "tokenizer.json"))
     text = "abc deé किe 😀"
     assert theirs.encode(text).ids == tokenizer.full().encode(text).tolist()
 
 
-def test_the_same_tokenizer_gives_the_same_bytes(
-    directory: Path, tokenizer: ModularTokenizer
-) -> None:
+def test_saving_is_deterministic(directory: Path, tokenizer: ModularTokenizer) -> None:
     before = files_of(directory)
     loaded = ModularTokenizer.load(directory)
     loaded.save(directory, read_references(directory))
@@ -103,7 +101,9 @@ def test_extract_gives_the_subset(directory: Path, tokenizer: ModularTokenizer) 
         extract(directory, ["ru"])
 
 
-def test_other_peoples_files_are_not_replaced(tmp_path: Path, tokenizer: ModularTokenizer) -> None:
+def test_directories_with_other_files_are_refused(
+    tmp_path: Path, tokenizer: ModularTokenizer
+) -> None:
     home = tmp_path / "home"
     home.mkdir()
     (home / "thesis.txt").write_text("years of work")
@@ -142,7 +142,7 @@ def failure(directory: Path) -> str:
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "tokenizer.json", "membership.safetensors"])
-def test_damage_to_a_file_is_told(directory: Path, name: str) -> None:
+def test_damaged_files_are_reported(directory: Path, name: str) -> None:
     path = directory / name
     good = path.read_bytes()
     rng = random.Random(name)
@@ -199,7 +199,7 @@ def edits(document: Any) -> Iterator[tuple[tuple[Any, ...], str, Any]]:
             yield path, kind, copy
 
 
-def test_every_edit_of_the_manifest_is_told(directory: Path) -> None:
+def test_every_edit_of_the_manifest_is_found(directory: Path) -> None:
     path = directory / "manifest.json"
     count = 0
     for place, kind, edited in edits(json.loads(path.read_bytes())):
@@ -223,7 +223,7 @@ FREE = {
 }
 
 
-def test_edits_with_a_mended_checksum_meet_the_other_checks(directory: Path) -> None:
+def test_edits_with_a_corrected_checksum_fail_other_checks(directory: Path) -> None:
     path = directory / "manifest.json"
     for place, kind, edited in edits(json.loads(path.read_bytes())):
         unknown_key = isinstance(place[-1], int) and kind == "changed" and place[0] == "languages"
@@ -235,7 +235,7 @@ def test_edits_with_a_mended_checksum_meet_the_other_checks(directory: Path) -> 
 
 
 @pytest.mark.parametrize("outside", ["../secret", "/etc/passwd", "references/../../x", "a\\..\\b"])
-def test_a_path_may_not_leave_the_directory(directory: Path, outside: str) -> None:
+def test_paths_outside_the_directory_are_refused(directory: Path, outside: str) -> None:
     path = directory / "manifest.json"
     for where in ("files", "reference"):
         manifest = json.loads(path.read_bytes())
@@ -253,7 +253,7 @@ def test_a_path_may_not_leave_the_directory(directory: Path, outside: str) -> No
         path.write_bytes(path.read_bytes())
 
 
-def test_every_edit_of_the_tokenizer_is_told(directory: Path) -> None:
+def test_every_edit_of_the_tokenizer_is_found(directory: Path) -> None:
     path = directory / "tokenizer.json"
     document = json.loads(path.read_bytes())
     rng = random.Random(2)
@@ -279,7 +279,7 @@ def edit_membership(directory: Path, **arrays: np.ndarray | None) -> str:
     return message
 
 
-def test_every_edit_of_the_membership_is_told(directory: Path) -> None:
+def test_every_edit_of_the_membership_is_found(directory: Path) -> None:
     tensors = load_tensors((directory / "membership.safetensors").read_bytes())
     for name in ("tokens", "merges"):
         good = tensors[name]
@@ -297,13 +297,13 @@ def test_every_edit_of_the_membership_is_told(directory: Path) -> None:
             assert "membership" in edit_membership(directory, **{name: flipped})
 
 
-def test_what_is_no_modular_directory_is_told(tmp_path: Path) -> None:
+def test_other_directories_are_refused(tmp_path: Path) -> None:
     assert "manifest.json: no such file" in failure(tmp_path)
     (tmp_path / "manifest.json").write_text("[]")
     assert "not a JSON object" in failure(tmp_path)
 
 
-def test_cutting_a_subset_needs_no_compiler(directory: Path) -> None:
+def test_extract_does_not_import_numba(directory: Path) -> None:
     program = (
         "import sys\n"
         "from pathlib import Path\n"

@@ -38,7 +38,7 @@ toys = st.integers(0, len(TOYS) - 1)
 
 @given(toys, st.data())
 @settings(deadline=None)
-def test_words_are_cut_as_defined(number: int, data: st.DataObject) -> None:
+def test_words_are_segmented_as_defined(number: int, data: st.DataObject) -> None:
     tokenizer = TOYS[number]
     merges = np.ascontiguousarray(tokenizer.merges)
     letters = st.sampled_from(sorted(set(ALPHABET)))
@@ -58,7 +58,7 @@ def test_words_are_cut_as_defined(number: int, data: st.DataObject) -> None:
         assert ids[ends[i] : ends[i + 1]].tolist() == expected
 
 
-def test_the_pair_table_finds_every_pair_and_no_other() -> None:
+def test_pair_table_finds_exactly_its_pairs() -> None:
     merges = np.array([[1, 2, 9], [2, 1, 8], [1, 2, 7], [0, 0, 6]], dtype=np.int32)
     keys, ranks = build_pair_table(merges)
     found = {int(key): int(rank) for key, rank in zip(keys, ranks, strict=True) if rank >= 0}
@@ -67,7 +67,7 @@ def test_the_pair_table_finds_every_pair_and_no_other() -> None:
 
 @given(toys, subsets, texts)
 @settings(deadline=None)
-def test_texts_are_encoded_as_defined(number: int, languages: set[str], text: str) -> None:
+def test_encoding_equals_the_definition(number: int, languages: set[str], text: str) -> None:
     subset = TOYS[number].subset(languages)
     ids = subset.encode(text)
     assert ids.dtype == np.int32
@@ -77,7 +77,7 @@ def test_texts_are_encoded_as_defined(number: int, languages: set[str], text: st
 
 
 @pytest.mark.parametrize("text", NASTY)
-def test_nasty_texts_come_back(text: str) -> None:
+def test_nasty_texts_roundtrip(text: str) -> None:
     for tokenizer in TOYS:
         for languages in [LANGUAGES, *((language,) for language in LANGUAGES)]:
             subset = tokenizer.subset(languages)
@@ -87,7 +87,7 @@ def test_nasty_texts_come_back(text: str) -> None:
 
 @given(toys, st.lists(texts, max_size=8))
 @settings(deadline=None, max_examples=50)
-def test_a_cache_that_overflows_changes_nothing(number: int, batch: list[str]) -> None:
+def test_full_cache_keeps_results(number: int, batch: list[str]) -> None:
     def tiny() -> tuple[np.ndarray, ...]:
         return (
             np.zeros((4, 4), dtype=np.int64),
@@ -118,14 +118,14 @@ def test_batches_equal_single_texts_on_any_number_of_threads(batch: list[str]) -
 
 
 @pytest.mark.parametrize("character", ["a", " ", "é", "😀", "\n", "1", "!"])
-def test_a_hundred_thousand_equal_characters(character: str) -> None:
+def test_100000_equal_characters(character: str) -> None:
     text = character * 100_000
     for tokenizer in TOYS[:2]:
         full = tokenizer.full()
         assert full.decode(full.encode(text)) == text
 
 
-def test_a_long_word_takes_merges_as_a_short_one_does() -> None:
+def test_long_words_use_the_same_merges() -> None:
     full = TOYS[1].full()
     word = ALPHABET.decode().replace(" ", "").replace("1", "").replace("😀", "").replace("▁", "")
     text = word * 30
@@ -159,7 +159,7 @@ def test_counts_of_another_pre_tokenizer_are_refused() -> None:
             function(counts)
 
 
-def test_special_tokens_are_text_unless_asked_for() -> None:
+def test_special_tokens_are_text_by_default() -> None:
     full = TOYS[0].full()
     text = "a<s>b</s><s>"
     assert full.encode(text).tolist() == slow_encode(full, text)
@@ -173,7 +173,7 @@ def test_special_tokens_are_text_unless_asked_for() -> None:
     assert plain.encode(text, specials=True).tolist() == slow_encode(plain, text)
 
 
-def test_a_lone_surrogate_is_an_error() -> None:
+def test_lone_surrogate_is_an_error() -> None:
     full = TOYS[0].full()
     for function in (full.encode, lambda text: full.encode_batch([text])):
         with pytest.raises(ModtokError, match="lone surrogate at character 1"):

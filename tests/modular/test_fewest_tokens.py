@@ -123,7 +123,7 @@ def test_nasty_texts(seed: int) -> None:
             assert [row.tolist() for row in batch] == [ids.tolist(), [], ids.tolist()]
 
 
-def test_the_uses_of_a_set_are_those_of_its_languages() -> None:
+def test_token_counts_of_a_set_are_sums() -> None:
     parts = random_parts(5)
     tokenizer = united(parts)
     subset = tokenizer.subset(["fi", "fr"])
@@ -139,7 +139,7 @@ def test_the_uses_of_a_set_are_those_of_its_languages() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_languages_come_and_go_and_the_others_stay(seed: int) -> None:
+def test_append_and_remove_keep_other_languages(seed: int) -> None:
     """Whatever is beside a language, in whatever order it came: the same bytes."""
     rng = random.Random(seed)
     parts = random_parts(seed, size=25)
@@ -182,7 +182,7 @@ def test_languages_come_and_go_and_the_others_stay(seed: int) -> None:
     assert rest.size == united({name: parts[name] for name in rest.languages}).size
 
 
-def test_parts_come_back_from_the_whole() -> None:
+def test_part_inverts_unite() -> None:
     parts = random_parts(8)
     learned, token_counts = unite(parts, SPECIALS)
     for name, one in parts.items():
@@ -197,7 +197,7 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path / "tok"
 
 
-def test_saved_loaded_extracted_opened(directory: Path) -> None:
+def test_save_load_extract_open(directory: Path) -> None:
     tokenizer = united(random_parts(3))
     loaded = ModularTokenizer.load(directory)
     assert loaded.signature == tokenizer.signature
@@ -225,7 +225,7 @@ def test_saved_loaded_extracted_opened(directory: Path) -> None:
     assert open_tokenizer(f"{directory}@en,fi").signature == subset.signature
 
 
-def test_merges_are_kept_to_go_on_learning(tmp_path: Path) -> None:
+def test_merges_are_kept_for_appending(tmp_path: Path) -> None:
     by_merges = toy(4)
     token_counts = [np.arange(n) for n in by_merges.token_membership.sum(axis=0)]
     tokenizer = ModularTokenizer.from_learned(
@@ -241,7 +241,7 @@ def test_merges_are_kept_to_go_on_learning(tmp_path: Path) -> None:
     assert found.lines() == ["segmentation: merges → fewest-tokens"]
 
 
-def test_other_uses_are_a_difference() -> None:
+def test_other_token_counts_are_a_difference() -> None:
     """They decide ties, and the signatures differ: "no difference" would not be true."""
     parts = random_parts(3)
     one = united(parts)
@@ -254,7 +254,7 @@ def test_other_uses_are_a_difference() -> None:
     assert diff(one, other).rescored == 2
 
 
-def test_what_is_no_fault_and_what_is_idle() -> None:
+def test_unused_tokens_are_no_error() -> None:
     parts = {"en": LanguageTokens((b"ab", b"abc"), np.array([0] * 2 + [1] * 256 + [0, 5]))}
     tokenizer = united(parts)
     report = check(tokenizer)
@@ -303,7 +303,7 @@ def test_damage_names_the_field(directory: Path, change: object, said: str) -> N
         ModularTokenizer.load(directory)
 
 
-def test_scores_of_others_are_the_library_s_business() -> None:
+def test_other_scores_use_the_library() -> None:
     document = orjson.loads(united(random_parts(1)).full().to_json())
     document["model"]["vocab"][300][1] += 0.5
     assert isinstance(open_bytes(orjson.dumps(document), "x", "x"), LibraryTokenizer)
@@ -338,14 +338,14 @@ def test_sentencepiece_finds_the_same_tokens() -> None:
         assert processor.decode(subset.encode(text).tolist()) == text
 
 
-def test_sentencepiece_takes_no_parts_of_characters() -> None:
+def test_sentencepiece_refuses_parts_of_characters() -> None:
     with pytest.raises(UsageError, match="cuts a character"):
         united({"fr": chosen([b"\xc3\xa9t\xc3"], 1)}).full().to_model()
     with pytest.raises(UsageError, match="holds a character that is not a token"):
         united({"fr": chosen(["ét".encode()], 1)}).full().to_model()
 
 
-def test_a_special_token_is_never_found_in_text() -> None:
+def test_special_tokens_are_not_found_in_text() -> None:
     parts = {"en": LanguageTokens((), np.ones(257, dtype=np.int64))}
     learned, token_counts = unite(parts, ("abc",))
     tokenizer = ModularTokenizer.from_learned(
@@ -359,21 +359,21 @@ def test_a_special_token_is_never_found_in_text() -> None:
     assert subset.encode("abc", specials=True).tolist() == [0]
 
 
-def test_a_very_long_word_takes_linear_time() -> None:
+def test_very_long_word_takes_linear_time() -> None:
     """In quadratic time this would not come back."""
     subset = united({"en": chosen([b"aa", b"aaa", b"aaaaaaa"], 0)}).full()
     ids = subset.encode("a" * 1_000_000)
     assert len(ids) == 1_000_000 // 7 + 1  # the letter left is a byte
 
 
-def test_a_new_subset_builds_nothing() -> None:
+def test_new_subset_builds_nothing() -> None:
     tokenizer = united(random_parts(2))
     tokenizer.subset(["fi"]).encode("a")
     one, other = tokenizer.subset(["fi"]), tokenizer.subset(["en"])
     assert one.encoder._lattice.units is other.encoder._lattice.units  # type: ignore[attr-defined]
 
 
-def test_broken_promises_are_refused() -> None:
+def test_invalid_tables_are_refused() -> None:
     learned, token_counts = unite(random_parts(2), SPECIALS)
 
     def make(changed: tuple[np.ndarray, ...]) -> ModularTokenizer:
@@ -391,7 +391,7 @@ def test_broken_promises_are_refused() -> None:
         make((*token_counts[:-1], token_counts[-1] + 2**61 * 2))
 
 
-def test_the_manifest_says_least(directory: Path) -> None:
+def test_manifest_of_fewest_tokens(directory: Path) -> None:
     manifest = json.loads((directory / "manifest.json").read_text())
     assert manifest["segmentation"] == "fewest-tokens"
     assert manifest["merges"] == 0

@@ -53,7 +53,7 @@ def ours(tmp_path: Path) -> Path:
     return tmp_path / "tok"
 
 
-def test_ours_keeps_the_most_used_in_the_same_order(ours: Path, text: Path) -> None:
+def test_top_k_keeps_order(ours: Path, text: Path) -> None:
     data = extract_frequent(str(ours), 262, [text])
     cut = open_bytes(data, "cut", "cut")
     assert isinstance(cut, Subtokenizer)
@@ -98,7 +98,7 @@ def foreign(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_model_from_elsewhere_stays_one(foreign: Path, tmp_path: Path) -> None:
+def test_external_model_stays_a_model(foreign: Path, tmp_path: Path) -> None:
     text = tmp_path / "sw.txt"
     text.write_text("\n".join(LINES[:40]), "utf-8")
     data = extract_frequent(str(foreign), 400, [text])
@@ -125,7 +125,7 @@ def test_a_model_from_elsewhere_stays_one(foreign: Path, tmp_path: Path) -> None
         extract_frequent(str(foreign), 400, [text], as_model=False)
 
 
-def test_a_tokenizer_json_from_elsewhere(tmp_path: Path) -> None:
+def test_external_tokenizer_json(tmp_path: Path) -> None:
     tokenizer = tokenizers.Tokenizer(tokenizers.models.Unigram())
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
     tokenizer.decoder = tokenizers.decoders.Metaspace()
@@ -155,7 +155,7 @@ def test_a_tokenizer_json_from_elsewhere(tmp_path: Path) -> None:
         extract_frequent(str(path), 200, [text], as_model=True)
 
 
-def test_what_works_by_merges_cannot_lose_tokens(tmp_path: Path, text: Path) -> None:
+def test_bpe_is_refused(tmp_path: Path, text: Path) -> None:
     from modtok_cli.construct.bpe import bpe
 
     bpe(["sw"], data=SAMPLE / "data", output=tmp_path / "bpe", k=300)

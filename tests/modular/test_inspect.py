@@ -52,7 +52,7 @@ def all_bytes() -> list[int]:
     return toy(0, specials=()).vocabulary.data[:256].tolist()
 
 
-def test_describe_counts_what_is_shared_and_what_is_not() -> None:
+def test_describe_counts_shared_and_own_tokens() -> None:
     tokenizer = toy(4)
     members = tokenizer.token_membership
     for i, row in enumerate(describe(tokenizer)):
@@ -85,7 +85,7 @@ def test_check_finds_what_the_slow_encoder_finds() -> None:
             assert (subset.tokens, subset.merges) == (local.size, len(merges))
 
 
-def test_a_foreign_merge_can_make_a_token_unreachable_in_a_union() -> None:
+def test_merge_of_another_language_can_make_a_token_unreachable() -> None:
     # Finnish makes "abc" from a+bc; English has a+b, of lower rank, which cuts "abc" as ab+c.
     tokenizer = built([(b"a", b"b"), (b"b", b"c"), (b"a", b"bc")], ["e", "f", "f"])
     report = check(tokenizer)
@@ -96,7 +96,7 @@ def test_a_foreign_merge_can_make_a_token_unreachable_in_a_union() -> None:
     assert tokenizer.subset(["fi"]).segmenter.unreachable_tokens().tolist() == []
 
 
-def test_a_single_tokenizer_is_checked_by_its_own_ids() -> None:
+def test_check_single_uses_local_ids() -> None:
     tokens = [bytes([byte]) for byte in range(256)] + [b"ab", b"abc", b"xy"]
     proper = [[97, 98, 256], [256, 99, 257], [120, 121, 258]]
     vocabulary = Vocabulary.from_tokens((), tokens)
@@ -112,7 +112,7 @@ def test_a_single_tokenizer_is_checked_by_its_own_ids() -> None:
     assert checked(proper[1:]) == ((0,), (256, 257))
 
 
-def test_a_difference_is_written_as_it_is() -> None:
+def test_difference_shows_bytes_exactly() -> None:
     """Cut characters by their bytes, each once; spaces are not folded together."""
     tokens = (b"\xe2\x80", b"a   b", "é".encode(), b"\\n", b"\n")
     (line,) = Difference(only_b=tokens).lines()

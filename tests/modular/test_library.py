@@ -68,7 +68,7 @@ def test_any_text(languages: tuple[str, ...], text: str) -> None:
     agree(*PAIRS[languages], [text])
 
 
-def test_the_library_keeps_ids_and_special_tokens() -> None:
+def test_library_keeps_ids_and_special_tokens() -> None:
     subset, theirs = PAIRS[("en", "fr")]
     assert theirs.get_vocab_size() == subset.size
     assert theirs.token_to_id("<s>") == 0
@@ -108,7 +108,7 @@ def test_real_text_on_singles_and_random_subsets(
 
 
 @needs_shared
-def test_what_was_learned_is_sound(real: tuple[ModularTokenizer, dict[str, list[str]]]) -> None:
+def test_learned_tokenizer_is_sound(real: tuple[ModularTokenizer, dict[str, list[str]]]) -> None:
     report = check(real[0], samples=30)
     assert report.sound
     assert {len(subset.languages) for subset in report.subsets} == {1, 2, 3, 4, 5}

@@ -74,7 +74,7 @@ RANKS = [*(bytes([byte]) for byte in byte_order()), b"th", b"the", b" c", b" ca"
 RANK_FILE = b"".join(base64.b64encode(t) + b" %d\n" % i for i, t in enumerate(RANKS))
 
 
-def test_a_modular_directory_and_its_subsets(directory: Path) -> None:
+def test_open_modular_directory_and_subsets(directory: Path) -> None:
     tokenizer = toy(3)
     whole = open_tokenizer(str(directory))
     assert (whole.name, whole.size, whole.pretokenizer) == (str(directory), tokenizer.size, BPE)
@@ -86,7 +86,7 @@ def test_a_modular_directory_and_its_subsets(directory: Path) -> None:
         open_tokenizer(f"{directory}@fr,xx")
 
 
-def test_an_extracted_file_is_what_it_was_cut_from(directory: Path, tmp_path: Path) -> None:
+def test_extracted_file_equals_the_subset(directory: Path, tmp_path: Path) -> None:
     cut = open_tokenizer(f"{directory}@fr,en")
     assert isinstance(cut, Subtokenizer)
     path = tmp_path / "cut.json"
@@ -103,7 +103,7 @@ def test_an_extracted_file_is_what_it_was_cut_from(directory: Path, tmp_path: Pa
     assert piped.name == "-"
 
 
-def test_a_trained_file_of_our_shape_goes_through_our_encoder(tmp_path: Path) -> None:
+def test_compatible_trained_file_uses_our_encoder(tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.json"
     path.write_bytes(trained(ours_in_theirs()))
     ours = open_tokenizer(str(tmp_path))
@@ -125,7 +125,7 @@ def test_merges_joined_by_spaces_are_read_too(directory: Path) -> None:
     assert open_tokenizer("-", stdin=io.BytesIO(old)).signature == toy(3).full().signature
 
 
-def test_a_file_of_another_shape_goes_to_the_library(tmp_path: Path) -> None:
+def test_other_files_use_the_library(tmp_path: Path) -> None:
     path = tmp_path / "gpt2-like.json"
     path.write_bytes(trained(pre_tokenizers.ByteLevel(add_prefix_space=False)))
     theirs = open_tokenizer(str(path))
@@ -141,7 +141,7 @@ def test_a_file_of_another_shape_goes_to_the_library(tmp_path: Path) -> None:
         theirs.decode_bytes([999999])
 
 
-def test_no_tokenizer_of_others_answers_for_word_counts(tmp_path: Path) -> None:
+def test_external_tokenizers_refuse_word_counts(tmp_path: Path) -> None:
     counts = WordCounts.from_pairs([(b"a", 1)])
     contents = {
         "a.json": trained(pre_tokenizers.ByteLevel()),
@@ -221,9 +221,7 @@ def test_tekken(tmp_path: Path) -> None:
         open_tokenizer(str(path))
 
 
-def test_without_tiktoken_the_extra_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_tiktoken_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real: Callable[..., object] = builtins.__import__
 
     def refuse(name: str, *rest: object, **more: object) -> object:
@@ -254,7 +252,7 @@ def test_without_tiktoken_the_extra_is_named(
         (RANK_FILE[RANK_FILE.index(b"\n") + 1 :], "byte 0x21 has no rank"),
     ],
 )
-def test_what_is_no_tokenizer_is_told(tmp_path: Path, content: bytes, message: str) -> None:
+def test_other_files_are_refused(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
     with pytest.raises(ModtokError) as caught:
@@ -264,7 +262,7 @@ def test_what_is_no_tokenizer_is_told(tmp_path: Path, content: bytes, message: s
     assert "\n" not in str(caught.value)
 
 
-def test_what_is_not_there_is_told(tmp_path: Path, directory: Path) -> None:
+def test_missing_files_and_languages(tmp_path: Path, directory: Path) -> None:
     for spec, message in [
         ("nowhere", "nowhere: tokenizer does not exist"),
         (f"{tmp_path}@fr", "the directory is not a modular tokenizer"),
@@ -283,7 +281,7 @@ def test_what_is_not_there_is_told(tmp_path: Path, directory: Path) -> None:
         open_tokenizer(f"{rank_file}#gpt5")
 
 
-def test_a_plain_file_may_be_damaged_in_its_own_ways(directory: Path) -> None:
+def test_damaged_tokenizer_json_names_the_field(directory: Path) -> None:
     good = json.loads((directory / "tokenizer.json").read_bytes())
     names = list(good["model"]["vocab"])
 

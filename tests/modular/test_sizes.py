@@ -70,7 +70,7 @@ def test_pipes_are_read(tmp_path: Path) -> None:
     writer.join()
 
 
-def test_a_stream_without_end_is_refused() -> None:
+def test_endless_stream_is_refused() -> None:
     class Endless(io.RawIOBase):
         def read(self, size: int = -1) -> bytes:
             return bytes(min(size, 1 << 20))

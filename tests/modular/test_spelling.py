@@ -34,7 +34,7 @@ def test_every_token_is_spelled_by_its_bytes(build, tmp_path: Path) -> None:
     assert longer > 50
 
 
-def test_a_new_special_token_has_no_spelling(tmp_path: Path) -> None:
+def test_new_special_token_has_no_spelling(tmp_path: Path) -> None:
     bpe_seq(("en",), data=DATA, output=tmp_path / "old", k=400, references=False)
     old = ModularTokenizer.load(tmp_path / "old")
     vocabulary = type(old.vocabulary).from_tokens(("<new>",), [b"a", b"the", b"zzz"])

@@ -17,7 +17,7 @@ def tokenizer() -> ModularTokenizer:
 
 
 @pytest.mark.parametrize("languages", [("fr",), ("en", "el"), ("fi", "fr", "el"), LANGUAGES])
-def test_a_subset_is_the_union_in_the_order_of_t(
+def test_subset_is_the_union_in_order_of_t(
     tokenizer: ModularTokenizer, languages: tuple[str, ...]
 ) -> None:
     subset = tokenizer.subset(languages)
@@ -39,14 +39,14 @@ def test_a_subset_is_the_union_in_the_order_of_t(
     assert subset.languages == languages
 
 
-def test_the_order_and_the_spelling_of_codes_do_not_matter(tokenizer: ModularTokenizer) -> None:
+def test_order_and_spelling_of_codes_do_not_matter(tokenizer: ModularTokenizer) -> None:
     asked = tokenizer.subset(["fr", "en", "fr"])
     assert asked.languages == ("en", "fr")
     assert tokenizer.subset(["fra_Latn", "eng"]).to_json() == asked.to_json()
     assert tokenizer.subset(iter(["en", "fr"])).signature == asked.signature
 
 
-def test_an_unknown_language_is_named_with_those_there_are(tokenizer: ModularTokenizer) -> None:
+def test_unknown_language_error_lists_languages(tokenizer: ModularTokenizer) -> None:
     with pytest.raises(UsageError, match=r"no language 'sv'.*it has: en, fi, fr, el"):
         tokenizer.subset(["fr", "sv"])
     with pytest.raises(UsageError, match=r"did you mean 'fr'\?"):
@@ -55,7 +55,7 @@ def test_an_unknown_language_is_named_with_those_there_are(tokenizer: ModularTok
         tokenizer.subset([])
 
 
-def test_signatures_tell_subsets_and_parents_apart(tokenizer: ModularTokenizer) -> None:
+def test_signatures_differ_between_subsets_and_parents(tokenizer: ModularTokenizer) -> None:
     signatures = {tokenizer.subset([language]).signature for language in LANGUAGES}
     assert len(signatures) == len(LANGUAGES)
     assert toy(5).signature == tokenizer.signature
@@ -63,7 +63,7 @@ def test_signatures_tell_subsets_and_parents_apart(tokenizer: ModularTokenizer) 
     assert toy(5, languages=("en", "fi", "fr", "it")).signature != tokenizer.signature
 
 
-def test_the_extracted_file_says_where_it_came_from(tokenizer: ModularTokenizer) -> None:
+def test_extracted_file_has_provenance(tokenizer: ModularTokenizer) -> None:
     subset = tokenizer.subset(["el", "fi"])
     document = json.loads(subset.to_json())
     assert document["model"]["modtok"] == {
@@ -78,7 +78,7 @@ def test_the_extracted_file_says_where_it_came_from(tokenizer: ModularTokenizer)
     assert subset.to_json() == toy(5).subset(["fi", "el"]).to_json()
 
 
-def test_learned_merges_go_in_and_out(tokenizer: ModularTokenizer) -> None:
+def test_learned_roundtrip(tokenizer: ModularTokenizer) -> None:
     again = ModularTokenizer.from_learned(tokenizer.learned(), algorithm="bpe-seq", k=296)
     assert again.signature == tokenizer.signature
 
@@ -132,7 +132,7 @@ def test_every_violation_is_found_when_a_tokenizer_is_made() -> None:
         assert str(caught.value).startswith("here: field ")
 
 
-def test_a_result_that_is_not_the_concatenation_is_told() -> None:
+def test_result_other_than_the_concatenation_is_refused() -> None:
     good = toy(5)
     lengths = good.vocabulary.lengths
     same = [
@@ -148,7 +148,7 @@ def test_a_result_that_is_not_the_concatenation_is_told() -> None:
         rebuilt(good, merges=merges)
 
 
-def test_a_special_token_that_spells_like_another_is_refused() -> None:
+def test_special_token_with_the_spelling_of_a_byte_is_refused() -> None:
     with pytest.raises(ModtokError, match="two tokens are spelled 'a'"):
         toy(1, specials=("a",))
 

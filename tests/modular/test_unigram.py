@@ -80,7 +80,7 @@ def libraries(tokenizer: Subtokenizer) -> tuple[tokenizers.Tokenizer, object]:
 
 @settings(max_examples=150, deadline=None)
 @given(pieces, st.sampled_from(SUBSETS), texts)
-def test_three_encoders_agree_and_lose_nothing(
+def test_three_encoders_agree_and_are_lossless(
     found: dict[str, tuple[float, str]], subset: str, samples: list[str]
 ) -> None:
     tokenizer = ModularTokenizer.from_pieces(learned(found), algorithm="unigram-merge", k=300)
@@ -98,7 +98,7 @@ def test_three_encoders_agree_and_lose_nothing(
 
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(SUBSETS), texts)
-def test_a_subset_is_the_tokenizer_of_its_own_file(subset: str, samples: list[str]) -> None:
+def test_subset_equals_its_file(subset: str, samples: list[str]) -> None:
     cut = TOKENIZER.subset(list(subset))
     for data in (cut.to_json(), cut.to_model()):
         again = open_bytes(data, "again", "again")
@@ -109,7 +109,7 @@ def test_a_subset_is_the_tokenizer_of_its_own_file(subset: str, samples: list[st
             assert again.encode(text).tolist() == cut.encode(text).tolist()
 
 
-def test_global_ids_are_those_of_the_whole() -> None:
+def test_global_ids_are_ids_of_t() -> None:
     cut = TOKENIZER.subset("q")
     whole = TOKENIZER.full()
     text = "ab ab  baé\n1"
@@ -117,7 +117,7 @@ def test_global_ids_are_those_of_the_whole() -> None:
     assert set(cut.global_ids[cut.encode(text)].tolist()) <= set(cut.global_ids.tolist())
 
 
-def test_word_counts_give_the_tokens_of_the_text() -> None:
+def test_token_occurrences_equal_encoding() -> None:
     text = "ab a  ab 11\n\té▁ xx aba " * 3
     for subset in SUBSETS:
         cut = TOKENIZER.subset(list(subset))
@@ -131,7 +131,7 @@ def test_word_counts_give_the_tokens_of_the_text() -> None:
         cut.token_lengths(count_documents([[b"a"]], BPE))
 
 
-def test_special_tokens_are_text_unless_asked_for() -> None:
+def test_special_tokens_are_text_by_default() -> None:
     text = "a<|endoftext|>b"
     assert TOKENIZER.full().decode(TOKENIZER.full().encode(text)) == text
     assert 1 not in TOKENIZER.full().encode(text)
@@ -139,7 +139,7 @@ def test_special_tokens_are_text_unless_asked_for() -> None:
     assert 0 not in TOKENIZER.full().encode(UNKNOWN)
 
 
-def test_a_long_text_on_threads_and_long_words() -> None:
+def test_long_text_on_threads_and_long_words() -> None:
     text = "ab a  ab 11\n\té▁ xx aba " * 3 + "ab" * 3000
     whole = TOKENIZER.full()
     expected = whole.encode(text).tolist()
@@ -179,12 +179,12 @@ def test_directory(tmp_path: Path) -> None:
         ({"a": (float("nan"), "pqr")}, "scores"),
     ],
 )
-def test_what_is_no_unigram_vocabulary(found: dict[str, tuple[float, str]], message: str) -> None:
+def test_invalid_unigram_vocabularies(found: dict[str, tuple[float, str]], message: str) -> None:
     with pytest.raises(ModtokError, match=message):
         ModularTokenizer.from_pieces(learned(found), algorithm="unigram", k=300)
 
 
-def test_a_damaged_model_and_one_by_merges() -> None:
+def test_damaged_model_and_merges() -> None:
     data = TOKENIZER.full().to_model()
     for damaged in (data[:-200], data[:40], b"\xff" * 40):
         with pytest.raises(ModtokError, match=r"SentencePiece model|unknown kind of tokenizer"):

@@ -12,7 +12,7 @@ from modtok_cli.modular.vocabulary import BYTE_ORDER, Vocabulary, gather, spell,
 tokens = st.lists(st.binary(min_size=1, max_size=6), unique=True, max_size=20)
 
 
-def test_the_spelling_is_the_librarys() -> None:
+def test_spelling_equals_the_library() -> None:
     assert {spell(bytes([byte])) for byte in range(256)} == set(ByteLevel.alphabet())
     splitter = ByteLevel(add_prefix_space=False, use_regex=False)
     for text in ("naïve café\n", " \t\r\n\0", "किताब 👍🏽", "▁"):
@@ -24,20 +24,20 @@ def test_bytes_are_in_the_order_of_their_visible_characters() -> None:
 
 
 @given(st.binary(max_size=50))
-def test_spelling_goes_both_ways(data: bytes) -> None:
+def test_spelling_roundtrip(data: bytes) -> None:
     back = unspell(spell(data))
     assert back is not None
     assert back.tobytes() == data
 
 
 @given(st.text(max_size=5))
-def test_what_is_no_spelling_is_told(text: str) -> None:
+def test_invalid_spellings_are_refused(text: str) -> None:
     alphabet = set(ByteLevel.alphabet())
     assert (unspell(text) is None) == any(character not in alphabet for character in text)
 
 
 @given(tokens)
-def test_a_vocabulary_gives_back_its_tokens(entries: list[bytes]) -> None:
+def test_vocabulary_roundtrip(entries: list[bytes]) -> None:
     vocabulary = Vocabulary.from_tokens(("<s>",), entries)
     assert len(vocabulary) == len(entries) + 1
     assert vocabulary.tokens() == [b"<s>", *entries]
@@ -62,13 +62,13 @@ def test_gather_and_decode_concatenate(entries: list[bytes], picks: list[int]) -
 
 
 @pytest.mark.parametrize("bad", [-1, 3, 2**40])
-def test_an_id_outside_is_an_error(bad: int) -> None:
+def test_id_outside_the_vocabulary_is_an_error(bad: int) -> None:
     vocabulary = Vocabulary.from_tokens((), [b"a", b"b", b"c"])
     with pytest.raises(ModtokError, match=f"token id {bad} is outside the vocabulary of 3"):
         vocabulary.decode_bytes([0, bad])
 
 
 @pytest.mark.parametrize("bad", ["a b", "€", "", "a\ud800"])
-def test_a_token_that_spells_nothing_is_named(bad: str) -> None:
+def test_invalid_spelling_names_the_token(bad: str) -> None:
     with pytest.raises(ModtokError, match=r"here: field 'model.vocab': token 2 "):
         Vocabulary.from_spellings(("<s>",), ["<s>", "a", bad, "b"], "here")

@@ -74,7 +74,7 @@ def test_trailing_zeros(value: int) -> None:
 @given(
     text=st.text(min_size=1, max_size=40), spoil=st.none() | st.tuples(*[st.integers(0, 255)] * 2)
 )
-def test_faults_are_found_where_python_finds_one(text: str, spoil: tuple[int, int] | None) -> None:
+def test_utf8_faults_agree_with_python(text: str, spoil: tuple[int, int] | None) -> None:
     """The plain twin against Python's decoder: all blocks together have a fault, or none has."""
     raw = bytearray(text.encode())
     if spoil:

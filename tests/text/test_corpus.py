@@ -48,7 +48,7 @@ WHOLE = count_documents([_encoded(part) for part in PARTS])
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_same_table_whatever_order_and_threads(files, threads):
+def test_table_does_not_depend_on_order_or_threads(files, threads):
     for seed in range(4):
         random.Random(seed).shuffle(files)
         table = count_corpus(files, threads=threads)
@@ -104,7 +104,7 @@ def test_languages(tmp_path, threads):
 
 
 @pytest.mark.parametrize("threads", [1, 4])
-def test_a_failure_is_raised_and_threads_end(tmp_path, threads):
+def test_failure_is_raised_and_threads_end(tmp_path, threads):
     files = {}
     for language in ("da", "de", "en", "es"):
         files[language] = [tmp_path / f"{language}.txt"]
@@ -118,7 +118,7 @@ def test_a_failure_is_raised_and_threads_end(tmp_path, threads):
     assert threading.active_count() == before
 
 
-def test_errors_are_handed_on(tmp_path):
+def test_errors_are_passed_on(tmp_path):
     path = tmp_path / "fr.txt"
     path.write_bytes(b"good\nb\xffd\n")
     with pytest.raises(ModtokError, match=r"fr\.txt:2"):
@@ -131,7 +131,7 @@ def test_errors_are_handed_on(tmp_path):
     assert sorted(replaced.words()) == sorted([b"good", *split_words("b\ufffdd".encode())])
 
 
-def test_progress_comes_to_its_total(files):
+def test_progress_reaches_its_total(files):
     class Task:
         def advance(self, amount=1):
             seen.append(amount)
@@ -199,7 +199,7 @@ def test_write_counts_is_resumable(data):
     assert not other["fr"]["unchanged"]
 
 
-def test_write_counts_mends_a_damaged_table(data):
+def test_write_counts_replaces_a_damaged_table(data):
     rows, _ = _write(data)
     path = Path(rows["fr"]["path"])
     whole = path.read_bytes()
@@ -209,7 +209,7 @@ def test_write_counts_mends_a_damaged_table(data):
     assert path.read_bytes() == whole
 
 
-def test_what_is_finished_stays_when_another_fails(data):
+def test_finished_tables_stay_when_another_fails(data):
     (data / "sv.txt").write_bytes(b"\xff")
     with pytest.raises(ModtokError, match=r"sv\.txt:1"):
         _write(data, threads=1)
@@ -222,7 +222,7 @@ def test_what_is_finished_stays_when_another_fails(data):
     assert [row["unchanged"] for row in rows.values()] == [True, True, False]
 
 
-def test_an_empty_file_among_others_is_passed_over(tmp_path, data):
+def test_empty_file_among_others_is_skipped(tmp_path, data):
     """As of a directory: shards that a filter left nothing of."""
     parts = [tmp_path / "fr" / name for name in ("a.txt", "b.txt", "c.jsonl.zst", "d.txt.gz")]
     parts[0].parent.mkdir()

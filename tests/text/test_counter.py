@@ -43,7 +43,7 @@ def test_counts_are_those_of_a_counter(documents):
 
 @settings(max_examples=100, deadline=None)
 @given(DOCUMENTS, DOCUMENTS)
-def test_count_of_both_is_the_sum(a, b):
+def test_count_of_a_union_is_the_sum(a, b):
     merged = merge_counts([count_documents([a]), count_documents([b])])
     together = count_documents([a, b])
     assert merged.fingerprint() == together.fingerprint()
@@ -51,7 +51,7 @@ def test_count_of_both_is_the_sum(a, b):
     assert list(merged.pairs()) == list(together.pairs())
 
 
-def test_no_word_reaches_from_one_document_into_the_next():
+def test_words_do_not_cross_documents():
     table = count_documents([[b"ab", b"cd", b"", b" ", b"e"]])
     assert list(table.pairs()) == [(b" ", 1), (b"ab", 1), (b"cd", 1), (b"e", 1)]
 
@@ -90,7 +90,7 @@ def test_one_enormous_word():
     assert list(table.pairs()) == [(b" y", 1), (word, 2)]
 
 
-def test_result_can_be_asked_for_in_between():
+def test_result_between_additions():
     counter = WordCounter()
     counter.add_documents([b"a"])
     assert dict(counter.result().pairs()) == {b"a": 1}

@@ -36,7 +36,7 @@ PAIRS = st.lists(
 
 
 @given(PAIRS)
-def test_pairs_there_and_back(pairs):
+def test_pairs_roundtrip(pairs):
     total = Counter()
     for word, count in pairs:
         total[word] += count
@@ -65,7 +65,7 @@ def test_merge_adds_exactly_in_any_order(tables, shuffler):
     assert merged.size == again.size == CorpusSize(len(tables), 2 * len(tables), 3 * len(tables))
 
 
-def test_from_pairs_refuses_what_no_table_holds():
+def test_from_pairs_refuses_invalid_entries():
     for pair in [(b"", 1), (b"a", 0), (b"a", -1)]:
         with pytest.raises(ValueError, match="at least 1"):
             WordCounts.from_pairs([pair])
@@ -77,7 +77,7 @@ def test_merge_refuses_two_pretokenizers():
         merge_counts([a, WordCounts.from_pairs([(b"a", 1)], UNIGRAM)])
 
 
-def test_fingerprint_tells_words_counts_and_pretokenizers_apart():
+def test_fingerprint_depends_on_words_counts_and_pretokenizer():
     tables = [
         WordCounts.from_pairs(pairs, pretokenizer)
         for pairs in ([], [(b"a", 1)], [(b"a", 2)], [(b"ab", 1)], [(b"a", 1), (b"b", 1)])
@@ -173,7 +173,7 @@ def _set(index, value):
         ({}, lambda m: m.update(pattern="x"), "another pattern"),
     ],
 )
-def test_damage_is_named(tmp_path, arrays, metadata, expected):
+def test_damage_names_the_problem(tmp_path, arrays, metadata, expected):
     path = tmp_path / "fr.counts"
     save_counts(TABLE, path, "fr")
     _edit(path, metadata, **arrays)
@@ -186,7 +186,7 @@ def test_damage_is_named(tmp_path, arrays, metadata, expected):
     assert "\n" not in message
 
 
-def test_truncated_and_foreign_files_are_named(tmp_path):
+def test_truncated_and_other_files_are_refused(tmp_path):
     path = tmp_path / "fr.counts"
     save_counts(TABLE, path, "fr")
     whole = path.read_bytes()
@@ -204,7 +204,7 @@ def test_truncated_and_foreign_files_are_named(tmp_path):
 @pytest.mark.parametrize("suffix", ["", ".zst", ".gz"])
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.text(max_size=20).map(str.encode), max_size=5))
-def test_tsv_there_and_back(tmp_path_factory, suffix, documents):
+def test_tsv_roundtrip(tmp_path_factory, suffix, documents):
     path = tmp_path_factory.mktemp("tsv") / f"fr.tsv{suffix}"
     table = count_documents([documents])
     write_tsv(table, path)
@@ -214,7 +214,7 @@ def test_tsv_there_and_back(tmp_path_factory, suffix, documents):
     assert is_table(path)
 
 
-def test_tsv_from_elsewhere(tmp_path):
+def test_tsv_of_other_sources(tmp_path):
     path = tmp_path / "fr.tsv"
     path.write_bytes(rb"the" + b"\t5\n the\t2\r\n\nthe\t1\nice cream\t3\nC:\\x\\\\y\t1")
     assert dict(read_tsv(path).pairs()) == {

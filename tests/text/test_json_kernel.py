@@ -142,7 +142,7 @@ def test_damaged_lines(block, edits, cut):
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(GOOD, GOOD, st.booleans()), min_size=1, max_size=4))
-def test_the_common_shape_is_never_in_doubt(documents):
+def test_common_lines_use_the_fast_path(documents):
     lines = [
         f'{{"id": 17, "text" :"{text}", "url": "{url}", "score": 0.25, "ok": true}}\r'
         if first
@@ -176,7 +176,7 @@ def test_the_common_shape_is_never_in_doubt(documents):
         b'{"text": "a", "x": [1,]}',
     ],
 )
-def test_what_is_left_to_the_slow_way(line):
+def test_lines_for_the_slow_path(line):
     good = b'{"text": "good"}'
     block = b"\n".join([good, b"", line, good])
     assert fast(block) == ([b"good", None, b"good"], [line])

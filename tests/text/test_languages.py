@@ -33,7 +33,7 @@ def test_normalize(code, expected):
     assert normalize(expected) == expected
 
 
-def test_the_table_holds_every_two_letter_code_once():
+def test_table_has_every_two_letter_code_once():
     table = languages._table()
     short = {code for code in table.values() if len(code) == 2}
     assert len(short) == 184

@@ -24,7 +24,7 @@ def test_results_come_in_the_order_of_the_items(threads: int) -> None:
     assert each(lambda item, advance: item * 2, list("dacb"), threads) == ["dd", "aa", "cc", "bb"]
 
 
-def test_a_failure_stops_the_earlier_ones_too() -> None:
+def test_failure_stops_earlier_items() -> None:
     """The first item would go on for a minute; the last one fails when the first is under way."""
     under_way, ended = threading.Event(), []
 
@@ -49,7 +49,7 @@ def test_a_failure_stops_the_earlier_ones_too() -> None:
     assert ended == ["first was stopped"]
 
 
-def test_what_has_not_begun_does_not_begin() -> None:
+def test_pending_items_are_cancelled() -> None:
     begun = []
     failed = threading.Event()
 
@@ -70,7 +70,7 @@ def test_what_has_not_begun_does_not_begin() -> None:
     assert len(begun) <= 3
 
 
-def test_of_several_that_failed_the_first_in_order_is_raised() -> None:
+def test_first_of_several_failures_in_order_is_raised() -> None:
     under_way = threading.Event()
 
     def read(item: str, advance: Callable[[int], None]) -> str:

@@ -90,26 +90,26 @@ def test_every_pair_of_nasty_characters():
 
 @pytest.mark.parametrize("shift", range(-5, 6))
 @pytest.mark.parametrize("piece", ["a", " b", "é", "ह", "👍", "  ", "\u3000", "!\u0301"])
-def test_words_across_the_edge_of_a_block(piece, shift):
+def test_words_across_block_edges(piece, shift):
     # "x " fills a block up to its edge, give or take; then the piece lies across it.
     text = "x" * (BLOCK + shift - 10) + " y" * 5 + piece * 20
     check(text)
     check("x y" + piece * (BLOCK // len(piece.encode()) + shift))
 
 
-def test_a_word_longer_than_many_blocks():
+def test_word_longer_than_many_blocks():
     long = "é" * (3 * BLOCK)
     assert split_words(f"a {long} b".encode()) == [b"a", f" {long}".encode(), b" b"]
 
 
 @given(st.binary(max_size=40))
 @settings(max_examples=200, deadline=None)
-def test_bytes_that_are_no_utf8_are_neither_lost_nor_read_beyond(data):
+def test_invalid_utf8_is_kept_and_in_bounds(data):
     assert b"".join(split_words(data)) == data
     assert b"".join(walked_words(data)) == data
 
 
-def test_class_table_is_the_engines():
+def test_class_table_equals_the_engine():
     """Fails when `tokenizers` moves to another Unicode: see what changed, then make it anew."""
     asked, ours = ask_engine(), class_table()
     differ = np.flatnonzero(asked != ours)
@@ -120,7 +120,7 @@ def test_class_table_is_the_engines():
     )
 
 
-def test_class_table_reads_what_is_rendered():
+def test_class_table_roundtrip():
     table = class_table()
     lines = [line.split() for line in render(table, "x").splitlines() if line[0] != "#"]
     again = np.zeros_like(table)

@@ -20,7 +20,7 @@ texts = st.text("ab 0٣９é▁\u00a0\u3000\u2028\x85\t\n\r\x0b\x0c\x1c\x00👍"
 
 @settings(max_examples=300, deadline=None)
 @given(texts)
-def test_cuts_as_the_engine_does(text: str) -> None:
+def test_splits_as_the_engine_does(text: str) -> None:
     split = pre_tokenizers.Split(Regex(UNIGRAM.pattern), "isolated")
     expected = [word.encode() for word, _ in split.pre_tokenize_str(text)]
     assert split_words(text.encode(), UNIGRAM) == expected

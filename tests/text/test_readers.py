@@ -96,7 +96,7 @@ def test_last_line_without_an_end(tmp_path):
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.text(st.characters(blacklist_characters="\n", codec="utf-8")), min_size=1))
-def test_any_text_survives_in_both_formats(tmp_path_factory, documents):
+def test_any_text_roundtrips_in_both_formats(tmp_path_factory, documents):
     directory = tmp_path_factory.mktemp("any")
     encoded = [document.encode() for document in documents]
     (directory / "a.txt").write_bytes(b"".join(document + b"\n" for document in encoded))
@@ -141,7 +141,7 @@ def test_several_frames_and_members(tmp_path):
     assert texts(path) == [b"one", b"two"]
 
 
-def test_progress_is_told_all_compressed_bytes(tmp_path):
+def test_progress_counts_compressed_bytes(tmp_path):
     path = tmp_path / "a.txt.zst"
     path.write_bytes(zstandard.compress(os.urandom(1 << 20).hex().encode()))
     told: list[float] = []
@@ -150,7 +150,7 @@ def test_progress_is_told_all_compressed_bytes(tmp_path):
     assert len(told) > 1
 
 
-def test_a_line_of_50_megabytes(tmp_path):
+def test_line_of_50_megabytes(tmp_path):
     path = tmp_path / "a.txt.zst"
     line = b"mot " * 12_500_000
     path.write_bytes(zstandard.compress(line + b"\nnext\n"))
@@ -159,7 +159,7 @@ def test_a_line_of_50_megabytes(tmp_path):
     assert lengths == [50_000_000, 4]
 
 
-def test_a_file_that_unpacks_to_far_more_is_streamed(tmp_path):
+def test_highly_compressed_file_is_streamed(tmp_path):
     path = tmp_path / "a.txt.zst"
     packer = zstandard.ZstdCompressor(level=19).compressobj()
     parts = [packer.compress(b"a" * 99 + b"\n") for _ in range(2_000_000)]
@@ -257,7 +257,7 @@ def test_invalid_utf8(tmp_path, packing):
         (rb'{"text": "\udc00\ud83d\udc4d"}', "a lone surrogate", "\ufffd👍"),
     ],
 )
-def test_wrong_characters_in_json(tmp_path, line, what, replaced):
+def test_invalid_characters_in_json(tmp_path, line, what, replaced):
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"text": "good"}\n' + line + b"\n")
     message = failure(path)
@@ -287,7 +287,7 @@ def test_wrong_characters_in_json(tmp_path, line, what, replaced):
         (b'{"text": "a", "score": 1e999}', "not JSON"),
     ],
 )
-def test_wrong_json(tmp_path, line, what, errors):
+def test_invalid_json(tmp_path, line, what, errors):
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"text": "good"}\n\n' + line + b"\n")
     message = failure(path, errors)
@@ -310,7 +310,7 @@ def test_byte_order_mark_before_json(tmp_path):
     assert texts(path) == [b"a", b"b"]
 
 
-def test_unknown_way_with_errors(tmp_path):
+def test_unknown_error_mode(tmp_path):
     (tmp_path / "a.txt").write_text("x")
     with pytest.raises(UsageError, match="strict, replace, skip"):
         list(read_documents(tmp_path / "a.txt", "ignore"))

@@ -69,7 +69,7 @@ def test_some_languages_by_any_code(data):
     assert _names(data, language_files(data, ["abq"])) == {"abq": ["abq.txt"]}
 
 
-def test_unknown_language_names_those_there(data):
+def test_unknown_language_lists_languages(data):
     with pytest.raises(UsageError) as caught:
         language_files(data, ["fi", "nl"])
     assert "no text of language 'nl'" in str(caught.value)
@@ -89,7 +89,7 @@ def test_no_directory_and_an_empty_one(tmp_path):
         language_files(tmp_path, ["fr"])
 
 
-def test_language_without_text_is_named(data):
+def test_language_without_text_is_an_error(data):
     (data / "nl").mkdir()
     (data / "el.txt").touch()
     for language in ("nl", "el"):
@@ -97,7 +97,7 @@ def test_language_without_text_is_named(data):
             language_files(data, [language])
 
 
-def test_table_beside_its_own_text_is_not_counted_twice(data):
+def test_table_and_its_text_count_once(data):
     table = WordCounts.from_pairs([(b"x", 1)])
     texts = language_files(data, ["fi"])["fi"]
     save_counts(table, data / "fi.counts", "fi", sources_of(texts))
