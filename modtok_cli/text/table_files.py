@@ -17,6 +17,7 @@ import numpy as np
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import write_bytes
+from modtok_cli.base.memory import check_memory
 from modtok_cli.text.counts import CorpusSize, WordCounts
 from modtok_cli.text.pretokenizer import find_pretokenizer, pretokenizers
 
@@ -139,6 +140,9 @@ def _open(path: Path, names: tuple[str, ...]) -> tuple[Header, dict[str, Any]]:
     if not path.exists():
         raise ModtokError("no such file", where=str(path), remedy="check the name")
     arrays: dict[str, Any] = {}
+    if names:
+        # The mapped file, a writable copy, and what validation needs.
+        check_memory(3 * path.stat().st_size, f"reading {path.name}", "use fewer or smaller tables")
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}

@@ -8,16 +8,12 @@ gets the line's count.
 
 from __future__ import annotations
 
-import gzip
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import zstandard
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.files import atomic_file
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.text.counts import WordCounts, size_of
 from modtok_cli.text.pretokenizer import PreTokenizer
@@ -25,9 +21,7 @@ from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.readers import read_line_batches
 from modtok_cli.text.streams import Advance, display
 
-_ESCAPES = {b"\t": rb"\t", b"\n": rb"\n", b"\r": rb"\r", b"\\": rb"\\"}
-_PLAIN = {escape: plain for plain, escape in _ESCAPES.items()}
-_ESCAPE = re.compile(rb"[\t\n\r\\]")
+_PLAIN = {rb"\t": b"\t", rb"\n": b"\n", rb"\r": b"\r", rb"\\": b"\\"}
 _UNESCAPE = re.compile(rb"\\[tnr\\]")
 _LARGEST = 1 << 53
 """Larger counts could overflow 64 bits when added; no corpus has them."""
@@ -75,33 +69,3 @@ def _line(line: bytes, where: str) -> tuple[bytes, int]:
         shown = number[:20].decode(errors="replace")
         raise ModtokError(f"'{shown}' is not a count", where=where, remedy=remedy)
     return _UNESCAPE.sub(lambda found: _PLAIN[found[0]], word), int(number)
-
-
-def write_tsv(table: WordCounts, path: Path) -> None:
-    """Write a table that `read_tsv` reads back; `.zst` and `.gz` are compressed."""
-    with atomic_file(path) as beside:
-        if path.suffix == ".zst":
-            with open(beside, "wb") as file, zstandard.ZstdCompressor().stream_writer(file) as out:
-                for chunk in _chunks(table):
-                    out.write(chunk)
-        elif path.suffix == ".gz":
-            # Without name and time, so that equal tables are equal files.
-            with (
-                open(beside, "wb") as file,
-                gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as out,
-            ):
-                for chunk in _chunks(table):
-                    out.write(chunk)
-        else:
-            with open(beside, "wb") as file:
-                file.writelines(_chunks(table))
-
-
-def _chunks(table: WordCounts) -> Iterator[bytes]:
-    lines: list[bytes] = []
-    for word, count in table.pairs():
-        lines.append(b"%b\t%d\n" % (_ESCAPE.sub(lambda found: _ESCAPES[found[0]], word), count))
-        if len(lines) == 10_000:
-            yield b"".join(lines)
-            lines = []
-    yield b"".join(lines)

@@ -16,6 +16,7 @@ import pytest
 import zstandard
 
 from helpers.sample import SHARED, needs_shared
+from helpers.tsv_tables import write_tsv
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.text.corpus import count_corpus, count_languages, write_counts
@@ -23,7 +24,6 @@ from modtok_cli.text.counter import count_documents, split_words
 from modtok_cli.text.counts import CorpusSize, merge_counts
 from modtok_cli.text.stats import corpus_stats
 from modtok_cli.text.table_files import load_counts, save_counts
-from modtok_cli.text.table_tsv import write_tsv
 
 PARTS = [[f"le mot {n} naïve  est là" for n in range(20 * k)] for k in (1, 2, 3)]
 

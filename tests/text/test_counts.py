@@ -15,6 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
+from helpers.tsv_tables import write_tsv
+from modtok_cli.base import memory
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.text.counter import count_documents
 from modtok_cli.text.counts import CorpusSize, WordCounts, merge_counts
@@ -28,7 +30,7 @@ from modtok_cli.text.table_files import (
     read_header,
     save_counts,
 )
-from modtok_cli.text.table_tsv import read_tsv, write_tsv
+from modtok_cli.text.table_tsv import read_tsv
 
 PAIRS = st.lists(
     st.tuples(st.text(min_size=1, max_size=4).map(str.encode), st.integers(1, 1 << 50)), max_size=12
@@ -118,6 +120,14 @@ def test_equal_tables_are_equal_files_in_any_process(tmp_path):
             env={"PYTHONHASHSEED": seed},
         )
         assert target.read_bytes() == (tmp_path / "a.counts").read_bytes()
+
+
+def test_memory_is_checked_before_a_table_is_read(tmp_path, monkeypatch):
+    path = tmp_path / "fr.counts"
+    save_counts(TABLE, path, "fr")
+    monkeypatch.setattr(memory, "available", lambda: 100)
+    with pytest.raises(ModtokError, match=r"reading fr\.counts needs about"):
+        load_counts(path)
 
 
 def test_empty_table_is_saved_too(tmp_path):
