@@ -27,7 +27,7 @@ from helpers.killed_stages import deadly, script
 from helpers.processes import hear_ctrl_c
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
-from modtok_cli.corpus import build
+from modtok_cli.corpus import build, publish
 from modtok_cli.corpus.build import corpus_build
 from modtok_cli.corpus.plan import STAGES, load_plan, work_of
 from modtok_cli.corpus.report import load_report
@@ -293,9 +293,9 @@ def test_killed_replacement_leaves_no_old_files(built, monkeypatch: pytest.Monke
         def stop(_: Path) -> None:
             raise KeyboardInterrupt
 
-        patched.setattr(build, "_remove", stop)
+        patched.setattr(publish, "_remove", stop)
         with pytest.raises(KeyboardInterrupt):
-            build.publish(load_plan(str(work_of(data))))
+            publish.publish(load_plan(str(work_of(data))))
     assert not (data / "corpus.json").exists()
     corpus_build(**new, force=True, **SETTINGS)
     assert len(records_of(data / "fi")) == 1
@@ -304,7 +304,8 @@ def test_killed_replacement_leaves_no_old_files(built, monkeypatch: pytest.Monke
 
 def test_ctrl_c_leaves_no_worker_behind(built) -> None:
     place, _ = built
-    call = "sys.argv[1:] = ['corpus', 'build', 'crawl', '-o', 'broken-off', '--workers', '2']\n"
+    call = "import sys\n"
+    call += "sys.argv[1:] = ['corpus', 'build', 'crawl', '-o', 'broken-off', '--workers', '2']\n"
     call += "from modtok_cli.__main__ import main; sys.exit(main())"
     process = subprocess.Popen(
         [sys.executable, "-c", script(STAGES[0], signal.SIGINT, call)],
@@ -314,6 +315,6 @@ def test_ctrl_c_leaves_no_worker_behind(built) -> None:
         stderr=subprocess.PIPE,
     )
     _, err = process.communicate()
-    assert process.returncode == 130
+    assert process.returncode == 130, err.decode()
     assert err.decode() == "modtok: interrupted; no partial output remains\n"
     wait_for_the_end_of(process.pid)

@@ -95,6 +95,7 @@ JOBS = (
 
 # Commands that take an output and have no job here, and why.
 ELSEWHERE = {
+    "eval bpb": "its only output is a plot, written like those of nsl",
     "eval fetch": "it needs the network; it writes through base.files like the others",
 }
 
