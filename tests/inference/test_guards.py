@@ -110,7 +110,7 @@ def test_append_by_a_link_and_with_a_tokenizer_from_elsewhere(
     assert load(tmp_path / "wide").source.languages == ("en", "fr")
     monkeypatch.chdir(tmp_path)
     alone = Path(shutil.copytree(run, tmp_path / "alone"))
-    tokenizer = run.parent.parent / "tokenizer"
+    tokenizer = Path(shutil.move(alone / "tokenizer", tmp_path / "elsewhere"))
     slice_model(alone, ["fr"], output=tmp_path / "fr", tokenizer=tokenizer)
     with pytest.raises(UsageError, match="give its directory with -t"):
         slice_model(tmp_path / "fr", add=["en"], output=tmp_path / "wider")
@@ -148,6 +148,7 @@ def test_seeds_fit_64_bits(french_english: Path) -> None:
 def test_the_memory_of_a_run_is_that_of_its_own_tokenizer(run: Path, tmp_path: Path) -> None:
     root = tmp_path / "root"
     shutil.copytree(run, root / "runs" / "it")
+    shutil.rmtree(root / "runs" / "it" / "tokenizer")
     with pytest.raises(UsageError, match="which was not found; give tokenizers with -t"):
         footprint([], [], run=root / "runs" / "it")
     bpe_seq(LANGUAGES, data=SAMPLE, output=root / "tokenizer", k=500, references=False)

@@ -1,5 +1,6 @@
 """Logits of a slice are the training engine's and the whole model's; so are likelihoods."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -106,11 +107,11 @@ def test_any_step_and_what_is_wrong(run: Path, tmp_path: Path) -> None:
         load(tmp_path / "nothing")
 
 
-def test_the_tokenizer_must_be_the_runs(run: Path, workspace: Path, tmp_path: Path) -> None:
-    import shutil
-
+def test_a_run_needs_its_own_tokenizer(run: Path, workspace: Path, tmp_path: Path) -> None:
     alone = tmp_path / "it"
     shutil.copytree(run, alone)
+    assert load(alone, ["fr"]).tokenizer_in.size > 256  # a run contains its tokenizer
+    shutil.rmtree(alone / "tokenizer")
     with pytest.raises(UsageError, match="not found; give its directory with"):
         load(alone, ["fr"])
     assert load(alone, ["fr"], tokenizer=workspace / "tokenizer").tokenizer_in.size > 256
