@@ -27,7 +27,7 @@ test: $(DEV) ## Run all tests
 	@$(BIN)/python -m pytest -n 2
 
 # Compiled code cannot be measured, so kernels run once more as uncompiled Python.
-KERNELS := tests/learn tests/text tests/modular tests/pretrain/test_rows_kernel.py
+KERNELS := tests/learn tests/text tests/modular tests/training/test_rows_kernel.py
 
 coverage: $(DEV) ## Run all tests, kernels also uncompiled, and report coverage (half an hour)
 	@$(BIN)/python -m coverage erase

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from modtok_cli.api.models import export as export
     from modtok_cli.api.models import generate as generate
     from modtok_cli.api.models import load_generator as load_generator
+    from modtok_cli.api.models import pretrain as pretrain
     from modtok_cli.api.models import slice as slice
-    from modtok_cli.api.models import train as train
     from modtok_cli.api.settings import TrainingSettings as TrainingSettings
     from modtok_cli.api.tokenizers import check as check
     from modtok_cli.api.tokenizers import extract as extract
@@ -52,7 +52,7 @@ _NAMES = {
     "api.evaluations": "compare evaluate_bpb evaluate_mcq evaluate_mt evaluate_sum write_examples",
     "api.learners": "bpe bpe_merge bpe_seq unigram unigram_merge",
     "api.measures": "fairness nsl origin report",
-    "api.models": "export generate load_generator slice train",
+    "api.models": "export generate load_generator pretrain slice",
     "api.settings": "TrainingSettings",
     "api.tokenizers": "check extract extract_frequent load open_tokenizer",
     "base.errors": "ModtokError UsageError",

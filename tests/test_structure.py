@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "modtok_cli"
-# Folders of pretrain/, each importing only from those before it; "" are the files beside them.
+# Folders of training/, each importing only from those before it; "" are the files beside them.
 PRETRAIN = ("distributed", "data", "rows", "model", "")
 
 
@@ -105,17 +105,17 @@ def test_packages_import_only_from_packages_above() -> None:
     assert sorted(upward) == []
 
 
-def test_folders_of_pretrain_import_only_from_folders_before() -> None:
+def test_folders_of_training_import_only_from_folders_before() -> None:
     def rank(name: str) -> int:
         folder = name.split(".")[2] if name.count(".") > 1 else ""
         return PRETRAIN.index(folder if folder in PRETRAIN else "")
 
-    inside = [name for name in modules() if name.startswith("modtok_cli.pretrain.")]
+    inside = [name for name in modules() if name.startswith("modtok_cli.training.")]
     upward = [
         f"{name} imports {other}"
         for name in inside
         for other in imports(name)
-        if other.startswith("modtok_cli.pretrain.") and rank(other) > rank(name)
+        if other.startswith("modtok_cli.training.") and rank(other) > rank(name)
     ]
     assert sorted(upward) == []
 

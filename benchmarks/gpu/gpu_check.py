@@ -87,7 +87,7 @@ print(json.dumps({"gpu": p.name, "gpus": torch.cuda.device_count(),
 def tests(options: argparse.Namespace, limit: float) -> Iterator[dict[str, Any]]:
     """The suite's own tests, on the GPU; what failed by name."""
     chosen = ("test_loss.py", "test_megatron.py") if options.cpu else TESTS
-    paths = [str(ROOT / "tests" / "pretrain" / name) for name in chosen]
+    paths = [str(ROOT / "tests" / "training" / name) for name in chosen]
     flags = ["-q", "--tb=short", "-rfE", "-p", "no:cacheprovider", "-o", "addopts="]
     command = [sys.executable, "-m", "pytest", *flags, *paths]
     status, text = run(command, options, limit)

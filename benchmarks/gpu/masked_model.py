@@ -11,10 +11,10 @@ import torch
 import torch.nn.functional as F
 
 from modtok_cli.architectures.shape import Shape
-from modtok_cli.pretrain.model import megatron
-from modtok_cli.pretrain.model.model import CLIP, MicroBatch
-from modtok_cli.pretrain.model.optimizer import TorchAdamW
-from modtok_cli.pretrain.rows.table import AdamW, RowTable
+from modtok_cli.training.model import megatron
+from modtok_cli.training.model.model import CLIP, MicroBatch
+from modtok_cli.training.model.optimizer import TorchAdamW
+from modtok_cli.training.rows.table import AdamW, RowTable
 
 
 class MaskedModel:

@@ -31,17 +31,17 @@ from benchmarks.common.rows import emit
 from benchmarks.gpu.training_step import backbone_of, micro_of
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.architectures.shape import Shape
-from modtok_cli.pretrain.distributed.ranks import pick_device, start_ranks, stop_ranks
-from modtok_cli.pretrain.model.model import Model
-from modtok_cli.pretrain.presets import PRESETS
-from modtok_cli.pretrain.rows.copies import copies_for
-from modtok_cli.pretrain.rows.host_memory import HostMemory, NodePeers
-from modtok_cli.pretrain.rows.host_tables import Offload
-from modtok_cli.pretrain.rows.microbatch import MicroBatch, active_ids
-from modtok_cli.pretrain.rows.offload import OffloadedRows
-from modtok_cli.pretrain.rows.table import AdamW, RowTable
-from modtok_cli.pretrain.rows.thread_team import ThreadTeam
 from modtok_cli.text.parallel import cores
+from modtok_cli.training.distributed.ranks import pick_device, start_ranks, stop_ranks
+from modtok_cli.training.model.model import Model
+from modtok_cli.training.presets import PRESETS
+from modtok_cli.training.rows.copies import copies_for
+from modtok_cli.training.rows.host_memory import HostMemory, NodePeers
+from modtok_cli.training.rows.host_tables import Offload
+from modtok_cli.training.rows.microbatch import MicroBatch, active_ids
+from modtok_cli.training.rows.offload import OffloadedRows
+from modtok_cli.training.rows.table import AdamW, RowTable
+from modtok_cli.training.rows.thread_team import ThreadTeam
 
 WIDTHS = {"1b": 2048, "2.5b": 3072, "7b": 4096}
 T, INPUT_ROWS, OUTPUT_ROWS = 366_208, 24_000, {1: 24_000, 6: 110_000}

@@ -24,12 +24,12 @@ from torch.utils._pytree import tree_leaves
 from benchmarks.common.machine import describe
 from benchmarks.common.rows import emit
 from benchmarks.gpu.masked_model import MaskedModel
-from modtok_cli.pretrain.distributed.ranks import pick_device, start_ranks, stop_ranks
-from modtok_cli.pretrain.model import megatron
-from modtok_cli.pretrain.model import model as model_module
-from modtok_cli.pretrain.model.model import MicroBatch, Model
-from modtok_cli.pretrain.presets import PRESETS
-from modtok_cli.pretrain.rows.table import RowTable
+from modtok_cli.training.distributed.ranks import pick_device, start_ranks, stop_ranks
+from modtok_cli.training.model import megatron
+from modtok_cli.training.model import model as model_module
+from modtok_cli.training.model.model import MicroBatch, Model
+from modtok_cli.training.presets import PRESETS
+from modtok_cli.training.rows.table import RowTable
 
 LANGUAGES = (21, 100, 250)
 ROWS_A_LANGUAGE = 16_000

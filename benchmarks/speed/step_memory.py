@@ -47,11 +47,11 @@ def measure(case: list[Any]) -> dict[str, Any]:
     import torch
 
     from modtok_cli.architectures.families.llama import Llama
-    from modtok_cli.pretrain.config import resolve
-    from modtok_cli.pretrain.device_memory import memory_parts
-    from modtok_cli.pretrain.distributed.ranks import start_ranks
-    from modtok_cli.pretrain.model.model import MicroBatch, Model
-    from modtok_cli.pretrain.settings import Settings
+    from modtok_cli.training.config import resolve
+    from modtok_cli.training.device_memory import memory_parts
+    from modtok_cli.training.distributed.ranks import start_ranks
+    from modtok_cli.training.model.model import MicroBatch, Model
+    from modtok_cli.training.settings import Settings
 
     torch.set_num_threads(1)
     layers, hidden, ffn, heads, kv_heads, width, sequences, length, rows, dtype, recompute = case

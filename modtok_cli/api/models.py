@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from modtok_cli.inference.export import ExportReport
     from modtok_cli.inference.generate import Generator
     from modtok_cli.inference.slice import SliceReport
-    from modtok_cli.pretrain.loop import RunReport
-    from modtok_cli.pretrain.settings import Settings
+    from modtok_cli.training.loop import RunReport
+    from modtok_cli.training.settings import Settings
 
 
-def train(
+def pretrain(
     settings: Settings | None = None,
     *,
     resume: bool = False,
@@ -48,7 +48,7 @@ def train(
         >>> settings = modtok.TrainingSettings(
         ...     langs="en,fi,fr", sampling="sub:1", steps=3, seq_length=64, name="example"
         ... )
-        >>> report = modtok.train(settings)
+        >>> report = modtok.pretrain(settings)
         >>> report.step, [row["language"] for row in report.lines]
         (3, ['en', 'fi', 'fr'])
 
@@ -56,11 +56,12 @@ def train(
         ModtokError, UsageError: the settings, the tokenizer or the text are not usable, the disk
             is full, or the loss is not finite. The last checkpoint stays.
     """
-    from modtok_cli.pretrain.loop import finish, pretrain
-    from modtok_cli.pretrain.settings import Settings
+    from modtok_cli.training.loop import finish
+    from modtok_cli.training.loop import pretrain as run
+    from modtok_cli.training.settings import Settings
 
     try:
-        return pretrain(
+        return run(
             settings or Settings(),
             resume=resume,
             force=force,

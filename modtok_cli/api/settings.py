@@ -1,5 +1,5 @@
 """Public names of settings classes."""
 
-from modtok_cli.pretrain.settings import Settings as TrainingSettings
+from modtok_cli.training.settings import Settings as TrainingSettings
 
 __all__ = ["TrainingSettings"]

@@ -11,7 +11,7 @@ import typer
 from modtok_cli.base.option import Option, options_of
 from modtok_cli.cli import completion
 from modtok_cli.cli.session import Session
-from modtok_cli.pretrain.settings import Settings
+from modtok_cli.training.settings import Settings
 
 # Larger bounds only keep numbers within 64 bits; help does not show them.
 _SHOWN = 1 << 20

@@ -42,7 +42,7 @@ def _unigram(data: Path, output: Path) -> None:
 
 
 def _rows(data: Path, output: Path) -> None:
-    import modtok_cli.pretrain.rows.kernel  # noqa: F401 - explicit signatures: compiled on import
+    import modtok_cli.training.rows.kernel  # noqa: F401 - explicit signatures: compiled on import
 
 
 STEPS: dict[str, Callable[[Path, Path], None]] = {

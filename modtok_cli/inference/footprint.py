@@ -13,8 +13,8 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.inference.memory import choose_models, memory
-from modtok_cli.pretrain.config import stored_shape
-from modtok_cli.pretrain.run_tokenizer import find_tokenizer
+from modtok_cli.training.config import stored_shape
+from modtok_cli.training.run_tokenizer import find_tokenizer
 
 
 def footprint(

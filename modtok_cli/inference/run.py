@@ -24,11 +24,11 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.pretrain import checkpoint
-from modtok_cli.pretrain.checkpoint import ShardFile
-from modtok_cli.pretrain.config import DTYPES, stored_shape
-from modtok_cli.pretrain.run_tokenizer import find_tokenizer
-from modtok_cli.pretrain.rundir import CHECKPOINTS, CONFIG
+from modtok_cli.training import checkpoint
+from modtok_cli.training.checkpoint import ShardFile
+from modtok_cli.training.config import DTYPES, stored_shape
+from modtok_cli.training.run_tokenizer import find_tokenizer
+from modtok_cli.training.rundir import CHECKPOINTS, CONFIG
 
 _STEP = re.compile(r"step-\d{8,}")
 _BACKBONE = "backbone.weight/"

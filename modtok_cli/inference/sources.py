@@ -18,7 +18,7 @@ from modtok_cli.inference.slicefile import NAME
 from modtok_cli.inference.source import Side, Source, is_full
 from modtok_cli.inference.vocabularies import Vocabularies
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 
 
 def open_source(

@@ -15,8 +15,8 @@ from modtok_cli.architectures.rope import RopeScaling, rope_frequencies
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.inference.backbone import backbone_config, build_backbone
-from modtok_cli.pretrain.distributed.ranks import start_ranks
-from modtok_cli.pretrain.model import megatron
+from modtok_cli.training.distributed.ranks import start_ranks
+from modtok_cli.training.model import megatron
 
 CPU = torch.device("cpu")
 OPTIONS: dict[str, dict[str, Any]] = {"qwen2": {"qkv_bias": True}, "qwen3": {"qk_norm": True}}

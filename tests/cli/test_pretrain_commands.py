@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.pretrain.config import Settings
+from modtok_cli.training.config import Settings
 
 from .conftest import StandIn
 
@@ -50,7 +50,7 @@ class Report:
 def loop(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     """In place of training."""
     monkeypatch.delenv("RANK", raising=False)
-    fake = types.ModuleType("modtok_cli.pretrain.loop")
+    fake = types.ModuleType("modtok_cli.training.loop")
     fake.pretrain = StandIn(Report())  # type: ignore[attr-defined]
     fake.finish = lambda: None  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, fake.__name__, fake)
@@ -147,7 +147,7 @@ def test_a_recipe_is_between_settings_and_flags(here: Any, loop: StandIn, worksp
 def test_gpus_start_that_many_ranks(
     here: Any, loop: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from modtok_cli.pretrain.distributed import launch
+    from modtok_cli.training.distributed import launch
 
     started = StandIn(0)
     monkeypatch.setattr(launch, "launch", started)
@@ -182,7 +182,7 @@ def test_without_torch(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_study_sampling(here: Any, stand_in: Any, loop: StandIn) -> None:
     row = {"sampling": "none", "inference": "lang", "language": "fi", "bits_per_byte": 2.0}
-    called = stand_in("modtok_cli.pretrain.study", "study_sampling", [row])
+    called = stand_in("modtok_cli.training.study", "study_sampling", [row])
     status, out, _ = here("study", "sampling", "--json")
     assert (status, json.loads(out)) == (0, row)
     assert called.args == (Settings(), ["joint", "none", "full", "sub:1", "sub:2"])

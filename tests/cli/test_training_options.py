@@ -12,8 +12,8 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Declared, option, options_of
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.tree import nodes
-from modtok_cli.pretrain.config import Config, resolve
-from modtok_cli.pretrain.settings import Settings
+from modtok_cli.training.config import Config, resolve
+from modtok_cli.training.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,8 @@ from helpers.sample import SAMPLE
 from helpers.small_run import small_run
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.pretrain.config import Settings
-from modtok_cli.pretrain.presets import PRESETS, Preset
+from modtok_cli.training.config import Settings
+from modtok_cli.training.presets import PRESETS, Preset
 
 BY_HEART = Preset(llama(1, 128, 32, 256), 64, 8, 8, 200, 10, 5e-3)
 
@@ -32,7 +32,7 @@ def few_steps(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def by_heart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    from modtok_cli.pretrain.loop import pretrain
+    from modtok_cli.training.loop import pretrain
 
     PRESETS["toy-by-heart"] = BY_HEART
     root = tmp_path_factory.mktemp("by-heart")

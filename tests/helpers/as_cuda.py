@@ -14,11 +14,11 @@ import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
-from modtok_cli.pretrain.distributed.ranks import Ranks, pick_device
-from modtok_cli.pretrain.model import megatron, model
-from modtok_cli.pretrain.model.megatron_adamw import MegatronAdamW
-from modtok_cli.pretrain.model.optimizer import TorchAdamW
-from modtok_cli.pretrain.rows.table import AdamW
+from modtok_cli.training.distributed.ranks import Ranks, pick_device
+from modtok_cli.training.model import megatron, model
+from modtok_cli.training.model.megatron_adamw import MegatronAdamW
+from modtok_cli.training.model.optimizer import TorchAdamW
+from modtok_cli.training.rows.table import AdamW
 
 CPU = torch.device("cpu")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from modtok_cli.pretrain.model.model import Model
+from modtok_cli.training.model.model import Model
 
 
 class LateModel(Model):

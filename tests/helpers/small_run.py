@@ -10,8 +10,8 @@ import pytest
 from helpers.sample import SAMPLE
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.pretrain.config import Settings
-from modtok_cli.pretrain.presets import PRESETS, Preset
+from modtok_cli.training.config import Settings
+from modtok_cli.training.presets import PRESETS, Preset
 
 LANGUAGES = ("el", "en", "fi", "fr")
 # The context holds some shots of the sample text, and not all.
@@ -20,7 +20,7 @@ NAME, TOY = "toy-writing", Preset(llama(2, 64, 8, 96), 192, 4, 2, 12, 2, 1e-2)
 
 def small_run(factory: pytest.TempPathFactory) -> Path:
     """runs/it of a workspace of four languages, 600 tokens each; made once by a process."""
-    from modtok_cli.pretrain.loop import pretrain
+    from modtok_cli.training.loop import pretrain
 
     PRESETS[NAME] = TOY
     root = factory.getbasetemp() / "writing"

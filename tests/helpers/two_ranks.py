@@ -17,13 +17,13 @@ import torch.distributed as dist
 from helpers import two_ranks_offload
 from helpers.as_cuda import megatron_optimizer
 from modtok_cli.architectures.families.llama import llama
-from modtok_cli.pretrain import checkpoint
-from modtok_cli.pretrain.data.sampling import Mixture, Regime
-from modtok_cli.pretrain.data.slot_packer import SlotPacker
-from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
-from modtok_cli.pretrain.data.text_store import TextStore
-from modtok_cli.pretrain.distributed.ranks import Ranks, start_ranks
-from modtok_cli.pretrain.model.model import MicroBatch, Model
+from modtok_cli.training import checkpoint
+from modtok_cli.training.data.sampling import Mixture, Regime
+from modtok_cli.training.data.slot_packer import SlotPacker
+from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.training.data.text_store import TextStore
+from modtok_cli.training.distributed.ranks import Ranks, start_ranks
+from modtok_cli.training.model.model import MicroBatch, Model
 
 SHAPE = llama(2, 32, 8, 88)
 STEPS = 12

@@ -12,15 +12,15 @@ from helpers.delayed_updates import LateModel
 from helpers.random_delays import sleeper
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.progress import SILENT
-from modtok_cli.pretrain import checkpoint
-from modtok_cli.pretrain.data.sampling import Mixture, Regime
-from modtok_cli.pretrain.data.slot_packer import SlotPacker
-from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
-from modtok_cli.pretrain.data.text_store import TextStore
-from modtok_cli.pretrain.distributed.ranks import Ranks, gather_json, start_ranks
-from modtok_cli.pretrain.model.model import Model
-from modtok_cli.pretrain.rows.host_tables import Offload
-from modtok_cli.pretrain.rows.microbatch import MicroBatch
+from modtok_cli.training import checkpoint
+from modtok_cli.training.data.sampling import Mixture, Regime
+from modtok_cli.training.data.slot_packer import SlotPacker
+from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.training.data.text_store import TextStore
+from modtok_cli.training.distributed.ranks import Ranks, gather_json, start_ranks
+from modtok_cli.training.model.model import Model
+from modtok_cli.training.rows.host_tables import Offload
+from modtok_cli.training.rows.microbatch import MicroBatch
 
 SHAPE = llama(1, 32, 8, 88)
 STEPS, BREAK = 8, 5

@@ -10,8 +10,8 @@ import pytest
 
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.pretrain.config import Settings
-from modtok_cli.pretrain.presets import PRESETS, Preset
+from modtok_cli.training.config import Settings
+from modtok_cli.training.presets import PRESETS, Preset
 
 SAMPLE = Path(__file__).parents[2] / "examples" / "sample" / "data"
 LANGUAGES = ("el", "en", "fi", "fr")
@@ -29,7 +29,7 @@ def _toy() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def workspace(tmp_path_factory: pytest.TempPathFactory, _toy: None) -> Path:
     """data/, tokenizer/ (four languages, 600 tokens each) and runs/it, eight steps old."""
-    from modtok_cli.pretrain.loop import pretrain
+    from modtok_cli.training.loop import pretrain
 
     root = tmp_path_factory.mktemp("inference")
     (root / "data").mkdir()
@@ -63,7 +63,7 @@ def run(workspace: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def tied_run(workspace: Path) -> Path:
-    from modtok_cli.pretrain.loop import pretrain
+    from modtok_cli.training.loop import pretrain
 
     pretrain(run_settings(workspace, "tied", tied=True))
     return workspace / "runs" / "tied"

@@ -33,10 +33,10 @@ from modtok_cli.inference.model import SlicedModel, load
 from modtok_cli.inference.sampling import SamplingOptions
 from modtok_cli.inference.slice import slice_model
 from modtok_cli.inference.sources import RunSource
-from modtok_cli.pretrain import checkpoint
-from modtok_cli.pretrain.distributed.ranks import start_ranks
-from modtok_cli.pretrain.loop import pretrain
-from modtok_cli.pretrain.model.model import MicroBatch, Model
+from modtok_cli.training import checkpoint
+from modtok_cli.training.distributed.ranks import start_ranks
+from modtok_cli.training.loop import pretrain
+from modtok_cli.training.model.model import MicroBatch, Model
 
 from .conftest import TOY, run_settings
 from .test_generate import masked

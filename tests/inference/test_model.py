@@ -10,9 +10,9 @@ import torch
 from modtok_cli.base.errors import UsageError
 from modtok_cli.inference import model as models
 from modtok_cli.inference.model import SlicedModel, load
-from modtok_cli.pretrain import checkpoint
-from modtok_cli.pretrain.distributed.ranks import start_ranks
-from modtok_cli.pretrain.model.model import MicroBatch, Model
+from modtok_cli.training import checkpoint
+from modtok_cli.training.distributed.ranks import start_ranks
+from modtok_cli.training.model.model import MicroBatch, Model
 
 TEXT = "Il était une fois un roi. The king was old, said l'homme; 12 ans."
 

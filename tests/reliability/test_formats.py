@@ -29,12 +29,12 @@ from modtok_cli.measure.report.report import report
 from modtok_cli.measure.study.rows import StudyFile
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.open import open_bytes
-from modtok_cli.pretrain import checkpoint
-from modtok_cli.pretrain.checkpoint import files
-from modtok_cli.pretrain.config import Config, Settings, resolve
 from modtok_cli.text.counts import CorpusSize, WordCounts
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.table_files import check_counts
+from modtok_cli.training import checkpoint
+from modtok_cli.training.checkpoint import files
+from modtok_cli.training.config import Config, Settings, resolve
 
 # Their libraries may end the process: they are tried in children, by the benchmark.
 LIGHT = [form for form in FORMATS if form.needs == "light" and "external" not in form.name]

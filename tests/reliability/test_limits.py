@@ -177,7 +177,7 @@ def test_damaged_language_model_is_one_line(tmp_path: Path) -> None:
 
 def test_run_killed_before_its_first_file_starts_over(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from modtok_cli.pretrain.opening import _has_content
+    from modtok_cli.training.opening import _has_content
 
     run = tmp_path / "run"
     assert not _has_content(run)
@@ -260,8 +260,8 @@ def test_huge_files_of_runs_slices_and_studies_are_refused(tmp_path: Path) -> No
     from modtok_cli.inference.slicefile import read_facts
     from modtok_cli.measure.report.collect import read_result
     from modtok_cli.measure.study.rows import read_study
-    from modtok_cli.pretrain.checkpoint.files import check
-    from modtok_cli.pretrain.rundir import RunDirectory
+    from modtok_cli.training.checkpoint.files import check
+    from modtok_cli.training.rundir import RunDirectory
 
     huge(tmp_path / "modtok.json")
     huge(tmp_path / "runs" / "it" / "config.json")

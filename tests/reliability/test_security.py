@@ -286,7 +286,7 @@ def _as_external(data: bytes):  # type: ignore[no-untyped-def]
 
 def test_special_tokens_in_training_text_are_text(tokenizer: Path, tmp_path: Path) -> None:
     """The ids of a text hold no special token, so that a document cannot end another."""
-    from modtok_cli.pretrain.data.subtokenizer_cache import SubtokenizerCache
+    from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 
     subsets = SubtokenizerCache.load(tokenizer)
     special = ModularTokenizer.load(tokenizer).vocabulary.specials[subsets.end_of_text]

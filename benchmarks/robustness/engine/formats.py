@@ -331,9 +331,9 @@ def _run(path: Path) -> None:
 
 def _resume(path: Path) -> None:
     from modtok_cli.base.progress import Silent
-    from modtok_cli.pretrain import checkpoint
-    from modtok_cli.pretrain.config import Config
-    from modtok_cli.pretrain.rundir import RunDirectory
+    from modtok_cli.training import checkpoint
+    from modtok_cli.training.config import Config
+    from modtok_cli.training.rundir import RunDirectory
 
     root = path
     while not (root / "checkpoints").is_dir():

@@ -149,7 +149,7 @@ def serve() -> None:
     import modtok_cli.inference.export
     import modtok_cli.inference.slice
     import modtok_cli.measure.report.report
-    import modtok_cli.pretrain.loop  # noqa: F401
+    import modtok_cli.training.loop  # noqa: F401
 
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     for line in sys.stdin.buffer:

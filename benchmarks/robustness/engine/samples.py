@@ -84,8 +84,8 @@ def _plan(root: Path) -> None:
 def run_samples(root: Path) -> None:
     """A run of a few steps and a slice of it; needs the extra `lm`, after `light_samples`."""
     from modtok_cli.inference.slice import slice_model
-    from modtok_cli.pretrain.config import Settings
-    from modtok_cli.pretrain.loop import pretrain
+    from modtok_cli.training.config import Settings
+    from modtok_cli.training.loop import pretrain
 
     know_toy()
     pretrain(
@@ -159,7 +159,7 @@ def _kept(path: Path, results: Path) -> None:
 def know_toy() -> None:
     """Make the size of the sample run known to this process."""
     from modtok_cli.architectures.families.llama import llama
-    from modtok_cli.pretrain.presets import PRESETS, Preset
+    from modtok_cli.training.presets import PRESETS, Preset
 
     PRESETS["toy-faults"] = Preset(llama(1, 32, 8, 48), 32, 2, 1, 4, 1, 1e-2)
 

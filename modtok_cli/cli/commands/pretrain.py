@@ -17,7 +17,7 @@ from modtok_cli.cli.session import Session
 from modtok_cli.cli.training_options import training_settings, with_training_options
 
 if TYPE_CHECKING:
-    from modtok_cli.pretrain.config import Settings
+    from modtok_cli.training.config import Settings
 
 COLUMNS = (
     Column("language", "language"),
@@ -79,11 +79,11 @@ def pretrain(
     runs/NAME stores configuration, metrics (loss, bits per byte by language) and checkpoints.
     """
     require_training()
-    from modtok_cli.pretrain.distributed.launch import launch, needs_launch
+    from modtok_cli.training.distributed.launch import launch, needs_launch
 
     recipe = None
     if config is not None:
-        from modtok_cli.pretrain.recipe import read_recipe
+        from modtok_cli.training.recipe import read_recipe
 
         recipe = read_recipe(config)
     settings = training_settings(options, session, resume=resume, recipe=recipe)
@@ -92,7 +92,7 @@ def pretrain(
         _show_plan(settings, gpus, json)
         return
     if resume and settings.gpus is None:
-        from modtok_cli.pretrain.opening import stored_run
+        from modtok_cli.training.opening import stored_run
 
         gpus = stored_run(settings)[1].gpus
     if needs_launch(gpus):
@@ -100,7 +100,7 @@ def pretrain(
         if status:
             raise typer.Exit(status)
         return
-    from modtok_cli.pretrain.loop import finish, pretrain
+    from modtok_cli.training.loop import finish, pretrain
 
     try:
         report = pretrain(settings, resume=resume, force=force, progress=session.progress)
@@ -140,8 +140,8 @@ def is_first_rank() -> bool:
 
 
 def _show_plan(settings: Settings, ranks: int, json: bool) -> None:
-    from modtok_cli.pretrain.plan import plan
-    from modtok_cli.pretrain.recipe import write_recipe
+    from modtok_cli.training.plan import plan
+    from modtok_cli.training.recipe import write_recipe
 
     found = plan(settings, ranks=ranks)
     typer.echo(write_recipe(found.config), err=True)

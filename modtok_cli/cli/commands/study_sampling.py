@@ -66,8 +66,8 @@ def study_sampling(
     chosen = [part.strip() for part in regimes.split(",")]
     if not all(chosen) or len(set(chosen)) < len(chosen):
         raise UsageError(f"--regimes {regimes!r} has an empty or repeated entry")
-    from modtok_cli.pretrain.loop import finish
-    from modtok_cli.pretrain.study import study_sampling
+    from modtok_cli.training.loop import finish
+    from modtok_cli.training.study import study_sampling
 
     settings = training_settings(options, session)
     try:

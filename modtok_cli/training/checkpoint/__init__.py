@@ -1,0 +1,27 @@
+"""Checkpoints: safetensors and JSON, complete or absent, for any number of ranks.
+
+    checkpoints/step-00000100/
+        state.json                                   step, stream positions, sizes and CRCs
+        shard-0-of-2-part-0-of-4.safetensors, ...    weights and moments, float32
+
+A file holds its part of one tensor-parallel shard: every replica writes an equal range of rows
+of each tensor. The directory gets its name when all files are on the disk. Files are written in
+the background while training continues; a checkpoint can be read on any number of ranks. The
+last two are kept by default: if one is damaged, the one before it is used.
+"""
+
+from modtok_cli.training.checkpoint.files import check, has_any, newest
+from modtok_cli.training.checkpoint.reading import ShardFile, load, open_shards
+from modtok_cli.training.checkpoint.saving import Checkpointer, NotFinite, save
+
+__all__ = [
+    "Checkpointer",
+    "NotFinite",
+    "ShardFile",
+    "check",
+    "has_any",
+    "load",
+    "newest",
+    "open_shards",
+    "save",
+]

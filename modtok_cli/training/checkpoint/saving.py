@@ -1,0 +1,260 @@
+"""Save checkpoints in the background, every rank its own part.
+
+Training stops only while the ranks copy what they write. A thread of each rank then writes its
+file; the thread of rank 0 waits for all files, adds `state.json` and gives the directory its
+name. The ranks meet on the file system they share, so that no message of a save can cross those
+of training.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import orjson
+import torch
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.files import atomic_directory, write_bytes
+from modtok_cli.base.memory import available
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.training.checkpoint.files import (
+    KEEP,
+    STATE,
+    prune,
+    shard_name,
+    state_crc,
+    step_directory,
+)
+from modtok_cli.training.checkpoint.reading import BACKBONE_PARTS
+from modtok_cli.training.checkpoint.tables import table_tensors
+from modtok_cli.training.checkpoint.writing import write_safetensors
+from modtok_cli.training.distributed.ranks import Ranks, gather_json, raise_together
+from modtok_cli.training.model.model import Model
+
+_FULL = "the previous checkpoint is complete; free space, then continue with --resume"
+_WRITTEN = ".written.json"
+# Host memory that must stay free beside a copy of what is saved.
+_MARGIN = 1 << 30
+_POLL_SECONDS = 0.02
+
+
+class NotFinite(Exception):
+    """Weights or moments of a model to be saved are infinite or NaN; names one tensor."""
+
+
+@dataclass(frozen=True)
+class _Save:
+    """A checkpoint that is being written."""
+
+    final: Path
+    beside: Path
+    tensors: dict[str, torch.Tensor]
+    state: dict[str, Any]
+
+
+class Checkpointer:
+    """Saves the checkpoints of a run; every rank has one and makes the same calls.
+
+    Args:
+        directory: where checkpoints are stored, on a file system that all ranks share.
+        keep: number of latest checkpoints to keep.
+        keep_every: steps divisible by it are kept as well; None for no further ones.
+        background: write while training continues. Without host memory for a copy, and with
+            False, `save` returns when the checkpoint is complete.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        ranks: Ranks,
+        *,
+        keep: int = KEEP,
+        keep_every: int | None = None,
+        background: bool = True,
+        progress: Progress = SILENT,
+    ) -> None:
+        self._directory, self._ranks = directory, ranks
+        self._keep, self._keep_every = keep, keep_every
+        self._background, self._progress = background, progress
+        self._thread: Thread | None = None
+        self._error: ModtokError | None = None
+
+    def save(self, model: Model, step: int, notes: Mapping[str, Any]) -> None:
+        """Save `model` after `step`; `notes` are further fields of `state.json`.
+
+        Raises:
+            ModtokError: the file system refused this checkpoint or the previous one, whose
+                writing had not ended. Older checkpoints are unchanged.
+            NotFinite: nothing worth keeping; older checkpoints are unchanged.
+        """
+        self.wait()
+        ranks = self._ranks
+        error: ModtokError | None = None
+        try:
+            model.drain()
+        except ModtokError as caught:
+            error = caught
+        raise_together(ranks, error)
+        tensors = _own_rows(model)
+        odd = next((name for name, tensor in tensors.items() if not _is_finite(tensor)), None)
+        wrong = [name for name in gather_json(ranks, odd) if name is not None]
+        if wrong:
+            raise NotFinite(f"'{wrong[0]}' is not finite")
+        background = all(gather_json(ranks, _fits(tensors, ranks) and self._background))
+        if background:
+            tensors = {name: tensor.to("cpu", copy=True) for name, tensor in tensors.items()}
+        state = {"step": step, "shards": ranks.shards, "parts": ranks.replicas, **notes}
+        job = self._write(step_directory(self._directory, step), tensors, state)
+        next(job)  # the directory exists on all ranks
+        self._thread = Thread(target=self._finish, args=(job,), name=f"checkpoint {step}")
+        self._thread.daemon = True  # a second Ctrl-C does not wait for it
+        self._thread.start()
+        if not background:
+            self.wait()
+
+    def wait(self) -> None:
+        """Wait until the checkpoint that is being written is complete.
+
+        Raises:
+            ModtokError: it could not be written, on this rank or another.
+        """
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+            error, self._error = self._error, None
+            raise_together(self._ranks, error)
+
+    def close(self) -> None:
+        """Wait without a word about errors, at the end of a run that failed otherwise."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _finish(self, job: Iterator[None]) -> None:
+        try:
+            next(job, None)
+        except ModtokError as error:
+            self._error = error
+        except Exception as error:  # an error of ours must not pass in silence
+            self._error = ModtokError(f"the checkpoint failed ({type(error).__name__}: {error})")
+
+    def _write(
+        self, final: Path, tensors: dict[str, torch.Tensor], state: dict[str, Any]
+    ) -> Iterator[None]:
+        """Up to the yield: agree on the directory. After it: fill it, without other ranks."""
+        with _directory(final, self._ranks) as beside:
+            yield
+            save = _Save(final, beside, tensors, state)
+            if not self._ranks.first:
+                self._write_part(save)
+                return
+            self._write_part(save)
+            files = self._collect(save)
+            state |= {"files": files}
+            state |= {"crc": state_crc(state)}
+            (beside / STATE).write_bytes(orjson.dumps(state, option=orjson.OPT_INDENT_2))
+        if self._ranks.first:
+            prune(self._directory, final, self._keep, self._keep_every)
+
+    def _write_part(self, save: _Save) -> None:
+        ranks = self._ranks
+        name = shard_name(ranks.shard, ranks.shards, ranks.replica, ranks.replicas)
+        try:
+            facts: dict[str, Any] = write_safetensors(save.beside / name, save.tensors)
+        except OSError as error:
+            facts = {"error": [error.errno or 0, error.strerror or str(error)]}
+            if ranks.first:
+                raise
+        save.tensors.clear()  # the copy is no longer needed
+        write_bytes(save.beside / f"{name}{_WRITTEN}", orjson.dumps(facts))
+
+    def _collect(self, save: _Save) -> dict[str, Any]:
+        """Facts of every rank's file, as they come."""
+        shards, parts = self._ranks.shards, self._ranks.replicas
+        missing = [shard_name(n // parts, shards, n % parts, parts) for n in range(shards * parts)]
+        files: dict[str, Any] = {}
+        while missing:
+            for name in list(missing):
+                file = save.beside / f"{name}{_WRITTEN}"
+                try:
+                    facts = orjson.loads(file.read_bytes())
+                except FileNotFoundError:
+                    continue
+                if "error" in facts:
+                    raise OSError(*facts["error"])
+                file.unlink()
+                files[name] = facts
+                missing.remove(name)
+            if missing:
+                time.sleep(_POLL_SECONDS)
+        return files
+
+
+def save(directory: Path, model: Model, step: int, notes: Mapping[str, Any]) -> None:
+    """Save one checkpoint and wait for it; every rank calls it. See `Checkpointer.save`."""
+    Checkpointer(directory, model.ranks, background=False).save(model, step, notes)
+
+
+@contextmanager
+def _directory(final: Path, ranks: Ranks) -> Iterator[Path]:
+    """The directory to fill. Rank 0 creates and renames it, the others learn its name."""
+    if not ranks.first:
+        name = gather_json(ranks, None)[0]
+        if name is None:
+            raise ModtokError("rank 0 could not create the checkpoint", where=str(final))
+        try:
+            yield Path(name)
+        except OSError as error:
+            raise ModtokError(f"cannot write: {error.strerror}", where=str(final)) from error
+        return
+    created = False
+    try:
+        with atomic_directory(final) as beside:
+            gather_json(ranks, str(beside))
+            created = True
+            yield beside
+    except ModtokError as error:
+        if not created:
+            gather_json(ranks, None)
+        raise ModtokError(error.what, where=error.where, remedy=_FULL) from error
+
+
+def _own_rows(model: Model) -> dict[str, torch.Tensor]:
+    """What this rank writes: an equal range of rows of each tensor of its shard, as views."""
+    ranks = model.ranks
+    tensors: dict[str, torch.Tensor] = {}
+    for name in model.backbone.parameters:
+        parts = model.optimizer.state(name)  # a collective if replicas have shares of it
+        for part in BACKBONE_PARTS:
+            tensors[f"backbone.{part}/{name}"] = _rows(parts[part], ranks)
+    for name, tensor in table_tensors(model).items():
+        tensors[name] = _rows(tensor, ranks)
+    return tensors
+
+
+def _rows(tensor: torch.Tensor, ranks: Ranks) -> torch.Tensor:
+    bounds = [len(tensor) * part // ranks.replicas for part in (ranks.replica, ranks.replica + 1)]
+    return tensor[bounds[0] : bounds[1]].detach()
+
+
+def _is_finite(tensor: torch.Tensor) -> bool:
+    if not tensor.is_floating_point() or not tensor.numel():
+        return True
+    lowest, highest = torch.aminmax(tensor)  # takes no memory; NaN wins over all
+    return bool(torch.isfinite(lowest) & torch.isfinite(highest))
+
+
+def _fits(tensors: Mapping[str, torch.Tensor], ranks: Ranks) -> bool:
+    """Whether this node has memory for copies of what its ranks write."""
+    free = available()
+    size = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+    nodes = gather_json(ranks, [platform.node(), size])
+    here = sum(one for node, one in nodes if node == platform.node())
+    return free is None or here + _MARGIN < free

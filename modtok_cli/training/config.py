@@ -1,0 +1,340 @@
+"""The configuration of a run: settings with every option resolved, checked and stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import gcd
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, get_args, get_type_hints
+
+from modtok_cli.architectures.registry import read_shape
+from modtok_cli.architectures.shape import Shape
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.option import options_of
+from modtok_cli.training.data.sampling import Regime
+from modtok_cli.training.presets import PRESETS, Preset, preset
+from modtok_cli.training.schedule import Schedule
+from modtok_cli.training.settings import SEEDS, Settings
+
+DTYPES: tuple[str, ...] = get_args(get_type_hints(Settings)["dtype"])
+"""Dtypes that a run computes with."""
+
+OPTIONS = options_of(Settings)
+_RESTORE = "restore the file, or start another run with --name"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(Settings):
+    """Settings in which every option has its value. `resolve` and `from_json` make them.
+
+    `shape` is the model. Options of its fields, such as `tied`, repeat what it holds.
+    `lr_ends` is the history of `lr_steps`, see `schedule.Schedule`.
+    """
+
+    shape: Shape
+    lr_ends: tuple[tuple[int, int], ...]
+
+    @property
+    def regime(self) -> Regime:
+        """The sampling regime."""
+        return Regime.parse(self.sampling)
+
+    def group_size(self, replicas: int) -> int:
+        """Number of consecutive slots that share a draw."""
+        share = self.batch_size // replicas
+        return {"step": self.batch_size, "rank": share, "micro": self.micro_batch}[self.draw]
+
+    def sequences(self, replicas: int) -> int:
+        """Sequences per forward pass of a rank: `micro_batch`, or a part that divides its share."""
+        return gcd(self.micro_batch, self.batch_size // replicas)
+
+    @property
+    def step_tokens(self) -> int:
+        """Tokens per step."""
+        return self.batch_size * self.seq_length
+
+    def lr_at(self, step: int) -> float:
+        """Learning rate of a step (1 …).
+
+        >>> resolve(Settings(lr=1.0, warmup=10, steps=110), gpu=False).lr_at(5)
+        0.5
+        """
+        schedule = Schedule(
+            self.schedule, self.lr, self.final_lr, self.warmup, self.decay_steps, self.lr_ends
+        )
+        return schedule.rate(step)
+
+    def resumed_after(self, step: int) -> Config:
+        """The configuration of a run that continues after `step`: a new `lr_steps` takes effect.
+
+        Raises:
+            UsageError: the new schedule would have ended before.
+        """
+        if self.lr_ends[-1][1] == self.lr_steps:
+            return self
+        if self.lr_steps <= step:
+            raise UsageError(
+                f"the run is at step {step:,}; expected more steps, got {self.lr_steps:,}",
+                where="--lr-steps",
+            )
+        before = tuple(end for end in self.lr_ends if end[0] <= step)
+        return replace(self, lr_ends=(*before, (step + 1, self.lr_steps)))
+
+    def as_json(self) -> dict[str, Any]:
+        """The options as `config.json` stores them."""
+        options = {name: plain(getattr(self, name)) for name in _stored()}
+        return {**options, "lr_ends": self.lr_ends, "shape": self.shape.as_json()}
+
+    @staticmethod
+    def from_json(data: object, where: str = "config") -> Config:
+        """Read what `as_json` returned; options that are not stored are None.
+
+        Raises:
+            ModtokError: a field is missing, unknown, of the wrong type or out of range.
+        """
+        if not isinstance(data, Mapping):
+            raise ModtokError("field 'config' is not an object", where=where, remedy=_RESTORE)
+        check_holds_shape(data, where)
+        values = {}
+        for name, option in _stored().items():
+            if name not in data:
+                raise _invalid(name, "is missing", where)
+            value = data[name]
+            if value is None and option.optional:
+                continue
+            try:
+                values[name] = option.read(value)
+            except ValueError as error:
+                raise _invalid(name, str(error), where) from error
+        for name in data:
+            if name not in _stored() and name not in ("shape", "lr_ends"):
+                raise _invalid(name, "is unknown", where)
+        shape, ends = stored_shape(data, where), _read_ends(data.get("lr_ends"), where)
+        config = Config(**values, **_of_shape(shape), shape=shape, lr_ends=ends)
+        for name, what, _ in _conflicts(config):
+            raise _invalid(name, what, where)
+        return config
+
+
+def check_holds_shape(data: object, where: str) -> None:
+    """Refuse "config" of a run that does not hold the shape of its model.
+
+    Raises:
+        ModtokError: it was written before shapes were stored.
+    """
+    if isinstance(data, Mapping) and "model" in data and "shape" not in data:
+        raise ModtokError(
+            "field 'config.shape' is missing: the run is from an older version of modtok",
+            where=where,
+            remedy="train the model again with this version",
+        )
+
+
+def stored_shape(data: Mapping[str, Any], where: str) -> Shape:
+    """The model's shape in "config" of a run.
+
+    Raises:
+        ModtokError: it is missing or damaged.
+        KeyError, TypeError: `data` is not "config" of a run.
+    """
+    check_holds_shape(data, where)
+    try:
+        return read_shape(data["shape"], where, "config.shape.")
+    except ModtokError as error:
+        raise ModtokError(error.what, where=where, remedy=_RESTORE) from error
+
+
+def _of_shape(shape: Shape) -> dict[str, Any]:
+    """The options that are fields of the shape."""
+    return {name: getattr(shape, name) for name, option in OPTIONS.items() if option.of_shape}
+
+
+def _stored() -> dict[str, Any]:
+    """The options in "config" of config.json; fields of the shape are there as "shape"."""
+    return {n: o for n, o in OPTIONS.items() if o.section and not o.of_shape}
+
+
+def _read_ends(data: object, where: str) -> tuple[tuple[int, int], ...]:
+    """The history of the schedule's length; steps ascend from 1."""
+    try:
+        found = [(first, last) for first, last in data]  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        found = []
+    firsts = [first for first, _ in found]
+    steps = [step for pair in found for step in pair]
+    if firsts[:1] != [1] or any(type(step) is not int for step in steps):
+        raise _invalid("lr_ends", "expected pairs of steps", where)
+    if sorted(set(firsts)) != firsts:
+        raise _invalid("lr_ends", "expected ascending steps", where)
+    return tuple(found)
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON; paths that are not UTF-8 with escapes."""
+    if isinstance(value, Path):
+        return str(value).encode(errors="surrogateescape").decode(errors="backslashreplace")
+    return value
+
+
+def _invalid(name: str, what: str, where: str) -> ModtokError:
+    return ModtokError(f"field 'config.{name}': {what}", where=where, remedy=_RESTORE)
+
+
+class _Resolved(SimpleNamespace):
+    """The options resolved so far, for the defaults of those that follow."""
+
+    @property
+    def preset(self) -> Preset:
+        found = preset(self.model)
+        return found if self.source is None else replace(found, shape=self.source.shape)
+
+
+def resolve(settings: Settings, *, gpu: bool, source: Config | None = None) -> Config:
+    """Fill in the options that are not given, and check the combination.
+
+    `source` is the configuration of the run that initial weights come from: the model has its
+    shape.
+
+    Raises:
+        UsageError: two options conflict.
+    """
+    resolved = _Resolved(gpu=gpu, source=source)
+    if source is not None and settings.model is None:
+        settings = replace(settings, model=source.model)
+    for name, option in OPTIONS.items():
+        value = getattr(settings, name)
+        setattr(resolved, name, option.default_for(resolved) if value is None else value)
+        if option.needs and value is not None and not getattr(resolved, option.needs):
+            needed = option.needs.replace("_", "-")
+            raise UsageError(f"needs --{needed}", where=option.flag, remedy=f"add --{needed}")
+    values = {name: getattr(resolved, name) for name in OPTIONS}
+    changes = {name: values[name] for name, option in OPTIONS.items() if option.of_shape}
+    shape = replace(resolved.preset.shape, **changes)
+    invalid = shape.invalid_field()
+    if invalid:
+        flag = OPTIONS[invalid].flag if invalid in OPTIONS else f"field '{invalid}'"
+        raise UsageError("does not fit the other sizes of the model", where=flag)
+    config = Config(**values, shape=shape, lr_ends=((1, values["lr_steps"]),))
+    _refuse_conflicts(config)
+    if source is not None and config.model != source.model:
+        raise UsageError(
+            f"the weights of --init-from are of model {source.model}",
+            where="--model",
+            remedy="leave it out",
+        )
+    if source is not None and config.shape != source.shape:
+        raise UsageError(
+            "the model of --init-from has another shape",
+            where="--init-from",
+            remedy="leave out options of the model, such as --tied",
+        )
+    return config
+
+
+def _refuse_conflicts(config: Config) -> None:
+    for name, what, remedy in _conflicts(config):
+        raise UsageError(what, where=OPTIONS[name].flag, remedy=remedy)
+
+
+def _conflicts(config: Config) -> Iterator[tuple[str, str, str]]:
+    """Options that do not go together: (name, what is wrong, what to do)."""
+    if config.batch_size % config.micro_batch:
+        yield (
+            "micro_batch",
+            f"a batch of {config.batch_size} is not divisible into microbatches of "
+            f"{config.micro_batch}",
+            "use a divisor of --batch-size",
+        )
+    if config.final_lr > config.lr:
+        yield "final_lr", f"{config.final_lr:g} is above --lr {config.lr:g}", "use a lower rate"
+    if config.offload and config.update == "dense":
+        yield (
+            "update",
+            "dense updates read and write whole tables, which --offload avoids",
+            "use --update sparse, or leave out --offload",
+        )
+    if config.train == "rows" and config.update == "dense":
+        yield (
+            "update",
+            "dense updates change all rows, and --train rows only new ones",
+            "use --update sparse",
+        )
+
+
+def run_name(config: Config) -> str:
+    """The directory below `runs`: as given, else named after sampling and preset."""
+    return config.name or f"{config.sampling.replace(':', '-')}-{config.model}"
+
+
+def check_ranks(config: Config, world: int) -> None:
+    """Check that model and step divide evenly over the processes.
+
+    Raises:
+        UsageError: they do not.
+    """
+    shape, tp = config.shape, config.tp
+    if world % tp:
+        raise UsageError(f"{world} processes are not divisible by {tp}", where="--tp")
+    if shape.kv_heads % tp or shape.ffn % tp:
+        raise UsageError(
+            f"{config.model} has {shape.kv_heads} key-value heads, not divisible by {tp}",
+            where="--tp",
+            remedy="use a divisor of it",
+        )
+    replicas = world // tp
+    if config.batch_size % replicas:
+        raise UsageError(
+            f"{config.batch_size} sequences per step are not divisible by {replicas} replicas",
+            where="--batch-size",
+            remedy=f"use a multiple of {replicas}",
+        )
+
+
+def resumed(then: Config, settings: Settings, where: str) -> tuple[Config, list[str]]:
+    """The configuration of a resumed run: as stored, except for options given now.
+
+    Returns:
+        The configuration, and a sentence for every option that changes.
+
+    Raises:
+        UsageError: an option is given that cannot change.
+    """
+    given = settings.given()
+    changes = {name: value for name, value in given.items() if value != getattr(then, name)}
+    fixed = [OPTIONS[n].flag for n in changes if OPTIONS[n].section and not OPTIONS[n].changeable]
+    if fixed:
+        raise UsageError(
+            f"the run was started with other settings: {', '.join(fixed)}",
+            where=where,
+            remedy="leave them out, or start another run with --name",
+        )
+    notes = [
+        f"{OPTIONS[name].flag} is now {plain(value)}, was {plain(getattr(then, name))}"
+        for name, value in changes.items()
+        if OPTIONS[name].section
+    ]
+    config = replace(then, **{"runs": OPTIONS["runs"].default, **changes})
+    _refuse_conflicts(config)
+    if "steps" in changes and config.steps > config.lr_steps and config.schedule != "constant":
+        notes.append(
+            f"the learning rate stays at {config.final_lr:g} after step {config.lr_steps:,}, where "
+            "its schedule ends; --lr-steps extends the schedule"
+        )
+    return config, notes
+
+
+__all__ = [
+    "DTYPES",
+    "PRESETS",
+    "SEEDS",
+    "Config",
+    "Settings",
+    "check_holds_shape",
+    "check_ranks",
+    "resolve",
+    "resumed",
+    "run_name",
+    "stored_shape",
+]

@@ -1,0 +1,205 @@
+"""Pack the text of one slot: which bytes become which sequences.
+
+A step has M slots, one per sequence. Slot s reads, of every language, the documents at
+positions s, s + M, s + 2M, … of the shuffled order, each byte once. Slots do not depend on
+ranks or on the size of a microbatch, so a run resumes with the same batches on any number of
+ranks that divides M.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.training.data.sampling import Draw, Mixture, Regime, draw
+from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.training.data.text_store import TextStore
+
+Ids = npt.NDArray[np.int32]
+# Place in a language: number of the document in the packer, and byte within it.
+StreamPosition = tuple[int, int]
+# Longer documents are encoded in parts: a batch of a 50 MB document costs what others cost.
+_PART = 1 << 16
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A microbatch: B sequences of S tokens of one language and one subtokenizer.
+
+    Attributes:
+        step, slot, draw: its step and slot, and what was sampled for them.
+        inputs: (B, S) int32, global ids.
+        targets: (B, S) int32, local ids of the subtokenizer.
+        end_of_text: local id of the token between documents.
+        bytes: bytes of text of the targets; end-of-text tokens count as 0.
+        first_document: number of its first document, for error messages.
+        positions: stream positions of the slot after this batch, by language.
+    """
+
+    step: int
+    slot: int
+    draw: Draw
+    inputs: Ids
+    targets: Ids
+    end_of_text: int
+    bytes: int
+    first_document: int
+    positions: dict[str, StreamPosition]
+
+    @staticmethod
+    def joined(batches: Sequence[Batch]) -> Batch:
+        """One microbatch of the sequences of several slots, which share a draw."""
+        first = batches[0]
+        assert all(batch.draw == first.draw for batch in batches)
+        return replace(
+            first,
+            inputs=np.concatenate([batch.inputs for batch in batches]),
+            targets=np.concatenate([batch.targets for batch in batches]),
+            bytes=sum(batch.bytes for batch in batches),
+        )
+
+
+class SlotPacker:
+    """Packs the sequences of one slot, step by step.
+
+    `group` is the number of its draws; a slot of its own by default. `rows` and `length` are
+    the shape of a batch.
+    """
+
+    def __init__(
+        self,
+        slot: int,
+        slots: int,
+        *,
+        stores: Mapping[str, TextStore],
+        subtokenizers: SubtokenizerCache,
+        regime: Regime,
+        p: float,
+        mixture: Mixture,
+        seed: int,
+        rows: int,
+        length: int,
+        group: int | None = None,
+        positions: Mapping[str, StreamPosition] | None = None,
+    ) -> None:
+        self.slot, self._slots = slot, slots
+        self._group = slot if group is None else group
+        self._stores, self._subtokenizers = stores, subtokenizers
+        self._regime, self._p, self._mixture, self._seed = regime, p, mixture, seed
+        self._shape = (rows, length)
+        self.positions: dict[str, StreamPosition] = dict(positions or {})
+
+    def batch(self, step: int) -> Batch:
+        """The batch of `step`, the next one."""
+        what = draw(self._regime, self._p, self._mixture, self._seed, step, self._group)
+        subtokenizer = self._subtokenizers.of(what.languages)
+        position = self.positions.get(what.language, (0, 0))
+        first = self._document(what.language, position[0])
+        rows, length = self._shape
+        ids, size, position = self._read(what.language, subtokenizer, rows * length, position)
+        self.positions = {**self.positions, what.language: position}
+        end = self._subtokenizers.end_of_text
+        # Each batch starts after an end-of-text token, so that every token is predicted once.
+        inputs = np.concatenate([ids[:0], np.array([end], dtype=np.int32), ids[:-1]])
+        return Batch(
+            step=step,
+            slot=self.slot,
+            draw=what,
+            inputs=subtokenizer.global_ids[inputs].reshape(rows, length),
+            targets=ids.reshape(rows, length),
+            end_of_text=end,
+            bytes=size,
+            first_document=first,
+            positions=self.positions,
+        )
+
+    def _document(self, language: str, number: int) -> int:
+        store = self._stores[language]
+        return store.training_document(number * self._slots + self.slot, self._seed)
+
+    def _read(
+        self, language: str, subtokenizer: Subtokenizer, wanted: int, position: StreamPosition
+    ) -> tuple[Ids, int, StreamPosition]:
+        """`wanted` tokens from `position` on, the bytes they stand for, and the position after."""
+        end = np.array([self._subtokenizers.end_of_text], dtype=np.int32)
+        found: list[Ids] = []
+        missing, size = wanted, 0
+        while True:
+            parts = self._parts(language, position, missing)
+            encoded = subtokenizer.encode_utf8([text for _, text, _ in parts], 1)
+            for (start, text, after), ids in zip(parts, encoded, strict=True):
+                if len(ids) >= missing:
+                    kept = ids[:missing]
+                    used = len(text)
+                    if len(ids) > missing:
+                        used = min(used, len(subtokenizer.decode_bytes(kept)))
+                    found.append(kept)
+                    resume = _character_start(text, used)
+                    if resume >= len(text):  # only the end-of-text token is missing
+                        return np.concatenate(found), size + used, after or _later(start, used)
+                    return np.concatenate(found), size + used, _later(start, resume)
+                found.append(ids)
+                missing -= len(ids)
+                size += len(text)
+                if after is not None and after[1] == 0:
+                    found.append(end)
+                    missing -= 1
+                position = after or _later(start, len(text))
+                if missing == 0:
+                    return np.concatenate(found), size, position
+
+    def _parts(
+        self, language: str, position: StreamPosition, missing: int
+    ) -> list[tuple[StreamPosition, bytes, StreamPosition | None]]:
+        """Texts that may fill `missing` tokens, estimated at three bytes per token.
+
+        Each is (position, text, position after it if its document ends there, else None).
+        Text that is not used is read again for the next batch.
+        """
+        store = self._stores[language]
+        parts: list[tuple[StreamPosition, bytes, StreamPosition | None]] = []
+        held = 0
+        while held < 3 * missing + 64:
+            number, start = position
+            document = self._document(language, number)
+            text = store.document(document, start, start + _PART)
+            if start + len(text) < store.length(document):
+                text = text[: _cut(text)]
+                parts.append((position, text, None))
+                position = (number, start + len(text))
+            else:
+                after = (number + 1, 0)
+                parts.append((position, text, after))
+                position = after
+            held += len(text)
+        return parts
+
+
+def _later(position: StreamPosition, amount: int) -> StreamPosition:
+    return (position[0], position[1] + amount)
+
+
+def _character_start(text: bytes, at: int) -> int:
+    """Start of the character that contains byte `at`.
+
+    A byte-level token may end inside a character. Its bytes (three at most) are read again in
+    the next batch, because only whole characters can be encoded.
+    """
+    while at < len(text) and at > 0 and text[at] & 0xC0 == 0x80:
+        at -= 1
+    return at
+
+
+def _cut(text: bytes) -> int:
+    """Where to split a long document: before the last space, else between characters."""
+    space = text.rfind(b" ", len(text) // 2)
+    if space > 0:
+        return space
+    at = len(text) - 1
+    while at > 0 and text[at] & 0xC0 == 0x80:
+        at -= 1
+    return at or len(text)

@@ -1,0 +1,226 @@
+"""The batches of a rank's slots, tokenized ahead in worker processes.
+
+The state of the stream is the positions of its packers after the last batch that was taken: a
+few numbers per slot and language. Batches still in a queue are made again after a resume.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import queue
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.training.data.sampling import Mixture, Regime
+from modtok_cli.training.data.slot_packer import Batch, SlotPacker, StreamPosition
+from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.training.data.text_store import TextStore
+
+# Steps that a worker makes ahead: enough to ride out a slow document, small in memory.
+AHEAD = 4
+State = dict[int, dict[str, StreamPosition]]
+
+
+@dataclass(frozen=True)
+class StreamPlan:
+    """Everything that determines the batches of a run; sent to the worker processes.
+
+    A slot is a sequence of `length` tokens; `group` consecutive slots share a draw.
+    """
+
+    tokenizer: Path
+    stores: Mapping[str, Path]
+    regime: Regime
+    p: float
+    mixture: Mixture
+    seed: int
+    slots: int
+    group: int
+    length: int
+
+    def packers(self, slots: Sequence[int], state: State) -> list[SlotPacker]:
+        """The packers of some slots at their positions."""
+        subtokenizers = SubtokenizerCache.load(self.tokenizer)
+        stores = {name: TextStore(path) for name, path in self.stores.items()}
+        return [
+            SlotPacker(
+                slot,
+                self.slots,
+                stores=stores,
+                subtokenizers=subtokenizers,
+                regime=self.regime,
+                p=self.p,
+                mixture=self.mixture,
+                seed=self.seed,
+                rows=1,
+                length=self.length,
+                group=slot // self.group,
+                positions=state.get(slot),
+            )
+            for slot in slots
+        ]
+
+
+class BatchStream:
+    """The microbatches of some slots, step by step.
+
+    Attributes:
+        state: positions of the packers after the batches taken so far, by slot.
+        waited: total seconds spent waiting for batches.
+    """
+
+    def __init__(
+        self,
+        plan: StreamPlan,
+        slots: Sequence[int],
+        *,
+        first_step: int,
+        last_step: int,
+        state: State | None = None,
+        workers: int = 1,
+    ) -> None:
+        self._slots = list(slots)
+        self.state: State = {slot: dict((state or {}).get(slot, {})) for slot in slots}
+        self.waited = 0.0
+        self._last_step = last_step
+        self._ahead: tuple[int, list[Batch]] | None = None
+        self._workers: list[_Worker] = []
+        self._packers: list[SlotPacker] = []
+        if workers == 0:
+            self._packers = plan.packers(self._slots, self.state)
+            return
+        count = min(workers, len(self._slots))
+        for i in range(count):
+            mine = self._slots[i::count]
+            worker = _Worker(plan, mine, {s: self.state[s] for s in mine}, first_step, last_step)
+            self._workers.append(worker)
+
+    def step(self, step: int) -> list[Batch]:
+        """The batches of `step`, one per slot, in order of slots.
+
+        Raises:
+            ModtokError: a worker failed, or died.
+        """
+        batches = self._take(step) if self._ahead is None else self._ahead[1]
+        self._ahead = None
+        for batch in batches:
+            if batch.step != step:
+                raise ModtokError(f"the batch stream is at step {batch.step}, not {step}")
+            self.state[batch.slot] = batch.positions
+        return batches
+
+    def ahead(self, step: int) -> list[Batch] | None:
+        """The batches that the next call of `step` returns, without changing `state`.
+
+        None after the last step.
+
+        Raises:
+            ModtokError: a worker failed, or died.
+        """
+        if step > self._last_step:
+            return None
+        if self._ahead is None:
+            self._ahead = (step, self._take(step))
+        return self._ahead[1]
+
+    def _take(self, step: int) -> list[Batch]:
+        started = time.perf_counter()
+        if self._workers:
+            count = len(self._workers)
+            batches = [self._workers[i % count].take() for i in range(len(self._slots))]
+        else:
+            batches = [packer.batch(step) for packer in self._packers]
+        self.waited += time.perf_counter() - started
+        return batches
+
+    def close(self) -> None:
+        """Stop the worker processes."""
+        for worker in self._workers:
+            worker.close()
+        self._workers = []
+
+
+class _Worker:
+    """One process and the queue of its batches."""
+
+    def __init__(
+        self, plan: StreamPlan, slots: Sequence[int], state: State, first: int, last: int
+    ) -> None:
+        # Not forked: the parent has threads of torch and, on GPUs, a CUDA context.
+        context = multiprocessing.get_context("spawn")
+        self._queue: Any = context.Queue(AHEAD * len(slots))
+        self._process = context.Process(
+            target=_work,
+            args=(plan, list(slots), state, first, last, self._queue, os.getpid()),
+            daemon=True,
+        )
+        # The worker inherits the blocked signals: Ctrl-C and SIGTERM are for the rank, which
+        # finishes its step first.
+        previous = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, previous)
+
+    def take(self) -> Batch:
+        while True:
+            try:
+                found = self._queue.get(timeout=1)
+            except queue.Empty:
+                if not self._process.is_alive():
+                    raise ModtokError(
+                        f"a tokenization process died (status {self._process.exitcode})",
+                        remedy="resume from the last checkpoint with --resume",
+                    ) from None
+                continue
+            if isinstance(found, Batch):
+                return found
+            raise found
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.join()
+        with suppress(Exception):
+            self._queue.close()
+            self._queue.cancel_join_thread()
+
+
+def _work(
+    plan: StreamPlan,
+    slots: list[int],
+    state: State,
+    first: int,
+    last: int,
+    out: Any,
+    parent: int,
+) -> None:
+    """Main function of a worker: fill the queue until the last step or the parent's end."""
+    try:
+        packers = plan.packers(slots, state)
+        for step in range(first, last + 1):
+            for packer in packers:
+                if not _put(out, packer.batch(step), parent):
+                    return
+    except ModtokError as error:
+        _put(out, ModtokError(str(error)), parent)
+    except Exception as error:
+        _put(out, ModtokError(f"tokenization failed ({type(error).__name__}: {error})"), parent)
+
+
+def _put(out: Any, item: object, parent: int) -> bool:
+    """Wait for room in the queue and put; False if the parent is gone (kill -9)."""
+    while os.getppid() == parent:
+        try:
+            out.put(item, timeout=1)
+        except queue.Full:
+            continue
+        return True
+    out.cancel_join_thread()
+    return False

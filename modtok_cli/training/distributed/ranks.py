@@ -1,0 +1,213 @@
+"""The processes of a run: ranks, devices and collectives.
+
+Ranks are ordered as in Megatron, tensor-parallel neighbours first. With tensor-parallel size
+t, rank r is shard r mod t of replica r div t.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import orjson
+import torch
+import torch.distributed as dist
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.training.distributed.megatron_core import start_groups, stop_groups
+
+# The first step compiles kernels and unpacks text; later, ranks are seconds apart.
+TIMEOUT = timedelta(minutes=60)
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Position of this process in the run.
+
+    Attributes:
+        rank, world: rank and number of all processes.
+        shard, shards: tensor-parallel rank and size.
+        replica, replicas: data-parallel rank and size.
+        shard_group: the ranks of this replica, None if one; replica_group: the ranks with
+            this shard, None if one.
+    """
+
+    rank: int
+    world: int
+    shard: int
+    shards: int
+    replica: int
+    replicas: int
+    device: torch.device
+    shard_group: dist.ProcessGroup | None
+    replica_group: dist.ProcessGroup | None
+
+    @property
+    def first(self) -> bool:
+        """Whether this is rank 0, which reports and writes for all."""
+        return self.rank == 0
+
+
+def start_ranks(shards: int = 1) -> Ranks:
+    """Join the process group given by torchrun's environment variables; alone without them.
+
+    Uses NCCL with GPUs, else gloo. May be called repeatedly in one process.
+
+    Raises:
+        UsageError: `shards` does not divide the number of processes, or the variables are
+            invalid.
+        ModtokError: the other processes cannot be reached.
+    """
+    rank, world = _rank_and_world()
+    if world % shards:
+        raise UsageError(f"{world} processes are not divisible by {shards}", where="--tp")
+    device = pick_device()
+    if not dist.is_initialized():
+        store: Any = torch._C._distributed_c10d.HashStore() if world == 1 else None
+        try:
+            dist.init_process_group(
+                "nccl" if device.type == "cuda" else "gloo",
+                store=store,
+                rank=rank,
+                world_size=world,
+                timeout=TIMEOUT,
+            )
+        except (ValueError, RuntimeError) as error:  # of torch, about address or port
+            raise ModtokError(
+                f"rank {rank} of {world} cannot reach the others ({str(error).splitlines()[0]})",
+                remedy="set the same MASTER_ADDR and MASTER_PORT for all, as torchrun does",
+            ) from error
+    shard_group, replica_group = start_groups(shards, device)
+    return Ranks(
+        rank=rank,
+        world=world,
+        shard=rank % shards,
+        shards=shards,
+        replica=rank // shards,
+        replicas=world // shards,
+        device=device,
+        shard_group=shard_group if shards > 1 else None,
+        replica_group=replica_group if world > shards else None,
+    )
+
+
+def _rank_and_world() -> tuple[int, int]:
+    """(rank, world size) by the environment; (0, 1) without it."""
+    values = {"RANK": os.environ.get("RANK", "0"), "WORLD_SIZE": os.environ.get("WORLD_SIZE", "1")}
+    for name, value in values.items():
+        if not re.fullmatch("[0-9]{1,6}", value):
+            raise UsageError(
+                f"expected a number, got '{value}'",
+                where=name,
+                remedy="start ranks with torchrun or --gpus",
+            )
+    rank, world = int(values["RANK"]), int(values["WORLD_SIZE"])
+    if rank >= world:
+        raise UsageError(f"expected a rank below {world}, got {rank}", where="RANK")
+    return rank, world
+
+
+def pick_device() -> torch.device:
+    """The GPU of this process; the CPU without GPUs, or with MODTOK_DEVICE=cpu."""
+    if os.environ.get("MODTOK_DEVICE") == "cpu" or not torch.cuda.is_available():
+        return torch.device("cpu")
+    index = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
+    torch.cuda.set_device(index)
+    return torch.device("cuda", index)
+
+
+def stop_ranks() -> None:
+    """Destroy the process groups."""
+    if dist.is_initialized():
+        stop_groups()
+        dist.destroy_process_group()
+
+
+def summed(values: torch.Tensor, group: dist.ProcessGroup | None) -> torch.Tensor:
+    """Sum `values` over a group, in place."""
+    if group is not None:
+        dist.all_reduce(values, group=group)
+    return values
+
+
+def gather_json(ranks: Ranks, item: Any) -> list[Any]:
+    """All-gather an item per rank, in order of ranks; JSON, not pickle."""
+    if ranks.world == 1:
+        return [item]
+    mine = torch.frombuffer(bytearray(orjson.dumps(item)), dtype=torch.uint8).to(ranks.device)
+    size = torch.tensor([len(mine)], device=ranks.device)
+    sizes = [torch.zeros_like(size) for _ in range(ranks.world)]
+    dist.all_gather(sizes, size)
+    longest = int(torch.cat(sizes).max())
+    padded = torch.zeros(longest, dtype=torch.uint8, device=ranks.device)
+    padded[: len(mine)] = mine
+    parts = [torch.zeros_like(padded) for _ in range(ranks.world)]
+    dist.all_gather(parts, padded)
+    return [
+        orjson.loads(part[: int(n)].cpu().numpy().tobytes())
+        for part, n in zip(parts, sizes, strict=True)
+    ]
+
+
+def raise_together(ranks: Ranks, error: ModtokError | None) -> None:
+    """Fail on all ranks if one failed, so that none waits for it.
+
+    Raises:
+        ModtokError: this rank's error, or that of another.
+    """
+    errors = gather_json(ranks, str(error) if error else None)
+    if error is not None:
+        raise error
+    for rank, other in enumerate(errors):
+        if other is not None:
+            raise ModtokError(f"rank {rank} failed: {other}")
+
+
+def union_of_rows(
+    rows: torch.Tensor, gradients: torch.Tensor, ranks: Ranks
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Average the gradients of table rows over replicas, on the union of their rows.
+
+    Replicas have gradients of different rows: (n,) ids, ascending, and (n, d) gradients.
+    Returns the union U of the ids, ascending, and (|U|, d) gradients. Traffic depends on the
+    number of active rows, never on |T|.
+
+    Example: replica 0 has row 3 with gradient 4, replica 1 rows 3 and 5 with 2 and 6; both
+    get rows [3, 5] with [3, 3].
+    """
+    group = ranks.replica_group
+    if group is None:
+        return rows, gradients
+    size = torch.tensor([len(rows)], device=rows.device)
+    sizes = [torch.zeros_like(size) for _ in range(ranks.replicas)]
+    dist.all_gather(sizes, size, group=group)
+    longest = int(torch.cat(sizes).max())
+    padded = torch.full((longest,), -1, dtype=rows.dtype, device=rows.device)
+    padded[: len(rows)] = rows
+    parts = [torch.zeros_like(padded) for _ in range(ranks.replicas)]
+    dist.all_gather(parts, padded, group=group)
+    union = torch.unique(torch.cat([p[: int(n)] for p, n in zip(parts, sizes, strict=True)]))
+    total = torch.zeros((len(union), gradients.shape[1]), device=gradients.device)
+    total[torch.searchsorted(union, rows)] = gradients.float()
+    dist.all_reduce(total, group=group)
+    return union, total.div_(ranks.replicas)
+
+
+def versions() -> Mapping[str, str]:
+    """Versions of the software that the results depend on."""
+    import platform
+    from importlib.metadata import version
+
+    from modtok_cli import __version__
+
+    return {
+        "modtok": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "megatron-core": version("megatron-core"),
+        "numpy": version("numpy"),
+    }

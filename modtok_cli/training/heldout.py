@@ -1,0 +1,89 @@
+"""Bits per byte on text that is never trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.training.data.text_store import TextStore
+from modtok_cli.training.metrics import LanguageSums
+from modtok_cli.training.model.model import MicroBatch, Model
+
+# Text measured a language and evaluation: enough for two digits, seconds of work.
+BYTES = 1 << 16
+
+
+def held_out_texts(store: TextStore, most: int) -> list[bytes]:
+    """Held-out documents, `most` bytes of them together."""
+    texts: list[bytes] = []
+    left = most
+    for index in store.held_out:
+        text = store.document(index, 0, left)
+        if len(text) < store.length(index):
+            text = text.decode("utf-8", "ignore").encode()  # not half a character
+        if text:
+            texts.append(text)
+        left -= len(text)
+        if left < 16:
+            break
+    return texts
+
+
+def held_out_bits(
+    model: Model,
+    stores: Mapping[str, TextStore],
+    subtokenizers: Mapping[str, Subtokenizer],
+    *,
+    end_of_text: int,
+    length: int,
+    rows: int,
+    most: int = BYTES,
+) -> dict[str, dict[str, float]]:
+    """Figures of each language under a subtokenizer of one's choice.
+
+    Documents are packed as in training, in sequences of `length` tokens, the last padded;
+    replicas share the languages among them.
+    """
+    languages = sorted(subtokenizers)
+    sums = LanguageSums(languages, model.ranks.device)
+    for language in languages[model.ranks.replica :: model.ranks.replicas]:
+        texts = held_out_texts(stores[language], most)
+        add_texts(sums, model, language, texts, subtokenizers[language], end_of_text, length, rows)
+    return sums.over_replicas(model.ranks)[1]
+
+
+def add_texts(
+    sums: LanguageSums,
+    model: Model,
+    language: str,
+    texts: Sequence[bytes],
+    subtokenizer: Subtokenizer,
+    end_of_text: int,
+    length: int,
+    rows: int,
+) -> None:
+    """Add documents, cut by a subtokenizer, to the sums of their language."""
+    end = np.array([end_of_text], dtype=np.int32)
+    parts = [end]
+    for ids in subtokenizer.encode_utf8(texts, 1):
+        parts += [ids, end]
+    stream = np.concatenate(parts)
+    count = len(stream) - 1
+    padded = -(-count // length) * length
+    inputs = np.full((padded // length, length), end_of_text, dtype=np.int32)
+    targets = inputs.copy()
+    inputs.ravel()[:count], targets.ravel()[:count] = stream[:-1], stream[1:]
+    size = sum(map(len, texts))
+    for start in range(0, len(inputs), rows):
+        part = slice(start, start + rows)
+        microbatch = MicroBatch.of(
+            subtokenizer.global_ids[inputs[part]],
+            targets[part],
+            subtokenizer.global_ids,
+            model.ranks.device,
+        )
+        nll = model.measure(microbatch)
+        counted = microbatch.targets != int(subtokenizer.global_ids[end_of_text])
+        sums.add_tokens(language, nll, counted, size if start == 0 else 0)

@@ -1,0 +1,234 @@
+"""Adapter of Megatron-Core's Transformer block (its optimizer: `megatron_adamw`).
+
+Versions 0.16 (Python 3.11) to 0.19 (3.12) differ in details, and all expect a GPU. The adapter
+works around:
+
+- `core_attention` of the local layer needs a CUDA random state: replaced by torch's SDPA,
+  which uses flash attention on GPUs.
+- rotary embeddings call `torch.cuda.current_device()`, and from 0.19 the gradient exchange
+  calls `torch.cuda.current_stream()`: on a CPU both run under `cpu_as_current_device`.
+- activation recomputation saves CUDA random states: replaced by torch's.
+- embedding and output layer are ours, so `TransformerBlock` is used, not `GPTModel`
+  (`ColumnParallelLinear` refuses a weight that is not its whole partition; the
+  `output_processor` of `GPTModel` exists from 0.18 only).
+- Transformer Engine fuses norms into the following matrices, under other names: parameters
+  keep the names that they have without it, so that checkpoints load with and without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
+from typing import Any
+
+import torch
+
+from modtok_cli.architectures.rope import rope_frequencies
+from modtok_cli.architectures.shape import Shape
+from modtok_cli.base.errors import UsageError
+from modtok_cli.training.distributed.megatron_core import core, cpu_as_current_device
+from modtok_cli.training.model.attention import CausalAttention
+
+# Names under Transformer Engine → names without it.
+_FUSED_NORMS = {
+    "self_attention.linear_qkv.layer_norm_weight": "input_layernorm.weight",
+    "mlp.linear_fc1.layer_norm_weight": "pre_mlp_layernorm.weight",
+}
+
+
+def sum_over_shards(values: torch.Tensor) -> torch.Tensor:
+    """Sum over tensor-parallel shards; the gradient passes unchanged."""
+    result: torch.Tensor = core().tensor_parallel.reduce_from_tensor_model_parallel_region(values)
+    return result
+
+
+def has_transformer_engine() -> bool:
+    """Whether Transformer Engine is installed and can be loaded."""
+    try:
+        import_module("transformer_engine.pytorch")
+    except (ImportError, OSError):  # built for another CUDA or torch, it raises either
+        return False
+    return True
+
+
+def layer_spec(device: torch.device, masked: bool = False, qk_norm: bool = False) -> Any:
+    """Transformer Engine's layers if they are installed, else local ones; SDPA on a CPU.
+
+    `masked` layers take a mask of documents; then attention is torch's on a GPU too.
+    """
+    specs = core().models.gpt.gpt_layer_specs
+    options = {"qk_layernorm": True} if qk_norm else {}
+    if device.type == "cuda" and has_transformer_engine():
+        spec = specs.get_gpt_layer_with_transformer_engine_spec(**options)
+        if not masked:
+            return spec
+    else:
+        spec = specs.get_gpt_layer_local_spec(normalization="RMSNorm", **options)
+    spec.submodules.self_attention.submodules.core_attention = CausalAttention
+    return spec
+
+
+def _config(shape: Shape, shards: int, dtype: torch.dtype) -> Any:
+    return core().transformer.transformer_config.TransformerConfig(
+        **shape.megatron_config(),
+        tensor_model_parallel_size=shards,
+        hidden_dropout=0.0,
+        attention_dropout=0.0,
+        init_method_std=0.02,
+        use_cpu_initialization=True,  # the same numbers on any number of shards
+        params_dtype=dtype,
+        bf16=dtype == torch.bfloat16,
+        pipeline_dtype=dtype,
+        gradient_accumulation_fusion=False,
+        bias_activation_fusion=False,
+        bias_dropout_fusion=False,
+        masked_softmax_fusion=False,
+        apply_rope_fusion=False,
+        persist_layer_norm=False,
+    )
+
+
+def build_backbone(
+    shape: Shape,
+    *,
+    shards: int,
+    device: torch.device,
+    dtype: torch.dtype,
+    seed: int,
+    recompute: bool = False,
+    distributed: bool = False,
+    masked: bool = False,
+) -> Backbone:
+    """Build the Transformer block, wrapped for data parallelism.
+
+    With `distributed`, gradients are reduce-scattered over replicas for Megatron's distributed
+    optimizer.
+    """
+    if shape.qk_norm and shards > 1:
+        # Each rank sees the gradients of its own heads only, and the weights are shared by all.
+        raise UsageError(
+            "QK-norm is not supported with tensor parallelism", where="--tp", remedy="use --tp 1"
+        )
+    parts = core()
+    config = _config(shape, shards, dtype)
+    spec = layer_spec(device, masked, shape.qk_norm)
+
+    Module: Any = parts.transformer.module.MegatronModule
+
+    class Block(Module):  # type: ignore[misc]
+        """Transformer layers and the final norm, (S, B, d) to (S, B, d)."""
+
+        def __init__(self) -> None:
+            super().__init__(config)
+            self.block = parts.transformer.transformer_block.TransformerBlock(
+                config, spec, post_layer_norm=True
+            )
+            rotary = parts.models.common.embeddings.rotary_pos_embedding.RotaryEmbedding
+            self.rotary = rotary(
+                shape.head_width,
+                rotary_percent=1.0,
+                rotary_base=shape.rope_theta,
+                use_cpu_initialization=True,
+            )
+            if shape.rope_scaling is not None:
+                found = rope_frequencies(shape.head_width, shape.rope_theta, shape.rope_scaling)
+                self.rotary.inv_freq = torch.from_numpy(found).float()
+
+        def forward(self, x_SBd: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+            angles = self.rotary(x_SBd.shape[0])
+            result: torch.Tensor = self.block(
+                hidden_states=x_SBd, attention_mask=mask, rotary_pos_emb=angles
+            )
+            return result
+
+    ddp = parts.distributed
+    with cpu_as_current_device(device):
+        torch.manual_seed(seed)
+        block = Block().to(device=device, dtype=dtype)
+        if recompute:
+            for layer in block.block.layers:
+                layer.forward = _recomputed(layer.forward)
+        wrapped = ddp.DistributedDataParallel(
+            config,
+            ddp.DistributedDataParallelConfig(
+                grad_reduce_in_fp32=True,
+                overlap_grad_reduce=False,
+                use_distributed_optimizer=distributed,
+            ),
+            block,
+        )
+    return Backbone(wrapped, device)
+
+
+def plain_name(name: str) -> str:
+    """The name of a parameter without Transformer Engine.
+
+    >>> plain_name("block.layers.3.mlp.linear_fc1.layer_norm_weight")
+    'block.layers.3.pre_mlp_layernorm.weight'
+    """
+    for fused, plain in _FUSED_NORMS.items():
+        if name.endswith(fused):
+            return name.removesuffix(fused) + plain
+    return name
+
+
+def _recomputed(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """`forward` with activation recomputation: keeps its inputs only.
+
+    Megatron's version saves CUDA random states, which are not needed without dropout.
+    """
+    from torch.utils.checkpoint import checkpoint
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return checkpoint(forward, *args, use_reentrant=False, preserve_rng_state=False, **kwargs)
+
+    return run
+
+
+class Backbone:
+    """Megatron's Transformer block, wrapped in Megatron's data parallelism."""
+
+    def __init__(self, wrapped: Any, device: torch.device) -> None:
+        self.wrapped, self._device = wrapped, device
+        self.parameters: dict[str, torch.nn.Parameter] = {
+            plain_name(name): parameter
+            for name, parameter in wrapped.module.named_parameters()
+            if parameter.requires_grad
+        }
+
+    def __call__(self, x_SBd: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        """Hidden states after the final norm, (S, B, d) to (S, B, d); mask as `attention`."""
+        with cpu_as_current_device(self._device):
+            result: torch.Tensor = self.wrapped(x_SBd, mask)
+        return result
+
+    def freeze(self) -> None:
+        """Compute no gradients of the weights from now on."""
+        for parameter in self.parameters.values():
+            parameter.requires_grad_(False)
+
+    def clear_gradients(self) -> None:
+        """Zero the gradient buffers."""
+        self.wrapped.zero_grad_buffer()
+
+    def accumulating(self, more: bool) -> AbstractContextManager[None]:
+        """Context of a microbatch; with `more` to follow, gradients are not reduced."""
+        context: Callable[[], AbstractContextManager[None]] = self.wrapped.no_sync
+        return context() if more else nullcontext()
+
+    def finish_gradients(self) -> dict[str, torch.Tensor]:
+        """Reduce over replicas; returns mean gradients in float32 by parameter."""
+        with cpu_as_current_device(self._device):
+            self.wrapped.finish_grad_sync()
+        return {name: parameter.main_grad for name, parameter in self.parameters.items()}  # type: ignore[attr-defined]
+
+
+def partition(parameter: torch.nn.Parameter) -> tuple[int, int] | None:
+    """How a parameter is sharded: (dimension, interleaved parts), None if replicated.
+
+    With two parts ([gate; up] of SwiGLU) a shard holds its slice of each, concatenated.
+    """
+    if not getattr(parameter, "tensor_model_parallel", False):
+        return None
+    return int(parameter.partition_dim), int(getattr(parameter, "partition_stride", 1))  # type: ignore[attr-defined]

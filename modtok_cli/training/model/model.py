@@ -1,0 +1,288 @@
+"""The model: two row tables around Megatron's backbone.
+
+The forward pass takes ids of T and the rows of V_S; its cost does not depend on |T|.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import torch
+
+from modtok_cli.architectures.shape import Shape
+from modtok_cli.training.distributed.ranks import Ranks, union_of_rows
+from modtok_cli.training.model import megatron
+from modtok_cli.training.model.attention import document_mask
+from modtok_cli.training.model.loss import sliced_cross_entropy
+from modtok_cli.training.model.optimizer import backbone_optimizer, clip, gradient_norm
+from modtok_cli.training.rows.host_tables import Offload, TableMaker
+from modtok_cli.training.rows.microbatch import GatheredRows, MicroBatch, active_ids
+from modtok_cli.training.rows.table import AdamW, RowTable
+
+CLIP = 1.0
+
+__all__ = ["CLIP", "GatheredRows", "MicroBatch", "Model"]
+
+
+class Model:
+    """Tables, backbone and their optimizers on one rank.
+
+    Attributes:
+        input, output: the tables; one and the same when tied.
+        offloaded: moves their rows if they are in host memory, else None.
+        only_rows: (V,) bool, the rows that a step updates; all others and the backbone are
+            frozen. None: everything is trained.
+        end_of_text: id of the token that starts each document; tokens then attend to their own
+            document only. None: packed documents see those before them.
+    """
+
+    def __init__(
+        self,
+        shape: Shape,
+        vocabulary: int,
+        ranks: Ranks,
+        *,
+        seed: int = 0,
+        dtype: torch.dtype = torch.float32,
+        recompute: bool = False,
+        adamw: AdamW | None = None,
+        chunk: int = 2048,
+        distributed: bool = False,
+        offload: Offload | None = None,
+        only_rows: torch.Tensor | None = None,
+        end_of_text: int | None = None,
+    ) -> None:
+        self.end_of_text = end_of_text
+        self.only_rows = None if only_rows is None else only_rows.to(ranks.device)
+        self.shape, self.ranks, self.dtype, self.tied = shape, ranks, dtype, shape.tied
+        self._adamw, self._chunk = adamw or AdamW(), chunk
+        maker = TableMaker(ranks, offload) if offload else None
+        self.input = self._table(vocabulary, 2 * seed + 1, maker)
+        self.output = self.input if shape.tied else self._table(vocabulary, 2 * seed + 2, maker)
+        self.offloaded = maker.rows(self.tables, dtype, self._adamw) if maker else None
+        self.backbone = megatron.build_backbone(
+            shape,
+            shards=ranks.shards,
+            device=ranks.device,
+            dtype=dtype,
+            seed=seed,
+            recompute=recompute,
+            distributed=distributed,
+            masked=end_of_text is not None,
+        )
+        self.optimizer = backbone_optimizer(
+            self.backbone, self._adamw, ranks, distributed=distributed
+        )
+        if self.only_rows is not None:
+            # Gradients of the backbone's weights are neither computed nor exchanged; gradients
+            # pass through it to the input rows.
+            self.backbone.freeze()
+
+    def _table(self, size: int, seed: int, maker: TableMaker | None) -> RowTable:
+        ranks, width = self.ranks, self.shape.hidden_size
+        if maker is not None:
+            return maker.table(size, width, seed)
+        table = RowTable(size, width, shard=ranks.shard, shards=ranks.shards, device=ranks.device)
+        table.initialize(seed)
+        return table
+
+    @property
+    def tables(self) -> dict[str, RowTable]:
+        """The tables by name; one when tied."""
+        return {"table": self.input} if self.tied else {"input": self.input, "output": self.output}
+
+    def activate(
+        self, microbatches: Sequence[MicroBatch], *, training: bool = True
+    ) -> tuple[GatheredRows, GatheredRows]:
+        """Gather the rows of some microbatches: (input, output); the same object when tied."""
+        if self.offloaded is None:
+            found = self._gather(microbatches, training)
+        else:
+            found = (
+                self.offloaded.begin(microbatches)
+                if training
+                else self.offloaded.read(microbatches)
+            )
+        return self._pair(found)
+
+    def _gather(
+        self, microbatches: Sequence[MicroBatch], training: bool
+    ) -> dict[str, GatheredRows]:
+        return {
+            name: GatheredRows(
+                ids, self.tables[name].gather(ids, self.dtype).requires_grad_(training)
+            )
+            for name, ids in active_ids(self.tables, microbatches).items()
+        }
+
+    def _named(self, active: tuple[GatheredRows, GatheredRows]) -> dict[str, GatheredRows]:
+        """Gathered rows by table; one when tied."""
+        return dict(zip(self.tables, active, strict=False))
+
+    def _pair(self, found: dict[str, GatheredRows]) -> tuple[GatheredRows, GatheredRows]:
+        return (found["table"],) * 2 if self.tied else (found["input"], found["output"])
+
+    def hidden(self, inputs: torch.Tensor, active: GatheredRows) -> torch.Tensor:
+        """Hidden states after the final norm, (B, S) ids of T to (S, B, d)."""
+        ids = inputs.t()
+        mask = None if self.end_of_text is None else document_mask(inputs, self.end_of_text)
+        if self.ranks.shards == 1:
+            rows = torch.nn.functional.embedding(active.find(ids), active.rows)
+            return self.backbone(rows, mask)
+        here = ids % self.ranks.shards == self.ranks.shard
+        places = active.find(torch.where(here, ids, torch.zeros_like(ids)))
+        if len(active.ids):
+            found = torch.nn.functional.embedding(
+                places.clamp(max=len(active.ids) - 1), active.rows
+            ) * here.unsqueeze(-1).to(self.dtype)
+        else:
+            size = (*ids.shape, self.shape.hidden_size)
+            found = torch.zeros(size, dtype=self.dtype, device=ids.device)
+        return self.backbone(megatron.sum_over_shards(found), mask)
+
+    def loss(
+        self, microbatch: MicroBatch, active: tuple[GatheredRows, GatheredRows]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Weighted loss of a microbatch, and nll of each token (B · S,) in nats."""
+        x_SBd = self.hidden(microbatch.inputs, active[0])
+        hidden = x_SBd.transpose(0, 1).reshape(-1, self.shape.hidden_size)
+        own = self.output.mine(microbatch.vocabulary)
+        rows = active[1].rows
+        if len(own) != len(active[1].ids):
+            rows = rows.index_select(0, active[1].find(own))
+        columns = torch.searchsorted(own, microbatch.targets)
+        if self.ranks.shards > 1:
+            here = microbatch.targets % self.ranks.shards == self.ranks.shard
+            columns = torch.where(here, columns, torch.full_like(columns, -1))
+        return sliced_cross_entropy(
+            hidden,
+            rows,
+            columns,
+            microbatch.weights,
+            group=self.ranks.shard_group,
+            chunk=self._chunk,
+        )
+
+    def step(
+        self,
+        microbatches: Sequence[MicroBatch],
+        lr: float,
+        *,
+        dense: bool = False,
+        upcoming: Sequence[MicroBatch] | None = None,
+    ) -> tuple[list[torch.Tensor], torch.Tensor]:
+        """One training step over this rank's microbatches.
+
+        `upcoming` are the `microbatches` of the next call, if known: offloaded rows are then
+        prefetched. `dense` requires tables on the device.
+
+        Returns:
+            nll of each microbatch's tokens, and the gradient norm of the whole model before
+            clipping. If the norm is not finite, nothing is updated.
+        """
+        self.backbone.clear_gradients()
+        if self.offloaded is None:
+            active = self.activate(microbatches)
+        else:
+            active = self._pair(self.offloaded.begin(microbatches, upcoming))
+        losses = []
+        sums = {name: _GradientSum(chosen) for name, chosen in self._named(active).items()}
+        for index, microbatch in enumerate(microbatches):
+            with self.backbone.accumulating(more=index + 1 < len(microbatches)):
+                loss, nll = self.loss(microbatch, active)
+                (loss / len(microbatches)).backward()  # type: ignore[no-untyped-call]
+            losses.append(nll)
+            for one in sums.values():
+                one.add()
+        gradients: dict[str, torch.Tensor] = {}
+        if self.only_rows is None:
+            gradients = self.optimizer.own(self.backbone.finish_gradients())
+        unions = {
+            name: union_of_rows(*self._trained(one.rows.ids, one.total), self.ranks)
+            for name, one in sums.items()
+        }
+        rows = [gradient for _, gradient in unions.values()]
+        norm = gradient_norm(
+            gradients,
+            self.backbone.parameters,
+            rows,
+            self.ranks,
+            sharded=self.optimizer.distributed,
+        )
+        if bool(torch.isfinite(norm)):
+            clip([*gradients.values(), *rows], norm, CLIP)
+            if self.only_rows is None:
+                self.optimizer.step(gradients, lr)
+            self._update(unions, lr, dense)
+        return losses, norm
+
+    def _trained(
+        self, ids: torch.Tensor, gradients: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of the gathered rows, those that a step updates."""
+        if self.only_rows is None:
+            return ids, gradients
+        kept = self.only_rows[ids]
+        return ids[kept], gradients[kept]
+
+    def _update(
+        self, unions: dict[str, tuple[torch.Tensor, torch.Tensor]], lr: float, dense: bool
+    ) -> None:
+        if self.offloaded is not None:
+            assert not dense
+            self.offloaded.update(unions, lr)
+            return
+        for name, table in self.tables.items():
+            update = table.update_dense if dense else table.update
+            update(*unions[name], lr, self._adamw)
+
+    @property
+    def host_seconds(self) -> dict[str, float]:
+        """Seconds of the offload thread so far, and of steps that waited for it."""
+        return asdict(self.offloaded.seconds) if self.offloaded is not None else {}
+
+    def drain(self) -> None:
+        """Apply pending updates of offloaded tables. Collective: every rank calls it."""
+        if self.offloaded is not None:
+            self.offloaded.drain()
+
+    def close(self) -> None:
+        """Stop background threads."""
+        if self.offloaded is not None:
+            self.offloaded.close()
+
+    @torch.no_grad()
+    def measure(self, microbatch: MicroBatch) -> torch.Tensor:
+        """nll of each token of a microbatch, without training."""
+        return self.loss(microbatch, self.activate([microbatch], training=False))[1]
+
+
+class _GradientSum:
+    """Gradient of gathered rows, summed over microbatches in float32 as the backbone's is.
+
+    In bfloat16 a sum over many microbatches would lose most of its digits.
+
+    Attributes:
+        total: (n, d) float32; zeros if no token used any row on this shard.
+    """
+
+    def __init__(self, rows: GatheredRows) -> None:
+        self.rows = rows
+        self._total: torch.Tensor | None = None
+
+    def add(self) -> None:
+        """Take over the gradient of the last microbatch."""
+        gradient, self.rows.rows.grad = self.rows.rows.grad, None
+        if gradient is None:
+            return
+        if self._total is None:
+            self._total = gradient.float()
+        else:
+            self._total += gradient
+
+    @property
+    def total(self) -> torch.Tensor:
+        if self._total is None:
+            return torch.zeros_like(self.rows.rows, dtype=torch.float32)
+        return self._total

@@ -1,0 +1,194 @@
+"""Create the directory of a new run, or open that of a run to resume.
+
+A run's directory is enough to resume it: config.json holds every option, `tokenizer/` is a
+copy of the tokenizer, and the text is found relative to the directory, at its old place, or
+where `--data` says.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import atomic_directory, remove_directory
+from modtok_cli.modular.containment import containment
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.training import checkpoint
+from modtok_cli.training.config import OPTIONS, Config, Settings, plain, resolve, resumed, run_name
+from modtok_cli.training.initial import config_of_initial
+from modtok_cli.training.rundir import CONFIG, LATEST, RunDirectory
+
+TOKENIZER = "tokenizer"
+
+
+def choose_run(
+    settings: Settings, *, resume: bool, gpu: bool
+) -> tuple[RunDirectory, Config, list[str]]:
+    """The run's directory, its configuration, and what a resumed run changes, in sentences.
+
+    Raises:
+        UsageError: no run to resume, or an option that cannot change.
+        ModtokError: the run's text is not found.
+    """
+    if not resume:
+        config = resolve(settings, gpu=gpu, source=config_of_initial(settings))
+        directory = RunDirectory(config.runs / run_name(config))
+        _check_path(directory.path)
+        return directory, config, []
+    directory, then = stored_run(settings)
+    own = directory.path / TOKENIZER
+    then = replace(
+        then,
+        data=settings.data or _find_data(directory),
+        tokenizer=own if own.is_dir() else settings.tokenizer or then.tokenizer,
+    )
+    others: Any = {"data": None, "tokenizer": None}
+    config, notes = resumed(then, replace(settings, **others), str(directory.path))
+    return directory, config, notes
+
+
+def stored_run(settings: Settings) -> tuple[RunDirectory, Config]:
+    """The run that `--resume` continues: the one of `name`, else `latest`.
+
+    Raises:
+        UsageError: there is no such run.
+        ModtokError: its configuration is not readable.
+    """
+    runs = settings.runs or OPTIONS["runs"].default
+    path = runs / (settings.name or LATEST)
+    if settings.name is None and path.is_symlink():  # the target, which may be a link too
+        path = path.parent / path.readlink()
+    directory = RunDirectory(path)
+    config = Config.from_json(directory.read_config()["config"], str(directory.path / CONFIG))
+    return directory, config
+
+
+def places_of(path: Path, run: Path) -> dict[str, str]:
+    """Where a directory is, absolute and relative to the run, as config.json stores it."""
+    absolute = path.absolute()
+    relative = os.path.relpath(absolute, run.absolute())
+    return {"absolute": plain(absolute), "relative": plain(Path(relative))}
+
+
+def _find_data(directory: RunDirectory) -> Path:
+    """The directory of the text: relative to the run, else where it was."""
+    places = directory.read_config()["data"]
+    for path in (directory.path / places["relative"], Path(places["absolute"])):
+        if path.is_dir():
+            return path
+    raise ModtokError(
+        f"the text of the run does not exist in {places['absolute']}",
+        where=str(directory.path),
+        remedy="give its directory with --data",
+    )
+
+
+def _check_path(path: Path) -> None:
+    """Refuse paths that are not UTF-8: safetensors writes checkpoints there but cannot read them.
+
+    Raises:
+        UsageError: the path is not UTF-8.
+    """
+    try:
+        str(path.absolute()).encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            "the path is not UTF-8, and safetensors cannot open files below it",
+            where=str(path),
+            remedy="choose another directory with --runs",
+        ) from error
+
+
+def check_tokenizer(directory: RunDirectory, own: ModularTokenizer, given: Path | None) -> str:
+    """Check the tokenizer of a resumed run; returns a note for the user, or "".
+
+    `own` is the run's copy. A tokenizer `given` on the command line must contain it; the run
+    continues with its copy.
+
+    Raises:
+        ModtokError: another tokenizer.
+    """
+    signature = directory.read_config()["tokenizer"]["signature"]
+    remedy = "restore the run's tokenizer/, or start another run with --name"
+    if own.signature != signature:
+        raise ModtokError(
+            f"was trained with tokenizer {signature}, found {own.signature}",
+            where=str(directory.path),
+            remedy=remedy,
+        )
+    if given is None:
+        return ""
+    found = ModularTokenizer.load(given)
+    proof = containment(found, own)
+    if not proof.holds:
+        raise ModtokError(
+            f"was trained with tokenizer {signature}, which {given} does not contain ({proof})",
+            where=str(directory.path),
+            remedy="leave out -t, or start another run with --name",
+        )
+    if found.signature == signature:
+        return ""
+    return f"{given} contains the run's tokenizer ({proof}); the run continues with its own copy"
+
+
+def check_text(
+    directory: RunDirectory, mixture: Mapping[str, float], texts: Mapping[str, int]
+) -> None:
+    """Check that a resumed run finds the text that it was started with.
+
+    Raises:
+        ModtokError: the text has changed.
+    """
+    then = directory.read_config()
+    if then["mixture"] != mixture or then["text"] != texts:
+        raise ModtokError(
+            "the text has changed since the run was started",
+            where=str(directory.path),
+            remedy="restore the text, or start another run with --name",
+        )
+
+
+def create(
+    directory: RunDirectory, content: Mapping[str, Any], tokenizer: Path, *, force: bool
+) -> None:
+    """Create a run's directory with config.json (`content`) and a copy of the tokenizer.
+
+    Raises:
+        UsageError: it exists, and `force` is not set or it is not a run.
+        ModtokError: another process writes to it, or the file system refuses.
+    """
+    path = directory.path
+    if _has_content(path):
+        if not force:
+            what = "has checkpoints" if checkpoint.has_any(directory.checkpoints) else "exists"
+            raise UsageError(
+                what,
+                where=str(path),
+                remedy="use --resume to continue, --force to overwrite, or another --name",
+            )
+        if not (path / CONFIG).is_file():
+            raise UsageError("is not a run", where=str(path), remedy="choose another --name")
+        if tokenizer.resolve().is_relative_to(path.resolve()):
+            raise UsageError(
+                "is part of the run that --force overwrites",
+                where=str(tokenizer),
+                remedy="copy it elsewhere, or choose another --name",
+            )
+        directory.lock()
+        remove_directory(path)
+    with atomic_directory(path / TOKENIZER) as beside:
+        shutil.copytree(tokenizer, beside, dirs_exist_ok=True)
+    directory.start(content)
+
+
+def _has_content(path: Path) -> bool:
+    """Whether a run exists; one that was killed before config.json was written does not."""
+    if path.is_symlink() or not path.is_dir():
+        return path.exists()
+    names = {entry.name for entry in path.iterdir() if not entry.name.startswith(".")}
+    return bool(names - {TOKENIZER})

@@ -1,0 +1,230 @@
+"""`--dry-run`: what a run will take, before it takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.text.readers import is_text
+from modtok_cli.text.workspace import language_files
+from modtok_cli.training.config import Config, Settings, check_ranks, resolve
+from modtok_cli.training.data.sampling import Mixture, draw
+from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.training.device_memory import capacity, check_fits, memory_parts, total
+from modtok_cli.training.initial import config_of_initial
+from modtok_cli.training.rows.host_need import HostNeed, host_need
+from modtok_cli.training.step_memory import check_step_memory
+
+# Steps whose draws are looked at for the mean size of V_S and of a step's union.
+_SAMPLED = 200
+_SAMPLED_GROUPS = 4096
+# Share of the data sheet's FLOP/s that a run of this kind usually reaches.
+_UTILIZATION = 0.4
+_H100 = 989e12
+# Numbers of languages that a plan with offloaded rows looks at besides the tokenizer's own.
+_MORE_LANGUAGES = (100, 250)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Figures of a run to be; bytes are per device.
+
+    Attributes:
+        memory: part → (parameters on this device, bytes); see `device_memory`.
+        room, owner: bytes that the device has for the run, None if unknown, and its name.
+        host: part → bytes of a node's memory, for rows that are kept there; words: how they
+            come about.
+    """
+
+    config: Config
+    ranks: int
+    shards: int
+    vocabulary: int
+    active: float
+    union: float
+    memory: dict[str, tuple[int, int]]
+    flops: float
+    seconds: float
+    device: str
+    host: dict[str, int] = field(default_factory=dict)
+    words: str = ""
+    room: int | None = None
+    owner: str = ""
+
+    def check(self) -> None:
+        """Refuse a run that does not fit its device.
+
+        Raises:
+            ModtokError: it does not; names options with which it would.
+        """
+        check_fits(
+            self.config, self.vocabulary, self.active, self.union, self.ranks, self.room, self.owner
+        )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row per part of memory, each with the figures of the whole run.
+
+        The sum of the device follows its parts; behind it stand those of the host, if any.
+        """
+        config = self.config
+        whole = {
+            "model": config.model,
+            "backbone_parameters": config.shape.parameters,
+            "table_parameters": config.shape.table_parameters(self.vocabulary),
+            "vocabulary": self.vocabulary,
+            "active_rows": round(self.active),
+            "step_tokens": config.step_tokens,
+            "steps": config.steps,
+            "tokens": config.steps * config.step_tokens,
+            "step_seconds": round(self.seconds, 4),
+            "hours": round(self.seconds * config.steps / 3600, 3),
+            "device": self.device,
+            "device_bytes": self.room,
+            "host": self.words or None,
+        }
+        parts = {**self.memory, "all": (0, total(self.memory))}
+        parts.update({f"host, {part}": (0, size) for part, size in self.host.items()})
+        return [
+            {"part": part, "parameters": count or None, "bytes": size, **whole}
+            for part, (count, size) in parts.items()
+        ]
+
+
+def plan(settings: Settings, *, ranks: int, device: str | None = None) -> Plan:
+    """Parameters, memory and time of a run with these settings on `ranks` devices.
+
+    Raises:
+        UsageError, ModtokError: what the run itself would refuse.
+    """
+    gpu = device is not None or ranks > 1 or _has_gpu()
+    config = resolve(settings, gpu=gpu, source=config_of_initial(settings))
+    check_ranks(config, ranks)
+    subtokenizers = SubtokenizerCache.load(config.tokenizer)
+    mixture = _mixture(config, subtokenizers)
+    config.regime.check(mixture.languages)
+    check_step_memory(config)
+    active, union = row_counts(config, mixture, subtokenizers, ranks // config.tp)
+    shape, shards = config.shape, config.tp
+    replicas = ranks // shards
+    memory = memory_parts(config, subtokenizers.size, active, union, ranks)
+    room, owner = capacity(config, gpu=gpu, here=ranks)
+    host, words = {}, ""
+    if config.offload:
+        need = node_need(config, subtokenizers.size, union, shards, ranks)
+        host, words = _on_host(config, subtokenizers, union, shards, ranks), need.words
+    flops = shape.step_flops(config.seq_length, [(config.step_tokens, active)])
+    name, peak = (device or "H100", _H100) if gpu else _cpu(config)
+    return Plan(
+        config,
+        ranks,
+        shards,
+        subtokenizers.size,
+        active,
+        union,
+        memory,
+        flops,
+        flops / (peak * _UTILIZATION * replicas * shards),
+        name,
+        host,
+        words,
+        room,
+        owner,
+    )
+
+
+def node_need(config: Config, size: int, union: float, shards: int, node: int) -> HostNeed:
+    """Host memory for offloaded rows of a node with `node` ranks."""
+    import torch
+
+    return host_need(
+        size,
+        config.shape.hidden_size,
+        config.shape.tables,
+        moments=getattr(torch, config.offload_moments),
+        union=union,
+        dtype=getattr(torch, config.dtype),
+        shards=shards,
+        node=node,
+    )
+
+
+def _on_host(
+    config: Config, subtokenizers: SubtokenizerCache, union: float, shards: int, ranks: int
+) -> dict[str, int]:
+    """Bytes of a node by part, all ranks being on it; the tables also of more languages.
+
+    T grows with the number of languages; what a step moves and what the device holds do not.
+    """
+    need = node_need(config, subtokenizers.size, union, shards, ranks)
+    parts = {"tables": need.tables, "buffers": need.buffers}
+    languages = len(subtokenizers.tokenizer.languages)
+    for more in _MORE_LANGUAGES:
+        if more > languages:
+            size = subtokenizers.size * more // languages
+            tables = node_need(config, size, union, shards, ranks).tables
+            parts[f"tables of {more} languages"] = tables
+    return parts
+
+
+def _has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def _cpu(config: Config) -> tuple[str, float]:
+    import torch
+
+    from modtok_cli.training.metrics import peak_flops
+
+    peak = peak_flops(torch.device("cpu"), getattr(torch, config.dtype))
+    assert peak is not None
+    return "CPU", peak
+
+
+def _mixture(config: Config, subtokenizers: SubtokenizerCache) -> Mixture:
+    """The mixture by the sizes of the files: the text itself is not read for a plan."""
+    files: dict[str, list[Path]] = language_files(config.data, config.langs)
+    sizes = {
+        language: sum(path.stat().st_size for path in paths if is_text(path))
+        for language, paths in files.items()
+    }
+    for language, size in sizes.items():
+        if language not in subtokenizers.tokenizer.languages:
+            raise UsageError(f"the tokenizer has no language '{language}'", where="--langs")
+        if not size:
+            raise UsageError(f"language '{language}' has no text", where=str(config.data))
+    return Mixture.of(sizes, config.mix, config.mix_rest)
+
+
+def row_counts(
+    config: Config, mixture: Mixture, subtokenizers: SubtokenizerCache, replicas: int
+) -> tuple[float, float]:
+    """Mean |V_S| of a draw, and of the union over a step: (rows, rows)."""
+    sizes: list[int] = []
+    unions: list[int] = []
+    groups = config.batch_size // config.group_size(replicas)
+    steps = max(1, min(_SAMPLED // groups, config.steps))
+    for step in range(1, steps + 1):
+        drawn = [
+            draw(config.regime, config.p, mixture, config.seed, step, group)
+            for group in range(min(groups, _SAMPLED_GROUPS))
+        ]
+        sizes += [_size(subtokenizers, one.languages) for one in drawn]
+        together = {name for one in drawn for name in one.languages or ()}
+        everything = any(one.languages is None for one in drawn)
+        unions.append(_size(subtokenizers, None if everything else tuple(sorted(together))))
+    return _mean(sizes), _mean(unions)
+
+
+def _size(subtokenizers: SubtokenizerCache, languages: tuple[str, ...] | None) -> int:
+    return (
+        subtokenizers.size if languages is None else subtokenizers.tokenizer.subset(languages).size
+    )
+
+
+def _mean(values: Sequence[int]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,258 @@
+"""Prepare a run: ranks, tokenizer, text, mixture, directory."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+import torch
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.memory import check_memory
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.text.workspace import language_files
+from modtok_cli.training.checkpoint import Checkpointer
+from modtok_cli.training.config import Config, Settings, check_ranks
+from modtok_cli.training.data.sampling import Mixture
+from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.training.data.text_store import TextStore, text_store
+from modtok_cli.training.device_memory import capacity, check_disk, check_fits
+from modtok_cli.training.distributed.ranks import (
+    Ranks,
+    gather_json,
+    pick_device,
+    raise_together,
+    start_ranks,
+    versions,
+)
+from modtok_cli.training.initial import InitialRun, new_rows
+from modtok_cli.training.opening import (
+    TOKENIZER,
+    check_text,
+    check_tokenizer,
+    choose_run,
+    create,
+    places_of,
+)
+from modtok_cli.training.plan import node_need, row_counts
+from modtok_cli.training.rows.host_need import check_host
+from modtok_cli.training.rundir import RunDirectory, point_latest
+from modtok_cli.training.step_memory import check_step_memory
+from modtok_cli.training.tensorboard import TensorBoard, require_tensorboard
+
+TEXTS = ".text"
+
+
+@dataclass
+class Run:
+    """The parts of a run."""
+
+    config: Config
+    directory: RunDirectory
+    ranks: Ranks
+    subtokenizers: SubtokenizerCache
+    stores: dict[str, TextStore]
+    mixture: Mixture
+    progress: Progress
+    tokenizer: Path
+    checkpointer: Checkpointer
+    initial: InitialRun | None = None
+    only_rows: torch.Tensor | None = None
+    board: TensorBoard | None = None
+
+    @property
+    def device(self) -> torch.device:
+        """The device of this rank."""
+        return self.ranks.device
+
+    @property
+    def texts(self) -> dict[str, int]:
+        """Checksum of the text of each language."""
+        return {language: store.checksum for language, store in self.stores.items()}
+
+
+def prepare(settings: Settings, *, resume: bool, force: bool, progress: Progress) -> Run:
+    """Join the ranks, read tokenizer and text, open the run's directory.
+
+    Raises:
+        ModtokError, UsageError: settings, tokenizer, text or directory are not usable.
+    """
+    # Without memory for its threads, the process group waits forever.
+    check_memory(1 << 30, "training", "end other processes, or use a larger machine")
+    gpu = pick_device().type == "cuda"
+    directory, config, notes = choose_run(settings, resume=resume, gpu=gpu)
+    ranks = start_ranks(config.tp)
+    if config.distributed_optimizer and not gpu:
+        raise UsageError("requires GPUs", where="--distributed-optimizer", remedy="leave it out")
+    if config.tensorboard:
+        require_tensorboard()
+    progress = progress if ranks.first else SILENT
+    check_ranks(config, ranks.world)
+    if resume:
+        _check_draw(config, ranks, directory)
+    if resume and ranks.device.type == "cpu":  # sums on a CPU depend on the number of threads
+        torch.set_num_threads(directory.read_config()["ranks"]["threads"])
+    subtokenizers = SubtokenizerCache.load(config.tokenizer)
+    if resume:
+        given = settings.tokenizer
+        notes.append(check_tokenizer(directory, subtokenizers.tokenizer, given))
+    for note in filter(None, notes):
+        progress.note(note)
+    check_step_memory(config)
+    files = language_files(config.data, config.langs)
+    strangers = sorted(set(files) - set(subtokenizers.tokenizer.languages))
+    if strangers:
+        raise UsageError(
+            f"the tokenizer has no language '{strangers[0]}', which {config.data} has",
+            where=str(config.tokenizer),
+            remedy="exclude it with --langs, or add it with modtok bpe-seq --append",
+        )
+    error: ModtokError | None = None
+    stores: dict[str, TextStore] = {}
+    if ranks.first:  # the others read what rank 0 unpacks, on a shared file system
+        try:
+            stores = _stores(files, config.runs, config.errors, progress)
+        except ModtokError as caught:
+            error = caught
+    raise_together(ranks, error)
+    stores = stores or _stores(files, config.runs, config.errors, SILENT)
+    sizes = {language: store.text_bytes for language, store in stores.items()}
+    mixture = Mixture.of(sizes, config.mix, config.mix_rest)
+    config.regime.check(mixture.languages)
+    _check_resources(config, mixture, subtokenizers, ranks, directory)
+    run = Run(
+        config,
+        directory,
+        ranks,
+        subtokenizers,
+        stores,
+        mixture,
+        progress,
+        config.tokenizer.resolve(),
+        Checkpointer(directory.checkpoints, ranks, keep=config.keep, keep_every=config.keep_every),
+    )
+    if config.init_from is not None:
+        _use_initial(run, resume=resume)
+    error = None
+    if ranks.first:
+        try:
+            _open_directory(run, resume=resume, force=force)
+        except ModtokError as caught:
+            directory.close()
+            error = caught
+    raise_together(ranks, error)
+    own = directory.path / TOKENIZER
+    if own.is_dir():  # what happens to the tokenizer elsewhere does not affect the run
+        run.tokenizer = own.resolve()
+    return run
+
+
+def _use_initial(run: Run, *, resume: bool) -> None:
+    """Open the run of --init-from; a resumed run only needs its languages."""
+    config, tokenizer = run.config, run.subtokenizers.tokenizer
+    if resume:
+        languages = run.directory.read_config()["initial"]["languages"]
+    else:
+        assert config.init_from is not None
+        run.initial = InitialRun.open(config.init_from)
+        run.initial.check(tokenizer, train=config.train)
+        languages = run.initial.languages
+    if config.train == "rows":
+        run.only_rows = new_rows(tokenizer, languages)
+
+
+def _check_draw(config: Config, ranks: Ranks, directory: RunDirectory) -> None:
+    """Refuse to resume `--draw rank` on another number of replicas: batches would change.
+
+    Raises:
+        UsageError: the number of replicas differs.
+    """
+    then = directory.read_config()["ranks"]
+    replicas = then["world"] // then["shards"]
+    if config.draw == "rank" and replicas != ranks.replicas:
+        raise UsageError(
+            f"the run has {replicas} replicas, and --draw rank depends on their number",
+            where="--gpus",
+            remedy=f"resume on {replicas} replicas",
+        )
+
+
+def _stores(
+    files: dict[str, list[Path]], runs: Path, errors: str, progress: Progress
+) -> dict[str, TextStore]:
+    return {
+        language: text_store(language, paths, runs / TEXTS, errors=errors, progress=progress)
+        for language, paths in files.items()
+    }
+
+
+def _check_resources(
+    config: Config,
+    mixture: Mixture,
+    subtokenizers: SubtokenizerCache,
+    ranks: Ranks,
+    directory: RunDirectory,
+) -> None:
+    """Check, before anything is allocated, that devices, nodes and the disk have room."""
+    active, union = row_counts(config, mixture, subtokenizers, ranks.replicas)
+    here = gather_json(ranks, platform.node()).count(platform.node())
+    error = None
+    try:
+        room, owner = capacity(config, gpu=ranks.device.type == "cuda", here=here)
+        check_fits(config, subtokenizers.size, active, union, ranks.world, room, owner)
+        if config.offload:
+            need = node_need(config, subtokenizers.size, union, ranks.shards, here)
+            check_host(
+                need,
+                moments=getattr(torch, config.offload_moments),
+                directory=config.offload_file,
+            )
+        if ranks.first:
+            check_disk(config, subtokenizers.size, directory.checkpoints)
+    except ModtokError as caught:
+        error = caught
+    raise_together(ranks, error)
+
+
+def _open_directory(run: Run, *, resume: bool, force: bool) -> None:
+    """Lock the directory of a resumed run, or create that of a new one."""
+    directory = run.directory
+    if resume:
+        directory.lock()
+        check_text(directory, run.mixture.as_dict(), run.texts)
+        point_latest(directory.path)
+        return
+    content = {
+        "config": run.config.as_json(),
+        "mixture": run.mixture.as_dict(),
+        "text": run.texts,
+        "data": places_of(run.config.data, directory.path),
+        "tokenizer": {
+            "path": TOKENIZER,
+            "signature": run.subtokenizers.tokenizer.signature,
+            "size": run.subtokenizers.size,
+            "languages": run.subtokenizers.tokenizer.languages,
+        },
+        "ranks": {
+            "world": run.ranks.world,
+            "shards": run.ranks.shards,
+            "threads": torch.get_num_threads(),
+        },
+        "versions": versions(),
+        **({"initial": run.initial.as_json()} if run.initial else {}),
+    }
+    create(directory, content, run.tokenizer, force=force)
+
+
+def update_config(run: Run) -> None:
+    """Store the options that a resumed run changes; rank 0 calls it."""
+    content = run.directory.read_config()
+    changed = {
+        **content,
+        "config": run.config.as_json(),
+        "data": places_of(run.config.data, run.directory.path),
+    }
+    if orjson.dumps(changed) != orjson.dumps(content):
+        run.directory.write_config(changed)

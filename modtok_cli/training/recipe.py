@@ -1,0 +1,97 @@
+"""Recipes: the options of a run as a TOML file, in sections.
+
+    [architecture]
+    model = "2.5b"
+
+    [schedule]
+    steps = 300000
+    lr = 3e-4
+
+Every key is an option of `settings.Settings`, in the section that its declaration names.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.training.config import OPTIONS, Config, plain
+
+# A recipe has some dozens of lines.
+_LARGEST = 1 << 20
+
+
+def sections() -> dict[str, list[str]]:
+    """The names of the options of each section, in order."""
+    found: dict[str, list[str]] = {}
+    for name, option in OPTIONS.items():
+        if option.section:
+            found.setdefault(option.section, []).append(name)
+    return found
+
+
+def read_recipe(path: Path) -> dict[str, Any]:
+    """The options of a recipe file, by name, checked and converted.
+
+    Raises:
+        UsageError: not readable, not TOML, an unknown section or key, or an invalid value.
+    """
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise UsageError("is too large for a recipe", where=str(path))
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read: {error.strerror}", where=str(path)) from error
+    except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8
+        raise UsageError(f"is not TOML ({error})", where=str(path)) from error
+    known = sections()
+    given: dict[str, Any] = {}
+    for section, table in content.items():
+        if section not in known or not isinstance(table, Mapping):
+            remedy = f"use the sections {', '.join(known)}"
+            raise UsageError(f"unknown section [{section}]", where=str(path), remedy=remedy)
+        for key, value in table.items():
+            name = key.replace("-", "_")
+            where = f"{path}: [{section}] {key}"
+            if name not in known[section]:
+                remedy = f"use {', '.join(known[section])}"
+                raise UsageError("unknown key", where=where, remedy=remedy)
+            try:
+                given[name] = OPTIONS[name].read(value)
+            except ValueError as error:
+                raise UsageError(str(error), where=where) from error
+    return given
+
+
+def as_sections(config: Config) -> dict[str, dict[str, Any]]:
+    """A configuration in sections, without options that are None or have no meaning in it."""
+    return {
+        section: {name: plain(getattr(config, name)) for name in names if _applies(config, name)}
+        for section, names in sections().items()
+    }
+
+
+def _applies(config: Config, name: str) -> bool:
+    needed = OPTIONS[name].needs
+    return getattr(config, name) is not None and (not needed or bool(getattr(config, needed)))
+
+
+def write_recipe(config: Config) -> str:
+    """A configuration as TOML; `read_recipe` reads it back."""
+    blocks = []
+    for section, values in as_sections(config).items():
+        lines = [f"{name} = {_toml(value)}" for name, value in values.items()]
+        blocks.append("\n".join([f"[{section}]", *lines]) + "\n")
+    return "\n".join(blocks)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,61 @@
+"""First weights of a grown table: rows carried over by token, new rows from their spelling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from modtok_cli.modular.spelling import Spelling
+from modtok_cli.training.rows.table import RowTable
+
+# Rows computed at a time: bounds the memory beside the table.
+_BLOCK = 1 << 14
+
+
+@torch.no_grad()
+def grow_rows(table: RowTable, old: Sequence[torch.Tensor], spelling: Spelling) -> None:
+    """Set the weights of `table` from the rows of a smaller table.
+
+    A row whose token both vocabularies hold is copied bit for bit. Any other row is the mean of
+    the old rows that spell its token, scaled to their mean norm: the mean of k independent
+    directions is shorter by a factor of about sqrt(k), and a short row is an unlikely token.
+    Rows without a spelling keep the weights that `table` has.
+
+    Args:
+        table: one shard of the new table, (V', d); moments and step counts stay zero.
+        old: the shards of the old table, (n_s, d) float32 each; shard s of n holds the rows
+            s, s + n, s + 2n, …
+        spelling: old ids for each of the V' tokens.
+
+    Example: old rows (3, 0) and (0, 1) spell a new token. Their mean (1.5, 0.5) has norm 1.58,
+    their mean norm is 2, so the new row is (1.897, 0.632).
+    """
+    ids = torch.from_numpy(spelling.ids).long()
+    offsets = torch.from_numpy(spelling.offsets)
+    own = torch.arange(table.shard, table.size, table.shards)
+    own = own[offsets[own + 1] > offsets[own]]
+    for block in torch.split(own, _BLOCK):
+        counts = offsets[block + 1] - offsets[block]
+        target = torch.repeat_interleave(torch.arange(len(block)), counts)
+        first = torch.cumsum(counts, 0) - counts
+        within = torch.arange(len(target)) - first[target]
+        parts = _rows(old, ids[offsets[block][target] + within])
+        rows = torch.zeros(len(block), table.width).index_add_(0, target, parts)
+        norms = torch.zeros(len(block)).index_add_(0, target, parts.norm(dim=1))
+        scale = norms / rows.norm(dim=1).clamp(min=1e-12)
+        # A copied row stays as it is, to the bit.
+        rows = torch.where((counts == 1).unsqueeze(1), rows, rows * (scale / counts).unsqueeze(1))
+        table.weight[table.local_rows(block)] = rows.to(table.weight.device)
+
+
+def _rows(old: Sequence[torch.Tensor], ids: torch.Tensor) -> torch.Tensor:
+    """Rows of a table whose shards are `old`; (len(ids), d) float32."""
+    shards = len(old)
+    if shards == 1:
+        return old[0][ids]
+    rows = torch.empty(len(ids), old[0].shape[1])
+    for shard, part in enumerate(old):
+        here = torch.nonzero(ids % shards == shard).squeeze(1)
+        rows[here] = part[torch.div(ids[here], shards, rounding_mode="floor")]
+    return rows

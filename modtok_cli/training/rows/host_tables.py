@@ -1,0 +1,88 @@
+"""Create tables in host memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from modtok_cli.text.parallel import cores
+from modtok_cli.training.distributed.ranks import Ranks
+from modtok_cli.training.rows.copies import Warn, copies_for
+from modtok_cli.training.rows.host_memory import HostMemory, NodePeers, find_node_peers
+from modtok_cli.training.rows.offload import Hook, OffloadedRows
+from modtok_cli.training.rows.table import AdamW, RowTable
+from modtok_cli.training.rows.thread_team import ThreadTeam
+
+
+@dataclass(frozen=True)
+class Offload:
+    """Settings of offloaded rows.
+
+    Attributes:
+        delay: steps by which rows lag, 0 or 1 (see `offload`).
+        moments: dtype of the moments, float32 or bfloat16.
+        directory: store tables as files there; None for memory.
+        touch: commit the memory at once, each part by the thread that will use it.
+        warn: receives warnings for the user.
+        hook: see `OffloadedRows`.
+    """
+
+    delay: int = 1
+    moments: torch.dtype = torch.float32
+    directory: Path | None = None
+    touch: bool = True
+    warn: Warn = print
+    hook: Hook | None = None
+
+
+class TableMaker:
+    """Creates the tables of a rank in host memory."""
+
+    def __init__(self, ranks: Ranks, offload: Offload) -> None:
+        self._ranks, self._offload = ranks, offload
+        self.peers: NodePeers = find_node_peers(ranks)
+        self._team = ThreadTeam(_threads(ranks, self.peers))
+        self._memory = HostMemory(ranks, self.peers, offload.directory)
+
+    def table(self, size: int, width: int, seed: int) -> RowTable:
+        """A shard of a table with initial weights. Collective: every rank calls it."""
+        peers = self.peers
+        table = RowTable(
+            size,
+            width,
+            shard=self._ranks.shard,
+            shards=self._ranks.shards,
+            moments=self._offload.moments,
+            zeros=self._memory.zeros,
+            team=self._team,
+            peer=peers.peer,
+            peers=peers.peers,
+        )
+        if self._offload.touch and self._offload.directory is None:
+            table.touch()
+        peers.barrier()
+        if peers.peer == 0:
+            table.initialize(seed)
+        peers.barrier()
+        return table
+
+    def rows(self, tables: dict[str, RowTable], dtype: torch.dtype, adamw: AdamW) -> OffloadedRows:
+        """The object that moves the rows of these tables."""
+        return OffloadedRows(
+            tables,
+            dtype,
+            adamw,
+            copies_for(self._ranks.device, self._offload.warn),
+            delay=self._offload.delay,
+            peers=self.peers,
+            hook=self._offload.hook,
+        )
+
+
+def _threads(ranks: Ranks, peers: NodePeers) -> int:
+    """Number of threads for rows: a share of the node's cores; on a CPU, torch's threads."""
+    if ranks.device.type == "cpu":
+        return torch.get_num_threads()
+    return max(1, cores() // peers.here)

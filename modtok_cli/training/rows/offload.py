@@ -1,0 +1,308 @@
+"""Offloaded embedding rows: prefetched a step ahead, updated while the device computes.
+
+Semantics: let U(t) be the update by the gradients of step t, and T(t) the tables after
+U(1) … U(t), with T(t) = T(0) for t < 1. With delay D, step t computes with rows of
+T(t - 1 - D). D = 0 is ordinary training. With D = 1 the rows lack exactly the update of the
+previous step, whether they were active in it or not. The backbone is not delayed.
+
+One thread does all work on the tables, in order. With D = 1, at the start of step t, it
+receives U(t - 1) and then the fetch of the rows of step t + 1. With D = 0 it receives the
+fetch of the rows of step t after U(t - 1). So every update is applied once, and no row is
+read while it is written.
+
+Evaluation and checkpoints see T(t): `drain` applies U(t) at once and keeps the rows of
+T(t - 1) that U(t) changed, the *late* rows. A checkpoint stores both: a resumed run fetches
+the rows of step t + 1 from T(t), overlaid by the late rows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import torch
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.training.rows.copies import Copies, Download, Upload
+from modtok_cli.training.rows.host_memory import NodePeers
+from modtok_cli.training.rows.microbatch import GatheredRows, MicroBatch, active_ids
+from modtok_cli.training.rows.table import AdamW, RowTable
+
+Result = TypeVar("Result")
+Unions = Mapping[str, tuple[torch.Tensor, torch.Tensor]]
+# Rows by table: ids (n,) and weights (n, d) float32.
+Rows = dict[str, tuple[torch.Tensor, torch.Tensor]]
+Hook = Callable[[str], None]
+
+
+@dataclass
+class _Fetched:
+    """A prefetch: the microbatches it is for, and the rows by table."""
+
+    microbatches: Sequence[MicroBatch]
+    uploads: Future[dict[str, Upload]]
+
+
+@dataclass
+class _Update:
+    """A pending update of the host's tables, and its learning rate.
+
+    For each table: the ids of all active rows, then ids and gradients of the rows that this
+    process updates.
+    """
+
+    downloads: dict[str, Download]
+    lr: float
+
+
+@dataclass
+class Seconds:
+    """Time on the host's thread by kind of work, and time that steps waited for it."""
+
+    fetch: float = 0.0
+    update: float = 0.0
+    waited: float = 0.0
+
+
+class _Worker:
+    """A thread that runs jobs in order, and none after one that failed."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1, "offload")
+        self._failure: BaseException | None = None
+        self._last: Future[Any] | None = None
+
+    def do(self, job: Callable[[], Result]) -> Future[Result]:
+        def guarded() -> Result:
+            self.check()
+            try:
+                return job()
+            except BaseException as error:
+                self._failure = error
+                raise
+
+        self.check()
+        self._last = future = self._pool.submit(guarded)
+        return future
+
+    def finish(self) -> None:
+        """Wait for all jobs submitted so far."""
+        if self._last is not None:
+            self.result(self._last)
+
+    def result(self, future: Future[Result]) -> Result:
+        try:
+            return future.result()
+        except Exception:
+            self.check()
+            raise
+
+    def check(self) -> None:
+        if self._failure is not None:
+            name = type(self._failure).__name__
+            raise ModtokError(
+                f"offloaded rows could not be updated ({name}: {self._failure})",
+                remedy="resume from the last checkpoint with --resume",
+            ) from self._failure
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+@dataclass
+class _Stage:
+    """Staging buffers by name, two of each, which grow as needed."""
+
+    copies: Copies
+    _held: dict[tuple[str, int], torch.Tensor] = field(default_factory=dict)
+
+    def view(
+        self, name: str, turn: int, shape: tuple[int, ...], dtype: torch.dtype
+    ) -> torch.Tensor:
+        count = 1
+        for length in shape:
+            count *= length
+        held = self._held.get((name, turn))
+        if held is None or len(held) < count or held.dtype != dtype:
+            # A quarter more than needed: sets of languages differ, and pinning is slow.
+            held = self._held[name, turn] = self.copies.empty(count + count // 4, dtype)
+        return held[:count].view(shape)
+
+
+class OffloadedRows:
+    """Provides the rows of a step and applies its gradients.
+
+    One thread calls `begin` and then `update` for each step. `hook` is called with the name of
+    each point where work passes between threads; tests delay work there.
+    """
+
+    def __init__(
+        self,
+        tables: dict[str, RowTable],
+        dtype: torch.dtype,
+        adamw: AdamW,
+        copies: Copies,
+        *,
+        delay: int = 1,
+        peers: NodePeers | None = None,
+        hook: Hook | None = None,
+    ) -> None:
+        self.tables, self.delay = tables, delay
+        self.seconds = Seconds()
+        self._dtype, self._adamw, self._copies = dtype, adamw, copies
+        self._peers = peers or NodePeers()
+        self._at: Hook = hook or (lambda point: None)
+        self._worker = _Worker()
+        self._stage = _Stage(copies)
+        self._fetches, self._steps = 0, 0
+        self._uploads: list[dict[str, Upload]] = [{}, {}]
+        self._fetched: _Fetched | None = None
+        self._pending: _Update | None = None
+        self._late: Rows = {}
+
+    def begin(
+        self, microbatches: Sequence[MicroBatch], upcoming: Sequence[MicroBatch] | None = None
+    ) -> dict[str, GatheredRows]:
+        """Rows for a step over `microbatches`; `upcoming` are those of the next call, if known.
+
+        Raises:
+            ModtokError: an update failed.
+        """
+        fetched, self._fetched = self._fetched, None
+        if fetched is None or fetched.microbatches is not microbatches:
+            fetched = self._fetch(microbatches, self._late)
+        self._late = {}
+        if self._pending is not None:
+            self._apply(self._pending)
+            self._pending = None
+        if self.delay and upcoming is not None:
+            self._fetched = self._fetch(upcoming, {})
+        started = time.perf_counter()
+        uploads = self._worker.result(fetched.uploads)
+        self.seconds.waited += time.perf_counter() - started
+        self._at("take")
+        active = {}
+        for name, upload in uploads.items():
+            ids, rows = self._copies.arrive(upload)
+            active[name] = GatheredRows(ids, rows.requires_grad_(True))
+        return active
+
+    def update(self, unions: Unions, lr: float) -> None:
+        """Schedule the update by the step's clipped gradients: (ids, gradients) by table."""
+        self._steps += 1
+        turn = self._steps % 2
+        downloads = {}
+        for name, (ids, gradients) in unions.items():
+            sent = (ids, ids, gradients)
+            if self._peers.peers > 1:
+                own = self.tables[name].is_own(ids)
+                sent = (ids, ids[own], gradients[own])
+
+            def stage(i: int, name: str = name, sent: Sequence[torch.Tensor] = sent) -> Any:
+                shape, dtype = tuple(sent[i].shape), sent[i].dtype
+                return self._stage.view(f"{name} down {i}", turn, shape, dtype)
+
+            downloads[name] = self._copies.download(sent, stage)
+        self._at("put")
+        self._pending = _Update(downloads, lr)
+        if not self.delay:
+            self._apply(self._pending)
+            self._pending = None
+
+    def read(self, microbatches: Sequence[MicroBatch]) -> dict[str, GatheredRows]:
+        """Rows for evaluation, with every update applied."""
+        self.drain()
+        found = {}
+        for name, ids in active_ids(self.tables, microbatches, host=True).items():
+            device = microbatches[0].inputs.device
+            rows = self.tables[name].gather(ids, self._dtype)
+            found[name] = GatheredRows(ids.to(device), rows.to(device))
+        return found
+
+    def drain(self) -> None:
+        """Apply all pending updates. Collective: all peers call it."""
+        if self._pending is not None:
+            pending = self._pending
+            self._late = self._worker.result(self._worker.do(lambda: self._keep(pending)))
+            self._apply(pending)
+            self._pending = None
+        self._worker.finish()
+
+    @property
+    def late(self) -> Rows:
+        """After `drain`: rows by table as the next step sees them; empty without delay."""
+        return self._late
+
+    def resume(self, late: Rows) -> None:
+        """Continue from a checkpoint with these late rows, ids ascending."""
+        self._late = late if self.delay else {}
+        self._fetched = self._pending = None
+
+    def barrier(self) -> None:
+        """Wait for the peers, after shared memory was changed by other means than a step."""
+        self._peers.barrier()
+
+    def close(self) -> None:
+        """Stop the thread after its current job; drop the others."""
+        self._worker.close()
+
+    def _fetch(self, microbatches: Sequence[MicroBatch], late: Rows) -> _Fetched:
+        self._fetches += 1
+        turn = self._fetches % 2
+
+        def job() -> dict[str, Upload]:
+            self._at("fetch")
+            started = time.perf_counter()
+            for upload in self._uploads[turn].values():
+                upload.settle()  # two fetches ago: its staging memory is reused
+            uploads = {}
+            for name, ids in active_ids(self.tables, microbatches, host=True).items():
+                shape = (len(ids), self.tables[name].width)
+                rows = self._stage.view(f"{name} up", turn, shape, self._dtype)
+                self.tables[name].gather_into(ids, rows)
+                if name in late:
+                    _overlay(ids, rows, *late[name])
+                self._at("upload")
+                held = self._stage.view(f"{name} ids", turn, (len(ids),), ids.dtype)
+                uploads[name] = self._copies.upload([held.copy_(ids), rows.detach()])
+            self._uploads[turn] = uploads
+            self.seconds.fetch += time.perf_counter() - started
+            return uploads
+
+        return _Fetched(microbatches, self._worker.do(job))
+
+    def _apply(self, update: _Update) -> None:
+        def job() -> None:
+            self._at("update")
+            received = {name: one.wait() for name, one in update.downloads.items()}
+            self._peers.barrier()  # no peer still reads the previous version
+            started = time.perf_counter()
+            for name, (_, ids, gradients) in received.items():
+                self.tables[name].update(ids, gradients, update.lr, self._adamw)
+                self._at("updated")
+            self.seconds.update += time.perf_counter() - started
+            self._peers.barrier()  # all parts of the rows are written
+
+        self._worker.do(job)
+
+    def _keep(self, update: _Update) -> Rows:
+        """The current values of the rows that an update will change."""
+        kept = {}
+        for name, download in update.downloads.items():
+            ids = download.wait()[0].clone()
+            kept[name] = (ids, self.tables[name].gather(ids))
+        return kept
+
+
+def _overlay(
+    ids: torch.Tensor, rows: torch.Tensor, late: torch.Tensor, weights: torch.Tensor
+) -> None:
+    """Replace rows by late ones where those are among `ids`; both ascend."""
+    if not len(late) or not len(ids):
+        return
+    at = torch.searchsorted(late, ids).clamp(max=len(late) - 1)
+    here = torch.nonzero(late[at] == ids).squeeze(1)
+    rows[here] = weights[at[here]].to(rows.dtype)

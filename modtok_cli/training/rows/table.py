@@ -1,0 +1,224 @@
+"""An embedding table as a store of rows, each with its own optimizer state.
+
+A step gathers the active rows, computes with them, and updates them. Its cost and memory
+depend on the number of active rows, never on the size of the table.
+
+With tensor parallelism rows are sharded round-robin by id, so that each shard holds a part
+of every language: shard s of n has the ids s, s + n, s + 2n, …
+
+On a GPU an update gathers, computes and scatters in blocks. In host memory it is one pass
+in place (`rows.kernel`), for tables of a CPU run and for offloaded tables alike, so that
+both agree bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from modtok_cli.training.rows.thread_team import ThreadTeam, team_of
+
+# Rows updated at a time: bounds the memory of an update.
+_BLOCK = 16384
+
+
+@dataclass(frozen=True)
+class AdamW:
+    """Hyperparameters of AdamW; the defaults are the paper's."""
+
+    beta1: float = 0.9
+    beta2: float = 0.95
+    epsilon: float = 1e-8
+    weight_decay: float = 0.1
+
+
+# Allocates zeros of a shape and dtype.
+Zeros = Callable[[tuple[int, ...], torch.dtype], torch.Tensor]
+
+
+class RowTable:
+    """One shard of a table of `size` rows of `width` values.
+
+    Attributes:
+        weight: (n, width) float32, n rows on this shard.
+        moment1, moment2: (n, width) float32, or bfloat16 in host memory.
+        steps: (n,) int32, number of updates of each row.
+        peer, peers: index of this process among those that share this memory, and their
+            number; each updates its own part of the rows.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        width: int,
+        *,
+        shard: int = 0,
+        shards: int = 1,
+        device: torch.device | None = None,
+        moments: torch.dtype = torch.float32,
+        zeros: Zeros | None = None,
+        team: ThreadTeam | None = None,
+        peer: int = 0,
+        peers: int = 1,
+    ) -> None:
+        self.size, self.width = size, width
+        self.shard, self.shards = shard, shards
+        self.peer, self.peers = peer, peers
+        count = (size - shard + shards - 1) // shards
+        where = device or torch.device("cpu")
+        zeros = zeros or (lambda shape, dtype: torch.zeros(shape, dtype=dtype, device=where))
+        self.weight = zeros((count, width), torch.float32)
+        self.moment1 = zeros((count, width), moments)
+        self.moment2 = zeros((count, width), moments)
+        self.steps = zeros((count,), torch.int32)
+        self._team = team
+        # The same memory as NumPy arrays, for the kernels; None on a GPU.
+        self._arrays: tuple[Any, Any, Any, Any] | None = None
+        if self.weight.device.type == "cpu":
+            state = (self.weight, self.moment1, self.moment2, self.steps)
+            self._arrays = (_array(state[0]), _array(state[1]), _array(state[2]), _array(state[3]))
+
+    def touch(self) -> None:
+        """Commit the memory: the thread that will update a row writes zeros to it."""
+        from modtok_cli.training.rows.kernel import touch
+
+        assert self._arrays is not None
+        arrays = self._arrays[:3]
+
+        def mine(part: int, parts: int) -> None:
+            for array in arrays:
+                touch(array, self.peer, self.peers, part, parts)
+
+        self._workers.share(mine)
+
+    def initialize(self, seed: int, std: float = 0.02) -> None:
+        """Draw normal(0, std) weights that depend on seed and row id only, not on sharding."""
+        generator = torch.Generator().manual_seed(seed)
+        for start in range(0, self.size, _BLOCK):
+            block = torch.empty(min(_BLOCK, self.size - start), self.width)
+            block.normal_(0.0, std, generator=generator)
+            first = (self.shard - start) % self.shards
+            mine = block[first :: self.shards]
+            place = (start + first) // self.shards
+            self.weight[place : place + len(mine)] = mine.to(self.weight.device)
+
+    def mine(self, ids: torch.Tensor) -> torch.Tensor:
+        """The `ids` that this shard holds, in order."""
+        return ids if self.shards == 1 else ids[ids % self.shards == self.shard]
+
+    def local_rows(self, ids: torch.Tensor) -> torch.Tensor:
+        """Row numbers in this shard's arrays, for ids that it holds."""
+        return torch.div(ids, self.shards, rounding_mode="floor")
+
+    def is_own(self, ids: torch.Tensor) -> torch.Tensor:
+        """Which of this shard's ids this process updates; (n,) bool, all without peers."""
+        from modtok_cli.training.rows.kernel import BLOCK
+
+        blocks = torch.div(self.local_rows(ids), BLOCK, rounding_mode="floor")
+        return blocks % self.peers == self.peer
+
+    def gather(self, ids: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        """A copy of the rows of `ids`, which this shard holds; (len(ids), width)."""
+        if self._arrays is not None:
+            return self.gather_into(ids, torch.empty(len(ids), self.width, dtype=dtype))
+        return self.weight.index_select(0, self.local_rows(ids)).to(dtype)
+
+    def gather_into(self, ids: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        """Copy the rows of `ids` to `out`, (len(ids), width); both in host memory."""
+        from modtok_cli.training.rows.kernel import copy_rows
+
+        assert self._arrays is not None
+        weight, rows, target = self._arrays[0], self.local_rows(ids).numpy(), _array(out)
+        self._workers.share(lambda i, n: copy_rows(weight, rows, target, i, n))
+        return out
+
+    @property
+    def _workers(self) -> ThreadTeam:
+        return self._team or team_of(torch.get_num_threads())
+
+    @torch.no_grad()
+    def update(self, ids: torch.Tensor, gradients: torch.Tensor, lr: float, adamw: AdamW) -> None:
+        """Row-sparse AdamW: one step for the rows of `ids`, no change to all others.
+
+        A row's moments, bias correction (by its own step count) and weight decay advance only
+        in steps in which it is active. `ids` are unique.
+        """
+        if self._arrays is not None:
+            self._update_in_place(ids, gradients, lr, adamw)
+            return
+        for start in range(0, len(ids), _BLOCK):
+            rows = self.local_rows(ids[start : start + _BLOCK])
+            g = gradients[start : start + _BLOCK].float()
+            steps = self.steps[rows] + 1
+            w, m, v = self.weight[rows], self.moment1[rows], self.moment2[rows]
+            _adamw(w, m, v, g, steps, lr, adamw)
+            self.weight[rows], self.moment1[rows], self.moment2[rows] = w, m, v
+            self.steps[rows] = steps
+
+    def _update_in_place(
+        self, ids: torch.Tensor, gradients: torch.Tensor, lr: float, adamw: AdamW
+    ) -> None:
+        from modtok_cli.training.rows.kernel import update_rows
+
+        assert self._arrays is not None
+        state = self._arrays
+        received = (self.local_rows(ids).numpy(), _array(gradients.contiguous()))
+        settings = (lr, adamw.beta1, adamw.beta2, adamw.epsilon, adamw.weight_decay)
+
+        def mine(part: int, parts: int) -> None:
+            update_rows(*state, *received, self.peer, self.peers, part, parts, *settings)
+
+        self._workers.share(mine)
+
+    @torch.no_grad()
+    def update_dense(
+        self, ids: torch.Tensor, gradients: torch.Tensor, lr: float, adamw: AdamW
+    ) -> None:
+        """Dense AdamW over the whole table, with zero gradients for rows not in `ids`.
+
+        Equals training with a mask over the full softmax: inactive rows decay, and their
+        momentum still moves them. `ids` ascend. Costs a pass over the table.
+        """
+        rows = self.local_rows(ids)
+        bounds = torch.arange(0, len(self.weight) + _BLOCK, _BLOCK, device=rows.device)
+        cuts = torch.searchsorted(rows, bounds).tolist()
+        for block, start in enumerate(range(0, len(self.weight), _BLOCK)):
+            stop = min(start + _BLOCK, len(self.weight))
+            g = torch.zeros(stop - start, self.width, device=self.weight.device)
+            inside = slice(cuts[block], cuts[block + 1])
+            g[rows[inside] - start] = gradients[inside].float()
+            self.steps[start:stop] += 1
+            state = (self.weight[start:stop], self.moment1[start:stop], self.moment2[start:stop])
+            _adamw(*state, g, self.steps[start:stop], lr, adamw)
+
+
+def _array(tensor: torch.Tensor) -> Any:
+    """A tensor in host memory as a NumPy array; bfloat16 as its bits."""
+    if tensor.dtype == torch.bfloat16:
+        return tensor.view(torch.uint16).numpy()
+    return tensor.numpy()
+
+
+def _adamw(
+    w: torch.Tensor,
+    m: torch.Tensor,
+    v: torch.Tensor,
+    g: torch.Tensor,
+    steps: torch.Tensor,
+    lr: float,
+    adamw: AdamW,
+) -> None:
+    """AdamW in place on rows (n, d), each with its own step count (n,), from 1.
+
+    Operations have the order of `torch.optim.AdamW`, to agree with it up to rounding.
+    """
+    count = steps.to(torch.float64).unsqueeze(1)
+    correction1 = (1 - adamw.beta1**count).to(w.dtype)
+    correction2 = (1 - adamw.beta2**count).sqrt().to(w.dtype)
+    w.mul_(1 - lr * adamw.weight_decay)
+    m.lerp_(g, 1 - adamw.beta1)
+    v.mul_(adamw.beta2).addcmul_(g, g, value=1 - adamw.beta2)
+    w.sub_(lr * m / correction1 / (v.sqrt() / correction2 + adamw.epsilon))

@@ -1,0 +1,197 @@
+"""`modtok study sampling`: the paper's §5, small.
+
+The same model is trained under each sampling regime, and measured under each vocabulary
+that inference may use: bits per byte of each language, and in which language it writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.option import options_of
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.measure.identify import identify
+from modtok_cli.measure.references import Reference, find_references
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.text.workspace import language_files
+from modtok_cli.training import checkpoint, loop
+from modtok_cli.training.config import Config, Settings, resolve
+from modtok_cli.training.data.sampling import Regime
+from modtok_cli.training.heldout import add_texts, held_out_texts
+from modtok_cli.training.metrics import LanguageSums
+from modtok_cli.training.model.model import Model
+from modtok_cli.training.prepare import Run, prepare
+from modtok_cli.training.rundir import CONFIG, RunDirectory
+from modtok_cli.training.sample_text import continue_texts
+
+REGIMES = ("joint", "none", "full", "sub:1", "sub:2")
+PROMPT_TOKENS = 12
+
+
+def study_sampling(
+    settings: Settings,
+    regimes: Sequence[str] = REGIMES,
+    *,
+    samples: int = 32,
+    tokens: int = 32,
+    force: bool = False,
+    progress: Progress = SILENT,
+) -> list[dict[str, Any]]:
+    """Train under each regime, and measure each model under each inference vocabulary.
+
+    Runs are `runs/study-<regime>`; one that is finished with these settings is not trained
+    again. Languages are told apart by the tokenizer's monolingual references.
+
+    Returns:
+        A row per regime, inference vocabulary ("lang", "full", "en+lang") and language:
+        bits per byte on held-out text, and the share of continued texts in the language.
+
+    Raises:
+        UsageError, ModtokError: see `pretrain`; or no references.
+    """
+    # Check all of it before hours of training.
+    runs = [
+        replace(settings, sampling=regime, name=f"study-{regime.replace(':', '-')}")
+        for regime in regimes
+    ]
+    config = resolve(runs[0], gpu=False)
+    paths = {each.sampling: config.runs / str(each.name) for each in runs}
+    languages = list(language_files(config.data, config.langs))
+    for each in runs:
+        Regime.parse(each.sampling).check(languages)
+    references = find_references(None, [str(config.tokenizer)])
+    judges = {language: references[language] for language in languages}
+    rows: list[dict[str, Any]] = []
+    for regime, each in zip(regimes, runs, strict=True):
+        progress.note(f"{regime}: training {paths[regime]}")
+        _train(each, paths[regime], languages, force, progress)
+        run = prepare(each, resume=True, force=False, progress=progress)
+        with closing(run.directory), closing(loop.build_model(run)) as model:
+            step, _ = loop.restore(run, model)
+            for row in measure_run(run, model, judges, samples=samples, tokens=tokens):
+                rows.append({"sampling": regime, "step": step, **row})
+    return rows
+
+
+def _train(
+    settings: Settings, path: Path, languages: list[str], force: bool, progress: Progress
+) -> None:
+    """Train the run at `path`, resume it, or leave it if it is finished."""
+    directory = RunDirectory(path)
+    if force or not (directory.path / CONFIG).is_file():
+        loop.pretrain(settings, force=force, progress=progress)
+        return
+    found = checkpoint.newest(directory.checkpoints, progress)
+    file = directory.path / CONFIG
+    config = directory.read_config()
+    then = Config.from_json(config["config"], str(file))
+    before = then.as_json() | {"langs": sorted(config["mixture"])}
+    now = resolve(settings, gpu=then.dtype == "bfloat16").as_json() | {"langs": languages}
+    changeable = {name for name, option in options_of(Settings).items() if option.changeable}
+    differing = [n for n in now if before[n] != now[n] and (n == "steps" or n not in changeable)]
+    if differing:
+        raise UsageError(
+            f"was trained with other settings ({', '.join(differing)})",
+            where=str(file),
+            remedy="--force trains it again, --runs puts the study elsewhere",
+        )
+    if found is None or found[1]["step"] < then.steps:
+        loop.pretrain(settings, resume=True, progress=progress)
+
+
+def inference_sets(language: str, languages: Sequence[str]) -> dict[str, tuple[str, ...] | None]:
+    """Vocabularies to predict over: name → languages, None for all of T.
+
+    >>> inference_sets("fi", ["en", "fi"])
+    {'lang': ('fi',), 'full': None, 'en+lang': ('en', 'fi')}
+    """
+    sets: dict[str, tuple[str, ...] | None] = {"lang": (language,), "full": None}
+    if "en" in languages and language != "en":
+        sets["en+lang"] = tuple(sorted(("en", language)))
+    return sets
+
+
+def measure_run(
+    run: Run,
+    model: Model,
+    references: Mapping[str, Reference],
+    *,
+    samples: int,
+    tokens: int,
+) -> list[dict[str, Any]]:
+    """Bits per byte and language of continuations, by inference vocabulary and language."""
+    rows = []
+    for language in run.mixture.languages:
+        for name, chosen in inference_sets(language, run.mixture.languages).items():
+            subtokenizer = run.subtokenizers.of(chosen)
+            sums = LanguageSums([language], run.device)
+            store = run.stores[language]
+            add_texts(
+                sums,
+                model,
+                language,
+                held_out_texts(store, 1 << 16),
+                subtokenizer,
+                run.subtokenizers.end_of_text,
+                run.config.seq_length,
+                run.config.micro_batch,
+            )
+            figures = sums.over_replicas(run.ranks)[1][language]
+            share, count = _written_in(
+                run, model, language, subtokenizer, references, samples, tokens
+            )
+            rows.append(
+                {
+                    "inference": name,
+                    "language": language,
+                    "bits_per_byte": figures["bits_per_byte"],
+                    "in_language": share,
+                    "texts": count,
+                    "vocabulary": subtokenizer.size,
+                }
+            )
+    return rows
+
+
+def _written_in(
+    run: Run,
+    model: Model,
+    language: str,
+    subtokenizer: Subtokenizer,
+    references: Mapping[str, Reference],
+    samples: int,
+    tokens: int,
+) -> tuple[float | None, int]:
+    """Share of continuations of held-out text that are identified as `language`."""
+    prompts = _prompts(run, language, subtokenizer, samples)
+    if not prompts:
+        return None, 0
+    specials = range(len(subtokenizer.vocabulary.specials))
+    texts = continue_texts(
+        model, subtokenizer, prompts, tokens, avoid=list(specials), seed=run.config.seed
+    )
+    # Bytes drawn one by one need not be UTF-8; the identifier reads valid text only.
+    valid = [text.decode("utf-8", "ignore").encode() for text in texts]
+    found = identify(valid, references)
+    return sum(name == language for name in found) / len(found), len(found)
+
+
+def _prompts(
+    run: Run, language: str, subtokenizer: Subtokenizer, samples: int
+) -> list[npt.NDArray[np.int32]]:
+    """An end of text and the first tokens of held-out lines, all equally long."""
+    texts = held_out_texts(run.stores[language], 1 << 18)
+    lines = [line for text in texts for line in text.split(b"\n") if len(line) > 100]
+    end = np.array([run.subtokenizers.end_of_text], dtype=np.int32)
+    encoded = subtokenizer.encode_utf8(lines[: 2 * samples], 1)
+    return [
+        np.concatenate([end, ids[:PROMPT_TOKENS]]) for ids in encoded if len(ids) >= PROMPT_TOKENS
+    ][:samples]

@@ -1,0 +1,63 @@
+"""A small tokenizer of real text, made once a session, and models that fit a test."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+from modtok_cli.construct.bpe_merge import bpe_merge
+from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.construct.unigram_merge import unigram_merge
+from modtok_cli.text.workspace import language_files
+from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.training.data.text_store import TextStore, text_store
+
+warnings.filterwarnings("ignore", message=".*Transformer Engine and Apex.*")
+
+# Tests run side by side: threads of several models on few cores wait for each other.
+torch.set_num_threads(1)
+# The numbers in the tests are a CPU's; `make gpu-check` runs some of them on a GPU.
+if "MODTOK_GPU_CHECK" not in os.environ:
+    os.environ["MODTOK_DEVICE"] = "cpu"
+else:  # flash attention's backward pass and others add in any order otherwise
+    torch.use_deterministic_algorithms(True, warn_only=True)
+
+SAMPLE = Path(__file__).parents[2] / "examples" / "sample" / "data"
+LANGUAGES = ("el", "en", "fi", "fr")
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A modular directory of four languages, 600 tokens each."""
+    path = tmp_path_factory.mktemp("pretrain") / "tokenizer"
+    bpe_seq(LANGUAGES, data=SAMPLE, output=path, k=600)
+    return path
+
+
+@pytest.fixture(scope="session")
+def subtokenizers(tokenizer: Path) -> SubtokenizerCache:
+    return SubtokenizerCache.load(tokenizer)
+
+
+@pytest.fixture(scope="session", params=["bpe-seq", "unigram", "least"])
+def every_construction(
+    request: pytest.FixtureRequest, tokenizer: Path, tmp_path_factory: pytest.TempPathFactory
+) -> SubtokenizerCache:
+    """SubtokenizerCache of each of the three constructions."""
+    if request.param == "bpe-seq":
+        return SubtokenizerCache.load(tokenizer)
+    path = tmp_path_factory.mktemp("pretrain") / request.param
+    build = unigram_merge if request.param == "unigram" else bpe_merge
+    build(LANGUAGES, data=SAMPLE, output=path, k=600, references=False)
+    return SubtokenizerCache.load(path)
+
+
+@pytest.fixture(scope="session")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TextStore]:
+    cache = tmp_path_factory.mktemp("texts")
+    files = language_files(SAMPLE, LANGUAGES)
+    return {name: text_store(name, files[name], cache) for name in LANGUAGES}

@@ -1,0 +1,73 @@
+"""Attention against attention by hand, and packed documents against single ones."""
+
+import pytest
+import torch
+
+from modtok_cli.architectures.families.llama import llama
+from modtok_cli.training.distributed.ranks import start_ranks
+from modtok_cli.training.model.attention import CausalAttention, document_mask
+from modtok_cli.training.model.model import MicroBatch, Model
+
+SHAPE = llama(2, 32, 8, 88)
+END = 0
+
+
+def test_attention_is_causal_with_grouped_queries() -> None:
+    torch.manual_seed(0)
+    s, heads, groups, width = 7, 4, 2, 8
+    q, k, v = torch.randn(s, 2, heads, width), *torch.randn(2, s, 2, groups, width)
+    found = CausalAttention(None, 1)(q, k, v)
+    assert found.shape == (s, 2, heads * width)
+    for head in range(heads):  # one at a time, by hand
+        key, value = k[:, :, head // 2], v[:, :, head // 2]
+        scores = torch.einsum("sbd,tbd->bst", q[:, :, head], key) / width**0.5
+        scores = scores.masked_fill(torch.ones(s, s).triu(1).bool(), -torch.inf)
+        expected = torch.einsum("bst,tbd->sbd", scores.softmax(-1), value)
+        torch.testing.assert_close(found[:, :, head * width :][:, :, :width], expected)
+
+
+def test_a_token_attends_to_its_own_document() -> None:
+    mask = document_mask(torch.tensor([[5, END, 7, 8, END, END, 6]]), END)
+    assert mask.shape == (1, 1, 7, 7)
+    attended = [torch.nonzero(row).flatten().tolist() for row in mask[0, 0]]
+    assert attended == [[0], [1], [1, 2], [1, 2, 3], [4], [5], [5, 6]]
+
+
+def nll(model: Model, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    vocabulary = torch.arange(50)
+    weights = torch.full((targets.numel(),), 1.0 / targets.numel())
+    microbatch = MicroBatch(inputs, targets.flatten(), vocabulary, weights)
+    return model.measure(microbatch).view(inputs.shape)
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_packed_documents_equal_single_documents(recompute: bool) -> None:
+    model = Model(SHAPE, 50, start_ranks(), end_of_text=END, recompute=recompute)
+    open_model = Model(SHAPE, 50, start_ranks(), recompute=recompute)
+    torch.manual_seed(1)
+    documents = [torch.randint(1, 50, (n,)) for n in (5, 1, 9, 16)]
+    starts = torch.tensor([END])
+    packed = torch.cat([torch.cat([starts, d]) for d in documents] + [starts])
+    found = nll(model, packed[None, :-1], packed[None, 1:])[0]
+    mixed = nll(open_model, packed[None, :-1], packed[None, 1:])[0]
+    at = 0
+    for index, document in enumerate(documents):
+        alone = torch.cat([starts, document, starts])
+        expected = nll(open_model, alone[None, :-1], alone[None, 1:])[0]
+        part = slice(at, at + len(expected))
+        torch.testing.assert_close(found[part], expected, atol=1e-5, rtol=1e-5)
+        if index:  # without the mask the documents before are visible
+            assert not torch.allclose(mixed[part], expected, atol=1e-4)
+        at += len(document) + 1
+
+
+def test_gradients_stop_at_the_end_of_a_document() -> None:
+    model = Model(SHAPE, 50, start_ranks(), end_of_text=END)
+    inputs = torch.tensor([[END, 3, 4, END, 5, 6]])
+    targets = torch.tensor([3, 4, END, 5, 6, 7])
+    weights = torch.tensor([0.0, 0, 0, 0.5, 0.5, 0])
+    microbatch = MicroBatch(inputs, targets, torch.arange(50), weights)
+    active = model.activate([microbatch])
+    model.loss(microbatch, active)[0].backward()
+    touched = torch.nonzero(active[0].rows.grad.abs().sum(1)).flatten()
+    assert active[0].ids[touched].tolist() == [END, 5]

@@ -1,0 +1,151 @@
+"""What shares a draw (a step, a rank, a microbatch): batches on any number of ranks, and replay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.gpu.masked_model import MaskedModel
+from helpers.metrics import read_metrics
+from modtok_cli.base.errors import UsageError
+from modtok_cli.training import prepare
+from modtok_cli.training.config import Config, Settings, resolve
+from modtok_cli.training.data.sampling import Mixture
+from modtok_cli.training.data.stream import BatchStream, StreamPlan
+from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.training.distributed.ranks import pick_device, start_ranks
+from modtok_cli.training.loop import pretrain
+from modtok_cli.training.model.model import Model
+from modtok_cli.training.rows.prefetcher import Prefetcher, Step
+
+from .test_model import SHAPE
+from .test_run import _toy, settings  # noqa: F401  (fixtures)
+
+DRAWS = ("step", "rank", "micro")
+
+
+def config_of(draw: str, **changes: Any) -> Config:
+    given = {"batch_size": 8, "micro_batch": 4, "seq_length": 24, "sampling": "sub:1", **changes}
+    return resolve(Settings(draw=draw, **given), gpu=False)  # type: ignore[arg-type]
+
+
+def steps_of(
+    config: Config,
+    tokenizer: Path,
+    subtokenizers: SubtokenizerCache,
+    stores: Any,
+    count: int,
+    replicas: int = 1,
+) -> list[list[Step]]:
+    """For each of `count` steps, what each replica works on."""
+    plan = StreamPlan(
+        tokenizer=tokenizer,
+        stores={language: store.directory for language, store in stores.items()},
+        regime=config.regime,
+        p=config.p,
+        mixture=Mixture.of({language: store.text_bytes for language, store in stores.items()}),
+        seed=3,
+        slots=config.batch_size,
+        group=config.group_size(replicas),
+        length=config.seq_length,
+    )
+    share = config.batch_size // replicas
+    feeds = [
+        Prefetcher(
+            BatchStream(
+                plan,
+                range(replica * share, (replica + 1) * share),
+                first_step=1,
+                last_step=count,
+                workers=0,
+            ),
+            subtokenizers,
+            pick_device(),
+            config.sequences(replicas),
+        )
+        for replica in range(replicas)
+    ]
+    return [[feed.step(step) for feed in feeds] for step in range(1, count + 1)]
+
+
+def sequences(steps: list[list[Step]]) -> list[np.ndarray]:
+    """The input ids of each step, all replicas one after the other."""
+    return [
+        np.concatenate([batch.inputs for step in replicas for batch in step.batches])
+        for replicas in steps
+    ]
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+def test_what_shares_a_draw(
+    draw: str, tokenizer: Path, subtokenizers: SubtokenizerCache, stores: Any
+) -> None:
+    steps = steps_of(config_of(draw), tokenizer, subtokenizers, stores, 12, replicas=2)
+    per_step = [{batch.draw for step in replicas for batch in step.batches} for replicas in steps]
+    per_rank = [{batch.draw for batch in step.batches} for replicas in steps for step in replicas]
+    assert all(len(step.batches) == 1 for replicas in steps for step in replicas)
+    if draw == "step":
+        assert all(len(draws) == 1 for draws in per_step)
+    else:
+        assert any(len(draws) == 2 for draws in per_step)
+    assert all(len(draws) == 1 for draws in per_rank)
+
+
+@pytest.mark.parametrize("draw", ["step", "micro"])
+def test_batches_do_not_depend_on_ranks(
+    draw: str, tokenizer: Path, subtokenizers: SubtokenizerCache, stores: Any
+) -> None:
+    config = config_of(draw)
+    alone = sequences(steps_of(config, tokenizer, subtokenizers, stores, 5))
+    for replicas in (2, 4, 8):
+        steps = steps_of(config, tokenizer, subtokenizers, stores, 5, replicas)
+        for one, other in zip(alone, sequences(steps), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_a_microbatch_larger_than_a_ranks_share_is_split(
+    tokenizer: Path, subtokenizers: SubtokenizerCache, stores: Any
+) -> None:
+    config = config_of("micro", micro_batch=8)
+    steps = steps_of(config, tokenizer, subtokenizers, stores, 2, replicas=4)
+    assert [len(batch.inputs) for step in steps[0] for batch in step.batches] == [2] * 4
+    assert len({batch.draw for step in steps[0] for batch in step.batches}) == 1
+    assert config_of("step", batch_size=64, micro_batch=64).sequences(8) == 8
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+def test_replay_by_the_masked_softmax(
+    draw: str, tokenizer: Path, subtokenizers: SubtokenizerCache, stores: Any
+) -> None:
+    config = config_of(draw, micro_batch=2)
+    sliced = Model(SHAPE, subtokenizers.size, start_ranks(), chunk=16)
+    masked = MaskedModel(SHAPE, subtokenizers.size, device=pick_device())
+    steps = steps_of(config, tokenizer, subtokenizers, stores, 12, replicas=2)
+    for number, replicas in enumerate(steps, 1):
+        # One process computes the microbatches of both replicas.
+        every = [microbatch for step in replicas for microbatch in step.microbatches]
+        rate = 1e-3 * min(1, number / 10)
+        losses, _ = sliced.step(every, rate, dense=True)
+        found = torch.stack([nll.mean() for nll in losses]).mean().cpu()
+        torch.testing.assert_close(found, masked.step(every, rate), atol=2e-5, rtol=2e-5)
+
+
+def test_draws_of_ranks_need_their_number(
+    settings: Settings,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pretrain(replace(settings, draw="rank", steps=2))
+    assert len(read_metrics(settings.runs / "it")) == 3
+    whole = prepare.start_ranks
+
+    def two(shards: int) -> Any:
+        return replace(whole(shards), replicas=2)
+
+    monkeypatch.setattr(prepare, "start_ranks", two)
+    with pytest.raises(UsageError, match=r"--gpus: the run has 1 replicas, and --draw rank"):
+        pretrain(Settings(runs=settings.runs, steps=3), resume=True)

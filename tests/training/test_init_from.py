@@ -1,0 +1,146 @@
+"""Growing a trained run: a language appended to its tokenizer, its weights carried over."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import torch
+
+from helpers.metrics import read_metrics
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.inference.model import load
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.training import loop
+from modtok_cli.training.config import Settings
+from modtok_cli.training.loop import pretrain
+
+from .conftest import SAMPLE
+from .test_run import _toy, numbers  # noqa: F401
+
+OLD = ("el", "en", "fi")
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Settings:
+    """A finished run of three languages, in the workspace `tmp_path`."""
+    bpe_seq(OLD, data=SAMPLE, output=tmp_path / "tokenizer", k=500, references=False)
+    settings = Settings(
+        model="toy", langs=OLD, sampling="sub:1", data=SAMPLE, tokenizer=tmp_path / "tokenizer",
+        runs=tmp_path / "runs", workers=0, steps=12, eval_every=6, save_every=4, name="old",
+    )  # fmt: skip
+    pretrain(settings)
+    return settings
+
+
+@pytest.fixture
+def grown(old: Settings, tmp_path: Path) -> Settings:
+    """Settings that continue it with French appended."""
+    larger = tmp_path / "larger"
+    shutil.copytree(Path(str(old.tokenizer)), larger)
+    bpe_seq(append=("fr",), output=larger, data=SAMPLE, references=False)
+    return Settings(
+        init_from=old.runs / "old", langs=("fr",), sampling="none", data=SAMPLE, tokenizer=larger,
+        runs=old.runs, workers=0, steps=8, eval_every=4, save_every=4, lr=1e-2, name="grown",
+    )  # fmt: skip
+
+
+def logits(run: Path, tokenizer: Path, languages: list[str]) -> torch.Tensor:
+    model = load(run, languages, tokenizer=tokenizer)
+    ids = torch.tensor([[model.end_of_text, *model.encode_in("Ja yksi, one, \u03ad\u03bd\u03b1")]])
+    return model.logits(ids)
+
+
+@pytest.mark.parametrize("offload", [False, True])
+def test_old_languages_are_unchanged_by_train_rows(
+    old: Settings, grown: Settings, offload: bool
+) -> None:
+    rows = replace(grown, train="rows", offload=offload or None)
+    pretrain(rows)
+    for languages in (["fi"], ["el", "en"], list(OLD)):
+        before = logits(old.runs / "old", old.tokenizer, languages)
+        after = logits(old.runs / "grown", grown.tokenizer, languages)
+        assert torch.equal(before, after)
+    bits = [
+        line["bits_per_byte"] for line in read_metrics(old.runs / "grown") if "held_out" in line
+    ]
+    assert bits[-1] < bits[0]
+    stored = orjson.loads((old.runs / "grown" / "config.json").read_bytes())
+    assert stored["initial"]["languages"] == list(OLD)
+
+
+def test_train_all_changes_everything(old: Settings, grown: Settings) -> None:
+    pretrain(replace(grown, langs=("en", "fr"), sampling="full"))
+    before = logits(old.runs / "old", old.tokenizer, ["en"])
+    after = logits(old.runs / "grown", grown.tokenizer, ["en"])
+    assert not torch.allclose(before, after)
+
+
+def test_spelled_rows_start_better_than_random_ones(old: Settings, grown: Settings) -> None:
+    first = {}
+    for rows in ("spelling", "random"):
+        settings = replace(grown, init_rows=rows, steps=1, lr=1e-9, name=rows)
+        pretrain(settings)
+        first[rows] = read_metrics(old.runs / rows)[-1]["bits_per_byte"]
+    assert first["spelling"] < first["random"]
+
+
+def test_a_grown_run_resumes_to_the_bit(grown: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = replace(grown, train="rows")
+    pretrain(replace(rows, name="unbroken"))
+    whole = loop.train_step
+
+    for stop in (2, 7):  # before the first checkpoint, and after it
+
+        def stopped(run: Any, model: Any, feed: Any, step: int, stop: int = stop) -> Any:
+            if step == stop:
+                raise KeyboardInterrupt
+            return whole(run, model, feed, step)
+
+        monkeypatch.setattr(loop, "train_step", stopped)
+        name = f"stopped-{stop}"
+        with pytest.raises(KeyboardInterrupt):
+            pretrain(replace(rows, name=name))
+        monkeypatch.setattr(loop, "train_step", whole)
+        pretrain(Settings(runs=grown.runs, name=name), resume=True)
+        assert numbers(grown.runs / name) == numbers(grown.runs / "unbroken")
+
+
+def test_a_tokenizer_that_does_not_contain_the_old_one(
+    old: Settings, grown: Settings, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    bpe_seq(("en", "fr"), data=SAMPLE, output=other, k=500, references=False)
+    with pytest.raises(UsageError, match=r"--train rows: the tokenizer does not contain the one"):
+        pretrain(replace(grown, tokenizer=other, train="rows"))
+    # Without frozen rows it is a tokenizer like any other: rows are carried over by token.
+    pretrain(replace(grown, tokenizer=other, steps=1))
+    with pytest.raises(UsageError, match="the tokenizer has no token that is new"):
+        pretrain(replace(grown, tokenizer=old.tokenizer, langs=("fi",), train="rows", name="x"))
+
+
+def test_what_does_not_go_together(old: Settings, grown: Settings, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--train: needs --init-from"):
+        pretrain(replace(old, train="rows", name="x"))
+    with pytest.raises(UsageError, match=r"--model: the weights of --init-from are of model toy"):
+        pretrain(replace(grown, model="tiny"))
+    with pytest.raises(
+        UsageError, match=r"--init-from: the model of --init-from has another shape"
+    ):
+        pretrain(replace(grown, tied=True))
+    with pytest.raises(UsageError, match="dense updates change all rows"):
+        pretrain(replace(grown, train="rows", update="dense"))
+    with pytest.raises(UsageError, match="is not a run"):
+        pretrain(replace(grown, init_from=tmp_path / "nothing"))
+    (old.runs / "old" / "checkpoints").rename(tmp_path / "away")
+    with pytest.raises(ModtokError, match="has no checkpoint yet"):
+        pretrain(grown)
+
+
+def test_the_tokenizer_grew_as_expected(old: Settings, grown: Settings) -> None:
+    new = ModularTokenizer.load(grown.tokenizer)
+    assert new.languages == (*OLD, "fr")
+    assert new.size > ModularTokenizer.load(old.tokenizer).size

@@ -1,0 +1,180 @@
+"""Starting ranks, learning rates, plans and metrics: what needs no training."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from helpers.metrics import read_metrics
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.training.config import Settings, check_ranks, resolve, run_name
+from modtok_cli.training.distributed import launch as launching
+from modtok_cli.training.distributed.ranks import start_ranks
+from modtok_cli.training.metrics import LanguageSums, timing
+from modtok_cli.training.presets import PRESETS, preset
+from modtok_cli.training.rundir import RunDirectory
+from modtok_cli.training.tensorboard import flatten
+
+RANK = "import os, sys, time, signal; rank = os.environ['RANK']; "
+
+
+def started(monkeypatch: pytest.MonkeyPatch, program: str, count: int = 3) -> int:
+    """`launch` with a small program in the place of `modtok`."""
+    real = launching.subprocess.Popen
+
+    def popen(command: list[str], **options: object) -> object:
+        assert command[:3] == [sys.executable, "-m", "modtok_cli"]
+        return real([sys.executable, "-c", RANK + program], **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(launching.subprocess, "Popen", popen)
+    return launching.launch(["pretrain"], count)
+
+
+def test_every_rank_knows_its_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = f"open(os.path.join({str(tmp_path)!r}, rank), 'w').write("
+    program += "os.environ['WORLD_SIZE'] + os.environ['LOCAL_RANK'] + os.environ['MASTER_ADDR'])"
+    assert started(monkeypatch, program) == 0
+    found = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert found == {str(rank): f"3{rank}127.0.0.1" for rank in range(3)}
+
+
+def test_one_rank_that_fails_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launching, "_GRACE_SECONDS", 0.3)
+    assert started(monkeypatch, "sys.exit(2) if rank == '1' else time.sleep(60)") == 2
+
+
+def test_a_rank_that_is_killed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launching, "_GRACE_SECONDS", 0.3)
+    program = "os.kill(os.getpid(), signal.SIGKILL) if rank == '2' else time.sleep(60)"
+    with pytest.raises(ModtokError, match=r"rank 2 was killed \(signal 9\).*--resume"):
+        started(monkeypatch, program)
+
+
+LAUNCHER = """
+import os, signal, subprocess, sys
+from modtok_cli.training.distributed import launch
+real = subprocess.Popen
+def popen(command, **options):
+    held = [int(sys.argv[1])]  # open as long as the rank is there
+    return real(["sleep", "600"], pass_fds=held, preexec_fn=options.get("preexec_fn"))
+launch.subprocess.Popen = popen
+launch._wait = lambda ranks: os.kill(os.getpid(), signal.SIGKILL)
+launch.launch(["pretrain"], 2)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel is asked, and only Linux answers")
+def test_ranks_end_with_the_process_that_started_them() -> None:
+    reader, writer = os.pipe()
+    command = [sys.executable, "-c", LAUNCHER, str(writer)]
+    launcher = subprocess.Popen(command, pass_fds=[writer])
+    os.close(writer)
+    try:
+        assert launcher.wait(120) == -signal.SIGKILL
+        assert select.select([reader], [], [], 60)[0], "a rank is still there"
+        assert os.read(reader, 1) == b""
+    finally:
+        os.close(reader)
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"),
+    [("0.5b", 504), ("1b", 991), ("2.5b", 2548), ("7b", 7550), ("12b", 11797), ("30b", 30058)],
+)
+def test_presets_have_the_parameters_they_are_named_after(name: str, millions: int) -> None:
+    shape = preset(name).shape
+    assert round(shape.parameters / 1e6) == millions
+    assert shape.head_width == 128
+    assert shape.heads == 2 * shape.kv_heads == shape.hidden_size // 128
+    assert shape.ffn * 4 == shape.hidden_size * 11
+
+
+def test_a_shape_counts_what_the_backbone_has() -> None:
+    from modtok_cli.training.model.megatron import build_backbone
+
+    shape = PRESETS["tiny"].shape
+    start_ranks()
+    backbone = build_backbone(
+        shape, shards=1, device=torch.device("cpu"), dtype=torch.float32, seed=0
+    )
+    assert sum(p.numel() for p in backbone.parameters.values()) == shape.parameters
+
+
+def test_learning_rate() -> None:
+    config = resolve(Settings(lr=1.0, warmup=10, steps=110), gpu=False)
+    assert [config.lr_at(step) for step in (1, 10, 110)] == pytest.approx([0.1, 1.0, 0.1])
+    assert config.lr_at(60) == pytest.approx(0.55)
+    rates = [config.lr_at(step) for step in range(10, 111)]
+    assert rates == sorted(rates, reverse=True)
+
+
+def test_ranks_must_divide_model_and_step() -> None:
+    config = resolve(Settings(batch_size=6, micro_batch=2), gpu=False)
+    check_ranks(config, 3)
+    check_ranks(replace(config, tp=2), 6)
+    with pytest.raises(UsageError, match="6 sequences per step are not divisible by 4 replicas"):
+        check_ranks(config, 4)
+    with pytest.raises(UsageError, match="key-value heads"):
+        check_ranks(replace(config, tp=4), 4)
+
+
+def test_names_of_runs() -> None:
+    config = resolve(Settings(sampling="sub:3"), gpu=False)
+    assert run_name(config) == "sub-3-tiny"
+
+
+def test_bits_per_byte_by_hand() -> None:
+    # Two text tokens of ln 2 nats each, one end of text of 5 nats; 4 bytes: half a bit a byte.
+    sums = LanguageSums(["fi", "fr"], torch.device("cpu"))
+    nll = torch.tensor([0.6931472, 5.0, 0.6931472])
+    ranks = start_ranks()
+    sums.add_tokens("fi", nll, torch.tensor([True, False, True]), 4)
+    loss, found = sums.over_replicas(ranks)
+    assert loss == pytest.approx((5 + 2 * 0.6931472) / 3)
+    assert found.keys() == {"fi"}
+    assert found["fi"]["bits_per_byte"] == pytest.approx(0.5)
+    assert found["fi"]["nats_per_token"] == pytest.approx(0.6931472)
+
+
+def test_flops_by_hand() -> None:
+    shape = PRESETS["tiny"].shape
+    expected = 10 * (6 * 738_432 + 6 * 128 * 500 + 6 * 4 * 256 * 128)
+    assert shape.step_flops(256, [(10, 500)]) == expected
+    found = timing(seconds=2.0, waited=0.5, tokens=100, flops=1e9, peak=1e9, world=2)
+    assert found == {
+        "step_seconds": 2.0,
+        "wait_share": 0.25,
+        "tokens_per_second": 50.0,
+        "mfu": 0.25,
+    }
+
+
+def test_metrics_go_on_behind_the_checkpoint(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path / "runs" / "one")
+    directory.start({})
+    directory.open_metrics(0)
+    for step in range(1, 6):
+        directory.add({"step": step})
+    directory.close()
+    with open(directory.metrics, "ab") as file:
+        file.write(b'{"step":6,"lo')
+    directory.open_metrics(3)
+    directory.add({"step": 4, "again": True})
+    directory.close()
+    assert read_metrics(directory.path) == [
+        {"step": 1},
+        {"step": 2},
+        {"step": 3},
+        {"step": 4, "again": True},
+    ]
+
+
+def test_tensorboard_names() -> None:
+    line = {"step": 3, "languages": {"fi": {"tokens": 5}}, "bits_per_byte": None}
+    assert list(flatten(line)) == [("languages/fi/tokens", 5)]

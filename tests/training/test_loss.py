@@ -1,0 +1,91 @@
+"""Chunked cross-entropy against torch's, in value, gradient and memory."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from modtok_cli.training.model.loss import sliced_cross_entropy
+
+
+class Largest(TorchDispatchMode):
+    """The most numbers in any tensor made meanwhile, and the most rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = 0
+        self.rows = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, torch.Tensor) and leaf.dim():
+                self.numbers = max(self.numbers, leaf.numel())
+                self.rows = max(self.rows, max(leaf.shape))
+        return result
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 20), st.integers(1, 30), st.integers(1, 8), st.integers(0, 99))
+def test_equals_torch(tokens: int, rows: int, chunk: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    hidden = torch.randn(tokens, 6, generator=generator, requires_grad=True)
+    table = torch.randn(rows, 6, generator=generator, requires_grad=True)
+    targets = torch.randint(rows, (tokens,), generator=generator)
+    weights = torch.rand(tokens, generator=generator)
+    loss, nll = sliced_cross_entropy(hidden, table, targets, weights, chunk=chunk)
+    (loss * 3).backward()
+    found = hidden.grad, table.grad
+    hidden.grad = table.grad = None
+    expected = F.cross_entropy(hidden @ table.t(), targets, reduction="none")
+    (3 * (expected * weights).sum()).backward()
+    torch.testing.assert_close(nll, expected.detach())
+    torch.testing.assert_close(found[0], hidden.grad, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(found[1], table.grad, atol=1e-5, rtol=1e-4)
+
+
+def test_a_worked_example() -> None:
+    # One token, two rows of logit 0 each: ln 2.
+    loss, _ = sliced_cross_entropy(
+        torch.ones(1, 1), torch.zeros(2, 1), torch.tensor([0]), torch.ones(1)
+    )
+    assert loss.item() == pytest.approx(0.693147, abs=1e-6)
+
+
+def test_large_logits_do_not_overflow() -> None:
+    hidden = torch.tensor([[1e4], [-1e4]], requires_grad=True)
+    table = torch.tensor([[1.0], [-1.0]], requires_grad=True)
+    loss, nll = sliced_cross_entropy(hidden, table, torch.tensor([0, 0]), torch.ones(2))
+    loss.backward()
+    assert nll.tolist() == [0.0, 2e4]
+    assert torch.isfinite(hidden.grad).all()
+
+
+def test_bfloat16_accumulates_in_full_precision() -> None:
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(512, 32, generator=generator).bfloat16().requires_grad_()
+    table = (torch.randn(300, 32, generator=generator) / 6).bfloat16().requires_grad_()
+    targets = torch.randint(300, (512,), generator=generator)
+    weights = torch.full((512,), 1 / 512)
+    loss, _ = sliced_cross_entropy(hidden, table, targets, weights, chunk=64)
+    loss.backward()
+    exact_h, exact_t = (x.detach().float().requires_grad_() for x in (hidden, table))
+    exact = F.cross_entropy(exact_h @ exact_t.t(), targets)
+    exact.backward()
+    assert loss.item() == pytest.approx(exact.item(), rel=2e-3)
+    error = (table.grad.float() - exact_t.grad).norm() / exact_t.grad.norm()
+    assert error < 0.02
+
+
+def test_logits_exist_a_chunk_at_a_time() -> None:
+    hidden = torch.randn(4096, 8, requires_grad=True)
+    table = torch.randn(1000, 8, requires_grad=True)
+    with Largest() as largest:
+        loss, _ = sliced_cross_entropy(
+            hidden, table, torch.zeros(4096, dtype=torch.int64), torch.ones(4096), chunk=128
+        )
+        loss.backward()
+    assert largest.numbers <= 128 * 1000

@@ -1,0 +1,165 @@
+"""Megatron's optimizer against torch's, its checkpoints, and which of the two is taken."""
+
+import shutil
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from helpers.as_cuda import megatron_optimizer, torch_optimizer
+from modtok_cli.architectures.families.llama import llama
+from modtok_cli.base.progress import SILENT
+from modtok_cli.training import checkpoint
+from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.training.distributed.ranks import start_ranks
+from modtok_cli.training.loop import pretrain
+from modtok_cli.training.model import megatron_adamw
+from modtok_cli.training.model.model import Model
+from modtok_cli.training.model.optimizer import TorchAdamW, backbone_optimizer
+from modtok_cli.training.rows.table import AdamW
+
+from .test_model import SHAPE, microbatches
+from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
+
+STEPS = 25
+EXACT = {"atol": 0.0, "rtol": 0.0}
+
+
+def as_told(megatron: bool) -> AbstractContextManager[None]:
+    return megatron_optimizer() if megatron else torch_optimizer()
+
+
+def trained(
+    batches, size: int, dtype: torch.dtype, *, megatron: bool, distributed: bool = False
+) -> tuple[list[float], list[float], Model]:
+    """Losses, norms before clipping, and the model; most steps are clipped."""
+    with as_told(megatron):
+        model = Model(SHAPE, size, start_ranks(), dtype=dtype, distributed=distributed)
+        losses, norms = [], []
+        for step, batch in enumerate(batches, 1):
+            nll, norm = model.step(batch, 3e-3 * min(1, step / 10))
+            losses.append(float(torch.stack([one.mean() for one in nll]).mean()))
+            norms.append(float(norm))
+        return losses, norms, model
+
+
+def same(one: Model, other: Model) -> None:
+    """On a CPU to the last bit; on a GPU it may be Transformer Engine's Adam that updates."""
+    exact = one.ranks.device.type == "cpu"
+    assert one.backbone.parameters.keys() == other.backbone.parameters.keys()
+    pairs = [(one.tables[name].weight, other.tables[name].weight) for name in one.tables]
+    for name, parameter in one.backbone.parameters.items():
+        pairs.append((parameter, other.backbone.parameters[name]))
+        state = one.optimizer.state(name)
+        assert {tensor.dtype for tensor in state.values()} == {torch.float32}
+        pairs += [(tensor, other.optimizer.state(name)[part]) for part, tensor in state.items()]
+    for tensor, also in pairs:
+        if exact:
+            torch.testing.assert_close(tensor, also, **EXACT)
+        else:
+            assert (tensor - also).norm() <= 0.05 * tensor.norm()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("distributed", [False, True])
+def test_it_trains_as_torch_does(
+    subtokenizers: SubtokenizerCache, stores, dtype: torch.dtype, distributed: bool
+) -> None:
+    batches = microbatches(subtokenizers, stores, STEPS)
+    expected, norms, plain = trained(batches, subtokenizers.size, dtype, megatron=False)
+    found, also, model = trained(
+        batches, subtokenizers.size, dtype, megatron=True, distributed=distributed
+    )
+    exact = model.ranks.device.type == "cpu"
+    assert found == pytest.approx(expected, abs=0, rel=0 if exact else 1e-3)
+    assert also == pytest.approx(norms, abs=0, rel=0 if exact else 1e-1)
+    assert max(norms) > 1  # some were clipped, by the norm over the rows too
+    same(plain, model)
+
+
+def test_norms_are_not_decayed(subtokenizers: SubtokenizerCache, stores) -> None:
+    with megatron_optimizer():
+        model = Model(SHAPE, subtokenizers.size, start_ranks(), adamw=AdamW(weight_decay=1e3))
+        before = {name: p.detach().clone() for name, p in model.backbone.parameters.items()}
+        model.step(microbatches(subtokenizers, stores, 1)[0], 1e-6)
+    for name, parameter in model.backbone.parameters.items():
+        change = (parameter - before[name]).abs().max() / before[name].abs().max()
+        assert (change < 1e-5) == name.endswith("norm.weight")
+
+
+@pytest.mark.parametrize("before", ["torch", "megatron", "distributed"])
+@pytest.mark.parametrize("after", ["torch", "megatron", "distributed"])
+def test_one_goes_on_from_the_others_checkpoint(
+    subtokenizers: SubtokenizerCache, stores, tmp_path: Path, before: str, after: str
+) -> None:
+    batches = microbatches(subtokenizers, stores, 8)
+    _, _, unbroken = trained(
+        batches, subtokenizers.size, torch.bfloat16, megatron=before != "torch"
+    )
+    with as_told(before != "torch"):
+        model = Model(
+            SHAPE,
+            subtokenizers.size,
+            start_ranks(),
+            dtype=torch.bfloat16,
+            distributed=before == "distributed",
+        )
+        for step, batch in enumerate(batches[:5], 1):
+            model.step(batch, 3e-3 * step / 10)
+        checkpoint.save(tmp_path, model, 5, {})
+    with as_told(after != "torch"):
+        resumed = Model(
+            SHAPE,
+            subtokenizers.size,
+            start_ranks(),
+            seed=7,
+            dtype=torch.bfloat16,
+            distributed=after == "distributed",
+        )
+        found = checkpoint.newest(tmp_path, SILENT)
+        assert found is not None
+        checkpoint.load(*found, resumed)
+        same(model, resumed)
+        for step, batch in enumerate(batches[5:], 6):
+            resumed.step(batch, 3e-3 * step / 10)
+    same(unbroken, resumed)
+
+
+def test_a_step_that_is_not_finite_changes_nothing(
+    subtokenizers: SubtokenizerCache, stores
+) -> None:
+    batch = microbatches(subtokenizers, stores, 1)[0]
+    with megatron_optimizer():
+        model = Model(SHAPE, subtokenizers.size, start_ranks())
+        model.input.weight[batch[0].inputs[0, 0]] = torch.nan
+        before = {name: p.detach().clone() for name, p in model.backbone.parameters.items()}
+        _, norm = model.step(batch, 1e-3)
+    assert not torch.isfinite(norm)
+    for name, parameter in model.backbone.parameters.items():
+        assert torch.equal(parameter, before[name])
+
+
+def test_a_run_is_resumed_bit_for_bit(settings) -> None:  # noqa: F811
+    half = replace(settings, dtype="bfloat16", name="whole")
+    with megatron_optimizer():
+        pretrain(half)
+        expected = numbers(settings.runs / "whole")
+        for old in (settings.runs / "whole" / "checkpoints").glob("step-00000006"):
+            shutil.rmtree(old)
+        pretrain(half, resume=True)
+    assert numbers(settings.runs / "whole") == expected
+
+
+def test_a_gpu_gets_megatrons(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model(llama(1, 32, 8, 88), 40, start_ranks())
+    gpu = replace(model.ranks, device=torch.device("cuda"))
+    made = []
+    monkeypatch.setattr(
+        megatron_adamw, "MegatronAdamW", lambda *found, **options: made.append((found, options))
+    )
+    backbone_optimizer(model.backbone, AdamW(), gpu, distributed=True)
+    assert made == [((model.backbone, AdamW(), gpu), {"distributed": True})]
+    cpu = replace(model.ranks, device=torch.device("cpu"))
+    assert isinstance(backbone_optimizer(model.backbone, AdamW(), cpu), TorchAdamW)

@@ -1,0 +1,149 @@
+"""Sliced training against the masked full softmax, on Megatron's blocks."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.gpu.masked_model import MaskedModel
+from modtok_cli.architectures.families.llama import llama
+from modtok_cli.training.data.slot_packer import Batch
+from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.training.distributed.ranks import pick_device, start_ranks
+from modtok_cli.training.model.model import MicroBatch, Model
+
+from .test_loss import Largest
+from .test_text import packer
+
+SHAPE = llama(2, 32, 8, 88)
+
+
+def micro_of(batch: Batch, subtokenizers: SubtokenizerCache) -> MicroBatch:
+    ids = subtokenizers.of(batch.draw.languages).global_ids
+    return MicroBatch.of(batch.inputs, batch.targets, ids, pick_device())
+
+
+def microbatches(subtokenizers: SubtokenizerCache, stores, steps: int, slots: int = 2, **changes):
+    packers = [packer(subtokenizers, stores, s, slots, length=24, **changes) for s in range(slots)]
+    return [
+        [micro_of(each.batch(step), subtokenizers) for each in packers]
+        for step in range(1, steps + 1)
+    ]
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_sliced_with_dense_updates_is_the_masked_softmax(
+    every_construction: SubtokenizerCache, stores, tied: bool
+) -> None:
+    subtokenizers = every_construction
+    ranks = start_ranks()
+    sliced = Model(replace(SHAPE, tied=tied), subtokenizers.size, ranks, chunk=16)
+    masked = MaskedModel(SHAPE, subtokenizers.size, tied=tied, device=ranks.device)
+    for step, batch in enumerate(microbatches(subtokenizers, stores, 50), 1):
+        rate = 1e-3 * min(1, step / 10)
+        losses, _ = sliced.step(batch, rate, dense=True)
+        found = torch.stack([nll.mean() for nll in losses]).mean().cpu()
+        torch.testing.assert_close(found, masked.step(batch, rate), atol=2e-5, rtol=2e-5)
+    assert found < 6.1  # it learns: ln 600 is 6.4
+    torch.testing.assert_close(sliced.input.weight, masked.input.detach(), atol=1e-4, rtol=1e-3)
+    torch.testing.assert_close(sliced.output.weight, masked.output.detach(), atol=1e-4, rtol=1e-3)
+    for name, parameter in sliced.backbone.parameters.items():
+        other = masked.backbone.parameters[name]
+        torch.testing.assert_close(parameter, other, atol=1e-4, rtol=1e-3)
+
+
+def test_rows_outside_stay_and_nothing_of_their_size_is_made(subtokenizers, stores) -> None:
+    size = 50_000  # T as if of many languages; ids in use stay below
+    model = Model(SHAPE, size, start_ranks())
+    batch = microbatches(subtokenizers, stores, 2)[1]
+    before = model.output.weight.clone()
+    with Largest() as largest:
+        model.step(batch, 1e-3)
+    union = torch.unique(torch.cat([m.vocabulary for m in batch]))
+    idle = torch.ones(size, dtype=torch.bool, device=union.device)
+    idle[union] = False
+    assert torch.equal(model.output.weight[idle], before[idle])
+    assert not torch.equal(model.output.weight[union], before[union])
+    assert (model.output.steps > 0).sum() == len(union)
+    # In-place work on a GPU shows as a result of the table's shape; nothing new is that large.
+    assert largest.rows <= (size if model.ranks.device.type == "cuda" else size / 2)
+    with Largest() as largest:
+        active = model.activate(batch)
+        loss, _ = model.loss(batch[0], active)
+        loss.backward()
+    assert largest.rows < size / 10
+    assert active[1].rows.grad.shape == (len(union), 32)
+    outside = union[~torch.isin(union, batch[0].vocabulary)]
+    if len(outside):
+        assert not active[1].rows.grad[active[1].find(outside)].any()
+
+
+def test_a_step_that_is_not_finite_changes_nothing(subtokenizers, stores) -> None:
+    model = Model(SHAPE, subtokenizers.size, start_ranks())
+    batch = microbatches(subtokenizers, stores, 1)[0]
+    model.input.weight[batch[0].inputs[0, 0]] = torch.nan
+    before = model.output.weight.clone()
+    _, norm = model.step(batch, 1e-3)
+    assert not torch.isfinite(norm)
+    assert torch.equal(model.output.weight, before)
+
+
+def test_bfloat16_trains_with_master_weights(subtokenizers, stores) -> None:
+    model = Model(SHAPE, subtokenizers.size, start_ranks(), dtype=torch.bfloat16)
+    first = last = 0.0
+    batch = microbatches(subtokenizers, stores, 1)[0]
+    for _ in range(12):
+        losses, _ = model.step(batch, 3e-3)
+        last = float(torch.stack([nll.mean() for nll in losses]).mean())
+        first = first or last
+    assert last < first - 0.5
+    for name, parameter in model.backbone.parameters.items():
+        master = model.optimizer.state(name)["weight"]
+        assert master.dtype == torch.float32
+        assert torch.equal(master.bfloat16(), parameter.detach())
+
+
+def test_recomputation_gives_the_same_step(subtokenizers, stores) -> None:
+    batch = microbatches(subtokenizers, stores, 1)[0]
+    plain = Model(SHAPE, subtokenizers.size, start_ranks())
+    again = Model(SHAPE, subtokenizers.size, start_ranks(), recompute=True)
+    (a, norm_a), (b, norm_b) = plain.step(batch, 1e-3), again.step(batch, 1e-3)
+    torch.testing.assert_close(a[0], b[0])
+    torch.testing.assert_close(norm_a, norm_b)
+
+
+def test_padding_counts_nothing(subtokenizers, stores) -> None:
+    model = Model(SHAPE, subtokenizers.size, start_ranks())
+    batch = packer(subtokenizers, stores, length=24).batch(1)
+    ids = subtokenizers.of(batch.draw.languages).global_ids
+    weights = np.ones(batch.targets.shape, dtype=np.float32)
+    weights[:, 20:] = 0
+    whole = model.measure(micro_of(batch, subtokenizers))
+    microbatch = MicroBatch.of(batch.inputs, batch.targets, ids, pick_device(), weights)
+    loss, nll = model.loss(microbatch, model.activate([microbatch], training=False))
+    torch.testing.assert_close(nll, whole)
+    torch.testing.assert_close(loss, (whole * microbatch.weights).sum())
+
+
+def test_row_gradients_are_summed_in_float32(subtokenizers, stores) -> None:
+    """Many microbatches in bfloat16: the sum has the digits of its parts, not of bfloat16."""
+    batch = microbatches(subtokenizers, stores, 1, slots=16)[0]
+    model = Model(SHAPE, subtokenizers.size, start_ranks(), dtype=torch.bfloat16)
+    taken = {}
+
+    def take(unions, lr, dense) -> None:
+        taken.update({name: (ids, gradient.clone()) for name, (ids, gradient) in unions.items()})
+
+    model._update = take  # type: ignore[method-assign]
+    _, norm = model.step(batch, 0.0)
+    scale = min(1.0, 1.0 / float(norm))
+    single = {name: torch.zeros(subtokenizers.size, 32) for name in model.tables}
+    for microbatch in batch:
+        active = model.activate([microbatch])
+        (model.loss(microbatch, active)[0] / len(batch)).backward()
+        for name, rows in zip(model.tables, active, strict=True):
+            single[name][rows.ids] += rows.rows.grad.float()
+    for name, (ids, gradient) in taken.items():
+        assert gradient.dtype == torch.float32
+        torch.testing.assert_close(gradient, single[name][ids] * scale, atol=1e-7, rtol=1e-5)

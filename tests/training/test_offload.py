@@ -1,0 +1,141 @@
+"""Rows in host memory: equal to resident rows, and to the delayed scheme done plainly."""
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from helpers.delayed_updates import LateModel
+from helpers.random_delays import sleeper
+from modtok_cli.architectures.families.llama import llama
+from modtok_cli.training.distributed.ranks import start_ranks
+from modtok_cli.training.model.model import Model
+from modtok_cli.training.rows.copies import Copies
+from modtok_cli.training.rows.host_tables import Offload
+from modtok_cli.training.rows.microbatch import MicroBatch
+from modtok_cli.training.rows.offload import OffloadedRows
+from modtok_cli.training.rows.table import AdamW, RowTable
+from modtok_cli.training.rows.thread_team import ThreadTeam
+
+from .test_model import microbatches
+
+SHAPE = llama(1, 32, 8, 88)
+PARTS = ("weight", "moment1", "moment2", "steps")
+
+
+def same_tables(one: Model, other: Model) -> None:
+    for name, table in one.tables.items():
+        for part in PARTS:
+            assert torch.equal(getattr(table, part), getattr(other.tables[name], part)), name
+
+
+def same_backbone(one: Model, other: Model) -> None:
+    for name, parameter in one.backbone.parameters.items():
+        assert torch.equal(parameter, other.backbone.parameters[name])
+
+
+def copied(table: RowTable) -> RowTable:
+    twin = RowTable(table.size, table.width)
+    for part in PARTS:
+        getattr(twin, part).copy_(getattr(table, part))
+    return twin
+
+
+def equal_losses(one: Any, other: Any) -> None:
+    (losses, norm), (others, other_norm) = one, other
+    assert torch.equal(norm, other_norm)
+    for a, b in zip(losses, others, strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.fixture
+def made() -> Any:
+    """Makes models and ends their threads."""
+    models: list[Model] = []
+
+    def make(kind: type[Model], size: int, tied: bool = False, **options: Any) -> Model:
+        shape = replace(SHAPE, tied=tied)
+        models.append(kind(shape, size, start_ranks(), seed=5, chunk=16, **options))
+        return models[-1]
+
+    yield make
+    for model in models:
+        model.close()
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_without_delay_it_is_resident_training(made, subtokenizers, stores, tied, dtype) -> None:
+    resident = made(Model, subtokenizers.size, tied=tied, dtype=dtype)
+    offloaded = made(Model, subtokenizers.size, tied=tied, dtype=dtype, offload=Offload(delay=0))
+    steps = microbatches(subtokenizers, stores, 8)
+    for step, batch in enumerate(steps):
+        upcoming = steps[step + 1] if step + 1 < len(steps) else None
+        equal_losses(resident.step(batch, 3e-3), offloaded.step(batch, 3e-3, upcoming=upcoming))
+    offloaded.drain()
+    same_tables(resident, offloaded)
+    same_backbone(resident, offloaded)
+
+
+def test_a_step_late_by_hand() -> None:
+    # One row of one number. Steps 1 and 2 both see T(0), step 3 sees T(1), and so on.
+    table = RowTable(3, 1)
+    table.weight.copy_(torch.tensor([[1.0], [2.0], [3.0]]))
+    twin = copied(table)
+    rows = OffloadedRows({"table": table}, torch.float32, AdamW(), Copies(), delay=1)
+    microbatch = MicroBatch(
+        torch.tensor([[1]]), torch.tensor([1]), torch.tensor([1]), torch.ones(1)
+    )
+    ids, steps = torch.tensor([1]), [[microbatch] for _ in range(5)]
+    versions = [float(twin.weight[1])]
+    seen = []
+    for step in range(4):
+        active = rows.begin(steps[step], steps[step + 1])["table"]
+        assert torch.equal(active.ids, ids)
+        seen.append(float(active.rows.detach()))
+        gradient = torch.tensor([[float(step + 1)]])
+        rows.update({"table": (ids, gradient)}, 0.1)
+        twin.update(ids, gradient, 0.1, AdamW())
+        versions.append(float(twin.weight[1]))
+    assert seen == [versions[0], versions[0], versions[1], versions[2]]
+    assert len(set(versions)) == 5
+    rows.drain()
+    assert float(table.weight[1]) == versions[4]
+    assert int(table.steps[1]) == 4
+    assert torch.equal(rows.late["table"][1], torch.tensor([[versions[3]]]))
+    rows.close()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_delayed_equals_the_plain_reference_under_any_schedule(
+    made, subtokenizers, stores, seed: int
+) -> None:
+    # Whatever is slow when, with rows active in step after step: never lost, never twice.
+    rng = random.Random(seed)
+    tied = bool(seed % 2)
+    plain = made(LateModel, subtokenizers.size, tied=tied)
+    options = Offload(delay=1, hook=sleeper(seed))
+    offloaded = made(Model, subtokenizers.size, tied=tied, offload=options)
+    for table in offloaded.tables.values():
+        table._team = ThreadTeam(1 + seed % 3)
+    steps = microbatches(subtokenizers, stores, 14)
+    for step, batch in enumerate(steps):
+        upcoming = steps[step + 1] if step + 1 < len(steps) else None
+        if rng.random() < 0.2:
+            upcoming = None  # not fetched ahead: seen is the same version
+        equal_losses(plain.step(batch, 3e-3), offloaded.step(batch, 3e-3, upcoming=upcoming))
+        if rng.random() < 0.3:  # an evaluation, which sees all updates, and changes nothing
+            offloaded.drain()
+            unions, rate = plain.held
+            for name, table in plain.tables.items():
+                done, found = copied(table), offloaded.tables[name]
+                done.update(*unions[name], rate, AdamW())
+                for part in PARTS:
+                    assert torch.equal(getattr(done, part), getattr(found, part))
+            offloaded.measure(batch[0])
+    plain.finish()
+    offloaded.drain()
+    same_tables(plain, offloaded)
+    same_backbone(plain, offloaded)

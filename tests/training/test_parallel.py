@@ -1,0 +1,110 @@
+"""Two processes by gloo against one: tensor parallel, data parallel, and both ways of saving."""
+
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+import pytest
+import torch
+
+from helpers import two_ranks_offload
+from helpers.two_ranks import SHAPE, WAYS, train
+from modtok_cli.base.progress import SILENT
+from modtok_cli.training import checkpoint
+from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.training.distributed.ranks import start_ranks
+from modtok_cli.training.model.model import Model
+
+
+@pytest.fixture(scope="module")
+def left(tokenizer: Path, subtokenizers: SubtokenizerCache, stores, tmp_path_factory) -> Path:
+    """What two ranks left behind."""
+    out = tmp_path_factory.mktemp("two")
+    single = Model(SHAPE, subtokenizers.size, start_ranks(), seed=3)
+    checkpoint.save(out / "single", single, 3, {})
+    texts = next(iter(stores.values())).directory.parent
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-m", "helpers.two_ranks", tokenizer, texts, out],
+            cwd=Path(__file__).parents[1],
+            env={
+                **os.environ,
+                "RANK": str(rank),
+                "WORLD_SIZE": "2",
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(port),
+                "OMP_NUM_THREADS": "1",
+            },
+            stderr=subprocess.PIPE,
+        )
+        for rank in range(2)
+    ]
+    for rank in ranks:
+        _, err = rank.communicate(timeout=900)
+        assert rank.returncode == 0, err.decode()[-3000:]
+    return out
+
+
+def loaded(directory: Path, subtokenizers: SubtokenizerCache, tied: bool = False) -> Model:
+    model = Model(replace(SHAPE, tied=tied), subtokenizers.size, start_ranks(), seed=8)
+    found = checkpoint.newest(directory, SILENT)
+    assert found is not None
+    checkpoint.load(*found, model)
+    return model
+
+
+def same(one: Model, other: Model, **tolerance: float) -> None:
+    for name, table in one.tables.items():
+        for part in ("weight", "moment1", "moment2", "steps"):
+            torch.testing.assert_close(
+                getattr(table, part), getattr(other.tables[name], part), **tolerance
+            )
+    for name in one.backbone.parameters:
+        for part, tensor in one.optimizer.state(name).items():
+            torch.testing.assert_close(tensor, other.optimizer.state(name)[part], **tolerance)
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_two_processes_train_as_one(
+    name: str, left: Path, subtokenizers: SubtokenizerCache, stores
+) -> None:
+    alone, losses = train(name, start_ranks(), subtokenizers, stores)
+    found = orjson.loads((left / "losses.json").read_bytes())[name]
+    assert found == pytest.approx(losses, rel=1e-4)
+    assert losses[-1] < losses[0]
+    same(loaded(left / name, subtokenizers, WAYS[name][2]), alone, atol=2e-4, rtol=5e-3)
+
+
+def test_a_checkpoint_changes_its_number_of_shards(
+    left: Path, subtokenizers: SubtokenizerCache
+) -> None:
+    # One file to two, and back to one: every number is where it was.
+    assert len(list((left / "again" / "step-00000003").glob("*.safetensors"))) == 2
+    once, twice = loaded(left / "single", subtokenizers), loaded(left / "again", subtokenizers)
+    same(once, twice, atol=0, rtol=0)
+
+
+def test_a_checkpoint_is_dealt_to_replicas_and_put_together(
+    left: Path, subtokenizers: SubtokenizerCache
+) -> None:
+    # Two shards' files to Megatron's distributed optimizer on two replicas, and to one file.
+    names = sorted(file.name for file in (left / "dealt").glob("*/*.safetensors"))
+    assert names == [f"shard-0-of-1-part-{part}-of-2.safetensors" for part in (0, 1)]
+    sharded = loaded(left / "tp-megatron", subtokenizers)
+    dealt = loaded(left / "dealt", subtokenizers)
+    same(sharded, dealt, atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("name", two_ranks_offload.WAYS)
+def test_rows_in_host_memory_on_two_processes(name: str, left: Path) -> None:
+    # Sharded rows, and replicas that share one memory; resident, delayed and resumed.
+    found = orjson.loads((left / "offload.json").read_bytes())[name]
+    assert found
+    assert [claim for claim, holds in found.items() if not holds] == []

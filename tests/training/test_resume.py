@@ -1,0 +1,149 @@
+"""What a resumed run remembers, what may change, and what it takes to find its files."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+import pytest
+
+from helpers.metrics import read_metrics
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Silent
+from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.training.config import Config, Settings, resolve
+from modtok_cli.training.loop import pretrain
+from modtok_cli.training.plan import plan
+
+from .conftest import LANGUAGES, SAMPLE
+from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
+
+
+class Notes(Silent):
+    def __init__(self) -> None:
+        super().__init__()
+        self.notes: list[str] = []
+
+    def note(self, message: str) -> None:
+        self.notes.append(message)
+
+
+def rates(run: Path) -> list[float]:
+    return [line["lr"] for line in read_metrics(run) if "lr" in line]
+
+
+def stored(run: Path) -> dict[str, object]:
+    config: dict[str, object] = orjson.loads((run / "config.json").read_bytes())["config"]
+    return config
+
+
+def test_more_steps_keep_the_schedule(settings: Settings) -> None:  # noqa: F811
+    pretrain(settings)
+    before = rates(settings.runs / "it")
+    said = Notes()
+    pretrain(Settings(runs=settings.runs, steps=9), resume=True, progress=said)
+    assert rates(settings.runs / "it") == [*before, *[pytest.approx(3e-4)] * 3]
+    assert any("stays at 0.0003 after step 6" in note for note in said.notes)
+    assert stored(settings.runs / "it")["steps"] == 9
+    assert stored(settings.runs / "it")["lr_steps"] == 6
+
+
+def test_a_longer_schedule_continues_from_the_current_rate(settings: Settings) -> None:  # noqa: F811
+    pretrain(settings)
+    shutil.rmtree(settings.runs / "it" / "checkpoints" / "step-00000006")
+    before = rates(settings.runs / "it")
+    said = Notes()
+    more = Settings(runs=settings.runs, steps=12, lr_steps=12)
+    pretrain(more, resume=True, progress=said)
+    found = rates(settings.runs / "it")
+    assert found[:4] == before[:4]
+    assert found[4] == pytest.approx(found[3], rel=0.1)
+    assert found[4] > before[4]
+    assert found == sorted(found, reverse=True) or found[1:] == sorted(found[1:], reverse=True)
+    assert found[-1] == pytest.approx(3e-4)
+    assert any("--lr-steps is now 12, was 6" in note for note in said.notes)
+    assert stored(settings.runs / "it")["lr_ends"] == [[1, 6], [5, 12]]
+    with pytest.raises(UsageError, match="--lr-steps: the run is at step 12"):
+        pretrain(Settings(runs=settings.runs, lr_steps=10), resume=True)
+
+
+def test_a_run_moved_with_its_data_needs_nothing_else(
+    settings: Settings,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tokenizer = tmp_path / "tokenizer"
+    shutil.copytree(settings.tokenizer, tokenizer)
+    pretrain(replace(settings, tokenizer=tokenizer, recompute=True))
+    expected = numbers(settings.runs / "it")
+    shutil.rmtree(settings.runs / "it" / "checkpoints" / "step-00000006")
+    shutil.rmtree(tokenizer)
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "runs").mkdir(parents=True)
+    (settings.runs / "it").rename(elsewhere / "runs" / "it")
+    settings.data.rename(elsewhere / "data")
+    shutil.rmtree(settings.runs)
+    monkeypatch.chdir(elsewhere)
+    pretrain(Settings(name="it"), resume=True)
+    assert numbers(elsewhere / "runs" / "it") == expected
+    assert stored(elsewhere / "runs" / "it")["recompute"] is True
+    (elsewhere / "data").rename(tmp_path / "third")
+    with pytest.raises(ModtokError, match=r"does not exist in .*give its directory with --data"):
+        pretrain(Settings(name="it", steps=8), resume=True)
+    pretrain(Settings(name="it", steps=8, data=tmp_path / "third"), resume=True)
+    pretrain(Settings(name="it", steps=9), resume=True)  # it is remembered
+
+
+def test_a_changed_option_is_said_and_stored(settings: Settings) -> None:  # noqa: F811
+    pretrain(settings)
+    said = Notes()
+    pretrain(
+        Settings(runs=settings.runs, steps=7, recompute=True, save_every=1),
+        resume=True,
+        progress=said,
+    )
+    assert {"--recompute is now True, was False", "--save-every is now 1, was 2"} <= set(said.notes)
+    found = stored(settings.runs / "it")
+    assert (found["recompute"], found["save_every"], found["workers"]) == (True, 1, 0)
+
+
+def test_a_tokenizer_that_contains_the_runs_is_accepted(
+    settings: Settings,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    tokenizer = tmp_path / "tokenizer"
+    bpe_seq(["el", "en"], data=SAMPLE, output=tokenizer, k=400, references=False)
+    both = replace(settings, tokenizer=tokenizer, langs=("el", "en"))
+    pretrain(both)
+    pretrain(replace(both, steps=8, name="unbroken"))
+    bpe_seq(append=["fi"], data=SAMPLE, output=tokenizer)
+    said = Notes()
+    pretrain(Settings(runs=settings.runs, name="it", steps=8, lr_steps=8), resume=True)
+    more = Settings(runs=settings.runs, name="it", steps=9, tokenizer=tokenizer)
+    pretrain(more, resume=True, progress=said)
+    assert any("contains the run's tokenizer (all" in note for note in said.notes)
+    other = tmp_path / "other"
+    bpe_seq(LANGUAGES, data=SAMPLE, output=other, k=450, references=False)
+    with pytest.raises(ModtokError, match=r"which .*other does not contain"):
+        pretrain(replace(more, tokenizer=other), resume=True)
+
+
+@pytest.mark.parametrize("change", [{"batch_size": 10**9}, {"seq_length": 10**9}])
+def test_steps_beyond_memory_are_refused_at_once(
+    settings: Settings,  # noqa: F811
+    change: dict[str, int],
+) -> None:
+    large = replace(settings, **change)  # type: ignore[arg-type]
+    for work in (pretrain, lambda given: plan(given, ranks=1)):
+        with pytest.raises(ModtokError, match=r"batches of .* GiB are free; use a smaller"):
+            work(large)  # type: ignore[operator]
+    assert not (settings.runs / "it").exists()
+
+
+@pytest.mark.parametrize("ends", [None, [], 3, [[1]], [[2, 5]], [[1, "x"]], [[1, 5], [1, 6]]])
+def test_a_damaged_schedule(ends: object) -> None:
+    data = resolve(Settings(), gpu=False).as_json() | {"lr_ends": ends}
+    with pytest.raises(ModtokError, match=r"field 'config\.lr_ends'"):
+        Config.from_json(data)

@@ -1,0 +1,369 @@
+"""Whole runs: metrics, resume after kill -9, and everything that can be wrong."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from helpers.metrics import read_metrics
+from modtok_cli.architectures.families.llama import llama
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Silent
+from modtok_cli.training import loop
+from modtok_cli.training.checkpoint import saving
+from modtok_cli.training.config import Settings
+from modtok_cli.training.loop import pretrain
+from modtok_cli.training.model.model import Model
+from modtok_cli.training.presets import PRESETS, Preset
+
+from .conftest import LANGUAGES, SAMPLE
+
+TOY = Preset(llama(1, 32, 8, 88), 32, 4, 2, 6, 2, 3e-3)
+
+
+@pytest.fixture(autouse=True)
+def _toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PRESETS, "toy", TOY)
+
+
+@pytest.fixture
+def settings(tokenizer: Path, tmp_path: Path) -> Settings:
+    """A workspace of four languages and a run of six steps, in this process."""
+    data = tmp_path / "data"
+    data.mkdir()
+    for language in LANGUAGES:
+        shutil.copy(SAMPLE / f"{language}.jsonl", data)
+    return Settings(
+        model="toy",
+        sampling="sub:1",
+        data=data,
+        tokenizer=tokenizer,
+        runs=tmp_path / "runs",
+        workers=0,
+        eval_every=3,
+        save_every=2,
+        name="it",
+    )
+
+
+def numbers(run: Path) -> list[dict[str, Any]]:
+    """The metrics without what differs between any two runs."""
+    return [{k: v for k, v in line.items() if k != "time"} for line in read_metrics(run)]
+
+
+def test_a_run_and_what_it_leaves(settings: Settings) -> None:
+    report = pretrain(settings)
+    run = settings.runs / "it"
+    assert report.output == run
+    assert [row["language"] for row in report.rows()] == list(LANGUAGES)
+    config = orjson.loads((run / "config.json").read_bytes())
+    assert config["config"]["sampling"] == "sub:1"
+    assert config["tokenizer"]["languages"] == list(LANGUAGES)
+    assert set(config["versions"]) >= {"modtok", "torch", "megatron-core"}
+    assert config["mixture"]["en"] == pytest.approx(0.7)
+    assert (settings.runs / "latest").resolve() == run.resolve()
+    lines = read_metrics(run)
+    steps = [line for line in lines if "loss" in line]
+    assert [line["step"] for line in steps] == [1, 2, 3, 4, 5, 6]
+    assert [line["step"] for line in lines if "held_out" in line] == [3, 6]
+    assert steps[-1]["tokens"] == 6 * 4 * 32
+    assert steps[0]["lr"] == pytest.approx(3e-3)
+    assert steps[-1]["lr"] == pytest.approx(3e-4)
+    assert steps[0]["time"]["tokens_per_second"] > 0
+    assert 0 <= steps[0]["time"]["wait_share"] <= 1
+    kept = sorted(path.name for path in (run / "checkpoints").iterdir())
+    assert kept == ["step-00000004", "step-00000006"]
+
+
+@pytest.mark.parametrize("sampling", ["none", "full", "joint"])
+def test_other_regimes_run(settings: Settings, sampling: str) -> None:
+    report = pretrain(replace(settings, sampling=sampling, steps=2))
+    assert all(0 < row["bits_per_byte"] < 20 for row in report.rows())
+
+
+def test_dense_and_tied_run(settings: Settings) -> None:
+    pretrain(replace(settings, update="dense", tied=True, steps=2))
+    with pytest.raises(UsageError, match="use --resume to continue"):
+        pretrain(settings)
+    pretrain(replace(settings, steps=1), force=True)
+    assert len(read_metrics(settings.runs / "it")) == 2
+
+
+def test_workers_make_the_same_batches(settings: Settings) -> None:
+    pretrain(settings)
+    pretrain(replace(settings, workers=2, name="workers"))
+    assert numbers(settings.runs / "it") == numbers(settings.runs / "workers")
+
+
+def test_resume_needs_no_settings_and_refuses_others(settings: Settings) -> None:
+    pretrain(settings)
+    expected = numbers(settings.runs / "it")
+    shutil.rmtree(settings.runs / "it" / "checkpoints" / "step-00000006")
+    plain = Settings(
+        data=settings.data, tokenizer=settings.tokenizer, runs=settings.runs, workers=0
+    )
+    with pytest.raises(UsageError, match="other settings: --p, --seed"):
+        pretrain(replace(plain, p=0.9, seed=3), resume=True)
+    pretrain(plain, resume=True)
+    assert numbers(settings.runs / "it") == expected
+    again = Silent()
+    pretrain(plain, resume=True, progress=again)
+    assert "is finished" in again.warnings[0]
+    assert numbers(settings.runs / "it") == expected
+
+
+def test_nothing_to_resume(settings: Settings) -> None:
+    with pytest.raises(UsageError, match="no such run"):
+        pretrain(settings, resume=True)
+
+
+@pytest.mark.parametrize("harm", ["cut", "flip", "state", "missing"])
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(settings: Settings, harm: str) -> None:
+    pretrain(settings)
+    expected = numbers(settings.runs / "it")
+    last = settings.runs / "it" / "checkpoints" / "step-00000006"
+    shard = last / "shard-0-of-1.safetensors"
+    if harm == "cut":
+        shard.write_bytes(shard.read_bytes()[:-100])
+    elif harm == "flip":
+        data = bytearray(shard.read_bytes())
+        data[-50] ^= 1
+        shard.write_bytes(data)
+    elif harm == "state":
+        (last / "state.json").write_bytes(b"{")
+    else:
+        shard.unlink()
+    said = Silent()
+    pretrain(settings, resume=True, progress=said)
+    assert "damaged or missing; using step-00000004 instead" in said.warnings[0]
+    assert numbers(settings.runs / "it") == expected
+
+
+def test_all_checkpoints_damaged(settings: Settings) -> None:
+    pretrain(settings)
+    for state in (settings.runs / "it" / "checkpoints").glob("*/state.json"):
+        state.unlink()
+    with pytest.raises(ModtokError, match=r"no sound checkpoint: .*step-00000006.*step-00000004"):
+        pretrain(settings, resume=True)
+
+
+def test_a_run_of_another_tokenizer(settings: Settings, tmp_path: Path) -> None:
+    from modtok_cli.construct.bpe_seq import bpe_seq
+
+    pretrain(settings)
+    other = tmp_path / "other"
+    bpe_seq(LANGUAGES, data=SAMPLE, output=other, k=500, references=False)
+    with pytest.raises(ModtokError, match="was trained with tokenizer"):
+        pretrain(replace(settings, tokenizer=other), resume=True)
+
+
+def test_text_that_changed(settings: Settings) -> None:
+    pretrain(settings)
+    file = settings.data / "fi.jsonl"
+    file.write_bytes(file.read_bytes() + b'{"text": "uusi"}\n')
+    with pytest.raises(ModtokError, match="the text has changed"):
+        pretrain(settings, resume=True)
+
+
+def test_a_language_the_tokenizer_lacks(settings: Settings) -> None:
+    shutil.copy(SAMPLE / "sw.jsonl", settings.data)
+    with pytest.raises(UsageError, match=r"no language 'sw'.*--langs"):
+        pretrain(settings)
+    pretrain(replace(settings, langs=("en", "fi"), steps=1))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sampling": "sub:4"}, "use sub:3 at most"),
+        ({"langs": ("en", "sv")}, "no text of language 'sv'"),
+        ({"mix": "sv=0.5"}, "there is no text of language"),
+        ({"micro_batch": 3}, "not divisible"),
+        ({"model": "9b"}, "--model: preset '9b' does not exist"),
+        ({"name": "../out"}, "cannot be the name of a run"),
+        ({"name": "latest"}, "cannot be the name of a run"),
+        ({"p": 1.5}, "--p: expected at least 0 and at most 1, got 1.5"),
+        ({"seq_length": 4}, "--seq-length: expected at least 8"),
+        ({"tp": 2}, "1 processes are not divisible by 2"),
+        ({"distributed_optimizer": True}, "--distributed-optimizer: requires GPUs"),
+        ({"tokenizer": Path("nowhere")}, "not a modular tokenizer"),
+    ],
+)
+def test_wrong_settings(settings: Settings, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        pretrain(replace(settings, **change))
+    assert not (settings.runs / "it").exists()
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", '{"text": "only one"}\n'])
+def test_a_language_without_text(settings: Settings, content: str) -> None:
+    (settings.data / "fi.jsonl").write_text(content)
+    with pytest.raises(ModtokError, match="fi"):
+        pretrain(settings)
+
+
+def test_an_empty_language_directory(settings: Settings) -> None:
+    (settings.data / "fi.jsonl").unlink()
+    (settings.data / "fi").mkdir()
+    with pytest.raises(ModtokError, match="language 'fi' has no text"):
+        pretrain(settings)
+
+
+def test_loss_that_is_not_finite(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Model.step
+
+    def poisoned(model: Model, microbatches: Any, rate: float, **options: Any) -> Any:
+        if poisoned.calls == 4:  # type: ignore[attr-defined]
+            model.input.weight[microbatches[1].inputs[0, 0]] = float("nan")
+        poisoned.calls += 1  # type: ignore[attr-defined]
+        return whole(model, microbatches, rate, **options)
+
+    poisoned.calls = 0  # type: ignore[attr-defined]
+    monkeypatch.setattr(Model, "step", poisoned)
+    with pytest.raises(ModtokError) as caught:
+        pretrain(settings)
+    text = str(caught.value)
+    assert "the loss of step 5 is not finite" in text
+    assert "sequence 2, language" in text
+    assert "from document" in text
+    assert "checkpoint of step 4 is kept" in text
+    monkeypatch.setattr(Model, "step", whole)
+    pretrain(settings, resume=True)
+    assert read_metrics(settings.runs / "it")[-1]["step"] == 6
+
+
+def test_weights_gone_wrong_are_not_saved(settings: Settings) -> None:
+    wild = replace(settings, lr=1e38, warmup=4, eval_every=1, save_every=1)
+    with pytest.raises(ModtokError, match=r"after step 1 held-out text has no finite loss"):
+        pretrain(wild)
+    assert not (settings.runs / "it" / "checkpoints").exists()
+
+
+def test_disk_full_while_saving(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = saving.write_safetensors
+
+    def full(path: Path, tensors: Any) -> dict[str, int]:
+        if "step-00000004" in str(path):
+            raise OSError(28, "No space left on device")
+        return whole(path, tensors)
+
+    monkeypatch.setattr(saving, "write_safetensors", full)
+    with pytest.raises(ModtokError, match=r"No space left.*the previous checkpoint is complete"):
+        pretrain(settings)
+    kept = [path.name for path in (settings.runs / "it" / "checkpoints").iterdir()]
+    assert kept == ["step-00000002"]
+    monkeypatch.setattr(saving, "write_safetensors", whole)
+    pretrain(settings, resume=True)
+    assert read_metrics(settings.runs / "it")[-1]["step"] == 6
+
+
+KILLED = """
+import os
+import sys
+from pathlib import Path
+
+import torch
+
+from modtok_cli.architectures.families.llama import llama
+from modtok_cli.training import loop, presets
+from modtok_cli.training.config import Settings
+presets.PRESETS["toy"] = presets.Preset(llama(1, 32, 8, 88), 32, 4, 2, 6, 2, 3e-3)
+torch.use_deterministic_algorithms("MODTOK_GPU_CHECK" in os.environ, warn_only=True)
+if __name__ == "__main__":
+    data, tokenizer, runs = map(Path, sys.argv[1:4])
+    settings = Settings(model="toy", sampling="sub:1", steps=4000, warmup=2, eval_every=9,
+        save_every=7, name="it", data=data, tokenizer=tokenizer, runs=runs,
+        offload="offload" in sys.argv)
+    loop.pretrain(settings)
+"""
+
+
+@pytest.mark.parametrize("offload", [False, True])
+def test_killed_at_any_step_and_resumed(settings: Settings, tmp_path: Path, offload: bool) -> None:
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED)
+    arguments = [sys.executable, script, settings.data, settings.tokenizer]
+    metrics = settings.runs / "it" / "metrics.jsonl"
+    running = subprocess.Popen(
+        [*arguments, settings.runs, *["offload"][: int(offload)]],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    while running.poll() is None:
+        if metrics.exists() and metrics.read_bytes().count(b"\n") > 20:
+            break
+        time.sleep(0.02)
+    workers = _children_of(running.pid)
+    assert workers
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    killed = read_metrics(settings.runs / "it")
+    step = killed[-1]["step"]
+    assert 15 <= step < 4000
+    with open(metrics, "ab") as file:  # as if the kill had hit in the middle of a line
+        file.write(b'{"step":99999,"lo')
+    # What an unbroken run has, up to a few steps beyond the kill. (The schedule is of 4000
+    # steps in both; stopping is by an exception, as any interruption would.)
+    stop = step + 5
+
+    class Enough(Exception):
+        pass
+
+    real = loop.train_step
+
+    def counted(run: Any, model: Any, stream: Any, now: int) -> Any:
+        if now > stop:
+            raise Enough
+        return real(run, model, stream, now)
+
+    loop.train_step = counted  # type: ignore[assignment]
+    try:
+        full = replace(settings, steps=4000, warmup=2, eval_every=9, save_every=7, name="unbroken")
+        full = replace(full, offload=offload)
+        for change, resume in ((full, False), (replace(full, name="it"), True)):
+            with pytest.raises(Enough):
+                pretrain(change, resume=resume)
+    finally:
+        loop.train_step = real
+    unbroken, resumed = numbers(settings.runs / "unbroken"), numbers(settings.runs / "it")
+    assert resumed == unbroken
+    assert unbroken[-1]["step"] == stop
+    deadline = time.monotonic() + 120
+    while any(map(_runs, workers)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(map(_runs, workers))  # workers of a killed run end by themselves
+
+
+def _children_of(pid: int) -> list[str]:
+    return [
+        entry.name
+        for entry in Path("/proc").glob("[0-9]*")
+        if _status(entry.name)[1:2] == [str(pid)]
+    ]
+
+
+def _runs(pid: str) -> bool:
+    return _status(pid)[:1] not in ([], ["Z"])
+
+
+def _status(pid: str) -> list[str]:
+    """State and parent of a process, [] if there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return []
+
+
+def test_metrics_are_json_lines(settings: Settings) -> None:
+    pretrain(replace(settings, steps=1))
+    for line in (settings.runs / "it" / "metrics.jsonl").read_text().splitlines():
+        json.loads(line)
+    assert (settings.runs / "latest").is_symlink()

@@ -1,0 +1,391 @@
+"""What a run refuses, and what it leaves behind when it stops."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from helpers.metrics import read_metrics
+from modtok_cli.architectures.sizes import SIZES
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import SILENT
+from modtok_cli.inference.footprint import footprint
+from modtok_cli.inference.run import open_run
+from modtok_cli.training import checkpoint, loop
+from modtok_cli.training.config import Settings
+from modtok_cli.training.data.sampling import parse_mix
+from modtok_cli.training.distributed.ranks import start_ranks
+from modtok_cli.training.loop import pretrain
+from modtok_cli.training.model.model import Model
+from modtok_cli.training.prepare import prepare
+from modtok_cli.training.presets import PRESETS
+from modtok_cli.training.rundir import point_latest
+
+from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
+
+
+def test_huge_weights_are_not_saved_between_evaluations(settings: Settings) -> None:  # noqa: F811
+    wild = replace(settings, lr=1e38, warmup=4, eval_every=6, save_every=1)
+    with pytest.raises(ModtokError, match=r"after step 1 held-out text has no finite loss.*--lr"):
+        pretrain(wild)
+    assert not (settings.runs / "it" / "checkpoints").exists()
+
+
+def test_an_infinite_row_is_not_saved_between_evaluations(
+    settings: Settings,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = loop.train_step
+
+    def poisoned(run: Any, model: Model, feed: Any, step: int) -> dict[str, Any]:
+        line = whole(run, model, feed, step)
+        if step == 4:  # an idle row: no loss ever tells of it
+            model.output.moment2[model.output.steps == 0] = float("inf")
+        return line
+
+    monkeypatch.setattr(loop, "train_step", poisoned)
+    far = replace(settings, eval_every=6)
+    with pytest.raises(ModtokError) as caught:
+        pretrain(far)
+    assert "after step 4 'output.moment2' is not finite" in str(caught.value)
+    assert "the checkpoint of step 2 is kept; try a lower --lr in another run" in str(caught.value)
+    kept = [path.name for path in (settings.runs / "it" / "checkpoints").iterdir()]
+    assert kept == ["step-00000002"]
+    monkeypatch.setattr(loop, "train_step", whole)
+    pretrain(far, resume=True)
+    assert read_metrics(settings.runs / "it")[-1]["step"] == 6
+
+
+def test_looking_before_saving_changes_no_number(settings: Settings) -> None:  # noqa: F811
+    pretrain(replace(settings, eval_every=6, save_every=1))
+    pretrain(replace(settings, eval_every=6, save_every=6, name="seldom"))
+    assert numbers(settings.runs / "it") == numbers(settings.runs / "seldom")
+
+
+def plain(settings: Settings) -> Settings:  # noqa: F811
+    """What says where things are, and nothing of the run."""
+    return Settings(data=settings.data, tokenizer=settings.tokenizer, runs=settings.runs, workers=0)
+
+
+def test_text_in_another_order_is_other_text(settings: Settings) -> None:  # noqa: F811
+    pretrain(replace(settings, steps=2))
+    file = settings.data / "fi.jsonl"
+    whole = file.read_bytes()
+    file.write_bytes(b"\n".join(reversed(whole.splitlines())) + b"\n")  # of the same size
+    with pytest.raises(ModtokError, match="the text has changed"):
+        pretrain(replace(plain(settings), steps=3), resume=True)
+    file.write_bytes(whole)  # the same text at another time is the same
+    pretrain(replace(plain(settings), steps=3), resume=True)
+
+
+def test_bytes_that_are_no_text_are_met_as_the_run_was_told(settings: Settings) -> None:  # noqa: F811
+    (settings.data / "fi.txt").write_bytes(b"hyv\xe4\n")
+    pretrain(replace(settings, steps=2, errors="replace"))
+    pretrain(replace(plain(settings), steps=3), resume=True)
+
+
+def test_a_part_of_the_settings_may_be_told_again(settings: Settings) -> None:  # noqa: F811
+    odd = replace(settings, batch_size=6, micro_batch=3, offload=True, offload_delay=0, steps=2)
+    pretrain(odd)
+    for told in ({"batch_size": 6}, {"micro_batch": 3}, {"offload_delay": 0}):
+        pretrain(replace(plain(settings), steps=2, **told), resume=True)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="other settings: --batch-size, --offload-delay"):
+        pretrain(replace(plain(settings), batch_size=5, offload_delay=1), resume=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"lr": 0.0}, "--lr: expected a number greater than 0, got 0"),
+        ({"lr": float("nan")}, "--lr: expected a number greater than 0, got nan"),
+        ({"lr": float("inf")}, "--lr: expected a number greater than 0, got inf"),
+        ({"seed": 1 << 62}, "--seed: expected at least 0 and at most"),
+        ({"tensorboard": True}, "TensorBoard is not installed"),
+    ],
+)
+def test_nothing_is_begun_with_wrong_settings(
+    settings: Settings,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    change: dict[str, Any],
+    message: str,
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(UsageError, match=message):
+        pretrain(replace(settings, **change))
+    assert not (settings.runs / "it").exists()
+
+
+def test_the_largest_seed(settings: Settings) -> None:  # noqa: F811
+    pretrain(replace(settings, seed=(1 << 62) - 1, steps=1))
+
+
+def test_codes_of_the_mixture_are_those_of_files() -> None:
+    assert parse_mix("fra_Latn=0.2,pt-BR=0.1") == {"fr": 0.2, "pt": 0.1}
+    with pytest.raises(ValueError, match="'fr' has two shares"):
+        parse_mix("fr=0.1,fra=0.2")
+
+
+def test_names_that_are_no_text(settings: Settings) -> None:  # noqa: F811
+    strange = settings.runs.parent / os.fsdecode(b"caf\xe9")
+    strange.mkdir()
+    settings.data.rename(strange / "data")
+    shutil.copytree(settings.tokenizer, strange / os.fsdecode(b"tok\xe9"))
+    odd = replace(
+        settings,
+        data=strange / "data",
+        tokenizer=strange / os.fsdecode(b"tok\xe9"),
+        steps=1,
+    )
+    pretrain(odd)
+    pretrain(replace(odd, steps=2), resume=True)
+    with pytest.raises(UsageError, match=r"the path is not UTF-8.*--runs"):
+        pretrain(replace(odd, runs=strange / "runs"))
+    assert not (strange / "runs").exists()
+
+
+def test_a_run_that_lies_elsewhere_by_a_link(settings: Settings, tmp_path: Path) -> None:  # noqa: F811
+    pretrain(replace(settings, steps=1))
+    large = tmp_path / "large-disk"
+    large.mkdir()
+    (settings.runs / "it").rename(large / "it")
+    (settings.runs / "it").symlink_to(large / "it")
+    pretrain(replace(settings, steps=1, name="other"))
+    for name in ("it", None):
+        pretrain(replace(plain(settings), steps=2, name=name), resume=True)
+        assert (settings.runs / "latest").readlink() == Path("it")
+    assert [path.name for path in large.iterdir()] == ["it"]
+
+
+def test_damaged_ones_do_not_count_among_those_kept(settings: Settings) -> None:  # noqa: F811
+    pretrain(settings)
+    checkpoints = settings.runs / "it" / "checkpoints"
+    (checkpoints / "step-00000006" / "state.json").write_bytes(b"{")
+    pretrain(replace(plain(settings), save_every=5, steps=5), resume=True)
+    names = sorted(path.name for path in checkpoints.iterdir())
+    assert names == ["step-00000004", "step-00000005", "step-00000006"]
+
+
+def test_what_a_killed_run_left_of_its_link_goes(tmp_path: Path) -> None:
+    (tmp_path / ".latest-99999").symlink_to("gone")
+    (tmp_path / ".latest-99998").write_bytes(b"")
+    (tmp_path / "latest").symlink_to("older")
+    (tmp_path / "it").mkdir()
+    point_latest(tmp_path / "it")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["it", "latest"]
+    assert (tmp_path / "latest").readlink() == Path("it")
+
+
+def told(config: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return config | {"config": config["config"] | changes}
+
+
+def shaped(config: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return told(config, shape=config["config"]["shape"] | changes)
+
+
+DAMAGE: tuple[tuple[Callable[[dict[str, Any]], Any], str], ...] = (
+    (lambda config: b"", "cannot be read"),
+    (lambda config: b"\xff{}", "cannot be read"),
+    (lambda config: [], "is not the configuration of a run"),
+    (lambda config: {"model_type": "llama"}, "is not the configuration of a run"),
+    (lambda config: config | {"mixture": None}, "'mixture' is not an object"),
+    (lambda config: config | {"tokenizer": {}}, "'signature'"),
+    (lambda config: config | {"ranks": {"threads": 0}}, "'ranks.threads' is 0"),
+    (lambda config: told(config, micro_batch=0), "'config.micro_batch': expected at least 1"),
+    (lambda config: told(config, micro_batch=3), "'config.micro_batch': a batch of 4"),
+    (lambda config: told(config, eval_every=0), "'config.eval_every': expected at least 1"),
+    (lambda config: told(config, model="../9b"), "'config.model': expected the name of a preset"),
+    (lambda config: shaped(config, layers=0), "'config.shape.layers' is out of range"),
+    (lambda config: shaped(config, architecture="os"), "'config.shape.architecture' is 'os'"),
+    (lambda config: told(config, sampling="sub:0"), "'config.sampling': expected none"),
+    (lambda config: told(config, seed=1 << 62), "'config.seed': expected at least 0"),
+    (lambda config: told(config, steps="6"), "'config.steps': expected a whole number, got '6'"),
+    (lambda config: told(config, steps=None), "'config.steps': expected a whole number, got None"),
+    (lambda config: told(config, stranger=1), "'config.stranger': is unknown"),
+)
+
+
+def test_a_config_that_is_damaged_or_foreign(settings: Settings) -> None:  # noqa: F811
+    pretrain(replace(settings, steps=1))
+    file = settings.runs / "it" / "config.json"
+    whole = file.read_bytes()
+    for harm, message in DAMAGE:
+        harmed = harm(orjson.loads(whole))
+        file.write_bytes(harmed if isinstance(harmed, bytes) else orjson.dumps(harmed))
+        with pytest.raises(ModtokError) as caught:
+            pretrain(plain(settings), resume=True)
+        line = str(caught.value)
+        assert line.startswith(f"{file}: ")
+        assert message in line
+        assert "\n" not in line
+        assert line.endswith(", or start another run with --name")
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (lambda config: b"{", "is damaged"),
+        (lambda config: [], "is damaged"),
+        (lambda config: {"model_type": "llama"}, "is damaged"),
+        (lambda config: shaped(config, ffn=0), "field 'config.shape.ffn' is out of range"),
+        (lambda config: told(config, seq_length=0), "field 'seq_length' is 0"),
+        (lambda config: told(config, dtype="int8"), "field 'dtype' is 'int8'"),
+        (lambda config: shaped(config, tied=None), "'config.shape.tied' is not true or false"),
+        (lambda config: config | {"tokenizer": {}}, "'signature'"),
+        (lambda config: config | {"tokenizer": []}, "is damaged"),
+    ],
+)
+def test_a_config_that_inference_cannot_use(
+    tmp_path: Path, harm: Callable[[dict[str, Any]], Any], message: str
+) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    file = tmp_path / "config.json"
+    settled: dict[str, Any] = {"model": "tiny", "seq_length": 8, "dtype": "float32"}
+    settled["shape"] = SIZES["tiny"].as_json()
+    harmed = harm({"config": settled, "tokenizer": {"signature": "x", "path": "tokenizer"}})
+    file.write_bytes(harmed if isinstance(harmed, bytes) else orjson.dumps(harmed))
+    with pytest.raises(ModtokError) as caught:
+        open_run(tmp_path)
+    line = str(caught.value)
+    assert line.startswith(f"{file}: ")
+    assert message in line
+    assert "\n" not in line
+    assert "; " in line  # and what to do
+
+
+def test_a_run_without_a_shape_is_refused(settings: Settings) -> None:  # noqa: F811
+    """Runs of older versions named a preset only, which may mean another model by now."""
+    pretrain(replace(settings, steps=1))
+    file = settings.runs / "it" / "config.json"
+    config = orjson.loads(file.read_bytes())
+    del config["config"]["shape"]
+    file.write_bytes(orjson.dumps(config))
+    opens: tuple[Callable[[], Any], ...] = (
+        lambda: pretrain(plain(settings), resume=True),
+        lambda: open_run(settings.runs / "it"),
+        lambda: footprint([], [], run=settings.runs / "it"),
+    )
+    for opened in opens:
+        with pytest.raises(ModtokError, match=r"config.json: field 'config\.shape' is missing: "):
+            opened()
+
+
+def test_an_edited_preset_does_not_change_a_run(
+    settings: Settings,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pretrain(replace(settings, steps=1))
+    shape = PRESETS["toy"].shape
+    monkeypatch.setitem(PRESETS, "toy", replace(PRESETS["toy"], shape=SIZES["tiny"]))
+    assert open_run(settings.runs / "it", tokenizer=settings.tokenizer).shape == shape
+
+
+def test_a_place_for_rows_that_is_a_file(settings: Settings) -> None:  # noqa: F811
+    file = settings.data / "fi.jsonl"
+    for place in (file, file / "below"):
+        with pytest.raises(UsageError, match=r"fi.jsonl: is not a directory; .*--offload-file"):
+            pretrain(replace(settings, offload=True, offload_file=place))
+    assert not (settings.runs / "it").exists()
+
+
+@pytest.mark.parametrize(
+    ("rank", "world", "message"),
+    [
+        ("abc", "2", "RANK: expected a number, got 'abc'; start ranks with torchrun"),
+        ("0", "", "WORLD_SIZE: expected a number, got ''"),
+        ("2", "2", "RANK: expected a rank below 2, got 2"),
+    ],
+)
+def test_an_environment_that_no_launcher_makes(
+    monkeypatch: pytest.MonkeyPatch, rank: str, world: str, message: str
+) -> None:
+    monkeypatch.setenv("RANK", rank)
+    monkeypatch.setenv("WORLD_SIZE", world)
+    with pytest.raises(UsageError, match=message):
+        start_ranks()
+
+
+def test_ranks_without_an_address() -> None:
+    # In a process of its own: here there is a group of one already.
+    program = "from modtok_cli.training.distributed.ranks import start_ranks; start_ranks()"
+    told = {**os.environ, "RANK": "0", "WORLD_SIZE": "2"}
+    told.pop("MASTER_ADDR", None)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env=told, capture_output=True, text=True, check=False
+    )
+    line = ended.stderr.strip().splitlines()[-1]
+    assert re.search("ModtokError: rank 0 of 2 cannot reach the others .*MASTER_ADDR", line)
+
+
+def test_all_ranks_take_the_checkpoint_that_the_first_found(
+    settings: Settings,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pretrain(settings)
+    run = prepare(settings, resume=True, force=False, progress=SILENT)
+    model = loop.build_model(run)
+    checkpoints = run.directory.checkpoints
+    state = checkpoint.check(checkpoints / "step-00000004")[1]
+
+    def told(ranks: Any, item: Any) -> list[Any]:
+        assert item is None  # this rank, the second, has nothing to say
+        return [["step-00000004", state], None]
+
+    monkeypatch.setattr(loop, "gather_json", told)
+    monkeypatch.setattr(loop, "raise_together", lambda ranks, error: None)
+    monkeypatch.setattr(checkpoint, "newest", None)  # and does not look for itself
+    second = replace(run, ranks=replace(run.ranks, rank=1))
+    assert loop.restore(second, model)[0] == 4
+
+
+def test_a_run_stopped_before_its_first_checkpoint_goes_on(
+    settings: Settings,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = loop.train_step
+
+    def stopped(run: Any, model: Model, feed: Any, step: int) -> dict[str, Any]:
+        if step == 2:
+            raise KeyboardInterrupt
+        return whole(run, model, feed, step)
+
+    pretrain(replace(settings, name="unbroken"))
+    monkeypatch.setattr(loop, "train_step", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(settings)
+    assert [line["step"] for line in read_metrics(settings.runs / "it")] == [1]
+    monkeypatch.setattr(loop, "train_step", whole)
+    pretrain(plain(settings), resume=True)  # as examples/pretrain do, by config.json
+    assert numbers(settings.runs / "it") == numbers(settings.runs / "unbroken")
+
+
+@pytest.mark.parametrize("way", ["resume", "force"])
+def test_a_run_that_is_being_written_is_let_alone(settings: Settings, way: str) -> None:  # noqa: F811
+    pretrain(replace(settings, steps=2))
+    place = settings.runs / "it"
+    before = sorted((path, path.stat().st_mtime_ns) for path in place.rglob("*"))
+    longer = replace(settings, steps=3)
+    words = [sys.executable, "-c", HOLDS, str(place)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(ModtokError, match=r"another process writes to this run.*wait for it"):
+            pretrain(longer, resume=way == "resume", force=way == "force")
+        assert sorted((path, path.stat().st_mtime_ns) for path in place.rglob("*")) == before
+        other.kill()
+    pretrain(longer, resume=way == "resume", force=way == "force")
+    assert read_metrics(place)[-1]["step"] == 3
+
+
+HOLDS = (
+    "import sys; from pathlib import Path; from modtok_cli.training.rundir import RunDirectory\n"
+    "run = RunDirectory(Path(sys.argv[1])); run.lock(); print('held', flush=True); input()"
+)

@@ -1,0 +1,114 @@
+from collections import Counter
+
+import pytest
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.training.data.sampling import Mixture, Regime, draw, parse_mix
+
+FROZEN: list[object] = [
+    ("de", ("de", "en", "fr")),
+    ("fi", ("de", "en", "fi")),
+    ("fr", ("de", "en", "fr")),
+    ("de", ("de", "en", "fr")),
+]
+MIX = Mixture.of({"en": 700, "fi": 100, "fr": 200}, {"en": 0.7})
+
+
+def draws(regime: str, p: float, count: int = 4000, mixture: Mixture = MIX):
+    chosen = Regime.parse(regime)
+    return [draw(chosen, p, mixture, 5, step, 3) for step in range(count)]
+
+
+def test_mixture_by_size_and_uniform() -> None:
+    assert MIX.as_dict() == pytest.approx({"en": 0.7, "fi": 0.1, "fr": 0.2})
+    even = Mixture.of({"en": 1, "fi": 1, "fr": 98}, {"en": 0.5}, "uniform")
+    assert even.as_dict() == pytest.approx({"en": 0.5, "fi": 0.25, "fr": 0.25})
+
+
+def test_english_has_seventy_percent_unless_said() -> None:
+    assert Mixture.of({"en": 1, "fi": 1}).as_dict()["en"] == pytest.approx(0.7)
+    assert Mixture.of({"el": 3, "fi": 1}).as_dict() == pytest.approx({"el": 0.75, "fi": 0.25})
+    assert Mixture.of({"en": 1}).as_dict() == {"en": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("fixed", "message"),
+    [
+        ({"xx": 0.5}, "there is no text of language"),
+        ({"en": 1.0}, "leave a share for fi"),
+        ({"en": 0.5, "fi": 0.6}, "sum to"),
+        ({"en": 0.5, "fi": 0.4}, "make them sum to 1"),
+        ({"en": -0.1}, "got -0.1"),
+    ],
+)
+def test_bad_mixtures(fixed: dict[str, float], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Mixture.of({"en": 1, "fi": 1}, fixed)
+
+
+@pytest.mark.parametrize("text", ["en", "en=", "en=x", "en=0.1,en=0.2", "", "en=0.1,,fi=0.2"])
+def test_bad_mix_option(text: str) -> None:
+    with pytest.raises(ValueError, match=r"expected shares|two shares"):
+        parse_mix(text)
+
+
+@pytest.mark.parametrize("text", ["sub", "sub:0", "sub:-1", "all", "", "sub:2 "])
+def test_bad_regime(text: str) -> None:
+    with pytest.raises(ValueError, match="expected none, full, sub:N or joint"):
+        Regime.parse(text)
+
+
+def test_sub_n_needs_n_further_languages() -> None:
+    Regime.parse("sub:2").check(MIX.languages)
+    with pytest.raises(UsageError, match="use sub:2 at most"):
+        Regime.parse("sub:3").check(MIX.languages)
+
+
+def test_a_draw_depends_on_seed_step_and_slot_only() -> None:
+    regime = Regime.parse("sub:1")
+    one = draw(regime, 0.5, MIX, 1, 17, 2)
+    for _ in range(3):
+        assert draw(regime, 0.5, MIX, 1, 17, 2) == one
+    others = {draw(regime, 0.5, MIX, *key) for key in [(2, 17, 2), (1, 18, 2), (1, 17, 3)]}
+    several = {draw(regime, 0.5, MIX, 1, step, 2) for step in range(50)}
+    assert len(several) >= 5
+    assert others <= several | others
+
+
+def test_the_first_draws_are_frozen() -> None:
+    # A run resumed under another version must draw the same.
+    regime = Regime.parse("sub:2")
+    mixture = Mixture.of({"de": 1, "en": 1, "fi": 1, "fr": 1}, {}, "uniform")
+    found = [draw(regime, 0.5, mixture, 0, step, 0) for step in range(4)]
+    assert [(d.language, d.languages) for d in found] == FROZEN
+
+
+def test_languages_come_by_weight() -> None:
+    found = Counter(d.language for d in draws("none", 0.5))
+    for language, weight in MIX.as_dict().items():
+        assert found[language] / 4000 == pytest.approx(weight, abs=0.03)
+
+
+def test_none_and_joint() -> None:
+    assert all(d.languages == (d.language,) for d in draws("none", 1.0, 200))
+    assert all(d.languages is None for d in draws("joint", 0.0, 200))
+
+
+def test_full_is_drawn_with_p() -> None:
+    whole = sum(d.languages is None for d in draws("full", 0.25))
+    assert whole / 4000 == pytest.approx(0.25, abs=0.03)
+    assert all(d.languages is None for d in draws("full", 1.0, 200))
+    assert all(d.languages == (d.language,) for d in draws("full", 0.0, 200))
+
+
+def test_extra_languages_in_proportion_without_replacement() -> None:
+    mixture = Mixture.of({"de": 10, "en": 50, "fi": 10, "fr": 30}, {})
+    found = [d for d in draws("sub:2", 0.5, 8000, mixture) if len(d.languages or ()) > 1]
+    assert len(found) / 8000 == pytest.approx(0.5, abs=0.03)
+    assert all(len(set(d.languages)) == 3 and d.language in d.languages for d in found)
+    # For Finnish: en first (5/9) then de or fr, and so on; P(en among the two extra) by hand.
+    w = {"de": 10 / 90, "en": 50 / 90, "fr": 30 / 90}
+    expected = w["en"] + w["de"] * w["en"] / (1 - w["de"]) + w["fr"] * w["en"] / (1 - w["fr"])
+    finnish = [d for d in found if d.language == "fi"]
+    share = sum("en" in d.languages for d in finnish) / len(finnish)
+    assert share == pytest.approx(expected, abs=0.05)

@@ -1,0 +1,177 @@
+"""Stores and packers: which bytes become which batch."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.training.data.sampling import Mixture, Regime
+from modtok_cli.training.data.slot_packer import SlotPacker
+from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.training.data.text_store import TextStore, permuted, text_store
+
+
+def packer(
+    subtokenizers: SubtokenizerCache, stores, slot: int = 0, slots: int = 1, **changes
+) -> SlotPacker:
+    settings = {
+        "regime": Regime.parse("sub:1"),
+        "p": 0.5,
+        "mixture": Mixture.of({name: store.text_bytes for name, store in stores.items()}),
+        "seed": 3,
+        "rows": 2,
+        "length": 64,
+    }
+    return SlotPacker(
+        slot, slots, stores=stores, subtokenizers=subtokenizers, **{**settings, **changes}
+    )
+
+
+@given(st.integers(1, 500), st.integers(0, 10), st.integers(0, 3))
+def test_a_permutation_holds_each_place_once(size: int, seed: int, epoch: int) -> None:
+    assert sorted(permuted(i, size, seed, epoch) for i in range(size)) == list(range(size))
+
+
+def test_store_keeps_documents_and_holds_some_out(tmp_path: Path) -> None:
+    file = tmp_path / "fi.txt"
+    file.write_text("".join(f"teksti {i}\n" for i in range(250)) + "\n", encoding="utf-8")
+    store = text_store("fi", [file], tmp_path / "cache")
+    assert len(store) == 250
+    assert store.document(7) == b"teksti 7"
+    assert store.document(7, 2, 5) == b"kst"
+    assert list(store.held_out) == [99, 199]
+    for epoch in range(2):
+        positions = range(epoch * 248, (epoch + 1) * 248)
+        read = [store.training_document(p, 1) for p in positions]
+        assert sorted(read) == sorted(set(range(250)) - {99, 199})
+
+
+def test_store_is_made_once_and_anew_for_changed_text(tmp_path: Path) -> None:
+    file = tmp_path / "fi.txt"
+    file.write_text("yksi\nkaksi\n", encoding="utf-8")
+    first = text_store("fi", [file], tmp_path / "cache")
+    again = text_store("fi", [file], tmp_path / "cache")
+    assert first.directory == again.directory
+    file.write_text("yksi\nkaksi\nkolme\n", encoding="utf-8")
+    assert len(text_store("fi", [file], tmp_path / "cache")) == 3
+
+
+def test_an_empty_shard_among_others(tmp_path: Path) -> None:
+    full, empty = tmp_path / "0.txt", tmp_path / "1.txt"
+    full.write_text("yksi\nkaksi\n")
+    empty.write_text("")
+    store = text_store("fi", [full, empty], tmp_path / "cache")
+    assert len(store) == 2
+    with pytest.raises(ModtokError, match=r"1\.txt"):
+        text_store("fi", [empty], tmp_path / "cache")
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_too_few_documents(tmp_path: Path, count: int) -> None:
+    file = tmp_path / "fi.txt"
+    file.write_text("yksi\n" * count + "\n", encoding="utf-8")
+    with pytest.raises(ModtokError, match=f"{count} documents"):
+        text_store("fi", [file], tmp_path / "cache")
+    assert not list((tmp_path / "cache").glob("*"))
+
+
+def test_each_byte_is_read_once_and_decodes_to_the_text(
+    every_construction: SubtokenizerCache, stores
+) -> None:
+    subtokenizers = every_construction
+    only = {"fi": stores["fi"]}
+    reader = packer(subtokenizers, only, regime=Regime.parse("none"), rows=3, length=50)
+    tokenizer = subtokenizers.of(("fi",))
+    read: list[bytes] = []
+    total = 0
+    for step in range(1, 40):
+        batch = reader.batch(step)
+        ids = batch.targets.ravel()
+        assert batch.inputs.shape == batch.targets.shape == (3, 50)
+        np.testing.assert_array_equal(batch.inputs.ravel()[1:], tokenizer.global_ids[ids[:-1]])
+        assert batch.inputs[0, 0] == subtokenizers.end_of_text
+        ends = np.flatnonzero(ids == batch.end_of_text)
+        parts = [part[part != batch.end_of_text] for part in np.split(ids, ends)]
+        text = b"".join(map(tokenizer.decode_bytes, parts))
+        total += len(text)
+        assert batch.bytes == len(text)
+        # The start of a character at the very end is read again by the next batch.
+        read.append(text.decode("utf-8", "ignore").encode())
+    store = stores["fi"]
+    order = (store.document(store.training_document(i, 3)) for i in range(3 * store.training_size))
+    expected = b"".join(order)
+    assert expected.startswith(b"".join(read))
+    assert total <= len(b"".join(read)) + 3 * len(read)
+
+
+def test_characters_cut_by_a_batch_are_read_again(
+    every_construction: SubtokenizerCache, tmp_path: Path
+) -> None:
+    subtokenizers = every_construction
+    file = tmp_path / "fi.txt"
+    file.write_text("日本語\n中文字\n漢字漢字\n" * 3, encoding="utf-8")  # bytes only for fi
+    store = {"fi": text_store("fi", [file], tmp_path / "cache")}
+    reader = packer(subtokenizers, store, regime=Regime.parse("none"), rows=1, length=8)
+    for step in range(1, 20):
+        batch = reader.batch(step)
+        number, offset = batch.positions["fi"]
+        text = store["fi"].document(store["fi"].training_document(number, 3))
+        text[offset:].decode()  # a position is always between characters
+
+
+def test_long_documents_are_read_in_parts(subtokenizers: SubtokenizerCache, tmp_path: Path) -> None:
+    file = tmp_path / "fi.txt"
+    words = " ".join(f"sana{i}" for i in range(40_000))
+    file.write_text(f"{words}\nlyhyt\n", encoding="utf-8")
+    store = {"fi": text_store("fi", [file], tmp_path / "cache")}
+    reader = packer(subtokenizers, store, regime=Regime.parse("none"), rows=8, length=512)
+    tokenizer = subtokenizers.of(("fi",))
+    read = b""
+    for step in range(1, 16):
+        batch = reader.batch(step)
+        ids = batch.targets.ravel()
+        assert (ids != batch.end_of_text).all()
+        read += tokenizer.decode_bytes(ids)
+    assert words.encode().startswith(read)
+    assert len(read) > 70_000  # beyond the first part
+
+
+@pytest.mark.parametrize("slots", [2, 4])
+def test_slots_share_the_documents(subtokenizers: SubtokenizerCache, stores, slots: int) -> None:
+    only = {"fr": stores["fr"]}
+    none = Regime.parse("none")
+    seen = [
+        {packer(subtokenizers, only, slot, slots, regime=none)._document("fr", i) for i in range(3)}
+        for slot in range(slots)
+    ]
+    assert len(set.union(*seen)) == 3 * slots
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(1, 12), st.integers(0, 3))
+def test_packer_resumes_from_its_positions(
+    subtokenizers: SubtokenizerCache, stores, cut: int, slot: int
+) -> None:
+    unbroken = packer(subtokenizers, stores, slot, 4)
+    batches = [unbroken.batch(step) for step in range(1, 16)]
+    positions = batches[cut - 1].positions
+    resumed = packer(subtokenizers, stores, slot, 4, positions=positions)
+    for step in range(cut + 1, 16):
+        again, before = resumed.batch(step), batches[step - 1]
+        np.testing.assert_array_equal(again.inputs, before.inputs)
+        np.testing.assert_array_equal(again.targets, before.targets)
+        assert (again.bytes, again.positions) == (before.bytes, before.positions)
+
+
+def test_ids_stay_within_the_subset(every_construction: SubtokenizerCache, stores) -> None:
+    subtokenizers = every_construction
+    reader = packer(subtokenizers, stores)
+    for step in range(1, 20):
+        batch = reader.batch(step)
+        subset = subtokenizers.of(batch.draw.languages)
+        assert batch.targets.max() < subset.size
+        assert np.isin(batch.inputs, subset.global_ids).all()
+        assert isinstance(stores[batch.draw.language], TextStore)
