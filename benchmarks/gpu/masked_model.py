@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.training.model import megatron
-from modtok_cli.training.model.model import CLIP, MicroBatch
+from modtok_cli.training.model.model import MicroBatch
 from modtok_cli.training.model.optimizer import TorchAdamW
 from modtok_cli.training.rows.table import AdamW, RowTable
 
@@ -74,7 +74,7 @@ class MaskedModel:
         every = [*gradients.values(), *(table.grad for table in self.tables)]
         norm = torch.stack([g.double().pow(2).sum() for g in every]).sum().sqrt()
         for gradient in every:
-            gradient.mul_((CLIP / (norm + 1e-6)).clamp(max=1.0).float())
+            gradient.mul_((1.0 / (norm + 1e-6)).clamp(max=1.0).float())
         self.optimizer.step(gradients, rate)
         for group in self.adamw.param_groups:
             group["lr"] = rate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -39,6 +40,23 @@ def architecture(name: str) -> type[Shape]:
         )
     found: type[Shape] = import_module(f"{families.__name__}.{name}").ARCHITECTURE
     return found
+
+
+def with_switches(shape: Shape) -> Shape:
+    """The shape as it is, or in the first architecture that has its switches.
+
+    >>> from modtok_cli.architectures.families.llama import llama
+    >>> with_switches(replace(llama(4, 128, 32, 352), qk_norm=True)).architecture
+    'qwen3'
+    """
+    values = {each.name: getattr(shape, each.name) for each in fields(shape) if each.init}
+    for name in (shape.architecture, *architectures()):
+        kind = architecture(name)
+        if values.keys() <= {each.name for each in fields(kind)}:
+            found = kind(**values)
+            if found.invalid_field() is None:
+                return found
+    return shape
 
 
 def read_shape(data: object, where: str, prefix: str = "shape.") -> Shape:

@@ -44,7 +44,7 @@ class Option:
         section: table of a recipe file.
         metavar: placeholder for the value in help; "" for flags and choices.
         short: short flag, such as "-t".
-        low, high, above: the value is at least, at most, or greater than this.
+        low, high, above, below: the value is at least, at most, greater or less than this.
         parse: from the text of the command line to the value; also normalizes other values.
             Raises ValueError.
         changeable: may differ when a run is resumed.
@@ -60,6 +60,7 @@ class Option:
     low: float | None = None
     high: float | None = None
     above: float | None = None
+    below: float | None = None
     parse: Callable[[Any], Any] | None = None
     changeable: bool = False
     of_shape: bool = False
@@ -111,6 +112,7 @@ class Option:
             or (self.low is not None and value < self.low)
             or (self.high is not None and value > self.high)
             or (self.above is not None and value <= self.above)
+            or (self.below is not None and value >= self.below)
         )
         if wrong:
             raise ValueError(
@@ -131,6 +133,8 @@ class Option:
             parts.append(f"at least {self.low:g}")
         if self.high is not None:
             parts.append(f"at most {self.high}")
+        if self.below is not None:
+            parts.append(f"less than {self.below:g}")
         return " and ".join(parts) or "a finite number"
 
 

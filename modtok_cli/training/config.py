@@ -7,16 +7,20 @@ from dataclasses import dataclass, replace
 from math import gcd
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from modtok_cli.architectures.registry import read_shape
+from modtok_cli.architectures.registry import read_shape, with_switches
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.option import options_of
 from modtok_cli.training.data.sampling import Regime
+from modtok_cli.training.model.initialization import InitStd
 from modtok_cli.training.presets import PRESETS, Preset, preset
 from modtok_cli.training.schedule import Schedule
 from modtok_cli.training.settings import SEEDS, Settings
+
+if TYPE_CHECKING:
+    from modtok_cli.training.rows.table import AdamW
 
 DTYPES: tuple[str, ...] = get_args(get_type_hints(Settings)["dtype"])
 """Dtypes that a run computes with."""
@@ -49,6 +53,18 @@ class Config(Settings):
     def sequences(self, replicas: int) -> int:
         """Sequences per forward pass of a rank: `micro_batch`, or a part that divides its share."""
         return gcd(self.micro_batch, self.batch_size // replicas)
+
+    @property
+    def adamw(self) -> AdamW:
+        """Hyperparameters of the optimizer."""
+        from modtok_cli.training.rows.table import AdamW
+
+        return AdamW(self.beta1, self.beta2, self.eps, self.weight_decay, self.decay_params)
+
+    @property
+    def init(self) -> InitStd:
+        """Scales of the initial weights."""
+        return InitStd(self.init_std, self.init_projection_std, self.init_embedding_std)
 
     @property
     def step_tokens(self) -> int:
@@ -97,10 +113,12 @@ class Config(Settings):
         if not isinstance(data, Mapping):
             raise ModtokError("field 'config' is not an object", where=where, remedy=_RESTORE)
         check_holds_shape(data, where)
-        values = {}
+        shape = stored_shape(data, where)
+        values: dict[str, Any] = {}
         for name, option in _stored().items():
-            if name not in data:
-                raise _invalid(name, "is missing", where)
+            if name not in data:  # the run is older than the option
+                values[name] = _default_of_older(name, {**_of_shape(shape), **values}, where)
+                continue
             value = data[name]
             if value is None and option.optional:
                 continue
@@ -111,7 +129,7 @@ class Config(Settings):
         for name in data:
             if name not in _stored() and name not in ("shape", "lr_ends"):
                 raise _invalid(name, "is unknown", where)
-        shape, ends = stored_shape(data, where), _read_ends(data.get("lr_ends"), where)
+        ends = _read_ends(data.get("lr_ends"), where)
         config = Config(**values, **_of_shape(shape), shape=shape, lr_ends=ends)
         for name, what, _ in _conflicts(config):
             raise _invalid(name, what, where)
@@ -149,6 +167,18 @@ def stored_shape(data: Mapping[str, Any], where: str) -> Shape:
 def _of_shape(shape: Shape) -> dict[str, Any]:
     """The options that are fields of the shape."""
     return {name: getattr(shape, name) for name, option in OPTIONS.items() if option.of_shape}
+
+
+def _default_of_older(name: str, values: Mapping[str, Any], where: str) -> Any:
+    """The default of an option that the stored options `values` do not include.
+
+    Raises:
+        ModtokError: preset or machine decide it, so that it may have been another.
+    """
+    try:
+        return OPTIONS[name].default_for(SimpleNamespace(**values))
+    except AttributeError as error:
+        raise _invalid(name, "is missing", where) from error
 
 
 def _stored() -> dict[str, Any]:
@@ -211,7 +241,7 @@ def resolve(settings: Settings, *, gpu: bool, source: Config | None = None) -> C
             raise UsageError(f"needs --{needed}", where=option.flag, remedy=f"add --{needed}")
     values = {name: getattr(resolved, name) for name in OPTIONS}
     changes = {name: values[name] for name, option in OPTIONS.items() if option.of_shape}
-    shape = replace(resolved.preset.shape, **changes)
+    shape = with_switches(replace(resolved.preset.shape, **changes))
     invalid = shape.invalid_field()
     if invalid:
         flag = OPTIONS[invalid].flag if invalid in OPTIONS else f"field '{invalid}'"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import sqrt
 from pathlib import Path
 from typing import Literal
 
@@ -17,6 +18,9 @@ from modtok_cli.base.option import Declared, option
 
 SEEDS = 1 << 62
 """Seeds are smaller than this: seeds of the tables are derived from them, and fit 64 bits."""
+
+KINDS = ("matrices", "embeddings", "norms")
+"""Kinds of parameters: matrices of the backbone, embedding rows, and norms with biases."""
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}"
 """Pattern of the names of runs."""
@@ -67,6 +71,14 @@ def _size(value: str | int) -> int:
     from modtok_cli.base.memory import parse_bytes
 
     return parse_bytes(value)
+
+
+def _decayed(value: str | Sequence[str]) -> tuple[str, ...]:
+    """Kinds of parameters of `matrices,norms` or of a list, in the order of `KINDS`."""
+    parts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(parts, list | tuple) or not set(parts) <= set(KINDS):
+        raise ValueError(f"expected some of {', '.join(KINDS)}, got {value!r}")
+    return tuple(kind for kind in KINDS if kind in parts)
 
 
 def _tenth_of(steps: int) -> int:
@@ -309,6 +321,85 @@ class Settings(Declared):
         "Embedding rows to update: active rows, or all (equals a full softmax).",
         default="sparse",
         section="optimizer",
+    )
+    beta1: float = option(
+        "Decay rate of the first moment of AdamW.",
+        default=0.9,
+        section="optimizer",
+        metavar="B",
+        low=0,
+        below=1,
+    )
+    beta2: float = option(
+        "Decay rate of the second moment of AdamW.",
+        default=0.95,
+        section="optimizer",
+        metavar="B",
+        low=0,
+        below=1,
+    )
+    eps: float = option(
+        "Epsilon of AdamW.",
+        default=1e-8,
+        section="optimizer",
+        metavar="EPS",
+        low=1e-30,
+    )
+    weight_decay: float = option(
+        "Weight decay, multiplied by the learning rate.",
+        default=0.1,
+        section="optimizer",
+        metavar="RATE",
+        low=0,
+    )
+    decay_params: tuple[str, ...] = option(
+        "Parameters with weight decay: matrices, embeddings, norms (with biases).",
+        default="matrices,embeddings",
+        section="optimizer",
+        metavar="KIND,...",
+        parse=_decayed,
+    )
+    clip: float = option(
+        "Maximum norm of the gradient of all parameters; 0: no clipping.",
+        default=1.0,
+        section="optimizer",
+        metavar="NORM",
+        low=0,
+    )
+    z_loss: float = option(
+        "Coefficient of the z-loss, the squared logarithm of the softmax denominator.",
+        default=0.0,
+        section="optimizer",
+        metavar="C",
+        low=0,
+    )
+    init_std: float = option(
+        "Standard deviation of initial weights.",
+        default=0.02,
+        section="init",
+        metavar="STD",
+        above=0,
+    )
+    init_projection_std: float = option(
+        "Same for the output projections of attention and feed-forward layers. Default: "
+        "--init-std divided by the root of twice the layers.",
+        default=lambda run: run.init_std / sqrt(2 * run.layers),
+        section="init",
+        metavar="STD",
+        above=0,
+    )
+    init_embedding_std: float = option(
+        "Same for embedding rows. Default: --init-std.",
+        default=lambda run: run.init_std,
+        section="init",
+        metavar="STD",
+        above=0,
+    )
+    qk_norm: bool = option(
+        "Normalize queries and keys per head; the model is a Qwen3.",
+        default=lambda run: run.preset.shape.qk_norm,
+        section="architecture",
+        of_shape=True,
     )
     tied: bool = option(
         "Tie input and output embeddings.",

@@ -13,7 +13,7 @@ from modtok_cli.architectures.families.llama import llama
 from modtok_cli.architectures.registry import architecture, architectures, read_shape
 from modtok_cli.architectures.rope import RopeScaling, rope_frequencies
 from modtok_cli.architectures.shape import Shape
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import ModtokError
 from modtok_cli.inference.backbone import backbone_config, build_backbone
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model import megatron
@@ -60,11 +60,6 @@ def test_transformers_computes_what_megatron_does(
         expected = backbone(x.transpose(0, 1)).transpose(0, 1)
         found = theirs(inputs_embeds=x).last_hidden_state
     torch.testing.assert_close(found, expected, atol=2e-5, rtol=1e-4)
-
-
-def test_qk_norm_is_refused_with_tensor_parallelism() -> None:
-    with pytest.raises(UsageError, match="QK-norm is not supported with tensor parallelism"):
-        megatron.build_backbone(small("qwen3"), shards=2, device=CPU, dtype=torch.float32, seed=0)
 
 
 def test_parameters_and_shards_are_megatrons(shape: Shape) -> None:

@@ -34,7 +34,9 @@ FLAGS = words("""
     --init-rows random --train rows --attention document --keep 3 --keep-every 100
     --device-memory 40GB --schedule wsd --lr-steps 6 --decay-steps 2 --final-lr 0.001
     --draw micro --layers 3 --hidden-size 96 --ffn 256 --heads 6 --kv-heads 3 --head-width 16
-    --rope-theta 10000
+    --rope-theta 10000 --qk-norm --beta1 0.8 --beta2 0.9 --eps 1e-6 --weight-decay 0.2
+    --decay-params norms,matrices --clip 0.5 --z-loss 1e-4 --init-std 0.01
+    --init-projection-std 0.002 --init-embedding-std 0.03
 """)
 
 
@@ -108,6 +110,17 @@ def test_every_option(here: Any, loop: StandIn) -> None:
             kv_heads=3,
             head_width=16,
             rope_theta=10000.0,
+            qk_norm=True,
+            beta1=0.8,
+            beta2=0.9,
+            eps=1e-6,
+            weight_decay=0.2,
+            decay_params=("matrices", "norms"),
+            clip=0.5,
+            z_loss=1e-4,
+            init_std=0.01,
+            init_projection_std=0.002,
+            init_embedding_std=0.03,
             init_from=Path("runs/old"),
             init_rows="random",
             train="rows",

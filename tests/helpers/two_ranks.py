@@ -9,6 +9,7 @@ import sys
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import orjson
 import torch
@@ -17,13 +18,16 @@ import torch.distributed as dist
 from helpers import two_ranks_offload
 from helpers.as_cuda import megatron_optimizer
 from modtok_cli.architectures.families.llama import llama
+from modtok_cli.architectures.registry import with_switches
 from modtok_cli.training import checkpoint
 from modtok_cli.training.data.sampling import Mixture, Regime
 from modtok_cli.training.data.slot_packer import SlotPacker
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.distributed.ranks import Ranks, start_ranks
+from modtok_cli.training.model.initialization import InitStd
 from modtok_cli.training.model.model import MicroBatch, Model
+from modtok_cli.training.rows.table import AdamW
 
 SHAPE = llama(2, 32, 8, 88)
 STEPS = 12
@@ -36,8 +40,20 @@ WAYS = {
     "tp-micro": (2, 3, False, True, "torch"),
     "tp-megatron": (2, 2, False, False, "megatron"),
     "dp-megatron": (1, 2, True, False, "megatron"),
+    "tp-knobs": (2, 2, True, False, "torch"),
+    "tp-qk-norm": (2, 2, False, False, "megatron"),
+    "dp-qk-norm": (1, 2, False, True, "torch"),
     "dp-distributed": (1, 4, False, False, "distributed"),
 }
+# Ways with a shape or options other than the default.
+SHAPES = dict.fromkeys(("tp-qk-norm", "dp-qk-norm"), with_switches(replace(SHAPE, qk_norm=True)))
+KNOBS: dict[str, Any] = {
+    "adamw": AdamW(0.8, 0.9, 1e-5, 0.5, ("matrices", "embeddings", "norms")),
+    "clip": 0.3,
+    "z_loss": 0.01,
+    "init": InitStd(0.05, 0.03, 0.1),
+}
+OPTIONS = {"tp-qk-norm": KNOBS, "tp-knobs": KNOBS}
 
 
 def optimizer_of(name: str) -> AbstractContextManager[None]:
@@ -51,12 +67,13 @@ def train(
     _, slots, tied, dense, kind = WAYS[name]
     distributed = kind == "distributed" and ranks.replicas > 1
     model = Model(
-        replace(SHAPE, tied=tied),
+        replace(SHAPES.get(name, SHAPE), tied=tied),
         subtokenizers.size,
         ranks,
         seed=4,
         chunk=16,
         distributed=distributed,
+        **OPTIONS.get(name, {}),
     )
     mixture = Mixture.of({language: store.text_bytes for language, store in stores.items()})
     mine = range(ranks.replica, slots, ranks.replicas)

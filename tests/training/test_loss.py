@@ -29,19 +29,28 @@ class Largest(TorchDispatchMode):
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(1, 20), st.integers(1, 30), st.integers(1, 8), st.integers(0, 99))
-def test_equals_torch(tokens: int, rows: int, chunk: int, seed: int) -> None:
+@given(
+    st.integers(1, 20),
+    st.integers(1, 30),
+    st.integers(1, 8),
+    st.integers(0, 99),
+    st.sampled_from([0.0, 1e-4, 0.3]),
+)
+def test_equals_torch(tokens: int, rows: int, chunk: int, seed: int, z: float) -> None:
     generator = torch.Generator().manual_seed(seed)
     hidden = torch.randn(tokens, 6, generator=generator, requires_grad=True)
     table = torch.randn(rows, 6, generator=generator, requires_grad=True)
     targets = torch.randint(rows, (tokens,), generator=generator)
     weights = torch.rand(tokens, generator=generator)
-    loss, nll = sliced_cross_entropy(hidden, table, targets, weights, chunk=chunk)
+    loss, nll = sliced_cross_entropy(hidden, table, targets, weights, chunk=chunk, z_loss=z)
     (loss * 3).backward()
     found = hidden.grad, table.grad
     hidden.grad = table.grad = None
-    expected = F.cross_entropy(hidden @ table.t(), targets, reduction="none")
-    (3 * (expected * weights).sum()).backward()
+    logits = hidden @ table.t()
+    expected = F.cross_entropy(logits, targets, reduction="none")
+    whole = ((expected + z * torch.logsumexp(logits, dim=1).square()) * weights).sum()
+    (3 * whole).backward()
+    torch.testing.assert_close(loss, whole.detach())
     torch.testing.assert_close(nll, expected.detach())
     torch.testing.assert_close(found[0], hidden.grad, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(found[1], table.grad, atol=1e-5, rtol=1e-4)

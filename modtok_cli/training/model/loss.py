@@ -25,6 +25,7 @@ def sliced_cross_entropy(
     *,
     group: dist.ProcessGroup | None = None,
     chunk: int = CHUNK,
+    z_loss: float = 0.0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Weighted sum of the negative log-likelihoods, and each of them.
 
@@ -32,7 +33,8 @@ def sliced_cross_entropy(
         hidden: (N, d).
         rows: (n, d), this shard's rows of V_S.
         columns: (N,) int64, the target's index in `rows`, or -1 if it is on another shard.
-        weights: (N,) float32; the loss is Σ weight · nll.
+        weights: (N,) float32; the loss is Σ weight · (nll + z_loss · (ln Z)²), where Z is the
+            denominator of the softmax.
         group: the tensor-parallel shards; None for one.
         chunk: number of tokens computed at a time.
 
@@ -44,7 +46,7 @@ def sliced_cross_entropy(
     Example: d = 1, hidden [[1]], rows [[0], [0]], columns [0], weights [1] gives ln 2.
     """
     apply: Any = _CrossEntropy.apply
-    loss, nll = apply(hidden, rows, columns, weights, group, chunk)
+    loss, nll = apply(hidden, rows, columns, weights, group, chunk, z_loss)
     return loss, nll
 
 
@@ -58,16 +60,20 @@ class _CrossEntropy(torch.autograd.Function):
         weights: torch.Tensor,
         group: dist.ProcessGroup | None,
         chunk: int,
+        z_loss: float,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         # Forward runs without autograd; this tells whether the caller needs gradients.
         wanted = any(ctx.needs_input_grad[:2])
         d_hidden = torch.empty_like(hidden, dtype=torch.float32) if wanted else None
         d_rows = torch.zeros_like(rows, dtype=torch.float32) if wanted else None
         nll = torch.empty(len(hidden), dtype=torch.float32, device=hidden.device)
+        log_z = torch.empty_like(nll)
         for start in range(0, len(hidden), chunk):
             part = slice(start, start + chunk)
-            nll[part], p, at = _chunk(hidden[part], rows, columns[part], group)
+            nll[part], log_z[part], p, at = _chunk(hidden[part], rows, columns[part], group)
             if d_hidden is not None and d_rows is not None:
+                if z_loss:
+                    p *= (1 + 2 * z_loss * log_z[part]).unsqueeze(1)
                 p[at, columns[part][at]] -= 1
                 p *= weights[part].unsqueeze(1)
                 p = p.to(hidden.dtype)
@@ -82,7 +88,10 @@ class _CrossEntropy(torch.autograd.Function):
         ctx.save_for_backward(d_hidden, d_rows)
         ctx.dtypes = hidden.dtype, rows.dtype
         ctx.mark_non_differentiable(nll)
-        return (nll * weights).sum(), nll
+        total = (nll * weights).sum()
+        if z_loss:
+            total = total + z_loss * (log_z.square() * weights).sum()
+        return total, nll
 
     @staticmethod
     def backward(ctx: Any, scale: torch.Tensor, _: torch.Tensor) -> Any:
@@ -95,6 +104,7 @@ class _CrossEntropy(torch.autograd.Function):
             None,
             None,
             None,
+            None,
         )
 
 
@@ -103,8 +113,8 @@ def _chunk(
     rows: torch.Tensor,
     columns: torch.Tensor,
     group: dist.ProcessGroup | None,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """nll (c,), this shard's probabilities (c, n), and the tokens with targets on this shard."""
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """nll (c,), ln Z (c,), this shard's probabilities (c, n), and tokens with targets on it."""
     logits = (hidden @ rows.t()).float()
     if logits.shape[1]:
         peak = logits.amax(dim=1)
@@ -122,4 +132,5 @@ def _chunk(
         dist.all_reduce(sums, group=group)
     total, target = sums
     p /= total.unsqueeze(1)
-    return total.log() - target, p, at
+    log_total = total.log()
+    return log_total - target, log_total + peak, p, at

@@ -19,22 +19,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
 from modtok_cli.architectures.rope import rope_frequencies
 from modtok_cli.architectures.shape import Shape
-from modtok_cli.base.errors import UsageError
 from modtok_cli.training.distributed.megatron_core import core, cpu_as_current_device
+from modtok_cli.training.distributed.ranks import summed
 from modtok_cli.training.model.attention import CausalAttention
+from modtok_cli.training.model.initialization import InitStd
 
 # Names under Transformer Engine → names without it.
 _FUSED_NORMS = {
     "self_attention.linear_qkv.layer_norm_weight": "input_layernorm.weight",
     "mlp.linear_fc1.layer_norm_weight": "pre_mlp_layernorm.weight",
 }
+# Weights that every shard holds whole and applies to its own heads only: a shard has the gradient
+# of its heads, and their sum is the gradient.
+_PER_HEAD = ("q_layernorm.weight", "k_layernorm.weight")
 
 
 def sum_over_shards(values: torch.Tensor) -> torch.Tensor:
@@ -69,13 +75,14 @@ def layer_spec(device: torch.device, masked: bool = False, qk_norm: bool = False
     return spec
 
 
-def _config(shape: Shape, shards: int, dtype: torch.dtype) -> Any:
+def _config(shape: Shape, shards: int, dtype: torch.dtype, init: InitStd) -> Any:
     return core().transformer.transformer_config.TransformerConfig(
         **shape.megatron_config(),
         tensor_model_parallel_size=shards,
         hidden_dropout=0.0,
         attention_dropout=0.0,
-        init_method_std=0.02,
+        init_method=_normal(init.matrices),
+        output_layer_init_method=_normal(init.projection(shape.layers)),
         use_cpu_initialization=True,  # the same numbers on any number of shards
         params_dtype=dtype,
         bf16=dtype == torch.bfloat16,
@@ -89,6 +96,10 @@ def _config(shape: Shape, shards: int, dtype: torch.dtype) -> Any:
     )
 
 
+def _normal(std: float) -> Callable[[torch.Tensor], torch.Tensor]:
+    return partial(torch.nn.init.normal_, mean=0.0, std=std)
+
+
 def build_backbone(
     shape: Shape,
     *,
@@ -99,19 +110,15 @@ def build_backbone(
     recompute: bool = False,
     distributed: bool = False,
     masked: bool = False,
+    init: InitStd | None = None,
 ) -> Backbone:
     """Build the Transformer block, wrapped for data parallelism.
 
     With `distributed`, gradients are reduce-scattered over replicas for Megatron's distributed
     optimizer.
     """
-    if shape.qk_norm and shards > 1:
-        # Each rank sees the gradients of its own heads only, and the weights are shared by all.
-        raise UsageError(
-            "QK-norm is not supported with tensor parallelism", where="--tp", remedy="use --tp 1"
-        )
     parts = core()
-    config = _config(shape, shards, dtype)
+    config = _config(shape, shards, dtype, init or InitStd())
     spec = layer_spec(device, masked, shape.qk_norm)
 
     Module: Any = parts.transformer.module.MegatronModule
@@ -158,7 +165,8 @@ def build_backbone(
             ),
             block,
         )
-    return Backbone(wrapped, device)
+    shard_group = parts.parallel_state.get_tensor_model_parallel_group() if shards > 1 else None
+    return Backbone(wrapped, device, shard_group)
 
 
 def plain_name(name: str) -> str:
@@ -189,8 +197,10 @@ def _recomputed(forward: Callable[..., Any]) -> Callable[..., Any]:
 class Backbone:
     """Megatron's Transformer block, wrapped in Megatron's data parallelism."""
 
-    def __init__(self, wrapped: Any, device: torch.device) -> None:
-        self.wrapped, self._device = wrapped, device
+    def __init__(
+        self, wrapped: Any, device: torch.device, shard_group: dist.ProcessGroup | None = None
+    ) -> None:
+        self.wrapped, self._device, self._shard_group = wrapped, device, shard_group
         self.parameters: dict[str, torch.nn.Parameter] = {
             plain_name(name): parameter
             for name, parameter in wrapped.module.named_parameters()
@@ -218,10 +228,17 @@ class Backbone:
         return context() if more else nullcontext()
 
     def finish_gradients(self) -> dict[str, torch.Tensor]:
-        """Reduce over replicas; returns mean gradients in float32 by parameter."""
+        """Reduce over replicas and shards; returns mean gradients in float32 by parameter."""
         with cpu_as_current_device(self._device):
             self.wrapped.finish_grad_sync()
-        return {name: parameter.main_grad for name, parameter in self.parameters.items()}  # type: ignore[attr-defined]
+        gradients: dict[str, torch.Tensor] = {
+            name: parameter.main_grad  # type: ignore[attr-defined]
+            for name, parameter in self.parameters.items()
+        }
+        for name, gradient in gradients.items():
+            if name.endswith(_PER_HEAD):
+                summed(gradient, self._shard_group)
+        return gradients
 
 
 def partition(parameter: torch.nn.Parameter) -> tuple[int, int] | None:

@@ -7,7 +7,8 @@ Its pitfalls, in 0.16 as in 0.19, and how they are avoided:
 - `step()` computes that norm anyway: its two halves are called instead.
 - In float32 it leaves the buffer in `.grad`, to which the next backward pass would add a
   second time: `.grad` is cleared after each step.
-- Its groups carry a factor for weight decay, 0 for norms, which only its scheduler applies.
+- Its groups carry a factor for weight decay, 0 for norms, which only its scheduler applies:
+  the groups get the decay of their kind here.
 - It uses the fused Adam of Transformer Engine or Apex if installed, else torch's AdamW, which
   it does not fuse (4 more bytes per parameter in a step): it is fused here.
 - torch counts steps per parameter, the others per group.
@@ -66,7 +67,7 @@ class MegatronAdamW:
         (self._inner,) = self._optimizer.chained_optimizers
         self._by_torch = isinstance(self._inner.optimizer, torch.optim.AdamW)
         for group in self._optimizer.param_groups:
-            group["weight_decay"] = adamw.weight_decay * group["wd_mult"]
+            group["weight_decay"] = adamw.decay("matrices" if group["wd_mult"] else "norms")
             if self._by_torch:
                 group["fused"], group["foreach"] = True, False
 

@@ -14,15 +14,14 @@ from modtok_cli.architectures.shape import Shape
 from modtok_cli.training.distributed.ranks import Ranks, union_of_rows
 from modtok_cli.training.model import megatron
 from modtok_cli.training.model.attention import document_mask
+from modtok_cli.training.model.initialization import InitStd
 from modtok_cli.training.model.loss import sliced_cross_entropy
 from modtok_cli.training.model.optimizer import backbone_optimizer, clip, gradient_norm
 from modtok_cli.training.rows.host_tables import Offload, TableMaker
 from modtok_cli.training.rows.microbatch import GatheredRows, MicroBatch, active_ids
 from modtok_cli.training.rows.table import AdamW, RowTable
 
-CLIP = 1.0
-
-__all__ = ["CLIP", "GatheredRows", "MicroBatch", "Model"]
+__all__ = ["GatheredRows", "MicroBatch", "Model"]
 
 
 class Model:
@@ -35,6 +34,9 @@ class Model:
             frozen. None: everything is trained.
         end_of_text: id of the token that starts each document; tokens then attend to their own
             document only. None: packed documents see those before them.
+
+    A step clips the gradient of all parameters to norm `clip`; 0 does not clip. `z_loss` is a
+    coefficient, see `loss`.
     """
 
     def __init__(
@@ -47,6 +49,9 @@ class Model:
         dtype: torch.dtype = torch.float32,
         recompute: bool = False,
         adamw: AdamW | None = None,
+        clip: float = 1.0,
+        z_loss: float = 0.0,
+        init: InitStd | None = None,
         chunk: int = 2048,
         distributed: bool = False,
         offload: Offload | None = None,
@@ -57,6 +62,7 @@ class Model:
         self.only_rows = None if only_rows is None else only_rows.to(ranks.device)
         self.shape, self.ranks, self.dtype, self.tied = shape, ranks, dtype, shape.tied
         self._adamw, self._chunk = adamw or AdamW(), chunk
+        self._clip, self._z_loss, self._init = clip, z_loss, init or InitStd()
         maker = TableMaker(ranks, offload) if offload else None
         self.input = self._table(vocabulary, 2 * seed + 1, maker)
         self.output = self.input if shape.tied else self._table(vocabulary, 2 * seed + 2, maker)
@@ -70,6 +76,7 @@ class Model:
             recompute=recompute,
             distributed=distributed,
             masked=end_of_text is not None,
+            init=self._init,
         )
         self.optimizer = backbone_optimizer(
             self.backbone, self._adamw, ranks, distributed=distributed
@@ -82,9 +89,9 @@ class Model:
     def _table(self, size: int, seed: int, maker: TableMaker | None) -> RowTable:
         ranks, width = self.ranks, self.shape.hidden_size
         if maker is not None:
-            return maker.table(size, width, seed)
+            return maker.table(size, width, seed, self._init.embeddings)
         table = RowTable(size, width, shard=ranks.shard, shards=ranks.shards, device=ranks.device)
-        table.initialize(seed)
+        table.initialize(seed, self._init.embeddings)
         return table
 
     @property
@@ -162,6 +169,7 @@ class Model:
             microbatch.weights,
             group=self.ranks.shard_group,
             chunk=self._chunk,
+            z_loss=self._z_loss,
         )
 
     def step(
@@ -211,7 +219,7 @@ class Model:
             sharded=self.optimizer.distributed,
         )
         if bool(torch.isfinite(norm)):
-            clip([*gradients.values(), *rows], norm, CLIP)
+            clip([*gradients.values(), *rows], norm, self._clip)
             if self.only_rows is None:
                 self.optimizer.step(gradients, lr)
             self._update(unions, lr, dense)

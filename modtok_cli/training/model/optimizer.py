@@ -57,7 +57,7 @@ def backbone_optimizer(
 class TorchAdamW:
     """torch's fused AdamW over parameters with gradients in Megatron's buffers.
 
-    Norm weights are not decayed. Master weights of bfloat16 parameters are float32 copies;
+    Master weights of bfloat16 parameters are float32 copies;
     float32 parameters are their own master weights.
     """
 
@@ -69,12 +69,12 @@ class TorchAdamW:
             name: p.detach() if p.dtype == torch.float32 else p.detach().float()
             for name, p in self._parameters.items()
         }
-        decayed = [m for m in self.masters.values() if m.dim() > 1]
-        plain = [m for m in self.masters.values() if m.dim() <= 1]
+        matrices = [m for m in self.masters.values() if m.dim() > 1]
+        norms = [m for m in self.masters.values() if m.dim() <= 1]
         self._adamw = torch.optim.AdamW(
             [
-                {"params": decayed, "weight_decay": adamw.weight_decay},
-                {"params": plain, "weight_decay": 0.0},
+                {"params": matrices, "weight_decay": adamw.decay("matrices")},
+                {"params": norms, "weight_decay": adamw.decay("norms")},
             ],
             lr=0.0,
             betas=(adamw.beta1, adamw.beta2),
@@ -133,7 +133,7 @@ def gradient_norm(
     """Euclidean norm over backbone and table rows together, of all shards; on the device.
 
     What lies on shards is summed over them, what every shard holds whole counts once. With
-    `dealt`, the backbone's gradients are parts that are summed over replicas too.
+    `sharded`, the backbone's gradients are parts that are summed over replicas too.
     """
     own = torch.zeros((), dtype=torch.float64, device=ranks.device)
     whole = torch.zeros_like(own)
@@ -151,7 +151,9 @@ def gradient_norm(
 
 
 def clip(gradients: Iterable[torch.Tensor], norm: torch.Tensor, most: float) -> None:
-    """Scale gradients in place so that their common norm is at most `most`."""
+    """Scale gradients in place so that their common norm is at most `most`; 0: never."""
+    if not most:
+        return
     scale = (most / (norm + 1e-6)).clamp(max=1.0)
     for gradient in gradients:
         gradient.mul_(scale.to(gradient.dtype))

@@ -46,8 +46,8 @@ class TableMaker:
         self._team = ThreadTeam(_threads(ranks, self.peers))
         self._memory = HostMemory(ranks, self.peers, offload.directory)
 
-    def table(self, size: int, width: int, seed: int) -> RowTable:
-        """A shard of a table with initial weights. Collective: every rank calls it."""
+    def table(self, size: int, width: int, seed: int, std: float = 0.02) -> RowTable:
+        """A shard of a table with normal(0, std) weights. Collective: every rank calls it."""
         peers = self.peers
         table = RowTable(
             size,
@@ -64,7 +64,7 @@ class TableMaker:
             table.touch()
         peers.barrier()
         if peers.peer == 0:
-            table.initialize(seed)
+            table.initialize(seed, std)
         peers.barrier()
         return table
 

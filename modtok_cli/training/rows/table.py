@@ -27,12 +27,24 @@ _BLOCK = 16384
 
 @dataclass(frozen=True)
 class AdamW:
-    """Hyperparameters of AdamW; the defaults are the paper's."""
+    """Hyperparameters of AdamW; the defaults are the paper's.
+
+    `decayed` are the kinds of parameters with weight decay: matrices, embeddings, norms.
+    """
 
     beta1: float = 0.9
     beta2: float = 0.95
     epsilon: float = 1e-8
     weight_decay: float = 0.1
+    decayed: tuple[str, ...] = ("matrices", "embeddings")
+
+    def decay(self, kind: str) -> float:
+        """Weight decay of a kind of parameters.
+
+        >>> AdamW().decay("matrices"), AdamW().decay("norms")
+        (0.1, 0.0)
+        """
+        return self.weight_decay if kind in self.decayed else 0.0
 
 
 # Allocates zeros of a shape and dtype.
@@ -166,10 +178,11 @@ class RowTable:
         assert self._arrays is not None
         state = self._arrays
         received = (self.local_rows(ids).numpy(), _array(gradients.contiguous()))
-        settings = (lr, adamw.beta1, adamw.beta2, adamw.epsilon, adamw.weight_decay)
+        decay = adamw.decay("embeddings")
+        settings = (lr, adamw.beta1, adamw.beta2, adamw.epsilon)
 
         def mine(part: int, parts: int) -> None:
-            update_rows(*state, *received, self.peer, self.peers, part, parts, *settings)
+            update_rows(*state, *received, self.peer, self.peers, part, parts, *settings, decay)
 
         self._workers.share(mine)
 
@@ -218,7 +231,7 @@ def _adamw(
     count = steps.to(torch.float64).unsqueeze(1)
     correction1 = (1 - adamw.beta1**count).to(w.dtype)
     correction2 = (1 - adamw.beta2**count).sqrt().to(w.dtype)
-    w.mul_(1 - lr * adamw.weight_decay)
+    w.mul_(1 - lr * adamw.decay("embeddings"))
     m.lerp_(g, 1 - adamw.beta1)
     v.mul_(adamw.beta2).addcmul_(g, g, value=1 - adamw.beta2)
     w.sub_(lr * m / correction1 / (v.sqrt() / correction2 + adamw.epsilon))
