@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from modtok_cli.api.learners import bpe_seq as bpe_seq
     from modtok_cli.api.learners import unigram as unigram
     from modtok_cli.api.learners import unigram_merge as unigram_merge
+    from modtok_cli.api.measures import check as check
     from modtok_cli.api.measures import fairness as fairness
     from modtok_cli.api.measures import nsl as nsl
     from modtok_cli.api.measures import origin as origin
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from modtok_cli.api.models import pretrain as pretrain
     from modtok_cli.api.models import slice as slice
     from modtok_cli.api.settings import TrainingSettings as TrainingSettings
-    from modtok_cli.api.tokenizers import check as check
+    from modtok_cli.api.tokenizers import check_subsets as check_subsets
     from modtok_cli.api.tokenizers import extract as extract
     from modtok_cli.api.tokenizers import extract_frequent as extract_frequent
     from modtok_cli.api.tokenizers import load as load
@@ -51,10 +52,10 @@ _NAMES = {
     "api.corpora": "corpus_build corpus_count",
     "api.evaluations": "compare evaluate_bpb evaluate_mcq evaluate_mt evaluate_sum write_examples",
     "api.learners": "bpe bpe_merge bpe_seq unigram unigram_merge",
-    "api.measures": "fairness nsl origin report",
+    "api.measures": "check fairness nsl origin report",
     "api.models": "export generate load_generator pretrain slice",
     "api.settings": "TrainingSettings",
-    "api.tokenizers": "check extract extract_frequent load open_tokenizer",
+    "api.tokenizers": "check_subsets extract extract_frequent load open_tokenizer",
     "base.errors": "ModtokError UsageError",
     "modular.protocol": "Tokenizer",
     "modular.subtokenizer": "Subtokenizer",

@@ -73,6 +73,45 @@ def nsl(
     )
 
 
+def check(
+    tokenizers: AnyTokenizer | Sequence[AnyTokenizer],
+    texts: FilePath | Sequence[FilePath],
+    *,
+    language: str | None = None,
+    errors: Errors = "strict",
+    progress: Progress | None = None,
+) -> Rows:
+    """Judge how well tokenizers suit languages, without references or parallel text.
+
+    Args:
+        tokenizers, texts, language, errors, progress: As in `nsl`.
+
+    Returns:
+        One row per language, text and tokenizer, the worst languages first: `tokens_per_word`,
+        `tokens_per_character`, `tokens_per_byte`, `excess` (estimated tokens relative to a
+        tokenizer made for the language), `premium` over parallel English text if there is any,
+        `byte_tokens`, `verdict` ("good", "fair", "poor" or "bad"), `reason`, `hint` and a
+        signature.
+
+    Examples:
+        >>> row = modtok.check("tokenizer", "parallel/fi.txt")[0]
+        >>> row["name"], row["tokens_per_word"] > 1
+        ('Finnish', True)
+
+    Raises:
+        ModtokError: a file is missing, empty or damaged.
+    """
+    from modtok_cli.measure.check import check
+
+    return check(
+        _tokenizers(tokenizers),
+        text_paths(texts),
+        language=language,
+        errors=errors,
+        progress=progress_or_default(progress),
+    )
+
+
 def fairness(
     tokenizers: AnyTokenizer | Sequence[AnyTokenizer],
     texts: FilePath | Sequence[FilePath],

@@ -141,7 +141,7 @@ def extract_frequent(
     return open_tokenizer(output)
 
 
-def check(
+def check_subsets(
     tokenizer: FilePath | ModularTokenizer, subsets: Iterable[Languages] = (), *, samples: int = 0
 ) -> Report:
     """Check that subsets are proper and that every token is reachable.
@@ -156,7 +156,7 @@ def check(
         of unreachable tokens.
 
     Examples:
-        >>> modtok.check("tokenizer", ["en,fi"]).sound
+        >>> modtok.check_subsets("tokenizer", ["en,fi"]).sound
         True
 
     Raises:

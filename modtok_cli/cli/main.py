@@ -54,6 +54,7 @@ ORDER = (  # order in the help
     "encode",
     "decode",
     "inspect",
+    "check",
     "nsl",
     "fairness",
     "origin",

@@ -107,3 +107,21 @@ def first_odd_window(a: Floats, b: Floats) -> int | None:
         if float(np.corrcoef(one, two)[0, 1]) < LEAST:
             return start
     return None
+
+
+def seem_parallel(a: Floats, b: Floats) -> bool:
+    """Whether equally many lines with these lengths seem to be the same content.
+
+    Lengths must be correlated in every window, or over all lines if there is no whole window.
+
+    >>> seem_parallel(np.array([9.0, 1, 5, 30]), np.array([11.0, 2, 6, 33]))
+    True
+    >>> seem_parallel(np.array([9.0, 1, 5, 30]), np.array([1.0, 40, 20, 2]))
+    False
+    """
+    if len(a) != len(b):
+        return False
+    if len(a) >= WINDOW or len(a) < 3:
+        return first_odd_window(a, b) is None
+    x, y = np.log1p(a), np.log1p(b)
+    return bool(x.std() and y.std() and float(np.corrcoef(x, y)[0, 1]) >= LEAST)

@@ -80,6 +80,18 @@ def open_each(
     return found
 
 
+def wants_documents(candidates: Sequence[Candidate], texts: Sequence[Path | str]) -> bool:
+    """Whether lines must be kept: to compare their lengths, unless only word counts are given."""
+    from modtok_cli.text.table_files import is_table
+    from modtok_cli.text.workspace import files_in
+
+    files = [file for text in texts if text != "-" for file in files_in(text)]
+    only_counts = bool(files) and all(is_table(file) for file in files)
+    return not only_counts or any(
+        candidate.tokenizer.pretokenizer is None for candidate in candidates
+    )
+
+
 def with_each(
     named: Sequence[Candidate],
     specs: Sequence[Spec],

@@ -24,6 +24,7 @@ from modtok_cli.measure.candidates import (
     Spec,
     open_named,
     pretokenizers_of,
+    wants_documents,
     with_each,
 )
 from modtok_cli.measure.inequality import spread
@@ -72,7 +73,7 @@ def fairness(
         texts,
         language=language,
         references=reference_set,
-        keep_documents=_wants_documents(opened, texts),
+        keep_documents=wants_documents(opened, texts),
         errors=errors,
         progress=progress,
         pretokenizers=pretokenizers_of(opened, tokenizers),
@@ -123,18 +124,6 @@ def _common(measured: Mapping[str, Mapping[str, _Measured]], progress: Progress)
             f"tokenizers have: {', '.join(common)}"
         )
     return common
-
-
-def _wants_documents(candidates: Sequence[Candidate], texts: Sequence[Path | str]) -> bool:
-    """Whether lines must be kept: for the alignment check, unless only word counts are given."""
-    from modtok_cli.text.table_files import is_table
-    from modtok_cli.text.workspace import files_in
-
-    files = [file for text in texts if text != "-" for file in files_in(text)]
-    only_counts = bool(files) and all(is_table(file) for file in files)
-    return not only_counts or any(
-        candidate.tokenizer.pretokenizer is None for candidate in candidates
-    )
 
 
 def _one_each(texts: Sequence[Text]) -> dict[str, Text]:

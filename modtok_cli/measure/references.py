@@ -54,7 +54,8 @@ class References:
                 "no monolingual references",
                 where=str(directory),
                 remedy="train them with 'modtok bpe-seq' (without --no-references) or "
-                "'modtok bpe', or pass their directory with --references",
+                "'modtok bpe', or pass their directory with --references; "
+                "'modtok check' needs none",
             )
         self._paths = {path.stem: path for path in sorted(directory.glob("*.json"))}
         self._read: dict[str, Reference] = {}

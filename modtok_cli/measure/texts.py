@@ -87,11 +87,12 @@ def load_texts(
     errors: str,
     progress: Progress,
     pretokenizers: Iterable[PreTokenizer | None] = (BPE,),
+    unknown: str | None = None,
 ) -> list[Text]:
     """Read every source; one Text for each language in it.
 
     Words are counted for each of `pretokenizers`, besides that of BPE. Without `references`,
-    documents of unknown language are an error.
+    documents of unknown language have the code `unknown`, or are an error if that is None.
 
     Raises:
         ModtokError: a source is missing, damaged or empty, or its language is unknown.
@@ -101,7 +102,7 @@ def load_texts(
     for source in sources:
         parts: dict[str, _Part] = {}
         reader = _Reader(
-            parts, list(wanted), language, references, keep_documents, errors, progress
+            parts, list(wanted), language, references, keep_documents, errors, progress, unknown
         )
         files = files_in(source)
         for path in files:
@@ -131,6 +132,7 @@ class _Reader:
     keep: bool
     errors: str
     progress: Progress
+    unknown: str | None = None
 
     def part(self, name: str) -> _Part:
         return self.parts.setdefault(name, _Part(self.pretokenizers))
@@ -173,6 +175,9 @@ class _Reader:
 
     def _identify(self, documents: list[bytes], found: dict[str, int], where: str) -> None:
         """Add documents to the languages whose references need the fewest bits."""
+        if self.references is None and self.unknown is not None:
+            self.part(self.unknown).add(documents, self.keep)
+            return
         if self.references is None:
             raise ModtokError(
                 "unknown language",

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer, models
 
 from .test_commands import fits, rest
 
@@ -70,6 +71,39 @@ def test_fairness_and_origin_hand_their_options_on(here, stand_in) -> None:
     assert called.args == ("d@en,fi", [Path("x")])
     assert rest(called) == {"language": "fi", "errors": "strict"}
     fits(called, *where)
+
+
+def test_check_takes_tokenizers_and_texts_in_any_order(at, learned: Path) -> None:
+    status, out, err = at("check", "parallel", "tokenizer", "-t", "tokenizer@each")
+    assert status == 0, err
+    found = rows(out)
+    assert {row["tokenizer"] for row in found} == {"tokenizer", "tokenizer@each"}
+    assert {row["name"] for row in found} == {"English", "French", "Greek"}
+    status, out, err = at("check", "tokenizer@en", "parallel/el.txt", "--table")
+    assert "Greek" in out
+    assert "bad: about" in out
+    assert "add Greek: modtok bpe-seq --append el" in err
+    status, out, err = at("check", "tokenizer")
+    assert (status, out) == (2, "")
+    assert "no text among the arguments: tokenizer" in err
+
+
+def test_nsl_without_references_points_to_check(at, learned: Path) -> None:
+    (learned / "alone").mkdir(exist_ok=True)
+    shutil.copy(learned / "tokenizer" / "references" / "en.json", learned / "alone" / "en.json")
+    status, _, err = at("nsl", "-t", "alone/en.json", "parallel", "--references", "none")
+    assert status == 1
+    assert "'modtok check' needs none" in err
+
+
+def test_inspect_shows_size_of_external_tokenizers(at, learned: Path) -> None:
+    Tokenizer(models.WordLevel({"a": 0, "<unk>": 1}, "<unk>")).save(str(learned / "words.json"))
+    status, out, err = at("inspect", "-t", "words.json")
+    assert status == 0, err
+    (row,) = rows(out)
+    assert (row["format"], row["tokens"]) == ("hugging_face", 2)
+    status, _, err = at("inspect", "-t", "words.json", "--find", "a")
+    assert "cannot check, search or compare this kind of tokenizer" in err
 
 
 def test_boundaries_of_morphemes(at, learned: Path) -> None:

@@ -17,6 +17,7 @@ from modtok_cli.cli.session import Session
 
 if TYPE_CHECKING:
     from modtok_cli.modular.inspect import Difference
+    from modtok_cli.modular.protocol import Tokenizer as AnyTokenizer
     from modtok_cli.modular.subtokenizer import Subtokenizer
     from modtok_cli.modular.tokenizer import ModularTokenizer
 
@@ -34,6 +35,12 @@ PLAIN = (
     Column("tokens", "tokens", "int"),
     Column("merges", "merges", "int"),
     Column("languages", "languages"),
+    Column("signature", "signature"),
+)
+EXTERNAL = (
+    Column("tokenizer", "tokenizer"),
+    Column("format", "format"),
+    Column("tokens", "tokens", "int"),
     Column("signature", "signature"),
 )
 CHECKS = (
@@ -94,7 +101,8 @@ def inspect(
     """Show the contents of a tokenizer, check it, or compare two.
 
     Prints one row per language: number of tokens, tokens of this language only, and tokens
-    shared with others. With --langs, only these languages and their union. The exit status of
+    shared with others; a tokenizer of another program has its format and size, and modtok
+    check measures it. With --langs, only these languages and their union. The exit status of
     --check is 1 if a check fails.
     """
     if sum([check, find is not None, other is not None]) > 1:
@@ -102,6 +110,8 @@ def inspect(
             "--check, --find and OTHER are mutually exclusive", remedy="give one of them"
         )
     languages = split_languages(langs)
+    from modtok_cli.modular.directory import is_modular
+    from modtok_cli.modular.open import open_tokenizer
     from modtok_cli.modular.subtokenizer import Subtokenizer
 
     if other is not None:
@@ -109,6 +119,11 @@ def inspect(
             open_inspectable(tokenizer, langs), open_inspectable(other, langs), json=json
         )
         return
+    if not check and find is None and not is_modular(Path(tokenizer)):
+        opened = open_tokenizer(subset_spec(tokenizer, langs))
+        if not isinstance(opened, Subtokenizer):
+            emit_rows([_external_row(opened)], EXTERNAL, title="Tokenizer", json=json)
+            return
     found = open_inspectable(tokenizer)
     if languages is not None and isinstance(found, Subtokenizer):
         raise UsageError("--langs requires a modular directory", where=tokenizer)
@@ -136,7 +151,7 @@ def open_inspectable(spec: str, langs: str | None = None) -> ModularTokenizer | 
     found = open_tokenizer(subset_spec(spec, langs))
     if not isinstance(found, Subtokenizer):
         raise ModtokError(
-            "cannot inspect this kind of tokenizer",
+            "cannot check, search or compare this kind of tokenizer",
             where=spec,
             remedy="expected a modular directory, DIR@fr,en or a byte-level BPE tokenizer.json",
         )
@@ -151,6 +166,16 @@ def _plain_row(tokenizer: Subtokenizer) -> dict[str, Any]:
         "languages": tokenizer.languages,
         "scheme": tokenizer.pretokenizer.name,
         "parent": tokenizer.parent_signature,
+        "signature": tokenizer.signature,
+    }
+
+
+def _external_row(tokenizer: AnyTokenizer) -> dict[str, Any]:
+    """What is known of a tokenizer of another program."""
+    return {
+        "tokenizer": tokenizer.name,
+        "format": type(tokenizer).__module__.rpartition(".")[2],
+        "tokens": tokenizer.size,
         "signature": tokenizer.signature,
     }
 

@@ -1,0 +1,311 @@
+"""`modtok check`: how well tokenizers suit languages, without reference tokenizers.
+
+The yardstick is the number of tokens per character that a BPE tokenizer of 24,000 tokens needs
+which was learned from that language alone. It was measured on NTREX-128 (news) for 24 languages:
+0.21 to 0.29, 0.25 on average, and that average is used for other languages with alphabets. In
+scripts with a character per syllable or word, 0.6 is an assumption. Other kinds of text need up to
+a quarter less, so `excess` is an estimate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.signature import signature
+from modtok_cli.measure.aligned import lengths, seem_parallel
+from modtok_cli.measure.candidates import (
+    Candidate,
+    Spec,
+    open_named,
+    pretokenizers_of,
+    wants_documents,
+    with_each,
+)
+from modtok_cli.measure.nsl import word_total
+from modtok_cli.measure.scripts import scripts_of
+from modtok_cli.measure.texts import Text, check_texts, load_texts
+from modtok_cli.measure.usage import RoundTrip, round_trip, usage
+from modtok_cli.modular.directory import is_modular
+from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.text.language_names import UNKNOWN, language_name
+from modtok_cli.text.readers import is_text
+from modtok_cli.text.table_files import is_table
+
+LETTERS = 0.25
+"""Tokens per character of a tokenizer made for one language, where it was not measured."""
+SYLLABLES = 0.6
+"""The same for characters that stand for a syllable or a word; assumed."""
+MEASURED = {
+    "bg": 0.271, "cs": 0.267, "da": 0.266, "de": 0.220, "el": 0.266, "en": 0.226, "es": 0.234,
+    "et": 0.253, "fi": 0.222, "fr": 0.250, "hr": 0.264, "hu": 0.250, "it": 0.233, "lt": 0.272,
+    "lv": 0.269, "nl": 0.240, "pl": 0.271, "pt": 0.245, "ro": 0.257, "sk": 0.286, "sl": 0.266,
+    "so": 0.224, "sv": 0.262, "sw": 0.206,
+}  # fmt: skip
+"""Tokens per character by language, as the module says."""
+BASE = "en"
+
+# Upper limits of `excess`, the tokens relative to the yardstick.
+VERDICTS = (("good", 1.25), ("fair", 1.5), ("poor", 2.5), ("bad", float("inf")))
+MANY_BYTES = 0.2
+
+
+def split_arguments(arguments: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Tokenizers and texts among the arguments of the command, by what they name.
+
+    Texts are `-`, files with the suffix of a text or count table, and directories without a
+    tokenizer. Everything else is a tokenizer.
+
+    >>> split_arguments(["llama.model", "fi.txt", "tokenizer@fi", "-"])
+    (['llama.model', 'tokenizer@fi'], ['fi.txt', '-'])
+    """
+    tokenizers: list[str] = []
+    texts: list[str] = []
+    for argument in arguments:
+        (texts if _is_text(argument) else tokenizers).append(argument)
+    return tokenizers, texts
+
+
+def _is_text(argument: str) -> bool:
+    path = Path(argument)
+    if path.is_dir():
+        return not is_modular(path) and not (path / "tokenizer.json").is_file()
+    return argument == "-" or is_text(path) or is_table(path)
+
+
+def check(
+    tokenizers: Sequence[Spec],
+    texts: Sequence[Path | str],
+    *,
+    language: str | None = None,
+    errors: str = "strict",
+    progress: Progress = SILENT,
+) -> list[dict[str, Any]]:
+    """Judge tokenizers by language, without references or parallel text.
+
+    Args:
+        tokenizers: opened tokenizers, arguments of `modular.open.open_tokenizer`, or `DIR@each`.
+        texts: files, directories or `-`. If there is English text with as many lines as another,
+            and lines of similar lengths, the two are taken as parallel.
+        language: language of all texts; by default that of each document. Text of unknown
+            language has the code "und".
+
+    Returns:
+        One row per language, text and tokenizer, languages with the largest excess first:
+
+        - `tokens`, `characters`, `bytes`, and `words`: pre-tokens with a letter, mark or digit,
+          None in scripts without spaces between words;
+        - `tokens_per_word` (fertility), `tokens_per_character`, `tokens_per_byte`;
+        - `excess`: tokens relative to the yardstick of this module, about 1 for a tokenizer made
+          for the language;
+        - `premium`: tokens relative to the parallel English text, else None;
+          `per_character_premium`: tokens per character relative to English text of any content;
+        - `byte_tokens`: share of tokens that are bytes of a character instead of whole characters;
+        - `tested_lines`, `lossy_lines`: lines encoded and decoded, and how many of them changed;
+        - `verdict` (good, fair, poor, bad), `reason` and `hint`: for people.
+
+    Raises:
+        ModtokError: a file is missing, empty or damaged.
+        UsageError: no text, or no tokenizer.
+    """
+    if not texts:
+        raise UsageError("no text given", remedy="as in: modtok check tokenizer.json fi.txt")
+    check_texts(texts)
+    opened = open_named(tokenizers, progress)
+    loaded = load_texts(
+        texts,
+        language=language,
+        references=None,
+        unknown=UNKNOWN,
+        keep_documents=wants_documents(opened, texts),
+        errors=errors,
+        progress=progress,
+        pretokenizers=pretokenizers_of(opened, tokenizers),
+    )
+    present = sorted({text.language for text in loaded})
+    opened = with_each(opened, tokenizers, present, progress)
+    found: list[_Found] = []
+    total = sum(each.fits(text.language) for text in loaded for each in opened)
+    with progress.task("measuring", total=total, unit="texts") as task:
+        for text in loaded:
+            for candidate in opened:
+                if candidate.fits(text.language):
+                    found.append(_measure(candidate, text))
+                    task.advance(1)
+    rows = [_row(each, _english(each, found)) for each in found]
+    worst: dict[str, float] = {}
+    for row in rows:
+        worst[row["language"]] = max(worst.get(row["language"], 0.0), row["excess"] or 0.0)
+    return sorted(rows, key=lambda row: -worst[row["language"]])
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What was measured of one tokenizer on one text."""
+
+    candidate: Candidate
+    text: Text
+    tokens: int
+    byte_tokens: int
+    lossy: RoundTrip
+
+    @property
+    def per_character(self) -> float | None:
+        return _ratio(self.tokens, self.text.counts.size.characters)
+
+
+def _ratio(a: float, b: float | None) -> float | None:
+    return a / b if b else None
+
+
+def _measure(candidate: Candidate, text: Text) -> _Found:
+    tokenizer = candidate.tokenizer
+    used = usage(tokenizer, text, occurrences=True)
+    assert used.occurrences is not None
+    partial = sum(
+        int(used.occurrences[token])
+        for token in np.flatnonzero(used.occurrences).tolist()
+        if not _is_whole(tokenizer, token)
+    )
+    return _Found(candidate, text, used.tokens, partial, round_trip(tokenizer, text))
+
+
+def _is_whole(tokenizer: Tokenizer, token: int) -> bool:
+    """Whether a token is whole characters, not some bytes of one."""
+    try:
+        text = tokenizer.decode_bytes([token]).decode()
+    except UnicodeDecodeError:
+        return False
+    return "\ufffd" not in text  # libraries decode a byte to this character
+
+
+def _english(found: _Found, everything: Sequence[_Found]) -> _Found | None:
+    """The same tokenizer on English text, the parallel one if there is one."""
+    if found.text.language == BASE:
+        return None
+    others = [
+        each
+        for each in everything
+        if each.candidate.label == found.candidate.label and each.text.language == BASE
+    ]
+    return next((each for each in others if _parallel(found.text, each.text)), None) or next(
+        iter(others), None
+    )
+
+
+def _parallel(one: Text, two: Text) -> bool:
+    """Whether two texts seem to be the same lines in two languages."""
+    if one.counts.size.documents != two.counts.size.documents or one.counts.size.documents < 2:
+        return False
+    if one.documents is None or two.documents is None:
+        return False
+    return seem_parallel(lengths(one.documents), lengths(two.documents))
+
+
+def _row(found: _Found, english: _Found | None) -> dict[str, Any]:
+    text, tokens, size = found.text, found.tokens, found.text.counts.size
+    scripts = scripts_of(text.counts)
+    words = word_total(text.counts) if scripts.has_words else None
+    letters = MEASURED.get(text.language, LETTERS)
+    expected = letters + (SYLLABLES - letters) * scripts.syllabic
+    per_character = found.per_character
+    row: dict[str, Any] = {
+        "tokenizer": found.candidate.label,
+        "size": found.candidate.tokenizer.size,
+        "text": text.name,
+        "language": text.language,
+        "name": language_name(text.language),
+        "tokens": tokens,
+        "characters": size.characters,
+        "bytes": size.bytes,
+        "words": words,
+        "tokens_per_word": _ratio(tokens, words),
+        "tokens_per_character": per_character,
+        "tokens_per_byte": _ratio(tokens, size.bytes),
+        "excess": None if per_character is None else per_character / expected,
+        "premium": _ratio(tokens, english.tokens)
+        if english and _parallel(text, english.text)
+        else None,
+        "per_character_premium": _ratio(per_character or 0.0, english.per_character)
+        if english
+        else None,
+        "byte_tokens": _ratio(found.byte_tokens, tokens),
+        "tested_lines": found.lossy.lines,
+        "lossy_lines": found.lossy.failed,
+    }
+    row["verdict"] = verdict(row)
+    row["reason"] = reason(row)
+    row["hint"] = hint([row])
+    row["signature"] = signature(
+        "check",
+        [
+            ("tok", found.candidate.tokenizer.signature),
+            ("lang", text.language),
+            ("text", text.counts.fingerprint()),
+            *([("en", english.text.counts.fingerprint())] if english else []),
+        ],
+    )
+    return row
+
+
+def verdict(row: Mapping[str, Any]) -> str:
+    """good, fair, poor or bad: by `excess`, at best poor if a fifth of the tokens are bytes.
+
+    >>> verdict({"excess": 1.1, "byte_tokens": 0.0}), verdict({"excess": 1.1, "byte_tokens": 0.3})
+    ('good', 'poor')
+    """
+    found = next(name for name, limit in VERDICTS if (row["excess"] or 0.0) <= limit)
+    many = (row["byte_tokens"] or 0.0) >= MANY_BYTES
+    return "poor" if many and found in ("good", "fair") else found
+
+
+def reason(row: Mapping[str, Any]) -> str:
+    """The verdict in words.
+
+    >>> reason({"excess": 2.14, "name": "Finnish", "premium": 1.92, "byte_tokens": 0.031,
+    ...         "tested_lines": 0, "lossy_lines": 0})
+    'about 2.1 times the tokens of a tokenizer for Finnish; 1.9 times English; 3% byte tokens'
+    """
+    excess = row["excess"] or 0.0
+    own = "one language" if row["name"] == language_name(UNKNOWN) else row["name"]
+    parts = [
+        f"about {excess:.1f} times the tokens of a tokenizer for {own}"
+        if excess > VERDICTS[0][1]
+        else f"about as few tokens as a tokenizer for {own}"
+    ]
+    if row["premium"] is not None:
+        parts.append(f"{row['premium']:.1f} times English")
+    if (row["byte_tokens"] or 0.0) >= 0.01:
+        parts.append(f"{row['byte_tokens']:.0%} byte tokens")
+    if row["lossy_lines"]:
+        parts.append(f"changes {row['lossy_lines']} of {row['tested_lines']} lines")
+    return "; ".join(parts)
+
+
+def hint(rows: Sequence[Mapping[str, Any]]) -> str | None:
+    """What to do about the languages in which one tokenizer is poor or bad; None if there are none.
+
+    >>> row = {"tokenizer": "a.json", "language": "fi", "name": "Finnish", "verdict": "bad"}
+    >>> hint([row])
+    'a.json: learn a tokenizer with Finnish: modtok bpe-seq --langs en,fi -k 24000'
+    """
+    bad = {row["language"]: row["name"] for row in rows if row["verdict"] in ("poor", "bad")}
+    if not bad:
+        return None
+    tokenizer = rows[0]["tokenizer"]
+    names = ", ".join(bad.values())
+    codes = ["LANG" if code == UNKNOWN else code for code in bad]
+    directory = tokenizer.partition("@")[0]
+    if is_modular(Path(directory)):
+        return (
+            f"{tokenizer}: add {names}: modtok bpe-seq --append {','.join(codes)} "
+            f"-t {directory} -o NEW"
+        )
+    langs = ",".join(dict.fromkeys([BASE, *codes]))
+    return f"{tokenizer}: learn a tokenizer with {names}: modtok bpe-seq --langs {langs} -k 24000"

@@ -1,0 +1,131 @@
+"""`measure.check`: numbers by hand, verdicts, texts of all scripts, no references."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+from helpers.sample import SAMPLE
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.measure.check import check, split_arguments
+from modtok_cli.measure.kinds import kinds
+from modtok_cli.measure.plot.charts import is_empty
+from modtok_cli.measure.scripts import scripts_of
+from modtok_cli.text.counter import count_documents
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tokenizer of Finnish and English, and one that has bytes only."""
+    place = tmp_path_factory.mktemp("check")
+    bpe_seq(("en", "fi"), data=SAMPLE / "data", output=place / "tok", k=900)
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    other = Tokenizer(models.BPE({letter: i for i, letter in enumerate(alphabet)}, []))
+    other.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True, use_regex=False)
+    other.decoder = decoders.ByteLevel()
+    other.save(str(place / "bytes.json"))
+    shutil.rmtree(place / "tok" / "references")
+    return place
+
+
+def text(place: Path, name: str, content: str) -> Path:
+    path = place / name
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+def test_numbers_by_hand(place: Path, tmp_path: Path) -> None:
+    (row,) = check([str(place / "bytes.json")], [text(tmp_path, "el.txt", "να η ώρα\n")])
+    assert (row["language"], row["name"], row["words"]) == ("el", "Greek", 3)
+    # 6 letters of two bytes, 2 spaces, and the space that this tokenizer puts in front.
+    assert (row["tokens"], row["characters"], row["bytes"]) == (15, 8, 14)
+    assert row["tokens_per_word"] == 5
+    assert row["tokens_per_character"] == 15 / 8
+    assert row["byte_tokens"] == 12 / 15
+    assert row["verdict"] == "bad"
+    assert row["reason"].startswith("about 7.0 times the tokens of a tokenizer for Greek; 80% byte")
+    assert row["reason"].endswith("changes 1 of 1 lines")  # the space in front
+    assert "modtok bpe-seq --langs en,el" in row["hint"]
+
+
+def test_premium_over_parallel_english_only(place: Path, tmp_path: Path) -> None:
+    rows = check([str(place / "tok")], [SAMPLE / "parallel"])
+    by = {row["language"]: row for row in rows}
+    for name in ("fi", "fr", "el", "ne", "sw"):
+        assert by[name]["premium"] == by[name]["tokens"] / by["en"]["tokens"]
+    assert by["en"]["premium"] is None
+    text(tmp_path, "en.txt", "One two three.\nFour.\nFive six.\n")
+    text(tmp_path, "fi.txt", "Yksi kaksi.\n")
+    rows = check([str(place / "tok")], [tmp_path])
+    found = {row["language"]: row for row in rows}
+    assert found["fi"]["premium"] is None
+    assert found["fi"]["per_character_premium"] == pytest.approx(
+        found["fi"]["tokens_per_character"] / found["en"]["tokens_per_character"]
+    )
+
+
+def test_worst_language_first_and_hint_names_them(place: Path) -> None:
+    rows = check([str(place / "tok"), str(place / "bytes.json")], [SAMPLE / "parallel"])
+    worst = [row["excess"] for row in rows if row["tokenizer"].endswith("bytes.json")]
+    assert worst == sorted(worst, reverse=True)
+    nepali = next(r for r in rows if r["language"] == "ne" and r["tokenizer"].endswith("tok"))
+    assert nepali["hint"].endswith(f"--append ne -t {place / 'tok'} -o NEW")
+
+
+def test_each_judges_every_language_with_its_subset(place: Path) -> None:
+    rows = check([f"{place / 'tok'}@each"], [SAMPLE / "parallel" / "fi.txt"])
+    assert [row["size"] for row in rows] == [900]
+
+
+def test_text_of_unknown_language(place: Path, tmp_path: Path) -> None:
+    (row,) = check([str(place / "tok")], [text(tmp_path, "notes.txt", "Hello there, reader.\n")])
+    assert (row["language"], row["name"]) == ("und", "unknown language")
+    (named,) = check([str(place / "tok")], [tmp_path / "notes.txt"], language="en")
+    assert (named["language"], named["tokens"]) == ("en", row["tokens"])
+
+
+def test_tokens_per_word_only_where_spaces_separate_words(place: Path, tmp_path: Path) -> None:
+    text(tmp_path, "zh.txt", "今天天气很好。我们去公园。\n")
+    text(tmp_path, "ko.txt", "오늘은 날씨가 좋다.\n")
+    rows = {row["language"]: row for row in check([str(place / "tok")], [tmp_path])}
+    assert rows["zh"]["words"] is rows["zh"]["tokens_per_word"] is None
+    assert rows["ko"]["words"] == 3
+
+
+@pytest.mark.parametrize(
+    ("sample", "unspaced", "syllabic"),
+    [("abc", 0, 0), ("ไทย", 1, 0), ("한국", 0, 1), ("かな漢字", 1, 1), ("ab 漢", 1 / 3, 1 / 4)],
+)
+def test_scripts(sample: str, unspaced: float, syllabic: float) -> None:
+    found = scripts_of(count_documents([[sample.encode()]]))
+    assert found.unspaced == pytest.approx(unspaced)
+    assert found.syllabic == pytest.approx(syllabic)
+
+
+def test_arguments_in_any_order(place: Path, tmp_path: Path) -> None:
+    folder = text(tmp_path, "fi.txt", "talo\n").parent
+    tokenizer, library = str(place / "tok"), str(place / "bytes.json")
+    arguments = [str(folder), tokenizer, "-", library, f"{tokenizer}@fi", "fi.jsonl.zst"]
+    assert split_arguments(arguments) == (
+        [tokenizer, library, f"{tokenizer}@fi"],
+        [str(folder), "-", "fi.jsonl.zst"],
+    )
+
+
+def test_missing_text_or_tokenizer(place: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModtokError, match="no such file"):
+        check([str(place / "tok")], [tmp_path / "fi.txt"])
+    with pytest.raises(UsageError, match="tokenizer does not exist"):
+        check([str(tmp_path / "none.json")], [text(tmp_path, "fi.txt", "talo\n")])
+
+
+def test_rows_can_be_drawn_and_tabulated(place: Path) -> None:
+    rows = check([str(place / "tok")], [SAMPLE / "parallel"])
+    kind = kinds()["check"]
+    assert not any(is_empty(chart) for chart in kind.charts(rows))
+    assert "Finnish" in {row[0] for row in kind.tables(rows)[0].rows}
+    assert all(row["signature"].startswith("check|tok:") for row in rows)
