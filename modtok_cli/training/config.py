@@ -203,6 +203,8 @@ def _read_ends(data: object, where: str) -> tuple[tuple[int, int], ...]:
 
 def plain(value: Any) -> Any:
     """A value as JSON; paths that are not UTF-8 with escapes."""
+    if isinstance(value, Mapping):
+        return {key: plain(each) for key, each in value.items()}
     if isinstance(value, Path):
         return str(value).encode(errors="surrogateescape").decode(errors="backslashreplace")
     return value

@@ -1,4 +1,4 @@
-"""Bits per byte on text that is never trained on."""
+"""Bits per byte on text that is never trained on: held-out documents, and those of --valid."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.metrics import LanguageSums
 from modtok_cli.training.model.model import MicroBatch, Model
 
-# Text measured a language and evaluation: enough for two digits, seconds of work.
-BYTES = 1 << 16
-
 
 def held_out_texts(store: TextStore, most: int) -> list[bytes]:
     """Held-out documents, `most` bytes of them together."""
+    return first_texts(store, store.held_out, most)
+
+
+def first_texts(store: TextStore, documents: Sequence[int], most: int) -> list[bytes]:
+    """The first of `documents`, `most` bytes of them together."""
     texts: list[bytes] = []
     left = most
-    for index in store.held_out:
+    for index in documents:
         text = store.document(index, 0, left)
         if len(text) < store.length(index):
             text = text.decode("utf-8", "ignore").encode()  # not half a character
@@ -31,26 +33,26 @@ def held_out_texts(store: TextStore, most: int) -> list[bytes]:
     return texts
 
 
-def held_out_bits(
+def bits_of(
     model: Model,
-    stores: Mapping[str, TextStore],
+    texts: Mapping[str, tuple[TextStore, Sequence[int]]],
     subtokenizers: Mapping[str, Subtokenizer],
     *,
     end_of_text: int,
     length: int,
     rows: int,
-    most: int = BYTES,
+    most: int,
 ) -> dict[str, dict[str, float]]:
-    """Figures of each language under a subtokenizer of one's choice.
+    """Figures of each language of `texts` (some documents of a store) under a subtokenizer.
 
-    Documents are packed as in training, in sequences of `length` tokens, the last padded;
-    replicas share the languages among them.
+    Of each language `most` bytes are evaluated. Documents are packed as in training, in
+    sequences of `length` tokens, the last padded; replicas share the languages among them.
     """
-    languages = sorted(subtokenizers)
+    languages = sorted(texts)
     sums = LanguageSums(languages, model.ranks.device)
     for language in languages[model.ranks.replica :: model.ranks.replicas]:
-        texts = held_out_texts(stores[language], most)
-        add_texts(sums, model, language, texts, subtokenizers[language], end_of_text, length, rows)
+        chosen = first_texts(*texts[language], most)
+        add_texts(sums, model, language, chosen, subtokenizers[language], end_of_text, length, rows)
     return sums.over_replicas(model.ranks)[1]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import isfinite
@@ -19,16 +19,17 @@ from modtok_cli.training import checkpoint
 from modtok_cli.training.config import OPTIONS, Settings
 from modtok_cli.training.data.slot_packer import Batch
 from modtok_cli.training.data.stream import BatchStream, StreamPlan
+from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.distributed.ranks import gather_json, raise_together
-from modtok_cli.training.heldout import BYTES, held_out_bits
+from modtok_cli.training.heldout import bits_of
 from modtok_cli.training.initial import InitialRun
 from modtok_cli.training.interrupt import StopSignals, stopped
+from modtok_cli.training.loggers import Loggers
 from modtok_cli.training.metrics import LanguageSums, mean_bits, peak_flops, timing
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.prepare import Run, prepare, update_config
 from modtok_cli.training.rows.host_tables import Offload
 from modtok_cli.training.rows.prefetcher import Prefetcher
-from modtok_cli.training.tensorboard import TensorBoard
 
 # Bytes of held-out text per language that are evaluated before a checkpoint is saved.
 _PROBE = 512
@@ -36,7 +37,7 @@ _PROBE = 512
 
 @dataclass
 class RunReport:
-    """Directory of a run, its last step, and held-out metrics per language."""
+    """Directory of a run, its last step, and its last evaluation per text and language."""
 
     output: Path
     step: int
@@ -203,25 +204,54 @@ def _diverged(run: Run, what: str) -> ModtokError:
     )
 
 
-def evaluate(run: Run, model: Model, step: int, *, most: int = BYTES) -> dict[str, Any]:
-    """Held-out bits per byte of each language under its own subtokenizer (T for joint).
-
-    `most`: bytes of text per language.
+def evaluate(run: Run, model: Model, step: int) -> dict[str, Any]:
+    """Bits per byte of each language on held-out text and on the texts of --valid.
 
     Raises:
-        ModtokError: the loss is not finite, so that diverged weights are not saved.
+        ModtokError: the loss is not finite.
     """
+    line = _held_out(run, model, step, run.config.eval_bytes)
+    if run.valid:
+        line["valid"] = {
+            name: _bits(
+                run,
+                model,
+                {language: (store, range(len(store))) for language, store in stores.items()},
+                run.config.eval_bytes,
+            )
+            for name, stores in run.valid.items()
+        }
+    return line
+
+
+def _bits(
+    run: Run,
+    model: Model,
+    texts: Mapping[str, tuple[TextStore, Sequence[int]]],
+    most: int,
+) -> dict[str, dict[str, float]]:
+    """Figures of each language under its own subtokenizer (T for joint)."""
     joint = run.config.regime.kind == "joint"
     model.drain()
-    found = held_out_bits(
+    return bits_of(
         model,
-        run.stores,
-        {name: run.subtokenizers.of(None if joint else (name,)) for name in run.mixture.languages},
+        texts,
+        {name: run.subtokenizers.of(None if joint else (name,)) for name in texts},
         end_of_text=run.subtokenizers.end_of_text,
         length=run.config.seq_length,
         rows=run.config.micro_batch,
         most=most,
     )
+
+
+def _held_out(run: Run, model: Model, step: int, most: int) -> dict[str, Any]:
+    """Bits per byte of held-out text, `most` bytes of each language.
+
+    Raises:
+        ModtokError: the loss is not finite, so that diverged weights are not saved.
+    """
+    texts = {name: (store, store.held_out) for name, store in run.stores.items()}
+    found = _bits(run, model, texts, most)
     mean = mean_bits(found)
     if mean is not None and not isfinite(mean):
         wrong = [name for name, f in found.items() if not isfinite(f["bits_per_byte"])]
@@ -284,8 +314,7 @@ def _pretrain(run: Run, resume: bool, signals: StopSignals) -> RunReport:
         if resume:
             update_config(run)
         run.directory.open_metrics(step)
-        if config.tensorboard:
-            run.board = TensorBoard(run.directory.path / "tensorboard", step)
+        run.loggers = Loggers(config, run.directory.path, step)
         if not resume:
             run.progress.note(_describe(run, model))
     stream = open_stream(run, step + 1, positions)
@@ -301,7 +330,8 @@ def _pretrain(run: Run, resume: bool, signals: StopSignals) -> RunReport:
                 if now % config.eval_every == 0 or now == config.steps:
                     last = evaluate(run, model, now)
                     _report(run, last)
-                    run.progress.note(_held_out_note(last))
+                    for note in _evaluation_notes(last):
+                        run.progress.note(note)
                 if now % config.save_every == 0 or now == config.steps:
                     _save(run, model, stream, now, evaluated=last.get("step") == now)
                 number = signals.agreed(run.ranks) if now < config.steps else 0
@@ -315,21 +345,27 @@ def _pretrain(run: Run, resume: bool, signals: StopSignals) -> RunReport:
         stream.close()
         run.checkpointer.close()
         model.close()
-        if run.board is not None:
-            run.board.close()
+        if run.loggers is not None:
+            run.loggers.close()
     if not last:
         run.progress.warn(
             f"{run.directory.path} is finished ({step:,} steps); --steps N trains further"
         )
         last = evaluate(run, model, step)
-    rows = [{"language": name, **figures} for name, figures in last["held_out"].items()]
-    return RunReport(run.directory.path, max(step, config.steps), rows)
+    return RunReport(run.directory.path, max(step, config.steps), list(_rows(last)))
+
+
+def _rows(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A row per text and language of an evaluation."""
+    for text, figures in [("held-out", line["held_out"]), *line.get("valid", {}).items()]:
+        for language, values in figures.items():
+            yield {"language": language, "text": text, **values}
 
 
 def _save(run: Run, model: Model, stream: Prefetcher, step: int, *, evaluated: bool) -> None:
     """Save a checkpoint, after a look at held-out losses: huge weights may still be finite."""
     if not evaluated:
-        evaluate(run, model, step, most=_PROBE)
+        _held_out(run, model, step, _PROBE)
     save_checkpoint(run, model, stream, step)
 
 
@@ -345,8 +381,8 @@ def _report(run: Run, line: dict[str, Any]) -> None:
     if not run.ranks.first:
         return
     run.directory.add(line)
-    if run.board is not None:
-        run.board.add(line)
+    if run.loggers is not None:
+        run.loggers.add(line)
 
 
 def _describe(run: Run, model: Model) -> str:
@@ -361,9 +397,11 @@ def _describe(run: Run, model: Model) -> str:
     )
 
 
-def _held_out_note(line: dict[str, Any]) -> str:
-    parts = [f"{name} {f['bits_per_byte']:.3f}" for name, f in line["held_out"].items()]
-    return f"step {line['step']:,}: held-out bits per byte {', '.join(parts)}"
+def _evaluation_notes(line: Mapping[str, Any]) -> Iterator[str]:
+    """A sentence per text of an evaluation."""
+    for text, figures in [("held-out", line["held_out"]), *line.get("valid", {}).items()]:
+        parts = [f"{name} {f['bits_per_byte']:.3f}" for name, f in figures.items()]
+        yield f"step {line['step']:,}: {text} bits per byte {', '.join(parts)}"
 
 
 def finish() -> None:

@@ -45,6 +45,7 @@ def choose_run(
     then = replace(
         then,
         data=settings.data or _find_data(directory),
+        valid=then.valid and _find_valid(directory, settings.valid),
         tokenizer=own if own.is_dir() else settings.tokenizer or then.tokenizer,
     )
     others: Any = {"data": None, "tokenizer": None}
@@ -75,17 +76,45 @@ def places_of(path: Path, run: Path) -> dict[str, str]:
     return {"absolute": plain(absolute), "relative": plain(Path(relative))}
 
 
+def places_of_valid(config: Config, run: Path) -> dict[str, dict[str, str]]:
+    """Where the directories of `--valid` are, by name."""
+    return {name: places_of(path, run) for name, path in (config.valid or {}).items()}
+
+
 def _find_data(directory: RunDirectory) -> Path:
-    """The directory of the text: relative to the run, else where it was."""
+    """The directory of the text."""
     places = directory.read_config()["data"]
+    found = _find(directory, places)
+    if found is None:
+        raise ModtokError(
+            f"the text of the run does not exist in {places['absolute']}",
+            where=str(directory.path),
+            remedy="give its directory with --data",
+        )
+    return found
+
+
+def _find_valid(directory: RunDirectory, given: Mapping[str, Path] | None) -> dict[str, Path]:
+    """The directories of `--valid` of the run, except if others are `given`."""
+    found: dict[str, Path] = {}
+    for name, places in directory.read_valid().items():
+        path = _find(directory, places)
+        if path is None and given is None:
+            raise ModtokError(
+                f"the validation text '{name}' does not exist in {places['absolute']}",
+                where=str(directory.path),
+                remedy=f"give its directory with --valid {name}=DIR, or use --valid none",
+            )
+        found[name] = path or Path(places["absolute"])
+    return found
+
+
+def _find(directory: RunDirectory, places: Mapping[str, str]) -> Path | None:
+    """A directory relative to the run, else where it was; None if it is in neither place."""
     for path in (directory.path / places["relative"], Path(places["absolute"])):
         if path.is_dir():
             return path
-    raise ModtokError(
-        f"the text of the run does not exist in {places['absolute']}",
-        where=str(directory.path),
-        remedy="give its directory with --data",
-    )
+    return None
 
 
 def _check_path(path: Path) -> None:

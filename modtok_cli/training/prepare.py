@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
@@ -28,6 +28,7 @@ from modtok_cli.training.distributed.ranks import (
     versions,
 )
 from modtok_cli.training.initial import InitialRun, new_rows
+from modtok_cli.training.loggers import Loggers, require_loggers
 from modtok_cli.training.opening import (
     TOKENIZER,
     check_text,
@@ -35,12 +36,13 @@ from modtok_cli.training.opening import (
     choose_run,
     create,
     places_of,
+    places_of_valid,
 )
 from modtok_cli.training.plan import node_need, row_counts
 from modtok_cli.training.rows.host_need import check_host
 from modtok_cli.training.rundir import RunDirectory, point_latest
 from modtok_cli.training.step_memory import check_step_memory
-from modtok_cli.training.tensorboard import TensorBoard, require_tensorboard
+from modtok_cli.training.validation import check_validation, open_validation
 
 TEXTS = ".text"
 
@@ -60,7 +62,8 @@ class Run:
     checkpointer: Checkpointer
     initial: InitialRun | None = None
     only_rows: torch.Tensor | None = None
-    board: TensorBoard | None = None
+    valid: dict[str, dict[str, TextStore]] = field(default_factory=dict)
+    loggers: Loggers | None = None
 
     @property
     def device(self) -> torch.device:
@@ -86,8 +89,7 @@ def prepare(settings: Settings, *, resume: bool, force: bool, progress: Progress
     ranks = start_ranks(config.tp)
     if config.distributed_optimizer and not gpu:
         raise UsageError("requires GPUs", where="--distributed-optimizer", remedy="leave it out")
-    if config.tensorboard:
-        require_tensorboard()
+    require_loggers(config.log or ())
     progress = progress if ranks.first else SILENT
     check_ranks(config, ranks.world)
     if resume:
@@ -109,15 +111,21 @@ def prepare(settings: Settings, *, resume: bool, force: bool, progress: Progress
             where=str(config.tokenizer),
             remedy="exclude it with --langs, or add it with modtok bpe-seq --append",
         )
+    languages = subtokenizers.tokenizer.languages
+    valid_files, notes = check_validation(config, languages)
+    for note in notes:
+        progress.note(note)
+    cache = config.runs / TEXTS
     error: ModtokError | None = None
-    stores: dict[str, TextStore] = {}
     if ranks.first:  # the others read what rank 0 unpacks, on a shared file system
         try:
-            stores = _stores(files, config.runs, config.errors, progress)
+            _stores(files, cache, config.errors, progress)
+            open_validation(valid_files, cache, config.errors, progress)
         except ModtokError as caught:
             error = caught
     raise_together(ranks, error)
-    stores = stores or _stores(files, config.runs, config.errors, SILENT)
+    stores = _stores(files, cache, config.errors, SILENT)
+    valid = open_validation(valid_files, cache, config.errors, SILENT)
     sizes = {language: store.text_bytes for language, store in stores.items()}
     mixture = Mixture.of(sizes, config.mix, config.mix_rest)
     config.regime.check(mixture.languages)
@@ -132,6 +140,7 @@ def prepare(settings: Settings, *, resume: bool, force: bool, progress: Progress
         progress,
         config.tokenizer.resolve(),
         Checkpointer(directory.checkpoints, ranks, keep=config.keep, keep_every=config.keep_every),
+        valid=valid,
     )
     if config.init_from is not None:
         _use_initial(run, resume=resume)
@@ -180,10 +189,10 @@ def _check_draw(config: Config, ranks: Ranks, directory: RunDirectory) -> None:
 
 
 def _stores(
-    files: dict[str, list[Path]], runs: Path, errors: str, progress: Progress
+    files: dict[str, list[Path]], cache: Path, errors: str, progress: Progress
 ) -> dict[str, TextStore]:
     return {
-        language: text_store(language, paths, runs / TEXTS, errors=errors, progress=progress)
+        language: text_store(language, paths, cache, errors=errors, progress=progress)
         for language, paths in files.items()
     }
 
@@ -229,6 +238,7 @@ def _open_directory(run: Run, *, resume: bool, force: bool) -> None:
         "mixture": run.mixture.as_dict(),
         "text": run.texts,
         "data": places_of(run.config.data, directory.path),
+        "valid": places_of_valid(run.config, directory.path),
         "tokenizer": {
             "path": TOKENIZER,
             "signature": run.subtokenizers.tokenizer.signature,
@@ -253,6 +263,7 @@ def update_config(run: Run) -> None:
         **content,
         "config": run.config.as_json(),
         "data": places_of(run.config.data, run.directory.path),
+        "valid": places_of_valid(run.config, run.directory.path),
     }
     if orjson.dumps(changed) != orjson.dumps(content):
         run.directory.write_config(changed)

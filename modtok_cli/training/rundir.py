@@ -91,6 +91,25 @@ class RunDirectory:
             ) from error
         return config
 
+    def read_valid(self) -> dict[str, dict[str, str]]:
+        """Where the directories of `--valid` are, by name.
+
+        Raises:
+            UsageError, ModtokError: see `read_config`.
+        """
+        found: dict[str, dict[str, str]] = self.read_config().get("valid", {})
+        try:
+            for places in found.values():
+                if not isinstance(places["absolute"], str):
+                    raise TypeError
+                if not isinstance(places["relative"], str):
+                    raise TypeError
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ModtokError(
+                "field 'valid' is not pairs of paths", where=str(self.path), remedy=_RESTORE
+            ) from error
+        return found
+
     def lock(self) -> None:
         """Lock the run against other writers, until `close` or the end of this process.
 

@@ -67,6 +67,55 @@ def _run_name(value: str) -> str:
     return value
 
 
+LOGGERS = ("tensorboard", "wandb")
+"""Programs that metrics can be logged to, see `loggers`."""
+
+
+def _loggers(value: str | Sequence[str]) -> tuple[str, ...]:
+    """Names in `tensorboard,wandb` or a list; () for `none`.
+
+    >>> _loggers("wandb,tensorboard"), _loggers("none")
+    (('tensorboard', 'wandb'), ())
+    """
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"expected names such as tensorboard,wandb, got {value!r}")
+    names = [name.strip() for name in names if name.strip() != "none"]
+    unknown = next((name for name in names if name not in LOGGERS), None)
+    if unknown is not None:
+        raise ValueError(f"expected {', '.join(LOGGERS)} or none, got {unknown!r}")
+    return tuple(sorted(set(names)))
+
+
+def _directories(value: str | Mapping[str, str | Path]) -> dict[str, Path]:
+    """Directories by name; the default name is the directory's own. {} for `none`.
+
+    >>> _directories("news=texts/2026,parallel/"), _directories("none")
+    ({'news': PosixPath('texts/2026'), 'parallel': PosixPath('parallel')}, {})
+    """
+    pairs: list[tuple[str, str | Path]] = [("", "")]
+    if isinstance(value, Mapping):
+        pairs = list(value.items())
+    elif isinstance(value, str):
+        parts = [part.strip() for part in value.split(",") if part.strip() != "none"]
+        pairs = []
+        for part in parts:
+            name, equals, rest = part.partition("=")
+            pairs.append((name, rest) if equals else (_name_of(part), part))
+    found: dict[str, Path] = {}
+    for name, path in pairs:
+        if not (isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9_-]+", name) and path):
+            raise ValueError(f"expected directories such as news=DIR, got {value!r}")
+        if name in found:
+            raise ValueError(f"two directories have the name {name!r}; write them as NAME=DIR")
+        found[name] = Path(path)
+    return found
+
+
+def _name_of(path: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", Path(path).absolute().name).strip("-")
+
+
 def _size(value: str | int) -> int:
     from modtok_cli.base.memory import parse_bytes
 
@@ -507,10 +556,26 @@ class Settings(Declared):
         high=1 << 12,
         changeable=True,
     )
-    tensorboard: bool = option(
-        "Also write metrics for TensorBoard.",
-        default=False,
+    valid: dict[str, Path] | None = option(
+        "Directories of further text to evaluate on, in files by language; or none.",
         section="evaluation",
+        metavar="[NAME=]DIR,...",
+        parse=_directories,
+        changeable=True,
+    )
+    eval_bytes: int = option(
+        "Bytes of text per language of an evaluation. Default: 64KiB.",
+        default=lambda run: 1 << 16,
+        section="evaluation",
+        metavar="SIZE",
+        parse=_size,
+        changeable=True,
+    )
+    log: tuple[str, ...] | None = option(
+        "Also log metrics to tensorboard, wandb (comma-separated); or none.",
+        section="evaluation",
+        metavar="NAME,...",
+        parse=_loggers,
         changeable=True,
     )
     name: str | None = option(

@@ -28,7 +28,7 @@ FLAGS = words("""
     --sampling full --p 0.25 --mix en=0.5 --mix-rest uniform --langs fi,en --model small
     --steps 7 --batch-size 4 --micro-batch 2 --seq-length 64 --lr 0.01 --warmup 3 --seed 5
     --tp 2 --update dense --tied --recompute --distributed-optimizer --dtype bfloat16
-    --eval-every 2 --save-every 3 --workers 0 --tensorboard --name one --data text
+    --eval-every 2 --save-every 3 --workers 0 --log wandb,tensorboard --name one --data text
     --tokenizer other --runs out --errors skip --offload --offload-delay 0
     --offload-moments bfloat16 --offload-file store --gpus 1 --init-from runs/old
     --init-rows random --train rows --attention document --keep 3 --keep-every 100
@@ -37,6 +37,7 @@ FLAGS = words("""
     --rope-theta 10000 --qk-norm --beta1 0.8 --beta2 0.9 --eps 1e-6 --weight-decay 0.2
     --decay-params norms,matrices --clip 0.5 --z-loss 1e-4 --init-std 0.01
     --init-projection-std 0.002 --init-embedding-std 0.03
+    --valid news=more,texts/ --eval-bytes 1KB
 """)
 
 
@@ -92,7 +93,9 @@ def test_every_option(here: Any, loop: StandIn) -> None:
             eval_every=2,
             save_every=3,
             workers=0,
-            tensorboard=True,
+            log=("tensorboard", "wandb"),
+            valid={"news": Path("more"), "texts": Path("texts")},
+            eval_bytes=1000,
             name="one",
             data=Path("text"),
             tokenizer=Path("other"),
@@ -279,9 +282,9 @@ def test_a_workspace_trains_with_no_other_flag(modtok: Any, filled: Path) -> Non
 
 
 def test_switches_can_be_turned_off_on_resume(here: Any, loop: StandIn) -> None:
-    off = ("--no-recompute", "--no-tensorboard", "--no-distributed-optimizer")
-    assert here("pretrain", "--resume", "--gpus", "1", *off)[0] == 0
+    off = ("--no-recompute", "--no-distributed-optimizer")
+    assert here("pretrain", "--resume", *words("--gpus 1 --log none --valid none"), *off)[0] == 0
     settings = loop.args[0]
     assert settings.given() == {
-        "recompute": False, "tensorboard": False, "distributed_optimizer": False, "gpus": 1,
+        "recompute": False, "log": (), "valid": {}, "distributed_optimizer": False, "gpus": 1,
     }  # fmt: skip

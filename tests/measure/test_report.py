@@ -288,7 +288,8 @@ def write_run(place: Path) -> None:
     for step in (10, 20):
         figures = {"bits_per_byte": 4 - step / 10, "bytes": 1000}
         lines.append({"step": step, "loss": 5.0, "languages": {"fi": figures}})
-        lines.append({"step": step, "held_out": {"fi": figures}})
+        news = {"news": {"sw": {"bits_per_byte": 8 - step / 10, "bytes": 10}}}
+        lines.append({"step": step, "held_out": {"fi": figures}, "valid": news})
     (place / "metrics.jsonl").write_bytes(b"".join(orjson.dumps(x) + b"\n" for x in lines) + b'{"')
 
 
@@ -326,8 +327,9 @@ def test_runs_evaluations_and_texts(tmp_path: Path) -> None:
     found = read(tmp_path / "r.html")
     headings = ["Run first", "Sampling regimes at inference", "Evaluation", "Generated text"]
     assert found.text["h2"] == [*headings, "Not measured yet"]
-    # a curve, two inference vocabularies of the study, two tasks
-    assert found.count["figure"] == 1 + 2 + 2
+    # two curves, two inference vocabularies of the study, two tasks
+    assert found.count["figure"] == 2 + 2 + 2
+    assert "Bits per byte of news" in (tmp_path / "r.html").read_text("utf-8")
     cells = found.text["td"]
     assert {
         "3.000",

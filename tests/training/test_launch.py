@@ -16,10 +16,10 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.training.config import Settings, check_ranks, resolve, run_name
 from modtok_cli.training.distributed import launch as launching
 from modtok_cli.training.distributed.ranks import start_ranks
+from modtok_cli.training.loggers import flatten
 from modtok_cli.training.metrics import LanguageSums, timing
 from modtok_cli.training.presets import PRESETS, preset
 from modtok_cli.training.rundir import RunDirectory
-from modtok_cli.training.tensorboard import flatten
 
 RANK = "import os, sys, time, signal; rank = os.environ['RANK']; "
 

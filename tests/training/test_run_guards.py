@@ -108,7 +108,9 @@ def test_a_part_of_the_settings_may_be_told_again(settings: Settings) -> None:  
         ({"lr": float("nan")}, "--lr: expected a number greater than 0, got nan"),
         ({"lr": float("inf")}, "--lr: expected a number greater than 0, got inf"),
         ({"seed": 1 << 62}, "--seed: expected at least 0 and at most"),
-        ({"tensorboard": True}, "TensorBoard is not installed"),
+        ({"log": ("tensorboard",)}, r"--log: tensorboard is not .* pip install 'modtok\[log\]'"),
+        ({"log": "wandb"}, r"--log: wandb is not installed; pip install 'modtok\[log\]'"),
+        ({"log": "mlflow"}, "--log: expected tensorboard, wandb or none, got 'mlflow'"),
     ],
 )
 def test_nothing_is_begun_with_wrong_settings(
@@ -117,7 +119,8 @@ def test_nothing_is_begun_with_wrong_settings(
     change: dict[str, Any],
     message: str,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    for package in ("torch.utils.tensorboard", "wandb"):
+        monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(UsageError, match=message):
         pretrain(replace(settings, **change))
     assert not (settings.runs / "it").exists()

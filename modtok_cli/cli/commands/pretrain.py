@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     Column("language", "language"),
+    Column("text", "text"),
     Column("bits_per_byte", "bits/byte", "ratio"),
     Column("nats_per_token", "nats/token", "ratio"),
     Column("tokens", "tokens", "int"),
@@ -113,7 +114,7 @@ def pretrain(
     else:
         if is_first_rank():
             caption = f"{report.output}, after {report.step:,} steps"
-            emit_rows(report.rows(), COLUMNS, title="Held-out text", json=json, caption=caption)
+            emit_rows(report.rows(), COLUMNS, title="Evaluation", json=json, caption=caption)
     finally:
         finish()
 

@@ -85,30 +85,42 @@ def _read(place: Path) -> TrainingRun:
 
 
 def run_charts(run: TrainingRun) -> list[Chart]:
-    """Bits per byte of held-out text over steps, by language."""
-    series: dict[str, Points] = {}
+    """Bits per byte of held-out text, and of each text of `--valid`, over steps by language."""
+    titles: dict[str, dict[str, Points]] = {}
     for row in run.evaluations:
-        for language, figures in row["held_out"].items():
-            point = (float(row["step"]), float(figures["bits_per_byte"]))
-            series.setdefault(language, []).append(point)
-    return [Curves("Bits per byte of held-out text", "step", "bits per byte", series)]
+        for text, figures in _texts(row).items():
+            series = titles.setdefault(f"Bits per byte of {text}", {})
+            for language, values in figures.items():
+                point = (float(row["step"]), float(values["bits_per_byte"]))
+                series.setdefault(language, []).append(point)
+    return [Curves(title, "step", "bits per byte", series) for title, series in titles.items()]
+
+
+def _texts(row: Row) -> dict[str, Any]:
+    """Figures by language of every text of an evaluation."""
+    return {"held-out text": row["held_out"], **row.get("valid", {})}
 
 
 def run_table(run: TrainingRun) -> Table:
-    """First and last evaluation by language, and the amount of training text."""
-    first, last = run.evaluations[0], run.evaluations[-1]
+    """First and last evaluation by text and language, and the amount of training text."""
+    first, last = _texts(run.evaluations[0]), _texts(run.evaluations[-1])
+    several = len(last) > 1
     trained: dict[str, int] = {}
     for row in run.steps:
         for language, figures in row["languages"].items():
             trained[language] = trained.get(language, 0) + int(figures["bytes"])
     body = [
         [
+            *([text] if several else []),
             language,
-            ratio(first["held_out"].get(language, {}).get("bits_per_byte")),
-            ratio(figures["bits_per_byte"]),
+            ratio(first.get(text, {}).get(language, {}).get("bits_per_byte")),
+            ratio(values["bits_per_byte"]),
             number(trained.get(language, 0)),
         ]
-        for language, figures in last["held_out"].items()
+        for text, figures in last.items()
+        for language, values in figures.items()
     ]
-    headings = ["language", f"step {first['step']}", f"step {last['step']}", "training bytes"]
-    return Table("Bits per byte of held-out text", headings, body)
+    steps = [f"step {row['step']}" for row in (run.evaluations[0], run.evaluations[-1])]
+    headings = [*(["text"] if several else []), "language", *steps, "training bytes"]
+    title = "Bits per byte" if several else "Bits per byte of held-out text"
+    return Table(title, headings, body)

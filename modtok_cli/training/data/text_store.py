@@ -126,19 +126,22 @@ def text_store(
     cache: Path,
     *,
     errors: str = "strict",
+    least: int = 2,
     progress: Progress = SILENT,
 ) -> TextStore:
     """The store of a language's files, created in `cache` if it does not exist.
 
+    `least`: required number of documents.
+
     Its name is a hash of size and time of each file, so changed text gives another store.
 
     Raises:
-        ModtokError: unreadable text, only word counts, or fewer than two documents.
+        ModtokError: unreadable text, only word counts, or too few documents.
     """
     texts = [file for file in files if is_text(file)]
     if not texts:
         raise ModtokError(
-            f"language '{language}' has word counts only, no text to train on",
+            f"language '{language}' has word counts only, no text",
             where=str(files[0]),
             remedy="add its text, or exclude the language with --langs",
         )
@@ -147,7 +150,15 @@ def text_store(
     if not (final / "checksum").is_file():
         with atomic_directory(final) as beside:
             _unpack(language, texts, beside, errors, progress)
-    return TextStore(final)
+    store = TextStore(final)
+    if len(store) < least:
+        one = "; one is held out for evaluation" if least > 1 else ""
+        raise ModtokError(
+            f"language '{language}' has {len(store)} documents{one}",
+            where=", ".join(map(str, texts)),
+            remedy=f"add documents (at least {least}), or exclude the language with --langs",
+        )
+    return store
 
 
 def _unpack(
@@ -173,12 +184,6 @@ def _unpack(
                     crc = crc32(document.text, crc)
                     written += len(document.text)
                     ends.append(written)
-    if len(ends) < 2:
-        raise ModtokError(
-            f"language '{language}' has {len(ends)} documents; one is held out for evaluation",
-            where=", ".join(map(str, texts)),
-            remedy="add documents (at least two), or exclude the language with --langs",
-        )
     positions = np.array(ends, dtype=np.int64)
     np.save(directory / "ends.npy", positions)
     (directory / "checksum").write_text(f"{crc32(positions.tobytes(), crc)}\n")
