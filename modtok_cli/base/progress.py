@@ -24,6 +24,10 @@ class Task(Protocol):
 class Progress(Protocol):
     """Receives progress, notes and warnings."""
 
+    @property
+    def draws(self) -> bool:
+        """Whether tasks are visible. If not, long tasks print notes on their progress."""
+
     def task(self, label: str, total: float | None, unit: str) -> AbstractContextManager[Task]:
         """Open a task; `unit` is "B" for bytes, else a plural such as "tokens"."""
 
@@ -44,6 +48,8 @@ class _SilentTask:
 
 class Silent:
     """A progress that prints nothing and collects warnings."""
+
+    draws = False
 
     def __init__(self) -> None:
         self.warnings: list[str] = []

@@ -25,7 +25,7 @@ class CommandProgress:
 
     def __init__(self, *, quiet: bool, verbose: bool) -> None:
         self._quiet = quiet
-        self._draws = not quiet and _stderr_is_terminal()
+        self.draws = not quiet and _stderr_is_terminal()
         self.verbose = verbose
         self._bars: Bars | None = None
         self._open = 0
@@ -34,7 +34,7 @@ class CommandProgress:
     @contextmanager
     def task(self, label: str, total: float | None, unit: str) -> Iterator[Task]:
         """Draw a bar until the block ends; nested and parallel tasks share one display."""
-        if not self._draws:
+        if not self.draws:
             with SILENT.task(label, total, unit) as silent:
                 yield silent
             return

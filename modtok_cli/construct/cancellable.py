@@ -69,6 +69,11 @@ class CancellableProgress:
         with SILENT.task(label, total, unit) as task:
             yield _CancellableTask(task, self._stop)
 
+    @property
+    def draws(self) -> bool:
+        """Forward."""
+        return self._progress.draws
+
     def note(self, text: str) -> None:
         """Forward."""
         self._progress.note(text)
@@ -80,6 +85,8 @@ class CancellableProgress:
 
 class HiddenProgress:
     """Cancellable but not displayed: for many small tasks under one visible bar."""
+
+    draws = False
 
     def __init__(self, behind: CancellableProgress) -> None:
         self.task = behind.quiet_task

@@ -24,10 +24,10 @@ from modtok_cli.training.distributed.ranks import gather_json, raise_together
 from modtok_cli.training.heldout import bits_of
 from modtok_cli.training.initial import InitialRun
 from modtok_cli.training.interrupt import StopSignals, stopped
-from modtok_cli.training.loggers import Loggers
 from modtok_cli.training.metrics import LanguageSums, mean_bits, peak_flops, timing
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.prepare import Run, prepare, update_config
+from modtok_cli.training.reporting import Reporter, texts_of
 from modtok_cli.training.rows.host_tables import Offload
 from modtok_cli.training.rows.prefetcher import Prefetcher
 
@@ -169,7 +169,7 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> dict[str,
             waited=feed.waited - waited,
             tokens=config.step_tokens,
             flops=flops,
-            peak=peak_flops(run.device, model.dtype),
+            peak=config.device_flops or peak_flops(run.device, model.dtype),
             world=ranks.world,
         )
         | ({"offload": spent} if spent else {}),
@@ -313,10 +313,9 @@ def _pretrain(run: Run, resume: bool, signals: StopSignals) -> RunReport:
     if run.ranks.first:
         if resume:
             update_config(run)
-        run.directory.open_metrics(step)
-        run.loggers = Loggers(config, run.directory.path, step)
         if not resume:
             run.progress.note(_describe(run, model))
+    reporter = Reporter(run, step)
     stream = open_stream(run, step + 1, positions)
     last: dict[str, Any] = {}
     try:
@@ -324,14 +323,10 @@ def _pretrain(run: Run, resume: bool, signals: StopSignals) -> RunReport:
             task.advance(step)
             for now in range(step + 1, config.steps + 1):
                 line = train_step(run, model, stream, now)
-                _report(run, line)
-                task.describe(f"training, loss {line['loss']:.3f}")
-                task.advance(1)
+                reporter.step(line, task)
                 if now % config.eval_every == 0 or now == config.steps:
                     last = evaluate(run, model, now)
-                    _report(run, last)
-                    for note in _evaluation_notes(last):
-                        run.progress.note(note)
+                    reporter.evaluation(last)
                 if now % config.save_every == 0 or now == config.steps:
                     _save(run, model, stream, now, evaluated=last.get("step") == now)
                 number = signals.agreed(run.ranks) if now < config.steps else 0
@@ -345,8 +340,7 @@ def _pretrain(run: Run, resume: bool, signals: StopSignals) -> RunReport:
         stream.close()
         run.checkpointer.close()
         model.close()
-        if run.loggers is not None:
-            run.loggers.close()
+        reporter.close()
     if not last:
         run.progress.warn(
             f"{run.directory.path} is finished ({step:,} steps); --steps N trains further"
@@ -357,7 +351,7 @@ def _pretrain(run: Run, resume: bool, signals: StopSignals) -> RunReport:
 
 def _rows(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """A row per text and language of an evaluation."""
-    for text, figures in [("held-out", line["held_out"]), *line.get("valid", {}).items()]:
+    for text, figures in texts_of(line).items():
         for language, values in figures.items():
             yield {"language": language, "text": text, **values}
 
@@ -376,15 +370,6 @@ def _resume_command(run: Run) -> str:
     return shlex.join(words)
 
 
-def _report(run: Run, line: dict[str, Any]) -> None:
-    """Append a line to the metrics, on rank 0."""
-    if not run.ranks.first:
-        return
-    run.directory.add(line)
-    if run.loggers is not None:
-        run.loggers.add(line)
-
-
 def _describe(run: Run, model: Model) -> str:
     config, ranks = run.config, run.ranks
     tables = sum(table.size * table.width for table in model.tables.values())
@@ -395,13 +380,6 @@ def _describe(run: Run, model: Model) -> str:
         f"{tables:,} in the tables of {run.subtokenizers.size:,} rows; {config.steps:,} steps of "
         f"{config.step_tokens:,} tokens, {config.sampling}, on {where}; {run.directory.path}"
     )
-
-
-def _evaluation_notes(line: Mapping[str, Any]) -> Iterator[str]:
-    """A sentence per text of an evaluation."""
-    for text, figures in [("held-out", line["held_out"]), *line.get("valid", {}).items()]:
-        parts = [f"{name} {f['bits_per_byte']:.3f}" for name, f in figures.items()]
-        yield f"step {line['step']:,}: {text} bits per byte {', '.join(parts)}"
 
 
 def finish() -> None:

@@ -8,8 +8,8 @@ End-of-text tokens count in the loss, not in bits per byte.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from math import log
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -18,8 +18,20 @@ from modtok_cli.training.data.slot_packer import Batch
 from modtok_cli.training.distributed.ranks import Ranks
 from modtok_cli.training.model.optimizer import sum_over_ranks
 
-# Dense bfloat16 FLOP/s by data sheet.
-PEAKS = {"H200": 989e12, "H100": 989e12, "H800": 989e12, "A100": 312e12, "B200": 2250e12}
+# Dense bfloat16 FLOP/s by data sheet; the first name that the device's contains counts.
+PEAKS = {
+    "H100 PCIe": 756e12,
+    "H100 NVL": 835e12,
+    "H200": 989e12,
+    "H100": 989e12,
+    "H800": 989e12,
+    "B200": 2250e12,
+    "A100": 312e12,
+    "A800": 312e12,
+    "L40S": 362e12,
+    "MI300X": 1307e12,
+    "MI250X": 383e12,
+}
 
 
 class LanguageSums:
@@ -68,18 +80,16 @@ class LanguageSums:
         return loss, found
 
 
-@cache
 def peak_flops(device: torch.device, dtype: torch.dtype) -> float | None:
-    """Peak FLOP/s of a device: by data sheet for known GPUs, measured on a CPU."""
-    if device.type == "cuda":
-        name = torch.cuda.get_device_name(device)
-        return next((peak for key, peak in PEAKS.items() if key in name), None)
-    return _measured_peak(dtype)
+    """Peak FLOP/s of a GPU by its data sheet; None if it is not known, and on a CPU."""
+    if device.type != "cuda" or dtype != torch.bfloat16:
+        return None
+    name = torch.cuda.get_device_name(device)
+    return next((peak for key, peak in PEAKS.items() if key in name), None)
 
 
-def _measured_peak(dtype: torch.dtype) -> float:
-    from time import perf_counter
-
+def measured_flops(dtype: torch.dtype) -> float:
+    """FLOP/s of a matrix product on this CPU."""
     n = 512
     a = torch.ones(n, n, dtype=dtype)
     a @ a
@@ -105,5 +115,6 @@ def timing(
         "step_seconds": round(seconds, 4),
         "wait_share": round(waited / seconds, 4) if seconds else 0.0,
         "tokens_per_second": round(tokens / seconds, 1) if seconds else 0.0,
+        "model_flops_per_second": round(flops / seconds) if seconds else 0,
         "mfu": round(flops / seconds / (peak * world), 4) if peak and seconds else None,
     }

@@ -117,6 +117,7 @@ def plan(settings: Settings, *, ranks: int, device: str | None = None) -> Plan:
         host, words = _on_host(config, subtokenizers, union, shards, ranks), need.words
     flops = shape.step_flops(config.seq_length, [(config.step_tokens, active)])
     name, peak = (device or "H100", _H100) if gpu else _cpu(config)
+    peak = config.device_flops or peak
     return Plan(
         config,
         ranks,
@@ -178,11 +179,9 @@ def _has_gpu() -> bool:
 def _cpu(config: Config) -> tuple[str, float]:
     import torch
 
-    from modtok_cli.training.metrics import peak_flops
+    from modtok_cli.training.metrics import measured_flops
 
-    peak = peak_flops(torch.device("cpu"), getattr(torch, config.dtype))
-    assert peak is not None
-    return "CPU", peak
+    return "CPU", measured_flops(getattr(torch, config.dtype))
 
 
 def _mixture(config: Config, subtokenizers: SubtokenizerCache) -> Mixture:

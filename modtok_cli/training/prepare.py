@@ -28,7 +28,7 @@ from modtok_cli.training.distributed.ranks import (
     versions,
 )
 from modtok_cli.training.initial import InitialRun, new_rows
-from modtok_cli.training.loggers import Loggers, require_loggers
+from modtok_cli.training.loggers import require_loggers
 from modtok_cli.training.opening import (
     TOKENIZER,
     check_text,
@@ -63,7 +63,6 @@ class Run:
     initial: InitialRun | None = None
     only_rows: torch.Tensor | None = None
     valid: dict[str, dict[str, TextStore]] = field(default_factory=dict)
-    loggers: Loggers | None = None
 
     @property
     def device(self) -> torch.device:

@@ -167,6 +167,18 @@ class RunDirectory:
         write_bytes(self.metrics, b"".join(kept))
         self._metrics = open(self.metrics, "ab", buffering=0)  # noqa: SIM115 - lives with the run
 
+    def last_steps(self, count: int) -> list[dict[str, Any]]:
+        """The lines of the last `count` training steps, without those of evaluations."""
+        lines = self.metrics.read_bytes().split(b"\n")[:-1]
+        found: list[dict[str, Any]] = []
+        for line in reversed(lines):
+            if len(found) == count:
+                break
+            read = orjson.loads(line)
+            if "loss" in read:
+                found.append(read)
+        return found[::-1]
+
     def add(self, line: Mapping[str, Any]) -> None:
         """Append a line of metrics; it is in the file when this returns.
 

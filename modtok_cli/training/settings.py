@@ -507,6 +507,13 @@ class Settings(Declared):
         parse=_size,
         changeable=True,
     )
+    device_flops: float | None = option(
+        "Peak FLOP/s of a device, such as 989e12, for model FLOP utilization. Default: by GPU.",
+        section="parallelism",
+        metavar="N",
+        above=0,
+        changeable=True,
+    )
     dtype: Literal["bfloat16", "float32"] = option(
         "Backbone dtype. Default: float32; bfloat16 on a GPU.",
         default=lambda run: "bfloat16" if run.gpu else "float32",
@@ -576,6 +583,15 @@ class Settings(Declared):
         section="evaluation",
         metavar="NAME,...",
         parse=_loggers,
+        changeable=True,
+    )
+    log_every: int = option(
+        "Steps between status lines, outside a terminal. Default: a tenth of --steps, 100 at most.",
+        default=lambda run: min(100, _tenth_of(run.steps)),
+        section="evaluation",
+        metavar="N",
+        low=1,
+        high=1 << 48,
         changeable=True,
     )
     name: str | None = option(

@@ -38,6 +38,7 @@ FLAGS = words("""
     --decay-params norms,matrices --clip 0.5 --z-loss 1e-4 --init-std 0.01
     --init-projection-std 0.002 --init-embedding-std 0.03
     --valid news=more,texts/ --eval-bytes 1KB
+    --device-flops 1e12 --log-every 5
 """)
 
 
@@ -96,6 +97,8 @@ def test_every_option(here: Any, loop: StandIn) -> None:
             log=("tensorboard", "wandb"),
             valid={"news": Path("more"), "texts": Path("texts")},
             eval_bytes=1000,
+            device_flops=1e12,
+            log_every=5,
             name="one",
             data=Path("text"),
             tokenizer=Path("other"),

@@ -151,6 +151,7 @@ def test_flops_by_hand() -> None:
         "step_seconds": 2.0,
         "wait_share": 0.25,
         "tokens_per_second": 50.0,
+        "model_flops_per_second": 500_000_000,
         "mfu": 0.25,
     }
 

@@ -1,0 +1,144 @@
+"""Status lines, throughput and loss spikes."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import statistics
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from helpers.metrics import read_metrics
+from modtok_cli.training import loop, metrics, spikes
+from modtok_cli.training.config import Settings
+from modtok_cli.training.loop import pretrain
+from modtok_cli.training.plan import plan
+from modtok_cli.training.spikes import SpikeDetector
+from modtok_cli.training.status import Status
+
+from .test_resume import Notes
+from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
+
+
+def line_of(step: int, losses: dict[str, float]) -> dict[str, Any]:
+    return {"step": step, "languages": {name: {"nats_per_token": x} for name, x in losses.items()}}
+
+
+def test_a_spike_is_far_above_the_median() -> None:
+    detector = SpikeDetector()
+    for step in range(1, 21):
+        assert detector.add(line_of(step, {"en": 2.0 + 0.1 * (step % 2), "fi": 4.0})) == {}
+    # en: median 2.05, deviation 0.05; fi is constant: a hundredth of its median
+    found = detector.add(line_of(21, {"en": 2.65, "fi": 4.31}))
+    limit = pytest.approx(2.05 + 8 * 1.4826 * 0.05)
+    assert found == {"en": {"loss": 2.65, "median": pytest.approx(2.05), "limit": limit}}
+    found = detector.add(line_of(22, {"en": 2.65, "fi": 4.33}))
+    assert found == {"fi": {"loss": 4.33, "median": 4.0, "limit": pytest.approx(4.32)}}
+
+
+def test_spikes_as_computed_from_all_losses() -> None:
+    rng = random.Random(3)
+    detector = SpikeDetector()
+    history: dict[str, list[tuple[int, float]]] = {"en": [], "fi": []}
+    seen = 0
+    for step in range(1, 900):
+        drawn = rng.sample(["en", "fi"], rng.choice((1, 2)))
+        wild = rng.random() < 0.02
+        losses = {name: rng.gauss(3 + 2 / step, 0.1) * (2 if wild else 1) for name in drawn}
+        expected = {}
+        for name, loss in losses.items():
+            past = [x for then, x in history[name] if then >= step - spikes.WINDOW]
+            if len(past) >= 20:
+                median = statistics.median(past)
+                spread = statistics.median(abs(x - median) for x in past)
+                if loss > median + 8 * max(1.4826 * spread, median / 100):
+                    expected[name] = (loss, pytest.approx(median))
+            history[name].append((step, loss))
+        found = detector.add(line_of(step, losses))
+        assert {name: (s["loss"], s["median"]) for name, s in found.items()} == expected
+        seen += len(found)
+        assert wild or not found
+    assert seen > 10
+
+
+def test_spikes_are_reported_and_resume(
+    settings: Settings,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = loop.train_step
+
+    def spiking(run: Any, model: Any, feed: Any, step: int) -> dict[str, Any]:
+        line = whole(run, model, feed, step)
+        if step in (5, 6):
+            for figures in line["languages"].values():
+                figures["nats_per_token"] *= 3
+        return line
+
+    monkeypatch.setattr(loop, "train_step", spiking)
+    monkeypatch.setattr(spikes, "_LEAST", 2)
+    notes = Notes()
+    pretrain(settings, progress=notes)
+    lines = [line for line in read_metrics(settings.runs / "it") if "loss" in line]
+    assert [line["step"] for line in lines if "spikes" in line] == [5, 6]
+    (language, spike), *_ = lines[4]["spikes"].items()
+    assert spike["loss"] == lines[4]["languages"][language]["nats_per_token"] > spike["limit"]
+    told = [note for note in notes.warnings if f"loss spike in {language}" in note]
+    assert told[0].startswith(
+        f"step 5: loss spike in {language}: {spike['loss']:.3f} nats per token"
+    )
+    assert len(told) == 1  # one warning for a spike of several steps
+    expected = numbers(settings.runs / "it")
+    shutil.rmtree(settings.runs / "it" / "checkpoints" / "step-00000006")
+    pretrain(Settings(runs=settings.runs), resume=True)
+    assert numbers(settings.runs / "it") == expected
+
+
+def test_status_by_hand() -> None:
+    status = Status(1000, 500)
+    for step in range(1, 5):
+        time = {"step_seconds": 0.25, "mfu": None if step == 4 else 0.5}
+        line = {"step": step, "loss": 3.21449, "lr": 2.9e-3, "time": time}
+        status.add(line, 10 + 0.5 * step)
+        if step == 3:
+            expected = "loss 3.214, lr 2.90e-03, 2,000 tokens/s, MFU 50.0%"
+            assert str(status) == expected
+            assert status.with_progress == f"step 3/1,000, {expected}, 0:08:18 left"
+    assert str(status) == "loss 3.214, lr 2.90e-03, 2,000 tokens/s"
+
+
+def test_status_lines_outside_a_terminal(settings: Settings) -> None:  # noqa: F811
+    plain, drawn = Notes(), Notes()
+    drawn.draws = True
+    pretrain(replace(settings, log_every=2), progress=plain)
+    pretrain(replace(settings, log_every=2, name="drawn"), progress=drawn)
+    steps = [note.split(",")[0] for note in plain.notes if " tokens/s" in note]
+    assert steps == ["step 2/6", "step 4/6", "step 6/6"]
+    assert not any(" tokens/s" in note for note in drawn.notes)
+
+
+def test_utilization_needs_the_devices_peak(
+    settings: Settings,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pretrain(replace(settings, steps=1))
+    time = read_metrics(settings.runs / "it")[0]["time"]
+    assert time["mfu"] is None
+    assert time["model_flops_per_second"] > 0
+    known = replace(settings, steps=2, device_flops=1e9)
+    pretrain(replace(known, name="known"))
+    time = read_metrics(settings.runs / "known")[0]["time"]
+    assert time["mfu"] == pytest.approx(time["model_flops_per_second"] / 1e9, rel=0.01)
+    slow = plan(replace(known, device_flops=1e6), ranks=1)
+    assert slow.seconds == pytest.approx(1000 * plan(known, ranks=1).seconds)
+    gpu = torch.device("cuda")
+    for name, peak in (
+        ("NVIDIA H100 80GB HBM3", 989e12),
+        ("NVIDIA H100 PCIe", 756e12),
+        ("NVIDIA GeForce", None),
+    ):
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda device, name=name: name)
+        assert metrics.peak_flops(gpu, torch.bfloat16) == peak
+    assert metrics.peak_flops(gpu, torch.float32) is None
