@@ -235,6 +235,32 @@ class Subtokenizer:
         path = Path(path)
         write_bytes(path, self.to_bytes(path.suffix))
 
+    def save_pretrained(
+        self,
+        directory: str | Path,
+        *,
+        specials: Sequence[str] = (),
+        chat_template: str | None = None,
+        force: bool = False,
+    ) -> dict[str, Any]:
+        """Write a directory that `AutoTokenizer.from_pretrained` opens.
+
+        Args:
+            directory, specials, chat_template, force: see `hf_directory.write_hf_directory`.
+
+        Raises:
+            UsageError: the directory exists, or a special token or the template is invalid.
+        """
+        from modtok_cli.modular.hf_directory import write_hf_directory
+
+        return write_hf_directory(
+            Path(directory),
+            self.to_json(),
+            specials=specials,
+            chat_template=chat_template,
+            force=force,
+        )
+
     def to_bytes(self, suffix: str = "", extra: Mapping[str, Any] | None = None) -> bytes:
         """Content of a file with this suffix; `extra` is added to its provenance.
 

@@ -84,12 +84,28 @@ def test_extract(at, learned: Path) -> None:
     assert (learned / "fr-en.json").read_text(encoding="utf-8") != out
 
 
+def test_extract_for_transformers(at, learned: Path) -> None:
+    words = "--hf chat --chat-template headers --special <|tool|> --json"
+    status, out, err = at("extract", "--langs", "fr,en", *words.split())
+    assert status == 0
+    (row,) = rows(out)
+    assert (row["output"], row["eos"], row["pad"]) == ("chat", "<|eot_id|>", "<|pad|>")
+    assert next(iter(row["added"])) == "<|tool|>"
+    assert err == f"wrote chat: {row['tokens']:,} tokens, EOS <|eot_id|>, pad <|pad|>\n"
+    assert sorted(path.name for path in (learned / "chat").iterdir()) == [
+        "tokenizer.json",
+        "tokenizer_config.json",
+    ]
+
+
 @pytest.mark.parametrize(
     ("args", "status", "line"),
     [
         (["extract"], 2, "no languages given; as in: modtok extract --langs fr,en"),
         (["extract", "--langs", "xx"], 2, "the tokenizer has no language 'xx'"),
         (["extract", "--langs", "fr", "-t", "none"], 1, "none"),
+        (["extract", "--langs", "fr", "--special", "<|x|>"], 2, "require --hf"),
+        (["extract", "--langs", "fr", "--hf", "d", "-o", "f"], 2, "mutually exclusive"),
         (["encode", "--langs", "xx", "fr.txt"], 2, "the tokenizer has no language 'xx'"),
         (["encode", "-t", "none", "fr.txt"], 2, "tokenizer does not exist"),
         (

@@ -15,6 +15,7 @@ from modtok_cli.cli.options import (
     Json,
     Langs,
     OutputOrStdout,
+    Special,
     Tokenizer,
     split_languages,
     subset_spec,
@@ -42,6 +43,23 @@ On = Annotated[
     typer.Option("--on", metavar="TEXT", help="Text for --top-k. Repeatable."),
 ]
 
+HfDirectory = Annotated[
+    Path | None,
+    typer.Option(
+        "--hf",
+        metavar="DIR",
+        help="Write a directory that AutoTokenizer.from_pretrained opens, instead of a file.",
+    ),
+]
+ChatTemplate = Annotated[
+    str | None,
+    typer.Option(
+        "--chat-template",
+        metavar="TEMPLATE",
+        help="Chat template for --hf: chatml, headers, or a file with a Jinja template.",
+    ),
+]
+
 
 @command(
     "extract",
@@ -55,6 +73,8 @@ On = Annotated[
     modtok extract -t bpe-joint --langs fi > fi.json
     # a Unigram tokenizer for SentencePiece
     modtok extract -t unigram-merged --langs fr -o fr.model
+    # a directory for transformers, with a chat template and its special tokens
+    modtok extract --langs fr,en --hf fr-en-chat/ --chat-template chatml
     # the 24,000 tokens most frequent in French, of an external model
     modtok extract --top-k 24000 --on data/fr.jsonl.zst other.model -o fr.model
     """,
@@ -67,6 +87,9 @@ def extract(
     top_k: TopK = None,
     on: On = None,
     output: OutputOrStdout = None,
+    hf: HfDirectory = None,
+    special: Special = None,
+    chat_template: ChatTemplate = None,
     errors: Errors = "strict",
     force: Force = False,
     json: Json = False,
@@ -80,6 +103,10 @@ def extract(
 
     With --top-k and --on, tokens are selected by their frequency in a text, instead of or in
     addition to --langs. Special tokens and bytes are always kept.
+
+    --hf writes a directory for transformers: EOS and padding tokens, the special tokens of
+    --special, which get the ids after the last one, and a chat template. A named template adds
+    its special tokens, and its end of a turn becomes the EOS token.
     """
     if name is not None:
         if tokenizer not in (WORKSPACE_TOKENIZER, name):
@@ -93,9 +120,16 @@ def extract(
     languages = split_languages(langs)
     if languages is None and top_k is None:
         raise UsageError("no languages given", remedy="as in: modtok extract --langs fr,en")
-    if output is None and json:
-        raise UsageError("--json requires -o, since the tokenizer is written to stdout")
-    if output is None and is_stdout_terminal():
+    if hf is None and (special or chat_template is not None):
+        raise UsageError(
+            "--special and --chat-template require --hf",
+            remedy="as in: modtok extract --langs fr,en --hf DIR --chat-template chatml",
+        )
+    if hf is not None and output is not None:
+        raise UsageError("-o and --hf are mutually exclusive", remedy="give one of them")
+    if output is None and hf is None and json:
+        raise UsageError("--json requires -o or --hf, since the tokenizer is written to stdout")
+    if output is None and hf is None and is_stdout_terminal():
         raise UsageError(
             "standard output is a terminal",
             remedy="write to a file with -o, or pipe: modtok extract --langs fr,en | modtok nsl …",
@@ -115,7 +149,7 @@ def extract(
             subset_spec(tokenizer, langs),
             top_k,
             texts,
-            as_model=None if output is None else as_model,
+            as_model=None if output is None and hf is None else as_model,
             errors=errors,
             progress=session.progress,
         )
@@ -124,7 +158,16 @@ def extract(
 
         suffix = ".json" if output is None else output.suffix
         data = extract(Path(tokenizer), languages or [], suffix=suffix)
-    if output is None:
+    if hf is not None:
+        from modtok_cli.modular.hf_directory import write_hf_directory
+
+        row = write_hf_directory(
+            hf, data, specials=special or (), chat_template=chat_template, force=force
+        )
+        session.say(f"wrote {hf}: {row['tokens']:,} tokens, EOS {row['eos']}, pad {row['pad']}")
+        if json:
+            emit_object(row)
+    elif output is None:
         emit_bytes(data)
     else:
         write_bytes(output, data)

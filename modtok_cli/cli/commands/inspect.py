@@ -119,8 +119,8 @@ def inspect(
             open_inspectable(tokenizer, langs), open_inspectable(other, langs), json=json
         )
         return
-    if not check and find is None and not is_modular(Path(tokenizer)):
-        opened = open_tokenizer(subset_spec(tokenizer, langs))
+    if not check and find is None and langs is None and not is_modular(Path(tokenizer)):
+        opened = open_tokenizer(tokenizer)
         if not isinstance(opened, Subtokenizer):
             emit_rows([_external_row(opened)], EXTERNAL, title="Tokenizer", json=json)
             return
