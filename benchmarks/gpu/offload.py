@@ -36,7 +36,7 @@ from modtok_cli.training.distributed.ranks import pick_device, start_ranks, stop
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.presets import PRESETS
 from modtok_cli.training.rows.copies import copies_for
-from modtok_cli.training.rows.host_memory import HostMemory, NodePeers
+from modtok_cli.training.rows.host_memory import HostMemory
 from modtok_cli.training.rows.host_tables import Offload
 from modtok_cli.training.rows.microbatch import MicroBatch, active_ids
 from modtok_cli.training.rows.offload import OffloadedRows
@@ -84,7 +84,7 @@ def made_beside(first: Model | None) -> Iterator[None]:
 
 def begin_weights(model: Model, batch: list[MicroBatch]) -> None:
     """Normal numbers for the rows in use: those of all T would have to be in memory."""
-    for name, ids in active_ids(model.tables, batch).items():
+    for name, ids in active_ids(model.tables, batch, model.ranks).items():
         table = model.tables[name]
         drawn = torch.randn(len(ids), table.width, generator=torch.Generator().manual_seed(1))
         table.weight[ids.to(table.weight.device)] = 0.02 * drawn.to(table.weight.device)
@@ -103,7 +103,7 @@ def figures(seconds: list[float]) -> dict[str, float]:
 
 def host_table(size: int, width: int, moments: torch.dtype = torch.float32) -> RowTable:
     """A table whose memory is taken as it is touched: of T, only active rows are ever there."""
-    memory = HostMemory(start_ranks(), NodePeers())
+    memory = HostMemory(start_ranks())
     return RowTable(size, width, moments=moments, zeros=memory.zeros, team=ThreadTeam(cores()))
 
 
@@ -205,7 +205,6 @@ def microbatch(
         tokens.flatten().to(device),
         vocabulary.to(device),
         torch.full((tokens.numel(),), 1 / tokens.numel(), device=device),
-        None if device.type == "cpu" else (tokens, vocabulary),
     )
 
 
@@ -219,18 +218,18 @@ def round_trip(options: argparse.Namespace) -> None:
             tables = {"input": host_table(T, width), "output": host_table(T, width)}
             batch = [microbatch(T, k, options.scale, device)]
             moved = OffloadedRows(tables, dtype, ADAMW, copies_for(device, print), delay=0)
-            active = moved.begin(batch)
+            wanted = active_ids(tables, batch, start_ranks())
             gradients = {
-                name: (one.ids, torch.randn(one.rows.shape, device=device).to(dtype) / 100)
-                for name, one in active.items()
+                name: (wanted[name], torch.randn(one.shape, device=device).to(dtype) / 100)
+                for name, one in moved.begin(wanted).items()
             }
-            rows = sum(len(one.ids) for one in active.values())
+            rows = sum(len(ids) for ids in wanted.values())
             seconds: Timed = {"trip": [], "fetch": [], "update": []}
             for turn in range(options.turns + 1):
                 before = (moved.seconds.fetch, moved.seconds.update)
                 _settled(device)
                 began = time.perf_counter()
-                moved.begin(batch)
+                moved.begin(wanted)
                 moved.update(gradients, 1e-4)
                 moved.drain()
                 _settled(device)

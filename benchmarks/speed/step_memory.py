@@ -48,7 +48,7 @@ def measure(case: list[Any]) -> dict[str, Any]:
 
     from modtok_cli.architectures.families.llama import Llama
     from modtok_cli.training.config import resolve
-    from modtok_cli.training.device_memory import memory_parts
+    from modtok_cli.training.device_memory import StepRows, memory_parts
     from modtok_cli.training.distributed.ranks import start_ranks
     from modtok_cli.training.model.model import MicroBatch, Model
     from modtok_cli.training.settings import Settings
@@ -81,7 +81,7 @@ def measure(case: list[Any]) -> dict[str, Any]:
 
     config = replace(resolve(options, gpu=False), shape=shape)
     union = (rows + len(torch.unique(full.inputs))) / 2  # mean of both tables
-    parts = memory_parts(config, VOCABULARY, rows, union, 1)
+    parts = memory_parts(config, VOCABULARY, StepRows(rows, union, union), 1)
     planned = {name: parts[name][1] for name in ("active rows", "activations", "working memory")}
     return {"planned": planned, "peak": peak}
 

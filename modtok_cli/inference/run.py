@@ -101,12 +101,12 @@ class TrainedRun:
         """
         name = "table.weight" if self.tied else f"{table}.weight"
         wanted = torch.from_numpy(np.asarray(ids, dtype=np.int64))
-        count = len(self._shards)
+        files = checkpoint.row_files(self._shards)
         result = torch.empty(len(wanted), self.shape.hidden_size)
         try:
-            for shard, file in enumerate(self._shards):
-                here = wanted % count == shard
-                result[here] = file.get_tensor(name)[wanted[here] // count].float()
+            for shard, file in enumerate(files):
+                here = wanted % len(files) == shard
+                result[here] = file.get_tensor(name)[wanted[here] // len(files)].float()
         except (SafetensorError, IndexError, RuntimeError) as error:
             raise ModtokError(
                 f"table '{name}' is damaged ({error})",

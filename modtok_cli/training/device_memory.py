@@ -4,53 +4,66 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.memory import available
 from modtok_cli.training.config import Config
+from modtok_cli.training.rows.exchange import BLOCK_BYTES
 
+# Parameters and bytes.
+Part = tuple[int, int]
 # Tokens whose logits exist at a time, see `model.loss`.
 _CHUNK = 2048
 # What CUDA, NCCL and fragmentation take of a device.
 _RESERVED = 0.06
 
 
-def memory_parts(
-    config: Config, size: int, active: float, union: float, ranks: int
-) -> dict[str, tuple[int, int]]:
-    """Part → (parameters, bytes) on one of `ranks` devices.
+@dataclass(frozen=True)
+class StepRows:
+    """Mean numbers of rows of a table in a step.
 
-    Args:
-        size: |T|.
-        active: rows of the output vocabulary of a microbatch.
-        union: rows that a step gathers, of each table.
+    Attributes:
+        active: output vocabulary of a microbatch.
+        gathered: union over the microbatches of a replica.
+        union: union over all replicas.
     """
+
+    active: float
+    gathered: float
+    union: float
+
+
+def memory_parts(config: Config, size: int, step: StepRows, ranks: int) -> dict[str, Part]:
+    """Part → (parameters, bytes) on one of `ranks` devices; `size` is |T|."""
     shape, shards = config.shape, config.tp
     replicas = ranks // shards
     half = 2 if config.dtype == "bfloat16" else 4
     sequences = config.sequences(replicas)
     tokens = sequences * config.seq_length
     backbone = shape.parameters // shards
-    rows = shape.table_parameters(-(-size // shards))
-    gathered = shape.table_parameters(int(union / shards))
+    rows = shape.table_parameters(-(-size // ranks))  # every rank owns a share
+    gathered = shape.table_parameters(int(step.gathered / shards))
+    own = shape.table_parameters(int(step.union / ranks))
     # Moments, and master weights where weights are half as wide.
     state = 8.0 + (4 if half == 2 else 0)
     if config.distributed_optimizer:
         state /= replicas
     # Of a gathered number: the row itself and the float32 sum of its gradients; then, at different
-    # times, the gradient of a microbatch and the sum over replicas. Offloaded rows of the next
-    # step are there too.
-    row_bytes = half * (2 if config.offload else 1) + 4
+    # times, the gradient of a microbatch, or a block of gradients that is reduced to the owners.
+    # Offloaded rows of the next step are there too.
     several = config.batch_size // replicas > sequences or half == 2
-    row_bytes += max(half if several else 0, 4 if replicas > 1 else 0)
-    output_gradients = 4 * active / shards * shape.hidden_size
-    logits = int(min(_CHUNK, tokens) * active / shards) * (4 if half == 4 else 4 + half)
-    parts: dict[str, tuple[int, int]] = {
+    block = min(BLOCK_BYTES, int(4 * step.union / shards * shape.hidden_size))
+    exchanged = 4 * own + block if replicas > 1 else 0
+    row_bytes = gathered * (half + 4) + max(gathered * half if several else 0, exchanged)
+    row_bytes += own * half if config.offload else 0
+    output_gradients = 4 * step.active / shards * shape.hidden_size
+    logits = int(min(_CHUNK, tokens) * step.active / shards) * (4 if half == 4 else 4 + half)
+    parts: dict[str, Part] = {
         "backbone": (backbone, int(backbone * (half + 4 + state))),  # 4: float32 gradients
         "tables": (rows, rows * 12),
-        "active rows": (gathered, int(gathered * row_bytes + output_gradients)),
+        "active rows": (gathered, int(row_bytes + output_gradients)),
         "activations": (
             0,
             shape.activation_bytes(
@@ -70,7 +83,7 @@ def memory_parts(
     return parts
 
 
-def total(parts: dict[str, tuple[int, int]]) -> int:
+def total(parts: dict[str, Part]) -> int:
     """Bytes of all parts."""
     return sum(size for _, size in parts.values())
 
@@ -96,8 +109,7 @@ def capacity(config: Config, *, gpu: bool, here: int = 1) -> tuple[int | None, s
 def check_fits(
     config: Config,
     size: int,
-    active: float,
-    union: float,
+    step: StepRows,
     ranks: int,
     room: int | None,
     device: str,
@@ -107,7 +119,7 @@ def check_fits(
     Raises:
         ModtokError: it does not fit; says by how much, and names options with which it would.
     """
-    parts = memory_parts(config, size, active, union, ranks)
+    parts = memory_parts(config, size, step, ranks)
     if room is None or total(parts) <= room:
         return
     largest = sorted(parts.items(), key=lambda part: -part[1][1])[:2]
@@ -115,7 +127,7 @@ def check_fits(
     fitting = [
         words
         for words, changed in _alternatives(config, ranks)
-        if total(memory_parts(changed, size, active, union, ranks)) <= room
+        if total(memory_parts(changed, size, step, ranks)) <= room
     ]
     remedy = (
         f"it fits with {'; or '.join(fitting[:3])}"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+import torch
 
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.training.data.text_store import TextStore
+from modtok_cli.training.distributed.ranks import gather_json
 from modtok_cli.training.metrics import LanguageSums
 from modtok_cli.training.model.model import MicroBatch, Model
 
@@ -50,9 +52,26 @@ def bits_of(
     """
     languages = sorted(texts)
     sums = LanguageSums(languages, model.ranks.device)
-    for language in languages[model.ranks.replica :: model.ranks.replicas]:
-        chosen = first_texts(*texts[language], most)
-        add_texts(sums, model, language, chosen, subtokenizers[language], end_of_text, length, rows)
+    mine = languages[model.ranks.replica :: model.ranks.replicas]
+    parts = [
+        (language, part)
+        for language in mine
+        for part in _microbatches(
+            model,
+            first_texts(*texts[language], most),
+            subtokenizers[language],
+            end_of_text,
+            length,
+            rows,
+        )
+    ]
+    # Replicas measure together: each has rows that the others need.
+    for turn in range(max(gather_json(model.ranks, len(parts)))):
+        if turn >= len(parts):
+            model.idle()
+            continue
+        language, (microbatch, counted, size) = parts[turn]
+        sums.add_tokens(language, model.measure(microbatch), counted, size)
     return sums.over_replicas(model.ranks)[1]
 
 
@@ -66,7 +85,22 @@ def add_texts(
     length: int,
     rows: int,
 ) -> None:
-    """Add documents, cut by a subtokenizer, to the sums of their language."""
+    """Add documents, split by a subtokenizer, to the sums of their language; on one replica."""
+    for microbatch, counted, size in _microbatches(
+        model, texts, subtokenizer, end_of_text, length, rows
+    ):
+        sums.add_tokens(language, model.measure(microbatch), counted, size)
+
+
+def _microbatches(
+    model: Model,
+    texts: Sequence[bytes],
+    subtokenizer: Subtokenizer,
+    end_of_text: int,
+    length: int,
+    rows: int,
+) -> Iterator[tuple[MicroBatch, torch.Tensor, int]]:
+    """Documents, split by a subtokenizer: (microbatch, which tokens count, bytes of text)."""
     end = np.array([end_of_text], dtype=np.int32)
     parts = [end]
     for ids in subtokenizer.encode_utf8(texts, 1):
@@ -86,6 +120,5 @@ def add_texts(
             subtokenizer.global_ids,
             model.ranks.device,
         )
-        nll = model.measure(microbatch)
         counted = microbatch.targets != int(subtokenizer.global_ids[end_of_text])
-        sums.add_tokens(language, nll, counted, size if start == 0 else 0)
+        yield microbatch, counted, size if start == 0 else 0

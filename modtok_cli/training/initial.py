@@ -142,11 +142,8 @@ class InitialRun:
     ) -> None:
         spelling = spell(new.vocabulary, self.tokenizer.full(), encode=rows == "spelling")
         for name, table in model.tables.items():
-            if table.peer == 0:  # the ranks of a node share offloaded tables
-                old = [file.get_tensor(f"{name}.weight") for file in shards]
-                grow_rows(table, old, spelling)
-        if model.offloaded is not None:
-            model.offloaded.barrier()
+            old = [file.get_tensor(f"{name}.weight") for file in checkpoint.row_files(shards)]
+            grow_rows(table, old, spelling)
 
 
 def config_of_initial(settings: Settings) -> Config | None:

@@ -11,9 +11,15 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.text.readers import is_text
 from modtok_cli.text.workspace import language_files
 from modtok_cli.training.config import Config, Settings, check_ranks, resolve
-from modtok_cli.training.data.sampling import Mixture, draw
+from modtok_cli.training.data.sampling import Draw, Mixture, draw
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
-from modtok_cli.training.device_memory import capacity, check_fits, memory_parts, total
+from modtok_cli.training.device_memory import (
+    StepRows,
+    capacity,
+    check_fits,
+    memory_parts,
+    total,
+)
 from modtok_cli.training.initial import config_of_initial
 from modtok_cli.training.rows.host_need import HostNeed, host_need
 from modtok_cli.training.step_memory import check_step_memory
@@ -33,6 +39,7 @@ class Plan:
     """Figures of a run to be; bytes are per device.
 
     Attributes:
+        step_rows: mean numbers of rows in a step.
         memory: part → (parameters on this device, bytes); see `device_memory`.
         room, owner: bytes that the device has for the run, None if unknown, and its name.
         host: part → bytes of a node's memory, for rows that are kept there; words: how they
@@ -43,8 +50,7 @@ class Plan:
     ranks: int
     shards: int
     vocabulary: int
-    active: float
-    union: float
+    step_rows: StepRows
     memory: dict[str, tuple[int, int]]
     flops: float
     seconds: float
@@ -60,9 +66,7 @@ class Plan:
         Raises:
             ModtokError: it does not; names options with which it would.
         """
-        check_fits(
-            self.config, self.vocabulary, self.active, self.union, self.ranks, self.room, self.owner
-        )
+        check_fits(self.config, self.vocabulary, self.step_rows, self.ranks, self.room, self.owner)
 
     def rows(self) -> list[dict[str, Any]]:
         """A row per part of memory, each with the figures of the whole run.
@@ -75,7 +79,7 @@ class Plan:
             "backbone_parameters": config.shape.parameters,
             "table_parameters": config.shape.table_parameters(self.vocabulary),
             "vocabulary": self.vocabulary,
-            "active_rows": round(self.active),
+            "active_rows": round(self.step_rows.active),
             "step_tokens": config.step_tokens,
             "steps": config.steps,
             "tokens": config.steps * config.step_tokens,
@@ -106,16 +110,16 @@ def plan(settings: Settings, *, ranks: int, device: str | None = None) -> Plan:
     mixture = _mixture(config, subtokenizers)
     config.regime.check(mixture.languages)
     check_step_memory(config)
-    active, union = row_counts(config, mixture, subtokenizers, ranks // config.tp)
+    step_rows = row_counts(config, mixture, subtokenizers, ranks // config.tp)
     shape, shards = config.shape, config.tp
     replicas = ranks // shards
-    memory = memory_parts(config, subtokenizers.size, active, union, ranks)
+    memory = memory_parts(config, subtokenizers.size, step_rows, ranks)
     room, owner = capacity(config, gpu=gpu, here=ranks)
     host, words = {}, ""
     if config.offload:
-        need = node_need(config, subtokenizers.size, union, shards, ranks)
-        host, words = _on_host(config, subtokenizers, union, shards, ranks), need.words
-    flops = shape.step_flops(config.seq_length, [(config.step_tokens, active)])
+        need = node_need(config, subtokenizers.size, step_rows.union, ranks, ranks)
+        host, words = _on_host(config, subtokenizers, step_rows.union, ranks), need.words
+    flops = shape.step_flops(config.seq_length, [(config.step_tokens, step_rows.active)])
     name, peak = (device or "H100", _H100) if gpu else _cpu(config)
     peak = config.device_flops or peak
     return Plan(
@@ -123,8 +127,7 @@ def plan(settings: Settings, *, ranks: int, device: str | None = None) -> Plan:
         ranks,
         shards,
         subtokenizers.size,
-        active,
-        union,
+        step_rows,
         memory,
         flops,
         flops / (peak * _UTILIZATION * replicas * shards),
@@ -136,8 +139,8 @@ def plan(settings: Settings, *, ranks: int, device: str | None = None) -> Plan:
     )
 
 
-def node_need(config: Config, size: int, union: float, shards: int, node: int) -> HostNeed:
-    """Host memory for offloaded rows of a node with `node` ranks."""
+def node_need(config: Config, size: int, union: float, ranks: int, node: int) -> HostNeed:
+    """Host memory for offloaded rows of a node with `node` of `ranks` ranks."""
     import torch
 
     return host_need(
@@ -147,25 +150,25 @@ def node_need(config: Config, size: int, union: float, shards: int, node: int) -
         moments=getattr(torch, config.offload_moments),
         union=union,
         dtype=getattr(torch, config.dtype),
-        shards=shards,
+        ranks=ranks,
         node=node,
     )
 
 
 def _on_host(
-    config: Config, subtokenizers: SubtokenizerCache, union: float, shards: int, ranks: int
+    config: Config, subtokenizers: SubtokenizerCache, union: float, ranks: int
 ) -> dict[str, int]:
     """Bytes of a node by part, all ranks being on it; the tables also of more languages.
 
     T grows with the number of languages; what a step moves and what the device holds do not.
     """
-    need = node_need(config, subtokenizers.size, union, shards, ranks)
+    need = node_need(config, subtokenizers.size, union, ranks, ranks)
     parts = {"tables": need.tables, "buffers": need.buffers}
     languages = len(subtokenizers.tokenizer.languages)
     for more in _MORE_LANGUAGES:
         if more > languages:
             size = subtokenizers.size * more // languages
-            tables = node_need(config, size, union, shards, ranks).tables
+            tables = node_need(config, size, union, ranks, ranks).tables
             parts[f"tables of {more} languages"] = tables
     return parts
 
@@ -201,9 +204,10 @@ def _mixture(config: Config, subtokenizers: SubtokenizerCache) -> Mixture:
 
 def row_counts(
     config: Config, mixture: Mixture, subtokenizers: SubtokenizerCache, replicas: int
-) -> tuple[float, float]:
-    """Mean |V_S| of a draw, and of the union over a step: (rows, rows)."""
+) -> StepRows:
+    """Mean numbers of rows in a step, from the draws of the first steps."""
     sizes: list[int] = []
+    shares: list[int] = []
     unions: list[int] = []
     groups = config.batch_size // config.group_size(replicas)
     steps = max(1, min(_SAMPLED // groups, config.steps))
@@ -213,10 +217,15 @@ def row_counts(
             for group in range(min(groups, _SAMPLED_GROUPS))
         ]
         sizes += [_size(subtokenizers, one.languages) for one in drawn]
-        together = {name for one in drawn for name in one.languages or ()}
-        everything = any(one.languages is None for one in drawn)
-        unions.append(_size(subtokenizers, None if everything else tuple(sorted(together))))
-    return _mean(sizes), _mean(unions)
+        unions.append(_union(subtokenizers, drawn))
+        shares.append(_union(subtokenizers, drawn[: -(-groups // replicas)]))
+    return StepRows(_mean(sizes), _mean(shares), _mean(unions))
+
+
+def _union(subtokenizers: SubtokenizerCache, drawn: Sequence[Draw]) -> int:
+    together = {name for one in drawn for name in one.languages or ()}
+    everything = any(one.languages is None for one in drawn)
+    return _size(subtokenizers, None if everything else tuple(sorted(together)))
 
 
 def _size(subtokenizers: SubtokenizerCache, languages: tuple[str, ...] | None) -> int:

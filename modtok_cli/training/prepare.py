@@ -204,14 +204,14 @@ def _check_resources(
     directory: RunDirectory,
 ) -> None:
     """Check, before anything is allocated, that devices, nodes and the disk have room."""
-    active, union = row_counts(config, mixture, subtokenizers, ranks.replicas)
+    step_rows = row_counts(config, mixture, subtokenizers, ranks.replicas)
     here = gather_json(ranks, platform.node()).count(platform.node())
     error = None
     try:
         room, owner = capacity(config, gpu=ranks.device.type == "cuda", here=here)
-        check_fits(config, subtokenizers.size, active, union, ranks.world, room, owner)
+        check_fits(config, subtokenizers.size, step_rows, ranks.world, room, owner)
         if config.offload:
-            need = node_need(config, subtokenizers.size, union, ranks.shards, here)
+            need = node_need(config, subtokenizers.size, step_rows.union, ranks.world, here)
             check_host(
                 need,
                 moments=getattr(torch, config.offload_moments),

@@ -24,7 +24,7 @@ def continue_texts(
 ) -> list[bytes]:
     """Sample `count` tokens after each prompt from the model's distribution over V_S.
 
-    Prompts are local ids of equal length; local ids in `avoid` are not sampled. For one rank;
+    Prompts are local ids of equal length; local ids in `avoid` are not sampled. For one process;
     without a key-value cache.
     """
     ids = torch.from_numpy(subtokenizer.global_ids.astype(np.int64)).to(model.ranks.device)

@@ -13,6 +13,7 @@ from modtok_cli.base.memory import parse_bytes
 from modtok_cli.training import device_memory
 from modtok_cli.training.config import Config, resolve
 from modtok_cli.training.device_memory import (
+    StepRows,
     capacity,
     check_disk,
     check_fits,
@@ -28,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 GIB = 2**30
 # Sequential BPE, 21 languages, k = 24,000: T, an output vocabulary of three languages, and the
 # union of a step's 32 draws (docs/results-pretraining.md).
-SIZE, ACTIVE, UNION = 340_147, 72_000, 289_412
+SIZE, ROWS = 340_147, StepRows(72_000, 289_412, 289_412)
 
 
 def saved_bytes(shape: Llama, sequences: int, length: int, **options: object) -> int:
@@ -104,30 +105,30 @@ def test_what_does_not_fit_is_refused_with_what_would() -> None:
     room, owner = capacity(config, gpu=True)
     assert room == int(80e9 * 0.94)
     with pytest.raises(ModtokError) as caught:
-        check_fits(config, SIZE, ACTIVE, UNION, 8, room, owner)
+        check_fits(config, SIZE, ROWS, 8, room, owner)
     message = str(caught.value)
     assert re.match(
         r"memory: the run needs \d+\.\d GiB per device \(activations 32\.2 GiB", message
     )
     assert "it fits with --recompute; or --tp 2" in message
-    check_fits(replace(config, recompute=True), SIZE, ACTIVE, UNION, 8, room, owner)
+    check_fits(replace(config, recompute=True), SIZE, ROWS, 8, room, owner)
 
 
 def test_several_options_together() -> None:
     config = large(recompute=False, distributed_optimizer=False, micro_batch=4)
     room = int(45 * GIB)
     with pytest.raises(ModtokError, match=r"it fits with (--[a-z-]+ ?[0-9]* ?){2}"):
-        check_fits(config, SIZE, ACTIVE, UNION, 8, room, "x")
+        check_fits(config, SIZE, ROWS, 8, room, "x")
     with pytest.raises(ModtokError, match="use more devices"):
-        check_fits(config, SIZE, ACTIVE, UNION, 8, GIB, "x")
-    check_fits(config, SIZE, ACTIVE, UNION, 8, None, "x")  # unknown: not checked
+        check_fits(config, SIZE, ROWS, 8, GIB, "x")
+    check_fits(config, SIZE, ROWS, 8, None, "x")  # unknown: not checked
 
 
 def test_offloaded_tables_are_not_on_the_device() -> None:
     resident, offloaded = large(), large(offload=True)
-    parts = memory_parts(resident, SIZE, ACTIVE, UNION, 8)
+    parts = memory_parts(resident, SIZE, ROWS, 8)
     assert parts["tables"][1] == 2 * SIZE * 3072 * 12
-    assert "tables" not in memory_parts(offloaded, SIZE, ACTIVE, UNION, 8)
+    assert "tables" not in memory_parts(offloaded, SIZE, ROWS, 8)
 
 
 def test_checkpoints_must_fit_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,5 +173,5 @@ def test_every_recipe_that_is_shipped_fits_80_gb(command: str) -> None:
             values[word[2:].replace("-", "_")] = value
     values.setdefault("gpus", 8)
     config = resolve(Settings(**values), gpu=True)  # type: ignore[arg-type]
-    need = total(memory_parts(config, SIZE, ACTIVE, UNION, config.gpus))
+    need = total(memory_parts(config, SIZE, ROWS, config.gpus))
     assert need < 80e9 * 0.94, f"{need / GIB:.1f} GiB"

@@ -19,7 +19,7 @@ from modtok_cli.training.plan import plan
 from modtok_cli.training.rows import host_memory as hostmemory
 from modtok_cli.training.rows import host_need as hostneed
 from modtok_cli.training.rows.copies import CudaCopies
-from modtok_cli.training.rows.host_memory import HostMemory, NodePeers
+from modtok_cli.training.rows.host_memory import HostMemory
 from modtok_cli.training.rows.table import RowTable
 
 from . import test_run
@@ -123,7 +123,7 @@ def test_a_disk_that_is_full_after_all(tmp_path: Path, monkeypatch: pytest.Monke
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(hostmemory.os, "posix_fallocate", full)
-    memory = HostMemory(start_ranks(), NodePeers(), tmp_path)
+    memory = HostMemory(start_ranks(), tmp_path)
     with pytest.raises(ModtokError, match=r"cannot allocate 4,096 bytes for rows \(No space left"):
         memory.zeros((32, 32), torch.float32)
 

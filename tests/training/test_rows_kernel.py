@@ -60,12 +60,11 @@ def state(width: int, moments: type, seed: int) -> list[np.ndarray]:
     width=st.sampled_from([1, 7, 16, 33]),
     moments=st.sampled_from([np.float32, np.uint16]),
     received=st.sampled_from([np.float32, np.uint16]),
-    peers=st.integers(1, 3),
     parts=st.integers(1, 3),
     seed=st.integers(0, 99),
 )
 def test_update_equals_the_slow_twin_bit_for_bit(
-    rows: set[int], width: int, moments: type, received: type, peers: int, parts: int, seed: int
+    rows: set[int], width: int, moments: type, received: type, parts: int, seed: int
 ) -> None:
     fast, slow = state(width, moments, seed), state(width, moments, seed)
     places = np.array(sorted(rows), dtype=np.int64)
@@ -74,10 +73,8 @@ def test_update_equals_the_slow_twin_bit_for_bit(
         gradients = rng.standard_normal((len(places), width)).astype(np.float32)
         if received == np.uint16:
             gradients = bits(gradients)
-        for peer in range(peers):  # each does its own rows, all of them together do all;
-            own = parts + peer  # processes have different numbers of threads
-            for part in range(own):
-                update_rows(*fast, places, gradients, peer, peers, part, own, rate, *ADAMW)
+        for part in range(parts):  # each does its own rows, all of them together do all
+            update_rows(*fast, places, gradients, part, parts, rate, *ADAMW)
         slow_update(*slow, places, gradients, rate)
     for one, other in zip(fast, slow, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -104,11 +101,10 @@ def test_copies_round_as_torch_does(rows: list[int], parts: int, half: bool) -> 
 @pytest.mark.parametrize("dtype", [np.float32, np.uint16])
 def test_touching_clears_every_row_once(dtype: type) -> None:
     array = np.ones((SIZE, 3), dtype)
-    touch(array, 1, 3, 0, 1)
+    touch(array, 1, 3)
     mine = (np.arange(SIZE) // BLOCK) % 3 == 1
     assert not array[mine].any()
     assert array[~mine].all()
-    for peer in range(3):
-        for part in range(2):
-            touch(array, peer, 3, part, 2)
+    for part in range(3):
+        touch(array, part, 3)
     assert not array.any()

@@ -4,14 +4,14 @@
         state.json                                   step, stream positions, sizes and CRCs
         shard-0-of-2-part-0-of-4.safetensors, ...    weights and moments, float32
 
-A file holds its part of one tensor-parallel shard: every replica writes an equal range of rows
-of each tensor. The directory gets its name when all files are on the disk. Files are written in
-the background while training continues; a checkpoint can be read on any number of ranks. The
-last two are kept by default: if one is damaged, the one before it is used.
+Every rank writes a file: the table rows that it owns, and an equal range of rows of each backbone
+tensor of its tensor-parallel shard. The directory gets its name when all files are on the disk.
+Files are written in the background while training continues; a checkpoint can be read on any
+number of ranks. The last two are kept by default: if one is damaged, the one before it is used.
 """
 
 from modtok_cli.training.checkpoint.files import check, has_any, newest
-from modtok_cli.training.checkpoint.reading import ShardFile, load, open_shards
+from modtok_cli.training.checkpoint.reading import ShardFile, load, open_shards, row_files
 from modtok_cli.training.checkpoint.saving import Checkpointer, NotFinite, save
 
 __all__ = [
@@ -23,5 +23,6 @@ __all__ = [
     "load",
     "newest",
     "open_shards",
+    "row_files",
     "save",
 ]

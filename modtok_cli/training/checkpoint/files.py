@@ -83,6 +83,9 @@ def check(path: Path) -> tuple[str, dict[str, Any] | None]:
         files = _files(state)
     except (OSError, ValueError, LookupError, AttributeError, TypeError):
         return f"{path / STATE}: damaged or missing", None
+    # Tables that were not sharded over replicas would be read in another order.
+    if state.get("row_shards", state["shards"]) != len(files):
+        return f"{path}: written by an older version of modtok", None
     for name, facts in files.items():
         file = path / name
         try:

@@ -47,13 +47,22 @@ class Rows:
 
 
 class ShardFile:
-    """One tensor-parallel shard of a checkpoint, in as many files as replicas wrote it.
+    """One tensor-parallel shard of the backbone, in as many files as replicas wrote it.
 
     `get_slice` and `get_tensor` are those of `safetensors.safe_open`.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._files: list[Any] = [safe_open(path, framework="pt") for path in paths]
+
+    def parts(self) -> list[ShardFile]:
+        """The files one by one."""
+        found = []
+        for file in self._files:
+            one = ShardFile(())
+            one._files = [file]
+            found.append(one)
+        return found
 
     @property
     def names(self) -> list[str]:
@@ -86,6 +95,17 @@ def open_shards(path: Path, state: Mapping[str, Any]) -> list[ShardFile]:
     ]
 
 
+def row_files(shards: Sequence[ShardFile]) -> list[ShardFile]:
+    """The files of a checkpoint in the order of tables: of n files, file f has rows f, f + n, …
+
+    Example: of two tensor-parallel shards that two replicas wrote, row 0 is in part 0 of shard 0,
+    row 1 in part 0 of shard 1, rows 2 and 3 in the parts 1.
+    """
+    return [
+        file for part in zip(*(shard.parts() for shard in shards), strict=True) for file in part
+    ]
+
+
 def load(path: Path, state: Mapping[str, Any], model: Model) -> None:
     """Fill `model` from a checkpoint that any number of ranks wrote.
 
@@ -102,7 +122,7 @@ def load(path: Path, state: Mapping[str, Any], model: Model) -> None:
                     parts[part] = reshard(shards, megatron.partition(parameter), model.ranks)
                 model.optimizer.load(name, parts)
             model.optimizer.set_steps(int(state["step"]))
-            load_tables(model, opened)
+            load_tables(model, row_files(opened))
     except (SafetensorError, RuntimeError) as error:
         raise ModtokError(
             f"is of another model ({error})",

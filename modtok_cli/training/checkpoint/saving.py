@@ -110,7 +110,13 @@ class Checkpointer:
         background = all(gather_json(ranks, _fits(tensors, ranks) and self._background))
         if background:
             tensors = {name: tensor.to("cpu", copy=True) for name, tensor in tensors.items()}
-        state = {"step": step, "shards": ranks.shards, "parts": ranks.replicas, **notes}
+        state = {
+            "step": step,
+            "shards": ranks.shards,
+            "parts": ranks.replicas,
+            "row_shards": ranks.row_shards,
+            **notes,
+        }
         job = self._write(step_directory(self._directory, step), tensors, state)
         next(job)  # the directory exists on all ranks
         self._thread = Thread(target=self._finish, args=(job,), name=f"checkpoint {step}")
@@ -227,7 +233,8 @@ def _directory(final: Path, ranks: Ranks) -> Iterator[Path]:
 
 
 def _own_rows(model: Model) -> dict[str, torch.Tensor]:
-    """What this rank writes: an equal range of rows of each tensor of its shard, as views."""
+    """What this rank writes, as views: its rows of the tables, and of each tensor of the backbone
+    an equal range of rows."""
     ranks = model.ranks
     tensors: dict[str, torch.Tensor] = {}
     for name in model.backbone.parameters:
@@ -235,7 +242,7 @@ def _own_rows(model: Model) -> dict[str, torch.Tensor]:
         for part in BACKBONE_PARTS:
             tensors[f"backbone.{part}/{name}"] = _rows(parts[part], ranks)
     for name, tensor in table_tensors(model).items():
-        tensors[name] = _rows(tensor, ranks)
+        tensors[name] = tensor.detach()
     return tensors
 
 

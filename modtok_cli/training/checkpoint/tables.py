@@ -1,4 +1,4 @@
-"""Tables in a checkpoint: what is written of them, and reading it on any number of shards.
+"""Tables in a checkpoint: what is written of them, and reading it on any number of ranks.
 
 Rows are read in blocks, so that loading takes little memory besides the table's own.
 """
@@ -20,7 +20,7 @@ _BLOCK = 1 << 16
 
 
 def table_tensors(model: Model) -> dict[str, torch.Tensor]:
-    """This shard's tables by their names in a checkpoint, not copied; after `Model.drain`."""
+    """This rank's rows by their names in a checkpoint, not copied; after `Model.drain`."""
     tensors = {}
     for name, table in model.tables.items():
         for part in _PARTS:
@@ -33,17 +33,16 @@ def table_tensors(model: Model) -> dict[str, torch.Tensor]:
 
 
 def load_tables(model: Model, opened: list[Any]) -> None:
-    """Fill the tables from the files of all shards there were, in order.
+    """Fill the tables from the files of all ranks there were, in order of their row shards.
 
     Raises:
         RuntimeError, SafetensorError: they are of another model.
     """
     late: Rows = {}
     for name, table in model.tables.items():
-        if table.peer == 0:  # peers have the same memory
-            for part in _PARTS:
-                slices = [file.get_slice(f"{name}.{part}") for file in opened]
-                fill(getattr(table, part), slices, table)
+        for part in _PARTS:
+            slices = [file.get_slice(f"{name}.{part}") for file in opened]
+            fill(getattr(table, part), slices, table)
         if f"{name}.{_LATE_PARTS[0]}" in opened[0].names:
             ids, weights = (
                 torch.cat([file.get_tensor(f"{name}.{part}") for file in opened])
@@ -54,7 +53,6 @@ def load_tables(model: Model, opened: list[Any]) -> None:
             late[name] = (ids[order], weights[order])
     if model.offloaded is not None:
         model.offloaded.resume(late)
-        model.offloaded.barrier()
 
 
 def fill(target: torch.Tensor, shards: list[Any], table: RowTable) -> None:

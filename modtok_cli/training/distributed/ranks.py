@@ -51,6 +51,20 @@ class Ranks:
         """Whether this is rank 0, which reports and writes for all."""
         return self.rank == 0
 
+    @property
+    def row_shard(self) -> int:
+        """Index of this rank's share of embedding rows; rows g with g mod row_shards."""
+        return self.replica * self.shards + self.shard
+
+    @property
+    def row_shards(self) -> int:
+        """Number of shares of embedding rows: every rank has one."""
+        return self.shards * self.replicas
+
+    def mine(self, ids: torch.Tensor) -> torch.Tensor:
+        """The `ids` of this tensor-parallel shard, in order."""
+        return ids if self.shards == 1 else ids[ids % self.shards == self.shard]
+
 
 def start_ranks(shards: int = 1) -> Ranks:
     """Join the process group given by torchrun's environment variables; alone without them.
@@ -165,36 +179,6 @@ def raise_together(ranks: Ranks, error: ModtokError | None) -> None:
     for rank, other in enumerate(errors):
         if other is not None:
             raise ModtokError(f"rank {rank} failed: {other}")
-
-
-def union_of_rows(
-    rows: torch.Tensor, gradients: torch.Tensor, ranks: Ranks
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Average the gradients of table rows over replicas, on the union of their rows.
-
-    Replicas have gradients of different rows: (n,) ids, ascending, and (n, d) gradients.
-    Returns the union U of the ids, ascending, and (|U|, d) gradients. Traffic depends on the
-    number of active rows, never on |T|.
-
-    Example: replica 0 has row 3 with gradient 4, replica 1 rows 3 and 5 with 2 and 6; both
-    get rows [3, 5] with [3, 3].
-    """
-    group = ranks.replica_group
-    if group is None:
-        return rows, gradients
-    size = torch.tensor([len(rows)], device=rows.device)
-    sizes = [torch.zeros_like(size) for _ in range(ranks.replicas)]
-    dist.all_gather(sizes, size, group=group)
-    longest = int(torch.cat(sizes).max())
-    padded = torch.full((longest,), -1, dtype=rows.dtype, device=rows.device)
-    padded[: len(rows)] = rows
-    parts = [torch.zeros_like(padded) for _ in range(ranks.replicas)]
-    dist.all_gather(parts, padded, group=group)
-    union = torch.unique(torch.cat([p[: int(n)] for p, n in zip(parts, sizes, strict=True)]))
-    total = torch.zeros((len(union), gradients.shape[1]), device=gradients.device)
-    total[torch.searchsorted(union, rows)] = gradients.float()
-    dist.all_reduce(total, group=group)
-    return union, total.div_(ranks.replicas)
 
 
 def versions() -> Mapping[str, str]:

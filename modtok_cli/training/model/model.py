@@ -6,17 +6,18 @@ The forward pass takes ids of T and the rows of V_S; its cost does not depend on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 import torch
 
 from modtok_cli.architectures.shape import Shape
-from modtok_cli.training.distributed.ranks import Ranks, union_of_rows
+from modtok_cli.training.distributed.ranks import Ranks
 from modtok_cli.training.model import megatron
 from modtok_cli.training.model.attention import document_mask
 from modtok_cli.training.model.initialization import InitStd
 from modtok_cli.training.model.loss import sliced_cross_entropy
 from modtok_cli.training.model.optimizer import backbone_optimizer, clip, gradient_norm
+from modtok_cli.training.rows.exchange import RowExchange, RowPlan
 from modtok_cli.training.rows.host_tables import Offload, TableMaker
 from modtok_cli.training.rows.microbatch import GatheredRows, MicroBatch, active_ids
 from modtok_cli.training.rows.table import AdamW, RowTable
@@ -27,8 +28,12 @@ __all__ = ["GatheredRows", "MicroBatch", "Model"]
 class Model:
     """Tables, backbone and their optimizers on one rank.
 
+    Every rank owns a share of the rows of a table, and a step gathers its active rows from their
+    owners: `step`, `activate` and `measure` are collective.
+
     Attributes:
-        input, output: the tables; one and the same when tied.
+        input, output: this rank's share of the tables; one and the same when tied.
+        exchange: exchanges rows with the other replicas.
         offloaded: moves their rows if they are in host memory, else None.
         only_rows: (V,) bool, the rows that a step updates; all others and the backbone are
             frozen. None: everything is trained.
@@ -63,6 +68,8 @@ class Model:
         self.shape, self.ranks, self.dtype, self.tied = shape, ranks, dtype, shape.tied
         self._adamw, self._chunk = adamw or AdamW(), chunk
         self._clip, self._z_loss, self._init = clip, z_loss, init or InitStd()
+        self.exchange = RowExchange(ranks)
+        self._ahead: _Plans | None = None
         maker = TableMaker(ranks, offload) if offload else None
         self.input = self._table(vocabulary, 2 * seed + 1, maker)
         self.output = self.input if shape.tied else self._table(vocabulary, 2 * seed + 2, maker)
@@ -90,7 +97,8 @@ class Model:
         ranks, width = self.ranks, self.shape.hidden_size
         if maker is not None:
             return maker.table(size, width, seed, self._init.embeddings)
-        table = RowTable(size, width, shard=ranks.shard, shards=ranks.shards, device=ranks.device)
+        shard, shards = ranks.row_shard, ranks.row_shards
+        table = RowTable(size, width, shard=shard, shards=shards, device=ranks.device)
         table.initialize(seed, self._init.embeddings)
         return table
 
@@ -103,25 +111,30 @@ class Model:
         self, microbatches: Sequence[MicroBatch], *, training: bool = True
     ) -> tuple[GatheredRows, GatheredRows]:
         """Gather the rows of some microbatches: (input, output); the same object when tied."""
-        if self.offloaded is None:
-            found = self._gather(microbatches, training)
-        else:
-            found = (
-                self.offloaded.begin(microbatches)
-                if training
-                else self.offloaded.read(microbatches)
-            )
-        return self._pair(found)
+        return self._pair(self._gather(self._plan(microbatches), training))
+
+    def _plan(self, microbatches: Sequence[MicroBatch]) -> _Plans:
+        """The active rows of a step; known for the one that was `upcoming` in the last call."""
+        if self._ahead is not None and self._ahead.microbatches is microbatches:
+            return self._ahead
+        plans = self.exchange.plan(active_ids(self.tables, microbatches, self.ranks))
+        return _Plans(microbatches, plans, {name: plan.own for name, plan in plans.items()})
 
     def _gather(
-        self, microbatches: Sequence[MicroBatch], training: bool
+        self, plans: _Plans, training: bool, upcoming: _Plans | None = None
     ) -> dict[str, GatheredRows]:
-        return {
-            name: GatheredRows(
-                ids, self.tables[name].gather(ids, self.dtype).requires_grad_(training)
-            )
-            for name, ids in active_ids(self.tables, microbatches).items()
-        }
+        if self.offloaded is None:
+            tables = self.tables.items()
+            own = {name: table.gather(plans.own[name], self.dtype) for name, table in tables}
+        elif training:
+            own = self.offloaded.begin(plans.own, upcoming.own if upcoming else None)
+        else:
+            own = self.offloaded.read(plans.own)
+        gathered = {}
+        for name, plan in plans.tables.items():
+            rows = self.exchange.gather(plan, own[name])
+            gathered[name] = GatheredRows(plan.ids, rows.requires_grad_(training))
+        return gathered
 
     def _named(self, active: tuple[GatheredRows, GatheredRows]) -> dict[str, GatheredRows]:
         """Gathered rows by table; one when tied."""
@@ -154,7 +167,7 @@ class Model:
         """Weighted loss of a microbatch, and nll of each token (B · S,) in nats."""
         x_SBd = self.hidden(microbatch.inputs, active[0])
         hidden = x_SBd.transpose(0, 1).reshape(-1, self.shape.hidden_size)
-        own = self.output.mine(microbatch.vocabulary)
+        own = self.ranks.mine(microbatch.vocabulary)
         rows = active[1].rows
         if len(own) != len(active[1].ids):
             rows = rows.index_select(0, active[1].find(own))
@@ -190,10 +203,10 @@ class Model:
             clipping. If the norm is not finite, nothing is updated.
         """
         self.backbone.clear_gradients()
-        if self.offloaded is None:
-            active = self.activate(microbatches)
-        else:
-            active = self._pair(self.offloaded.begin(microbatches, upcoming))
+        plans, ahead = self._plan(microbatches), None
+        if self.offloaded is not None and upcoming is not None:
+            ahead = self._ahead = self._plan(upcoming)
+        active = self._pair(self._gather(plans, True, ahead))
         losses = []
         sums = {name: _GradientSum(chosen) for name, chosen in self._named(active).items()}
         for index, microbatch in enumerate(microbatches):
@@ -206,10 +219,7 @@ class Model:
         gradients: dict[str, torch.Tensor] = {}
         if self.only_rows is None:
             gradients = self.optimizer.own(self.backbone.finish_gradients())
-        unions = {
-            name: union_of_rows(*self._trained(one.rows.ids, one.total), self.ranks)
-            for name, one in sums.items()
-        }
+        unions = {name: self._reduced(plans.tables[name], one.total) for name, one in sums.items()}
         rows = [gradient for _, gradient in unions.values()]
         norm = gradient_norm(
             gradients,
@@ -225,14 +235,12 @@ class Model:
             self._update(unions, lr, dense)
         return losses, norm
 
-    def _trained(
-        self, ids: torch.Tensor, gradients: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of the gathered rows, those that a step updates."""
-        if self.only_rows is None:
-            return ids, gradients
-        kept = self.only_rows[ids]
-        return ids[kept], gradients[kept]
+    def _reduced(self, plan: RowPlan, gradients: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Rows that this rank owns and a step updates, and their mean gradients."""
+        if self.only_rows is not None:
+            gradients = gradients[self.only_rows[plan.ids]]
+            plan = plan.among(self.only_rows)
+        return plan.own, self.exchange.reduce(plan, gradients)
 
     def _update(
         self, unions: dict[str, tuple[torch.Tensor, torch.Tensor]], lr: float, dense: bool
@@ -260,10 +268,23 @@ class Model:
         if self.offloaded is not None:
             self.offloaded.close()
 
+    def idle(self) -> None:
+        """Take part in a `measure` of other replicas, without a microbatch of its own."""
+        self.activate([], training=False)
+
     @torch.no_grad()
     def measure(self, microbatch: MicroBatch) -> torch.Tensor:
-        """nll of each token of a microbatch, without training."""
+        """nll of each token of a microbatch, without training. Collective: see `idle`."""
         return self.loss(microbatch, self.activate([microbatch], training=False))[1]
+
+
+@dataclass(frozen=True)
+class _Plans:
+    """The active rows of some microbatches by table, and those that this rank owns."""
+
+    microbatches: Sequence[MicroBatch]
+    tables: dict[str, RowPlan]
+    own: dict[str, torch.Tensor]
 
 
 class _GradientSum:

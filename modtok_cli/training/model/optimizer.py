@@ -130,24 +130,26 @@ def gradient_norm(
     *,
     sharded: bool = False,
 ) -> torch.Tensor:
-    """Euclidean norm over backbone and table rows together, of all shards; on the device.
+    """Euclidean norm over backbone and table rows together, of all ranks; on the device.
 
-    What lies on shards is summed over them, what every shard holds whole counts once. With
-    `sharded`, the backbone's gradients are parts that are summed over replicas too.
+    Squares of shards are summed over them, those of replicated weights count once. Every rank has
+    the gradients of its own table rows; with `sharded`, also parts of the backbone's.
     """
     own = torch.zeros((), dtype=torch.float64, device=ranks.device)
-    whole = torch.zeros_like(own)
+    whole, rows = torch.zeros_like(own), torch.zeros_like(own)
     for name, gradient in backbone.items():
         square = gradient.float().pow(2).sum(dtype=torch.float64)
         if megatron.partition(parameters[name]) is None:
             whole += square
         else:
             own += square
-    if sharded:
-        own, whole = summed(torch.stack([own, whole]), ranks.replica_group)
     for gradient in tables:
-        own += gradient.float().pow(2).sum(dtype=torch.float64)
-    return (summed(own, ranks.shard_group) + whole).sqrt()
+        rows += gradient.float().pow(2).sum(dtype=torch.float64)
+    if sharded:
+        own, whole, rows = summed(torch.stack([own, whole, rows]), ranks.replica_group)
+    else:
+        rows = summed(rows, ranks.replica_group)
+    return (summed(own + rows, ranks.shard_group) + whole).sqrt()
 
 
 def clip(gradients: Iterable[torch.Tensor], norm: torch.Tensor, most: float) -> None:

@@ -19,7 +19,7 @@ class HostNeed:
     """Host memory that a node needs, in bytes.
 
     Attributes:
-        tables: weights, moments and step counts of all rows of the shards on the node.
+        tables: weights, moments and step counts of the rows that ranks of the node own.
         buffers: staging buffers for uploads and downloads.
         words: the calculation of `tables` and `buffers`.
     """
@@ -37,7 +37,7 @@ def host_need(
     moments: torch.dtype,
     union: float,
     dtype: torch.dtype,
-    shards: int,
+    ranks: int,
     node: int,
 ) -> HostNeed:
     """Calculate the need of a node.
@@ -46,16 +46,13 @@ def host_need(
         size, width, tables: rows of T, row size, and number of tables.
         moments, dtype: dtypes of the stored moments, and of rows on the device.
         union: active rows of a step, per table.
-        shards, node: tensor-parallel size, processes on the node.
+        ranks, node: number of processes, and of those on the node.
     """
     row = width * (4 + 2 * moments.itemsize) + 4
-    here = min(shards, node)
-    whole = tables * size * row * here // shards
-    # Two buffers per direction, a quarter larger than needed. A process downloads float32
-    # gradients of its part of the rows.
-    down = 4 * here / node
-    buffers = int(2.5 * tables * union / shards * width * (dtype.itemsize + down) * node)
-    part = f" × {here}/{shards} shards" if here < shards else ""
+    whole = tables * size * row * node // ranks
+    # Two buffers per direction, a quarter larger than needed: rows up, float32 gradients down.
+    buffers = int(2.5 * tables * union * width * (dtype.itemsize + 4) * node / ranks)
+    part = f" × {node}/{ranks} ranks" if node < ranks else ""
     words = (
         f"{tables} × {size:,} rows × {width:,} × (4 + 2 × {moments.itemsize}) bytes{part} = "
         f"{whole / 2**30:.1f} GiB, and {buffers / 2**30:.1f} GiB of buffers"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import platform
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from modtok_cli.text.parallel import cores
-from modtok_cli.training.distributed.ranks import Ranks
+from modtok_cli.training.distributed.ranks import Ranks, gather_json
 from modtok_cli.training.rows.copies import Warn, copies_for
-from modtok_cli.training.rows.host_memory import HostMemory, NodePeers, find_node_peers
+from modtok_cli.training.rows.host_memory import HostMemory
 from modtok_cli.training.rows.offload import Hook, OffloadedRows
 from modtok_cli.training.rows.table import AdamW, RowTable
 from modtok_cli.training.rows.thread_team import ThreadTeam
@@ -42,30 +43,23 @@ class TableMaker:
 
     def __init__(self, ranks: Ranks, offload: Offload) -> None:
         self._ranks, self._offload = ranks, offload
-        self.peers: NodePeers = find_node_peers(ranks)
-        self._team = ThreadTeam(_threads(ranks, self.peers))
-        self._memory = HostMemory(ranks, self.peers, offload.directory)
+        self._team = ThreadTeam(_threads(ranks))
+        self._memory = HostMemory(ranks, offload.directory)
 
     def table(self, size: int, width: int, seed: int, std: float = 0.02) -> RowTable:
-        """A shard of a table with normal(0, std) weights. Collective: every rank calls it."""
-        peers = self.peers
+        """This rank's rows of a table, normal(0, std). Collective: every rank calls it."""
         table = RowTable(
             size,
             width,
-            shard=self._ranks.shard,
-            shards=self._ranks.shards,
+            shard=self._ranks.row_shard,
+            shards=self._ranks.row_shards,
             moments=self._offload.moments,
             zeros=self._memory.zeros,
             team=self._team,
-            peer=peers.peer,
-            peers=peers.peers,
         )
         if self._offload.touch and self._offload.directory is None:
             table.touch()
-        peers.barrier()
-        if peers.peer == 0:
-            table.initialize(seed, std)
-        peers.barrier()
+        table.initialize(seed, std)
         return table
 
     def rows(self, tables: dict[str, RowTable], dtype: torch.dtype, adamw: AdamW) -> OffloadedRows:
@@ -76,13 +70,13 @@ class TableMaker:
             adamw,
             copies_for(self._ranks.device, self._offload.warn),
             delay=self._offload.delay,
-            peers=self.peers,
             hook=self._offload.hook,
         )
 
 
-def _threads(ranks: Ranks, peers: NodePeers) -> int:
+def _threads(ranks: Ranks) -> int:
     """Number of threads for rows: a share of the node's cores; on a CPU, torch's threads."""
     if ranks.device.type == "cpu":
         return torch.get_num_threads()
-    return max(1, cores() // peers.here)
+    here = gather_json(ranks, platform.node()).count(platform.node())
+    return max(1, cores() // here)

@@ -65,21 +65,17 @@ def _stored_as(x, like):  # type: ignore[no-untyped-def]
     return (lambda x, like: x) if isinstance(like.dtype, types.Float) else _rounded
 
 
-@njit(types.boolean(*[types.int64] * 5), cache=True, nogil=True, inline="always")
-def is_own(row, peer, peers, part, parts):  # type: ignore[no-untyped-def]
-    """Whether a row belongs to thread `part` of `parts` of process `peer` of `peers`.
-
-    Processes may have different numbers of threads, so blocks are assigned to processes first.
-    """
-    block = row // BLOCK
-    return block % peers == peer and block // peers % parts == part
+@njit(types.boolean(*[types.int64] * 3), cache=True, nogil=True, inline="always")
+def is_own(row, part, parts):  # type: ignore[no-untyped-def]
+    """Whether a row belongs to thread `part` of `parts`."""
+    return row // BLOCK % parts == part
 
 
 @njit(
     [
         types.void(
             _F32, moments, moments, types.int32[::1], _ROWS, _constant(gradients),
-            *[types.int64] * 4, *[types.float64] * 5,
+            *[types.int64] * 2, *[types.float64] * 5,
         )
         for moments in (_F32, _BF16)
         for gradients in (types.float32, types.uint16)
@@ -89,10 +85,10 @@ def is_own(row, peer, peers, part, parts):  # type: ignore[no-untyped-def]
     error_model="numpy",  # checks for division by zero would prevent vectorization
 )  # fmt: skip
 def update_rows(  # type: ignore[no-untyped-def]
-    weight, moment1, moment2, steps, rows, gradients, peer, peers, part, parts,
+    weight, moment1, moment2, steps, rows, gradients, part, parts,
     lr, beta1, beta2, epsilon, decay,
 ):  # fmt: skip
-    """Row-sparse AdamW in place: one step of the rows of one thread of one process.
+    """Row-sparse AdamW in place: one step of the rows of one thread.
 
     Args:
         weight: (R, d) float32.
@@ -101,7 +97,7 @@ def update_rows(  # type: ignore[no-untyped-def]
         steps: (R,) int32, number of updates of each row.
         rows: (n,) int64, unique.
         gradients: (n, d) float32 or the bits of bfloat16, in the order of `rows`.
-        peer, peers, part, parts: process and thread, see `is_own`.
+        part, parts: thread, see `is_own`.
         lr, beta1, beta2, epsilon, decay: AdamW's.
     """
     width = weight.shape[1]
@@ -112,7 +108,7 @@ def update_rows(  # type: ignore[no-untyped-def]
     small = np.float32(epsilon)
     for i in range(len(rows)):
         row = rows[i]
-        if not is_own(row, peer, peers, part, parts):
+        if not is_own(row, part, parts):
             continue
         steps[row] += 1
         count = steps[row]
@@ -152,15 +148,15 @@ def copy_rows(weight, rows, out, part, parts):  # type: ignore[no-untyped-def]
 
 
 @njit(
-    [types.void(array, *[types.int64] * 4) for array in (_F32, _BF16)],
+    [types.void(array, *[types.int64] * 2) for array in (_F32, _BF16)],
     cache=True,
     nogil=True,
 )
-def touch(array, peer, peers, part, parts):  # type: ignore[no-untyped-def]
+def touch(array, part, parts):  # type: ignore[no-untyped-def]
     """Write zeros to the rows of a thread, which places their pages.
 
     On a machine with several NUMA nodes a page is on the node that writes to it first.
     """
     for row in range(len(array)):
-        if is_own(row, peer, peers, part, parts):
+        if is_own(row, part, parts):
             array[row, :] = 0

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from modtok_cli.training.rows.table import RowTable
+from modtok_cli.training.distributed.ranks import Ranks
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,12 @@ class MicroBatch:
         targets: (B · S,) int64, ids of T.
         vocabulary: (|V_S|,) int64, ascending ids of T: the output vocabulary.
         weights: (B · S,) float32, weight of each token in the loss.
-        host: inputs and vocabulary in host memory; None on a CPU.
     """
 
     inputs: torch.Tensor
     targets: torch.Tensor
     vocabulary: torch.Tensor
     weights: torch.Tensor
-    host: tuple[torch.Tensor, torch.Tensor] | None = None
 
     @staticmethod
     def of(
@@ -69,26 +67,20 @@ class MicroBatch:
             vocabulary[chosen].to(device),
             vocabulary.to(device),
             torch.from_numpy(weights.ravel()).to(device),
-            None if device.type == "cpu" else (tokens, vocabulary),
         )
-
-    @property
-    def on_host(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Inputs and vocabulary in host memory."""
-        return self.host or (self.inputs.cpu(), self.vocabulary.cpu())
 
 
 def active_ids(
-    tables: dict[str, RowTable], microbatches: Sequence[MicroBatch], *, host: bool = False
+    tables: Iterable[str], microbatches: Sequence[MicroBatch], ranks: Ranks
 ) -> dict[str, torch.Tensor]:
-    """Ids of this shard's rows that the microbatches need, ascending, by table.
+    """Ids of this shard's rows that the microbatches need, ascending, by name of table.
 
     For the output table (and the single table if tied) the ids of the vocabularies; for the
-    input table the input ids. On the device, or with `host` in host memory.
+    input table the input ids.
     """
-    both = [m.on_host if host else (m.inputs, m.vocabulary) for m in microbatches]
     found = {}
-    for name, table in tables.items():
-        ids = [inputs.flatten() if name == "input" else rows for inputs, rows in both]
-        found[name] = table.mine(torch.unique(torch.cat(ids)))
+    for name in tables:
+        ids = [m.inputs.flatten() if name == "input" else m.vocabulary for m in microbatches]
+        none = torch.empty(0, dtype=torch.int64, device=ranks.device)
+        found[name] = ranks.mine(torch.unique(torch.cat([none, *ids])))
     return found

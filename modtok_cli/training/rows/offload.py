@@ -1,5 +1,8 @@
 """Offloaded embedding rows: prefetched a step ahead, updated while the device computes.
 
+This module moves the rows that this rank owns, between its host memory and its device. What the
+replicas need of each other's rows they exchange on their devices (`rows.exchange`).
+
 Semantics: let U(t) be the update by the gradients of step t, and T(t) the tables after
 U(1) … U(t), with T(t) = T(0) for t < 1. With delay D, step t computes with rows of
 T(t - 1 - D). D = 0 is ordinary training. With D = 1 the rows lack exactly the update of the
@@ -27,12 +30,12 @@ import torch
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.training.rows.copies import Copies, Download, Upload
-from modtok_cli.training.rows.host_memory import NodePeers
-from modtok_cli.training.rows.microbatch import GatheredRows, MicroBatch, active_ids
 from modtok_cli.training.rows.table import AdamW, RowTable
 
 Result = TypeVar("Result")
 Unions = Mapping[str, tuple[torch.Tensor, torch.Tensor]]
+# Ids by table, (n,) int64 ascending, of rows that this rank owns.
+Ids = Mapping[str, torch.Tensor]
 # Rows by table: ids (n,) and weights (n, d) float32.
 Rows = dict[str, tuple[torch.Tensor, torch.Tensor]]
 Hook = Callable[[str], None]
@@ -40,19 +43,15 @@ Hook = Callable[[str], None]
 
 @dataclass
 class _Fetched:
-    """A prefetch: the microbatches it is for, and the rows by table."""
+    """A prefetch: the ids it is for, and the rows by table."""
 
-    microbatches: Sequence[MicroBatch]
+    wanted: Ids
     uploads: Future[dict[str, Upload]]
 
 
 @dataclass
 class _Update:
-    """A pending update of the host's tables, and its learning rate.
-
-    For each table: the ids of all active rows, then ids and gradients of the rows that this
-    process updates.
-    """
+    """A pending update of the host's tables: ids and gradients by table, the learning rate."""
 
     downloads: dict[str, Download]
     lr: float
@@ -147,13 +146,11 @@ class OffloadedRows:
         copies: Copies,
         *,
         delay: int = 1,
-        peers: NodePeers | None = None,
         hook: Hook | None = None,
     ) -> None:
         self.tables, self.delay = tables, delay
         self.seconds = Seconds()
         self._dtype, self._adamw, self._copies = dtype, adamw, copies
-        self._peers = peers or NodePeers()
         self._at: Hook = hook or (lambda point: None)
         self._worker = _Worker()
         self._stage = _Stage(copies)
@@ -163,17 +160,15 @@ class OffloadedRows:
         self._pending: _Update | None = None
         self._late: Rows = {}
 
-    def begin(
-        self, microbatches: Sequence[MicroBatch], upcoming: Sequence[MicroBatch] | None = None
-    ) -> dict[str, GatheredRows]:
-        """Rows for a step over `microbatches`; `upcoming` are those of the next call, if known.
+    def begin(self, wanted: Ids, upcoming: Ids | None = None) -> dict[str, torch.Tensor]:
+        """Rows `wanted` in a step, on the device; `upcoming` are those of the next call, if known.
 
         Raises:
             ModtokError: an update failed.
         """
         fetched, self._fetched = self._fetched, None
-        if fetched is None or fetched.microbatches is not microbatches:
-            fetched = self._fetch(microbatches, self._late)
+        if fetched is None or fetched.wanted is not wanted:
+            fetched = self._fetch(wanted, self._late)
         self._late = {}
         if self._pending is not None:
             self._apply(self._pending)
@@ -184,11 +179,7 @@ class OffloadedRows:
         uploads = self._worker.result(fetched.uploads)
         self.seconds.waited += time.perf_counter() - started
         self._at("take")
-        active = {}
-        for name, upload in uploads.items():
-            ids, rows = self._copies.arrive(upload)
-            active[name] = GatheredRows(ids, rows.requires_grad_(True))
-        return active
+        return {name: self._copies.arrive(upload)[0] for name, upload in uploads.items()}
 
     def update(self, unions: Unions, lr: float) -> None:
         """Schedule the update by the step's clipped gradients: (ids, gradients) by table."""
@@ -196,10 +187,7 @@ class OffloadedRows:
         turn = self._steps % 2
         downloads = {}
         for name, (ids, gradients) in unions.items():
-            sent = (ids, ids, gradients)
-            if self._peers.peers > 1:
-                own = self.tables[name].is_own(ids)
-                sent = (ids, ids[own], gradients[own])
+            sent = (ids, gradients)
 
             def stage(i: int, name: str = name, sent: Sequence[torch.Tensor] = sent) -> Any:
                 shape, dtype = tuple(sent[i].shape), sent[i].dtype
@@ -212,18 +200,16 @@ class OffloadedRows:
             self._apply(self._pending)
             self._pending = None
 
-    def read(self, microbatches: Sequence[MicroBatch]) -> dict[str, GatheredRows]:
-        """Rows for evaluation, with every update applied."""
+    def read(self, wanted: Ids) -> dict[str, torch.Tensor]:
+        """Rows for evaluation, with every update applied; on the device of the ids."""
         self.drain()
-        found = {}
-        for name, ids in active_ids(self.tables, microbatches, host=True).items():
-            device = microbatches[0].inputs.device
-            rows = self.tables[name].gather(ids, self._dtype)
-            found[name] = GatheredRows(ids.to(device), rows.to(device))
-        return found
+        return {
+            name: self.tables[name].gather(ids.cpu(), self._dtype).to(ids.device)
+            for name, ids in wanted.items()
+        }
 
     def drain(self) -> None:
-        """Apply all pending updates. Collective: all peers call it."""
+        """Apply all pending updates."""
         if self._pending is not None:
             pending = self._pending
             self._late = self._worker.result(self._worker.do(lambda: self._keep(pending)))
@@ -241,17 +227,14 @@ class OffloadedRows:
         self._late = late if self.delay else {}
         self._fetched = self._pending = None
 
-    def barrier(self) -> None:
-        """Wait for the peers, after shared memory was changed by other means than a step."""
-        self._peers.barrier()
-
     def close(self) -> None:
         """Stop the thread after its current job; drop the others."""
         self._worker.close()
 
-    def _fetch(self, microbatches: Sequence[MicroBatch], late: Rows) -> _Fetched:
+    def _fetch(self, wanted: Ids, late: Rows) -> _Fetched:
         self._fetches += 1
         turn = self._fetches % 2
+        here = {name: ids.cpu() for name, ids in wanted.items()}
 
         def job() -> dict[str, Upload]:
             self._at("fetch")
@@ -259,32 +242,29 @@ class OffloadedRows:
             for upload in self._uploads[turn].values():
                 upload.settle()  # two fetches ago: its staging memory is reused
             uploads = {}
-            for name, ids in active_ids(self.tables, microbatches, host=True).items():
+            for name, ids in here.items():
                 shape = (len(ids), self.tables[name].width)
                 rows = self._stage.view(f"{name} up", turn, shape, self._dtype)
                 self.tables[name].gather_into(ids, rows)
                 if name in late:
                     _overlay(ids, rows, *late[name])
                 self._at("upload")
-                held = self._stage.view(f"{name} ids", turn, (len(ids),), ids.dtype)
-                uploads[name] = self._copies.upload([held.copy_(ids), rows.detach()])
+                uploads[name] = self._copies.upload([rows])
             self._uploads[turn] = uploads
             self.seconds.fetch += time.perf_counter() - started
             return uploads
 
-        return _Fetched(microbatches, self._worker.do(job))
+        return _Fetched(wanted, self._worker.do(job))
 
     def _apply(self, update: _Update) -> None:
         def job() -> None:
             self._at("update")
             received = {name: one.wait() for name, one in update.downloads.items()}
-            self._peers.barrier()  # no peer still reads the previous version
             started = time.perf_counter()
-            for name, (_, ids, gradients) in received.items():
+            for name, (ids, gradients) in received.items():
                 self.tables[name].update(ids, gradients, update.lr, self._adamw)
                 self._at("updated")
             self.seconds.update += time.perf_counter() - started
-            self._peers.barrier()  # all parts of the rows are written
 
         self._worker.do(job)
 

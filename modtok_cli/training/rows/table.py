@@ -3,8 +3,8 @@
 A step gathers the active rows, computes with them, and updates them. Its cost and memory
 depend on the number of active rows, never on the size of the table.
 
-With tensor parallelism rows are sharded round-robin by id, so that each shard holds a part
-of every language: shard s of n has the ids s, s + n, s + 2n, …
+Rows are sharded over all ranks round-robin by id, so that each shard holds a part of every
+language: shard s of n has the ids s, s + n, s + 2n, … (which rank that is: `rows.exchange`).
 
 On a GPU an update gathers, computes and scatters in blocks. In host memory it is one pass
 in place (`rows.kernel`), for tables of a CPU run and for offloaded tables alike, so that
@@ -58,8 +58,6 @@ class RowTable:
         weight: (n, width) float32, n rows on this shard.
         moment1, moment2: (n, width) float32, or bfloat16 in host memory.
         steps: (n,) int32, number of updates of each row.
-        peer, peers: index of this process among those that share this memory, and their
-            number; each updates its own part of the rows.
     """
 
     def __init__(
@@ -73,12 +71,9 @@ class RowTable:
         moments: torch.dtype = torch.float32,
         zeros: Zeros | None = None,
         team: ThreadTeam | None = None,
-        peer: int = 0,
-        peers: int = 1,
     ) -> None:
         self.size, self.width = size, width
         self.shard, self.shards = shard, shards
-        self.peer, self.peers = peer, peers
         count = (size - shard + shards - 1) // shards
         where = device or torch.device("cpu")
         zeros = zeros or (lambda shape, dtype: torch.zeros(shape, dtype=dtype, device=where))
@@ -102,7 +97,7 @@ class RowTable:
 
         def mine(part: int, parts: int) -> None:
             for array in arrays:
-                touch(array, self.peer, self.peers, part, parts)
+                touch(array, part, parts)
 
         self._workers.share(mine)
 
@@ -117,20 +112,9 @@ class RowTable:
             place = (start + first) // self.shards
             self.weight[place : place + len(mine)] = mine.to(self.weight.device)
 
-    def mine(self, ids: torch.Tensor) -> torch.Tensor:
-        """The `ids` that this shard holds, in order."""
-        return ids if self.shards == 1 else ids[ids % self.shards == self.shard]
-
     def local_rows(self, ids: torch.Tensor) -> torch.Tensor:
         """Row numbers in this shard's arrays, for ids that it holds."""
         return torch.div(ids, self.shards, rounding_mode="floor")
-
-    def is_own(self, ids: torch.Tensor) -> torch.Tensor:
-        """Which of this shard's ids this process updates; (n,) bool, all without peers."""
-        from modtok_cli.training.rows.kernel import BLOCK
-
-        blocks = torch.div(self.local_rows(ids), BLOCK, rounding_mode="floor")
-        return blocks % self.peers == self.peer
 
     def gather(self, ids: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         """A copy of the rows of `ids`, which this shard holds; (len(ids), width)."""
@@ -182,7 +166,7 @@ class RowTable:
         settings = (lr, adamw.beta1, adamw.beta2, adamw.epsilon)
 
         def mine(part: int, parts: int) -> None:
-            update_rows(*state, *received, self.peer, self.peers, part, parts, *settings, decay)
+            update_rows(*state, *received, part, parts, *settings, decay)
 
         self._workers.share(mine)
 

@@ -1,0 +1,196 @@
+"""Rows of a step among replicas: each replica owns a share of every table.
+
+Row g of a table is stored on one rank only: of n tensor-parallel shards and R replicas on shard
+g mod n, and there on replica (g div n) mod R, so that every language is spread evenly. A step
+
+1. exchanges the ids that the replicas need; their union is the step's active rows;
+2. all-gathers those rows from their owners, in the dtype of the device;
+3. reduce-scatters the float32 gradients to the owners, which update their rows.
+
+Rows travel in blocks, so that no rank holds more than those it needs and one block. With one
+replica nothing is copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+
+from modtok_cli.training.distributed.collectives import Collectives
+from modtok_cli.training.distributed.ranks import Ranks
+
+BLOCK_BYTES = 64 << 20
+"""Bytes of rows, in float32, that travel at a time."""
+
+
+@dataclass(frozen=True)
+class RowPlan:
+    """The active rows of a table in a step, and which of them this rank needs and owns.
+
+    Attributes:
+        ids: (n,) int64, ascending; rows that this rank's microbatches need.
+        union: (u,) int64, ascending; rows that any replica needs, on this tensor-parallel shard.
+        shards, replica, replicas: tensor-parallel size, data-parallel rank and size.
+    """
+
+    ids: torch.Tensor
+    union: torch.Tensor
+    shards: int = 1
+    replica: int = 0
+    replicas: int = 1
+
+    def owner(self, ids: torch.Tensor) -> torch.Tensor:
+        """The replica that owns each row."""
+        return torch.div(ids, self.shards, rounding_mode="floor") % self.replicas
+
+    @cached_property
+    def own(self) -> torch.Tensor:
+        """Rows of the union that this rank owns, ascending."""
+        if self.replicas == 1:
+            return self.union
+        return self.union[self.owner(self.union) == self.replica]
+
+    def among(self, chosen: torch.Tensor) -> RowPlan:
+        """The plan without rows that are not `chosen`, (V,) bool."""
+        ids, union = self.ids[chosen[self.ids]], self.union[chosen[self.union]]
+        return RowPlan(ids, union, self.shards, self.replica, self.replicas)
+
+    @cached_property
+    def _places(self) -> tuple[torch.Tensor, torch.Tensor, int]:
+        """Of each row of `ids`: its owner, its number among the owner's rows of the union.
+
+        Also the largest number of rows that one replica owns.
+        """
+        owners = self.owner(self.union)
+        order = torch.argsort(owners, stable=True)
+        counts = torch.bincount(owners, minlength=self.replicas)
+        starts = torch.cumsum(counts, 0) - counts
+        numbers = torch.empty_like(order)
+        numbers[order] = torch.arange(len(order), device=order.device) - starts[owners[order]]
+        at = torch.searchsorted(self.union, self.ids)
+        return owners[at], numbers[at], int(counts.max())
+
+    @property
+    def longest(self) -> int:
+        """The largest number of rows of the union that one replica owns."""
+        return self._places[2]
+
+    def blocks(self, most: int) -> list[_Block]:
+        """The exchange in blocks of at most `most` rows per owner."""
+        owners, numbers, longest = self._places
+        order = torch.argsort(numbers, stable=True)
+        starts = torch.arange(0, longest + most, most, device=numbers.device)
+        cuts = torch.searchsorted(numbers[order], starts).tolist()
+        found = []
+        for block, start in enumerate(range(0, longest, most)):
+            length = min(most, longest - start)
+            rows = order[cuts[block] : cuts[block + 1]]
+            places = owners[rows] * length + numbers[rows] - start
+            last = max(start, min(start + length, len(self.own)))
+            found.append(_Block(length, slice(start, last), last - start, rows, places))
+        return found
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Rows that travel together: `length` per owner.
+
+    Attributes:
+        own, owned: the range of `RowPlan.own` in it, and its length.
+        rows, places: which rows of `RowPlan.ids` it holds, and where.
+    """
+
+    length: int
+    own: slice
+    owned: int
+    rows: torch.Tensor
+    places: torch.Tensor
+
+
+class RowExchange:
+    """Exchanges rows and gradients with the other replicas. All methods are collective."""
+
+    def __init__(self, ranks: Ranks, block_bytes: int = BLOCK_BYTES) -> None:
+        self._ranks, self._block_bytes = ranks, block_bytes
+        self._collectives = Collectives(ranks.replica_group, ranks.replicas)
+
+    @property
+    def sent(self) -> int:
+        """Bytes that this rank has sent so far."""
+        return self._collectives.sent
+
+    def plan(self, needed: Mapping[str, torch.Tensor]) -> dict[str, RowPlan]:
+        """Plans by table, from the ids that this rank needs: ascending, of its shard."""
+        ranks = self._ranks
+        if ranks.replicas == 1:
+            return {name: RowPlan(ids, ids, ranks.shards) for name, ids in needed.items()}
+        counts = torch.tensor([len(ids) for ids in needed.values()], device=ranks.device)
+        counts_RN = self._collectives.all_gather(counts)
+        longest = int(counts_RN.sum(1).max())
+        flat = torch.zeros(longest, dtype=torch.int32, device=ranks.device)
+        flat[: int(counts.sum())] = torch.cat(list(needed.values()))
+        every = self._collectives.all_gather(flat)
+        ends = counts_RN.cumsum(1).tolist()
+        found = {}
+        for index, (name, ids) in enumerate(needed.items()):
+            parts = [
+                every[replica, row[index - 1] if index else 0 : row[index]]
+                for replica, row in enumerate(ends)
+            ]
+            union = torch.unique(torch.cat(parts)).long()
+            found[name] = RowPlan(ids, union, ranks.shards, ranks.replica, ranks.replicas)
+        return found
+
+    def gather(self, plan: RowPlan, own: torch.Tensor) -> torch.Tensor:
+        """The rows of `plan.ids`, (n, d), from this rank's rows of `plan.own`."""
+        if plan.replicas == 1:
+            return own
+        width = own.shape[1]
+        result = own.new_empty(len(plan.ids), width)
+        for block in plan.blocks(self._most(width)):
+            part = own.new_zeros(block.length, width)
+            part[: block.owned] = own[block.own]
+            whole = self._collectives.all_gather(part).view(-1, width)
+            result[block.rows] = whole[block.places]
+        return result
+
+    def reduce(self, plan: RowPlan, gradients: torch.Tensor) -> torch.Tensor:
+        """Mean over replicas of the gradients of `plan.own`, from those of `plan.ids`; float32.
+
+        A replica that does not need a row adds zero.
+        """
+        if plan.replicas == 1:
+            return gradients
+        width = gradients.shape[1]
+        result = torch.empty(len(plan.own), width, device=gradients.device)
+        for block in plan.blocks(self._most(width)):
+            shape = (plan.replicas, block.length, width)
+            parts = torch.zeros(shape, device=gradients.device)
+            parts.view(-1, width)[block.places] = gradients[block.rows].float()
+            result[block.own] = self._collectives.reduce_scatter(parts)[: block.owned]
+        return result.div_(plan.replicas)
+
+    def _most(self, width: int) -> int:
+        """Rows per owner in a block."""
+        return max(1, self._block_bytes // (4 * width * self._ranks.replicas))
+
+
+def sent_bytes(needed: int, longest: int, tables: int, width: int, size: int, replicas: int) -> int:
+    """Bytes that a rank sends in a step for rows of `tables` tables.
+
+    Args:
+        needed: most ids that a rank needs, of all tables together.
+        longest: most rows that a rank owns of the union, of all tables together.
+        width, size: values of a row, bytes of a value on the device.
+        replicas: R; without padding, longest = |union| / R.
+
+    Example: 2 replicas, 100 ids, 50 owned rows of 4 float32: counts 16, ids 400, rows 800,
+    gradients 800 bytes.
+
+    >>> sent_bytes(100, 50, 2, 4, 4, 2)
+    2016
+    """
+    return (replicas - 1) * (8 * tables + 4 * needed + longest * width * (size + 4))

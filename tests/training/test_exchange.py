@@ -1,0 +1,124 @@
+"""Rows that replicas exchange: gathered, reduced and counted, in threads instead of processes."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from modtok_cli.training.distributed import collectives
+from modtok_cli.training.distributed.ranks import Ranks
+from modtok_cli.training.rows.exchange import RowExchange, RowPlan, sent_bytes
+
+SIZE, WIDTH = 40, 3
+
+
+class Group:
+    """A process group whose ranks are threads; has the functions of `torch.distributed` in use."""
+
+    def __init__(self, size: int, backend: str) -> None:
+        self.size, self.backend = size, backend
+        self.barrier = threading.Barrier(size)
+        self.values: list[Any] = [None] * size
+        self.mine = threading.local()
+
+    def share(self, value: torch.Tensor) -> list[torch.Tensor]:
+        self.values[self.mine.rank] = value.clone()
+        self.barrier.wait(20)
+        found = list(self.values)
+        self.barrier.wait(20)
+        return found
+
+    def get_backend(self, group: Any) -> str:
+        return self.backend
+
+    def all_gather_into_tensor(self, out: torch.Tensor, part: torch.Tensor, group: Any) -> None:
+        out.copy_(torch.cat(self.share(part)))
+
+    def all_to_all_single(self, out: torch.Tensor, parts: torch.Tensor, group: Any) -> None:
+        out.copy_(torch.stack([one[self.mine.rank] for one in self.share(parts)]))
+
+    def reduce_scatter_tensor(self, out: torch.Tensor, parts: torch.Tensor, group: Any) -> None:
+        total = torch.stack(self.share(parts)).sum(0)
+        out.copy_(total.view(self.size, *out.shape)[self.mine.rank])
+
+
+def ranks_of(replica: int, replicas: int, shards: int, shard: int, group: Any) -> Ranks:
+    device = torch.device("cpu")
+    rank, world = replica * shards + shard, replicas * shards
+    return Ranks(rank, world, shard, shards, replica, replicas, device, None, group)
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), replicas=st.integers(2, 4), shards=st.integers(1, 2))
+@pytest.mark.parametrize("backend", ["gloo", "nccl"])
+def test_exchange_equals_plain_indexing(
+    backend: str, data: st.DataObject, replicas: int, shards: int
+) -> None:
+    shard = data.draw(st.integers(0, shards - 1))
+    ids = st.sets(st.integers(0, SIZE // shards - 1)).map(sorted)
+    needed = [
+        {name: torch.tensor(data.draw(ids), dtype=torch.int64) * shards + shard for name in "ab"}
+        for _ in range(replicas)
+    ]
+    block = data.draw(st.sampled_from([1, 4 * WIDTH * replicas * 2, 1 << 20]))
+    chosen = torch.tensor(data.draw(st.lists(st.booleans(), min_size=SIZE, max_size=SIZE)))
+    table = torch.randn(SIZE, WIDTH)
+    gradients = [{n: torch.randn(len(i), WIDTH) for n, i in one.items()} for one in needed]
+    group = Group(replicas, backend)
+
+    def run(replica: int) -> tuple[int, dict[str, RowPlan]]:
+        group.mine.rank = replica
+        exchange = RowExchange(ranks_of(replica, replicas, shards, shard, group), block)
+        plans = exchange.plan(needed[replica])
+        for name, plan in plans.items():
+            assert torch.equal(plan.ids, needed[replica][name])
+            assert torch.equal(plan.union, torch.cat([one[name] for one in needed]).unique())
+            assert torch.equal(exchange.gather(plan, table[plan.own]), table[plan.ids])
+            total = torch.zeros(SIZE, WIDTH)
+            for one, gradient in zip(needed, gradients, strict=True):
+                total.index_add_(0, one[name], gradient[name])
+            own = exchange.reduce(plan, gradients[replica][name])
+            torch.testing.assert_close(own, total[plan.own] / replicas)
+        sent = exchange.sent
+        for name, plan in plans.items():  # some rows only
+            part = plan.among(chosen)
+            kept = gradients[replica][name][chosen[plan.ids]]
+            assert torch.equal(part.own, plan.own[chosen[plan.own]])
+            assert exchange.reduce(part, kept).shape == (len(part.own), WIDTH)
+        return sent, plans
+
+    original, collectives.dist = collectives.dist, group  # type: ignore[assignment]
+    try:
+        with ThreadPoolExecutor(replicas) as pool:
+            found = list(pool.map(run, range(replicas)))
+    finally:
+        collectives.dist = original
+    most = max(sum(map(len, one.values())) for one in needed)
+    for sent, plans in found:
+        longest = sum(plan.longest for plan in plans.values())
+        assert sent == sent_bytes(most, longest, 2, WIDTH, 4, replicas)
+    for name in "ab":  # every active row has one owner
+        owned = torch.cat([plans[name].own for _, plans in found])
+        assert torch.equal(owned.sort().values, found[0][1][name].union)
+
+
+def test_one_replica_copies_nothing() -> None:
+    exchange = RowExchange(ranks_of(0, 1, 1, 0, None))
+    ids, rows = torch.tensor([1, 4]), torch.randn(2, WIDTH)
+    plan = exchange.plan({"table": ids})["table"]
+    assert exchange.gather(plan, rows) is rows
+    assert exchange.reduce(plan, rows) is rows
+    assert torch.equal(plan.own, ids)
+    assert exchange.sent == 0
+
+
+def test_rows_of_a_language_are_spread_over_replicas() -> None:
+    # Four ranks, two shards: rows 0 and 1 on the first replica, 2 and 3 on the second.
+    ids = torch.arange(8)
+    plan = RowPlan(ids[ids % 2 == 0], ids[ids % 2 == 0], shards=2, replica=1, replicas=2)
+    assert plan.own.tolist() == [2, 6]
+    assert plan.longest == 2
