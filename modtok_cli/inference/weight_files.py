@@ -1,0 +1,193 @@
+"""safetensors files read and rewritten as streams: rows of embedding tables selected on the way.
+
+Only the headers are parsed. A model larger than memory is rewritten with a buffer of a few MB.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from modtok_cli.base.errors import ModtokError
+
+Ids = npt.NDArray[np.integer[Any]]
+
+INDEX = "model.safetensors.index.json"
+SINGLE = "model.safetensors"
+# A header of a model with 100,000 tensors takes about 15 MB; the library's limit is 100 MB.
+_HEADER_LIMIT = 100_000_000
+_CHUNK = 1 << 24
+_BITS = {
+    "F64": 64, "I64": 64, "U64": 64, "F32": 32, "I32": 32, "U32": 32, "F16": 16, "BF16": 16,
+    "I16": 16, "U16": 16, "F8_E4M3": 8, "F8_E5M2": 8, "I8": 8, "U8": 8, "BOOL": 8,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """Where a tensor is stored; `start` and `stop` are bytes of its file."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    file: Path
+    start: int
+    stop: int
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row."""
+        return (self.stop - self.start) // self.shape[0] if self.shape and self.shape[0] else 0
+
+
+class WeightFiles:
+    """The safetensors files of a model directory.
+
+    Raises:
+        ModtokError: there is none, or a header is damaged; names the file.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.files = self._files()
+
+    def _files(self) -> list[Path]:
+        index = self.directory / INDEX
+        if not index.is_file():
+            single = self.directory / SINGLE
+            if not single.is_file():
+                raise ModtokError(
+                    f"has no {SINGLE} and no {INDEX}",
+                    where=str(self.directory),
+                    remedy="save the model with save_pretrained(..., safe_serialization=True)",
+                )
+            return [single]
+        try:
+            names = set(orjson.loads(index.read_bytes())["weight_map"].values())
+            # Only names in this directory: an index must not lead elsewhere.
+            if not names or any(Path(name).name != name for name in names):
+                raise ValueError
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            raise ModtokError("field 'weight_map' is damaged", where=str(index)) from error
+        return [self.directory / name for name in sorted(names)]
+
+    @cached_property
+    def tensors(self) -> dict[str, StoredTensor]:
+        """All tensors by name, in the order in which they are stored."""
+        return {tensor.name: tensor for file in self.files for tensor in _header(file)[0]}
+
+    @property
+    def size(self) -> int:
+        """Bytes of all tensors."""
+        return sum(tensor.stop - tensor.start for tensor in self.tensors.values())
+
+    def rewrite(self, output: Path, select: Mapping[str, Ids]) -> int:
+        """Copy the files to `output`, of the tensors in `select` the given rows only.
+
+        Memory: one buffer, whatever the model's size. Returns bytes of all tensors written.
+
+        Raises:
+            OSError: the file system refused.
+        """
+        total, where = 0, {}
+        for file in self.files:
+            tensors, metadata = _header(file)
+            header: dict[str, Any] = {"__metadata__": metadata} if metadata else {}
+            at = 0
+            for tensor in tensors:
+                shape = list(tensor.shape)
+                size = tensor.stop - tensor.start
+                if tensor.name in select:
+                    shape[0] = len(select[tensor.name])
+                    size = shape[0] * tensor.row_bytes
+                header[tensor.name] = {
+                    "dtype": tensor.dtype,
+                    "shape": shape,
+                    "data_offsets": [at, at + size],
+                }
+                where[tensor.name] = file.name
+                at += size
+            head = orjson.dumps(header)
+            head += b" " * (-len(head) % 8)
+            with open(file, "rb") as source, open(output / file.name, "wb") as target:
+                target.write(len(head).to_bytes(8, "little") + head)
+                for tensor in tensors:
+                    for block in _blocks(source.fileno(), tensor, select.get(tensor.name)):
+                        target.write(block)
+            total += at
+        if self.files[0].name != SINGLE:
+            index = {"metadata": {"total_size": total}, "weight_map": where}
+            options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
+            (output / INDEX).write_bytes(orjson.dumps(index, option=options))
+        return total
+
+    def rows(self, name: str, ids: Ids | None = None) -> npt.NDArray[np.uint8]:
+        """Rows of a tensor as bytes, (n, bytes of a row); all rows without `ids`."""
+        tensor = self.tensors[name]
+        with open(tensor.file, "rb") as source:
+            data = b"".join(_blocks(source.fileno(), tensor, ids))
+        return np.frombuffer(data, dtype=np.uint8).reshape(-1, max(1, tensor.row_bytes))
+
+
+def _blocks(source: int, tensor: StoredTensor, rows: Ids | None) -> Iterator[bytes]:
+    """The bytes of a tensor, or of some of its rows, in pieces."""
+    if rows is None:
+        at = tensor.start
+        while at < tensor.stop:
+            block = os.pread(source, min(_CHUNK, tensor.stop - at), at)
+            if not block:
+                raise ModtokError("the file is truncated", where=str(tensor.file))
+            yield block
+            at += len(block)
+        return
+    width = tensor.row_bytes
+    # Kept ids come in runs (special tokens, bytes, frequent tokens): one read for each run.
+    ends = np.flatnonzero(np.diff(rows) != 1) + 1
+    for run in np.split(np.asarray(rows, dtype=np.int64), ends):
+        for first in range(0, len(run), max(1, _CHUNK // max(1, width))):
+            part = run[first : first + max(1, _CHUNK // max(1, width))]
+            block = os.pread(source, len(part) * width, tensor.start + int(part[0]) * width)
+            if len(block) != len(part) * width:
+                raise ModtokError("the file is truncated", where=str(tensor.file))
+            yield block
+
+
+def _header(file: Path) -> tuple[list[StoredTensor], dict[str, str]]:
+    """The tensors of a file by position, and its metadata.
+
+    Raises:
+        ModtokError: it is no safetensors file, or damaged.
+    """
+    try:
+        with open(file, "rb") as handle:
+            length = int.from_bytes(handle.read(8), "little")
+            size = os.fstat(handle.fileno()).st_size
+            if not 2 <= length <= min(_HEADER_LIMIT, size - 8):
+                raise ValueError("length of the header")
+            header = orjson.loads(handle.read(length))
+        metadata = header.pop("__metadata__", {})
+        found = []
+        for name, facts in header.items():
+            start, stop = (8 + length + offset for offset in facts["data_offsets"])
+            shape = tuple(facts["shape"])
+            if any(type(n) is not int or n < 0 for n in shape):
+                raise ValueError(f"shape of '{name}'")
+            if not 8 + length <= start <= stop <= size:
+                raise ValueError(f"offsets of '{name}'")
+            if (stop - start) * 8 != prod(shape) * _BITS[facts["dtype"]]:
+                raise ValueError(f"size of '{name}'")
+            found.append(StoredTensor(name, facts["dtype"], shape, file, start, stop))
+    except OSError as error:
+        raise ModtokError(f"cannot read: {error.strerror}", where=str(file)) from error
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ModtokError(f"is no valid safetensors file ({error})", where=str(file)) from error
+    return sorted(found, key=lambda tensor: tensor.start), metadata

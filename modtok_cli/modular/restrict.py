@@ -1,0 +1,181 @@
+"""A `tokenizer.json` of any origin, restricted to some of its tokens.
+
+Everything else stays as it is: normalizer, pre-tokenizer, decoder, settings of the model. Ids
+become contiguous and keep their order, wherever they occur in the file.
+
+Of BPE merges, those stay whose parts and result stay. A text whose segmentation and its
+derivation consist of kept tokens is then segmented as before: at each step the whole tokenizer
+applies the applicable merge of lowest rank; this merge is kept, and it is of lowest rank among
+the kept ones too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.base.errors import ModtokError, UsageError
+
+Ids = npt.NDArray[np.int32]
+IdMap = Mapping[int, int]
+
+# A byte-level BPE spells 256 bytes; a model with byte fallback has these tokens for them.
+_BYTE_TOKENS = frozenset(f"<0x{byte:02X}>" for byte in range(256))
+
+
+def vocabulary_of(document: Mapping[str, Any], where: str) -> dict[str, int]:
+    """Token → id of a `tokenizer.json`, added tokens included.
+
+    Raises:
+        ModtokError: the file is damaged; names the field.
+        UsageError: the model is neither BPE nor Unigram.
+    """
+    model = document.get("model")
+    if not isinstance(model, Mapping):
+        raise ModtokError("field 'model' is missing", where=where)
+    kind = model.get("type", "BPE" if "merges" in model else None)
+    vocab = model.get("vocab")
+    if kind == "BPE" and isinstance(vocab, Mapping):
+        ids = dict(vocab)
+    elif kind == "Unigram" and isinstance(vocab, list):
+        try:
+            ids = {row[0]: index for index, row in enumerate(vocab)}
+        except (TypeError, IndexError) as error:
+            raise ModtokError("field 'model.vocab' is damaged", where=where) from error
+    elif kind in ("BPE", "Unigram"):
+        raise ModtokError("field 'model.vocab' is damaged", where=where)
+    else:
+        raise UsageError(
+            f"a tokenizer of type '{kind}' cannot be restricted",
+            where=where,
+            remedy="BPE and Unigram tokenizers can",
+        )
+    for index, token in enumerate(document.get("added_tokens") or ()):
+        try:
+            ids[token["content"]] = token["id"]
+        except (TypeError, KeyError) as error:
+            raise ModtokError(f"field 'added_tokens[{index}]' is damaged", where=where) from error
+    odd = next((i for i in ids.values() if type(i) is not int or not 0 <= i < 1 << 31), None)
+    if odd is not None:
+        raise ModtokError(f"field 'model.vocab': id {odd!r} is invalid", where=where)
+    return ids
+
+
+def indispensable(document: Mapping[str, Any], where: str) -> Ids:
+    """Ids that every restriction keeps, ascending: bytes, the unknown token, added tokens."""
+    ids = vocabulary_of(document, where)
+    model = document["model"]
+    names = {token["content"] for token in document.get("added_tokens") or ()}
+    unknown = model.get("unk_token")
+    if unknown in ids:
+        names.add(unknown)
+    kept = {ids[name] for name in names}
+    if type(model.get("unk_id")) is int:
+        kept.add(model["unk_id"])
+    kept |= {index for name, index in ids.items() if name in _BYTE_TOKENS}
+    if _is_byte_level(document):
+        from modtok_cli.modular.vocabulary import spell
+
+        alphabet = set(spell(bytes(range(256))))
+        kept |= {index for name, index in ids.items() if name in alphabet}
+    return np.array(sorted(kept), dtype=np.int32)
+
+
+def restrict(document: Mapping[str, Any], kept: Ids, where: str) -> dict[str, Any]:
+    """The tokenizer of the tokens `kept`, ascending ids that hold all `indispensable` ones.
+
+    Token `kept[i]` gets the id i. `document` is not changed.
+
+    Example: of the BPE {a: 0, b: 1, c: 2, ab: 3, abc: 4} with the merges a b, ab c, the ids
+    [0, 1, 3] leave {a: 0, b: 1, ab: 2} and the merge a b.
+
+    Raises:
+        UsageError: an indispensable token is missing, an id does not exist, or the type of the
+            tokenizer is not supported.
+        ModtokError: the document is damaged.
+    """
+    ids = vocabulary_of(document, where)
+    _check(document, ids, kept, where)
+    new_of = {int(old): new for new, old in enumerate(kept.tolist())}
+    model = dict(document["model"])
+    if isinstance(model["vocab"], Mapping):
+        _restrict_bpe(model, new_of, where)
+    else:
+        _restrict_unigram(model, new_of)
+    result = {**document, "model": model, "truncation": None, "padding": None}
+    result["added_tokens"] = [
+        {**token, "id": new_of[token["id"]]} for token in document.get("added_tokens") or ()
+    ]
+    result["post_processor"] = _renumbered(document.get("post_processor"), new_of, ids)
+    return result
+
+
+def _check(document: Mapping[str, Any], ids: Mapping[str, int], kept: Ids, where: str) -> None:
+    known = np.fromiter(ids.values(), dtype=np.int64, count=len(ids))
+    strange = np.setdiff1d(kept, known)
+    if len(strange):
+        raise UsageError(f"the tokenizer has no token with id {strange[0]}", where=where)
+    missing = np.setdiff1d(indispensable(document, where), kept)
+    if len(missing):
+        name = next(name for name, index in ids.items() if index == missing[0])
+        raise UsageError(
+            f"token {name!r} (id {missing[0]}) cannot be removed",
+            where=where,
+            remedy="keep bytes, the unknown token and added tokens",
+        )
+
+
+def _restrict_bpe(model: dict[str, Any], new_of: IdMap, where: str) -> None:
+    vocab = {name: new_of[index] for name, index in model["vocab"].items() if index in new_of}
+    merges = []
+    prefix = model.get("continuing_subword_prefix") or ""
+    for rank, merge in enumerate(model.get("merges") or ()):
+        parts = merge.split(" ") if isinstance(merge, str) else merge
+        if len(parts) != 2:
+            raise ModtokError(f"field 'model.merges[{rank}]': {merge!r} is no pair", where=where)
+        left, right = parts
+        result = left + right.removeprefix(prefix)
+        if left in vocab and right in vocab and result in vocab:
+            merges.append(merge)
+    model["vocab"] = dict(sorted(vocab.items(), key=lambda item: item[1]))
+    model["merges"] = merges
+
+
+def _restrict_unigram(model: dict[str, Any], new_of: IdMap) -> None:
+    rows = model["vocab"]
+    model["vocab"] = [rows[old] for old in sorted(new_of) if old < len(rows)]
+    if type(model.get("unk_id")) is int:
+        model["unk_id"] = new_of[model["unk_id"]]
+
+
+def _renumbered(part: Any, new_of: IdMap, ids: Mapping[str, int]) -> Any:
+    """A post-processor with new ids: `special_tokens` of templates, `cls` and `sep` of others."""
+    if isinstance(part, list):
+        return [_renumbered(one, new_of, ids) for one in part]
+    if not isinstance(part, Mapping):
+        return part
+    result = {key: _renumbered(value, new_of, ids) for key, value in part.items()}
+    if isinstance(part.get("special_tokens"), Mapping):
+        result["special_tokens"] = {
+            name: {**token, "ids": [new_of[index] for index in token["ids"]]}
+            for name, token in part["special_tokens"].items()
+        }
+    for key in ("cls", "sep"):
+        pair = part.get(key)
+        if isinstance(pair, list) and len(pair) == 2 and type(pair[1]) is int:
+            result[key] = [pair[0], new_of[pair[1]]]
+    return result
+
+
+def _is_byte_level(document: Mapping[str, Any]) -> bool:
+    """Whether a pre-tokenizer or decoder spells bytes as visible characters."""
+
+    def found(part: Any) -> bool:
+        if isinstance(part, Mapping):
+            return part.get("type") == "ByteLevel" or any(map(found, part.values()))
+        return isinstance(part, list) and any(map(found, part))
+
+    return found(document.get("pre_tokenizer")) or found(document.get("decoder"))

@@ -1,0 +1,114 @@
+"""safetensors files rewritten as streams, against the library."""
+
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.inference import weight_files
+from modtok_cli.inference.weight_files import INDEX, WeightFiles
+
+
+def tensors() -> dict[str, torch.Tensor]:
+    torch.manual_seed(0)
+    return {
+        "embed.weight": torch.randn(40, 6).to(torch.bfloat16),
+        "norm": torch.randn(6),
+        "head.bias": torch.randn(40),
+        "flags": torch.tensor([True, False]),
+        "eight": torch.randn(4, 4).to(torch.float8_e4m3fn),
+    }
+
+
+@pytest.fixture
+def single(tmp_path: Path) -> Path:
+    save_file(tensors(), tmp_path / "model.safetensors", metadata={"format": "pt"})
+    return tmp_path
+
+
+@pytest.mark.parametrize("chunk", [1 << 24, 7, 30])
+def test_chosen_rows_and_all_else_untouched(
+    single: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, chunk
+) -> None:
+    monkeypatch.setattr(weight_files, "_CHUNK", chunk)
+    out = tmp_path_factory.mktemp("out")
+    ids = np.array([0, 1, 2, 7, 9, 10, 39])
+    files = WeightFiles(single)
+    written = files.rewrite(out, {"embed.weight": ids, "head.bias": ids})
+    found = load_file(out / "model.safetensors")
+    for name, tensor in tensors().items():
+        expected = tensor[ids] if name in ("embed.weight", "head.bias") else tensor
+        assert torch.equal(found[name].view(torch.uint8), expected.view(torch.uint8))
+    assert written == WeightFiles(out).size < files.size
+    rows = files.rows("embed.weight", ids)
+    assert rows.tobytes() == tensors()["embed.weight"][ids].view(torch.uint8).numpy().tobytes()
+
+
+def test_a_model_in_several_files(tmp_path: Path) -> None:
+    whole = tensors()
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out").mkdir()
+    parts = {"a.safetensors": ["embed.weight", "norm"], "b.safetensors": ["head.bias"]}
+    for file, names in parts.items():
+        save_file({name: whole[name] for name in names}, tmp_path / "in" / file)
+    where = {name: file for file, names in parts.items() for name in names}
+    (tmp_path / "in" / INDEX).write_bytes(orjson.dumps({"weight_map": where}))
+    ids = np.arange(0, 40, 3)
+    written = WeightFiles(tmp_path / "in").rewrite(tmp_path / "out", {"embed.weight": ids})
+    index = orjson.loads((tmp_path / "out" / INDEX).read_bytes())
+    assert index == {"metadata": {"total_size": written}, "weight_map": where}
+    found = load_file(tmp_path / "out" / "a.safetensors")
+    assert torch.equal(found["embed.weight"], whole["embed.weight"][ids])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\xff" * 8,
+        (2).to_bytes(8, "little") + b"{",
+        (4).to_bytes(8, "little") + b"[1] ",
+        (1 << 40).to_bytes(8, "little") + b"{}",
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "model.safetensors").write_bytes(content)
+    with pytest.raises(ModtokError, match=r"model\.safetensors: is no valid safetensors file"):
+        WeightFiles(tmp_path).tensors  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"data_offsets": [0, 1 << 50]},
+        {"data_offsets": [8, 4]},
+        {"shape": [-1, 6]},
+        {"shape": [41, 6]},
+        {"dtype": "X9"},
+    ],
+)
+def test_a_header_is_checked(single: Path, change: dict) -> None:
+    file = single / "model.safetensors"
+    data = file.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = orjson.loads(data[8 : 8 + length])
+    header["embed.weight"] |= change
+    head = orjson.dumps(header)
+    file.write_bytes(len(head).to_bytes(8, "little") + head + data[8 + length :])
+    with pytest.raises(ModtokError, match="is no valid safetensors file"):
+        WeightFiles(single).tensors  # noqa: B018
+
+
+def test_an_index_leads_to_no_other_directory(tmp_path: Path) -> None:
+    (tmp_path / INDEX).write_bytes(orjson.dumps({"weight_map": {"a": "../secret"}}))
+    with pytest.raises(ModtokError, match="weight_map"):
+        WeightFiles(tmp_path)
+
+
+def test_a_directory_without_weights(tmp_path: Path) -> None:
+    with pytest.raises(ModtokError, match=r"has no model\.safetensors"):
+        WeightFiles(tmp_path)
