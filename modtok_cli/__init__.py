@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from modtok_cli.api.models import pretrain as pretrain
     from modtok_cli.api.models import slice as slice
     from modtok_cli.api.settings import TrainingSettings as TrainingSettings
+    from modtok_cli.api.tokenizers import adopt as adopt
     from modtok_cli.api.tokenizers import check_subsets as check_subsets
     from modtok_cli.api.tokenizers import extract as extract
     from modtok_cli.api.tokenizers import extract_frequent as extract_frequent
@@ -55,7 +56,7 @@ _NAMES = {
     "api.measures": "check fairness nsl origin report",
     "api.models": "export generate load_generator pretrain slice",
     "api.settings": "TrainingSettings",
-    "api.tokenizers": "check_subsets extract extract_frequent load open_tokenizer",
+    "api.tokenizers": "adopt check_subsets extract extract_frequent load open_tokenizer",
     "base.errors": "ModtokError UsageError",
     "modular.protocol": "Tokenizer",
     "modular.subtokenizer": "Subtokenizer",

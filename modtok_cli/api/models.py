@@ -12,12 +12,15 @@ from modtok_cli.api.arguments import (
     optional_languages,
     optional_path,
     progress_or_default,
+    text_paths,
 )
+from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Progress
 
 if TYPE_CHECKING:
     from modtok_cli.inference.export import ExportReport
     from modtok_cli.inference.generate import Generator
+    from modtok_cli.inference.model_directory import VocabularySlice
     from modtok_cli.inference.slice import SliceReport
     from modtok_cli.training.loop import RunReport
     from modtok_cli.training.settings import Settings
@@ -83,21 +86,33 @@ def slice(
     tokenizer: FilePath | None = None,
     step: int | None = None,
     dtype: str | None = None,
+    data: FilePath = "data",
+    texts: FilePath | Sequence[FilePath] = (),
+    token_ids: FilePath | None = None,
+    k: int | None = None,
+    coverage: float | None = None,
     force: bool = False,
     progress: Progress | None = None,
-) -> SliceReport:
+) -> SliceReport | VocabularySlice:
     """Write the model of some languages as a directory that transformers opens.
 
     Args:
-        run: A run or a checkpoint; with `append`, a slice.
+        run: A run or a checkpoint; with `append`, a slice; or the directory of any Hugging Face
+            model in safetensors, which only `languages`, `tokenizer` and what follows `dtype`
+            apply to.
         languages: Languages to keep, both to read and to predict.
         output: Directory to write.
         inputs, outputs: Languages to read and to predict, where they differ; "full" is all.
         append: Languages to add to an existing slice.
         origin: The run that the slice came from, if it moved.
-        tokenizer: The run's modular directory, if it moved.
+        tokenizer: The run's modular directory, if it moved; of a Hugging Face model, what `adopt`
+            wrote.
         step: Step of the checkpoint; the last by default.
         dtype: "float32", "bfloat16" or "float16"; that of training by default.
+        data: Hugging Face model: directory with the text of each language.
+        texts: Hugging Face model: keep the tokens that these texts use.
+        token_ids: Hugging Face model: file with ids of tokens to keep.
+        k, coverage: As in `adopt`.
         force: Replace an existing slice.
         progress: Receives progress.
 
@@ -110,6 +125,30 @@ def slice(
         UsageError: an unknown language, not a run, or an existing output.
         ModtokError: run or slice are damaged, or the slice's run has changed.
     """
+    from modtok_cli.inference.slice_directory import (
+        Selection,
+        is_model_directory,
+        slice_directory,
+    )
+
+    if is_model_directory(Path(run)) and not (Path(run) / "modtok.json").is_file():
+        if any((inputs, outputs, append, origin, step, dtype)):
+            raise UsageError("only languages of a run can be chosen this way", where=str(run))
+        return slice_directory(
+            Path(run),
+            Selection(
+                languages=tuple(optional_languages(languages) or ()),
+                tokenizer=optional_path(tokenizer),
+                data=Path(data),
+                texts=tuple(text_paths(texts)) if texts else (),
+                keep=optional_path(token_ids),
+                k=k,
+                coverage=coverage,
+            ),
+            Path(output),
+            force=force,
+            progress=progress_or_default(progress),
+        )
     from modtok_cli.inference.slice import slice_model
 
     return slice_model(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from modtok_cli.api.arguments import (
     FilePath,
     Languages,
+    optional_languages,
     progress_or_default,
     text_paths,
 )
@@ -43,6 +44,58 @@ def load(directory: FilePath) -> ModularTokenizer:
     from modtok_cli.modular.tokenizer import ModularTokenizer
 
     return ModularTokenizer.load(Path(directory))
+
+
+def adopt(
+    tokenizer: FilePath,
+    languages: Languages | None = None,
+    *,
+    output: FilePath | None = None,
+    data: FilePath = "data",
+    k: int | None = None,
+    coverage: float | None = None,
+    errors: Errors = "strict",
+    threads: int | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> ModularTokenizer:
+    """Make an existing tokenizer modular: a language has the tokens that its text uses.
+
+    Args:
+        tokenizer: A `tokenizer.json` (BPE or Unigram), or a directory that contains one.
+        languages: Languages; all in `data` by default.
+        output: Directory to write; None writes nothing.
+        data: Directory with the text of each language.
+        k: Tokens per language, those of greatest use; all used tokens by default.
+        coverage: Remove rare tokens until a text takes 1 - coverage more tokens.
+        errors, threads, force, progress: As in `bpe_seq`.
+
+    Examples:
+        >>> adopted = modtok.adopt("fi.json", "en,fi", data="data")
+        >>> adopted.subset("fi").size <= adopted.size
+        True
+
+    Raises:
+        UsageError: another type of tokenizer, an unknown language, or `output` exists.
+        ModtokError: the file is damaged, or there is no text.
+    """
+    from modtok_cli.modular.adopt import adopt, check_output
+
+    if output is not None:
+        check_output(Path(output), force=force)
+    made = adopt(
+        Path(tokenizer),
+        optional_languages(languages),
+        data=Path(data),
+        k=k,
+        coverage=coverage,
+        errors=errors,
+        threads=threads,
+        progress=progress_or_default(progress),
+    )
+    if output is not None:
+        made.save(Path(output))
+    return made
 
 
 def open_tokenizer(spec: FilePath) -> Tokenizer:

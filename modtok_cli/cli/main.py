@@ -50,6 +50,7 @@ ORDER = (  # order in the help
     "bpe-parity",
     "unigram",
     "unigram-merge",
+    "adopt",
     "extract",
     "encode",
     "decode",

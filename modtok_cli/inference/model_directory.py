@@ -1,4 +1,4 @@
-"""Cut the vocabulary of a Hugging Face model directory, of any architecture.
+"""Slice the vocabulary of a Hugging Face model directory, of any architecture.
 
 Embedding tables are found by shape and name, their rows are selected while files are streamed,
 and every token id in every configuration file is renumbered. Nothing else changes.
@@ -20,8 +20,10 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
+from modtok_cli.base.reading import read_file
 from modtok_cli.inference.weight_files import INDEX, StoredTensor, WeightFiles
 from modtok_cli.modular.restrict import indispensable, restrict, vocabulary_of
+from modtok_cli.modular.tokenizer_file import TokenizerFile
 
 Ids = npt.NDArray[np.int32]
 
@@ -31,6 +33,9 @@ _CONFIGS = ("config.json", "generation_config.json")
 _TOKENIZER = "tokenizer.json"
 _TOKENIZER_CONFIG = "tokenizer_config.json"
 _ADDED = "added_tokens.json"
+_TEMPLATES = ("chat_template.jinja", "chat_template.json", "special_tokens_map.json")
+NAME = "modtok-vocabulary.json"
+"""File of a sliced model with the ids that its tokens had before."""
 # Files with the old vocabulary: transformers would read them in place of tokenizer.json.
 _STALE = {
     "vocab.json", "merges.txt", "vocab.txt", "tokenizer.model", "spiece.model",
@@ -48,16 +53,34 @@ class VocabularySlice:
     """What `ModelDirectory.slice` wrote.
 
     Attributes:
+        ids: (n,) int32: what each token's id was in the whole model.
         rows: rows of each embedding table, (before, after) by name.
         tables, total: bytes of the embedding tables and of all weights, (before, after).
         left_out: files of the model that were not copied.
     """
 
     output: Path
+    ids: Ids
     rows: dict[str, tuple[int, int]]
     tables: tuple[int, int]
     total: tuple[int, int]
     left_out: tuple[str, ...]
+
+    def table_rows(self) -> list[dict[str, Any]]:
+        """Rows for people: part, bytes of the slice, bytes of the full model, share saved."""
+        others = (self.total[0] - self.tables[0], self.total[1] - self.tables[1])
+        parts = {"backbone": others, "vocabulary rows": self.tables, "all": self.total}
+        return [
+            {
+                "part": part,
+                "bytes": after,
+                "full_bytes": before,
+                "saved": 1 - after / before if before else 0.0,
+                "output": str(self.output),
+                "tokens": len(self.ids),
+            }
+            for part, (before, after) in parts.items()
+        ]
 
 
 class ModelDirectory:
@@ -91,6 +114,15 @@ class ModelDirectory:
     def tokenizer(self) -> dict[str, Any]:
         """The document `tokenizer.json`."""
         return _read(self.path / _TOKENIZER, _TOKENIZER_LIMIT)
+
+    @cached_property
+    def file(self) -> TokenizerFile:
+        """The tokenizer on flat arrays.
+
+        Raises:
+            UsageError: its type cannot be sliced by text or language.
+        """
+        return TokenizerFile(self.tokenizer, str(self.path / _TOKENIZER))
 
     @cached_property
     def vocab_size(self) -> int:
@@ -133,11 +165,16 @@ class ModelDirectory:
     def indispensable(self) -> Ids:
         """Token ids that every slice keeps, ascending.
 
-        Those of the tokenizer (see `modular.restrict`), and those that a configuration names.
+        Those of the tokenizer (see `modular.restrict`), and those that a configuration or a
+        template names.
         """
         where = str(self.path / _TOKENIZER)
         found = set(indispensable(self.tokenizer, where).tolist())
         known = set(vocabulary_of(self.tokenizer, where).values())
+        text = self._templates()
+        for token in self.tokenizer.get("added_tokens") or ():
+            if token.get("special") and token["content"] in text:
+                found.add(token["id"])
 
         def note(index: int) -> int:
             if index in known:
@@ -147,6 +184,18 @@ class ModelDirectory:
         for config in self.configs.values():
             _with_ids(config, note)
         return np.array(sorted(found), dtype=np.int32)
+
+    def _templates(self) -> str:
+        """Files that name tokens by their text, in one string."""
+        parts = []
+        for name in _TEMPLATES:
+            if (self.path / name).is_file():
+                parts.append(read_file(self.path / name, largest=_LIMIT).decode(errors="replace"))
+        if (self.path / _TOKENIZER_CONFIG).is_file():
+            fields = _read(self.path / _TOKENIZER_CONFIG)
+            fields.pop("added_tokens_decoder", None)
+            parts.append(str(fields))
+        return "\n".join(parts)
 
     def slice(self, ids: Ids, output: Path) -> VocabularySlice:
         """Write the model of the tokens `ids`, and of the indispensable ones, to `output`.
@@ -178,10 +227,12 @@ class ModelDirectory:
             for name, config in self.configs.items():
                 _write(beside / name, _sliced_config(config, new_of, self.vocab_size))
             self._write_added(beside, new_of)
+            _write(beside / NAME, {"format": 1, "rows": self.vocab_size, "ids": kept.tolist()})
         tables = list(self.tables.values())
         before = sum(table.stop - table.start for table in tables)
         return VocabularySlice(
             output,
+            ids=kept,
             rows={name: (self.vocab_size, len(kept)) for name in self.tables},
             tables=(before, sum(len(kept) * table.row_bytes for table in tables)),
             total=(self.weights.size, total),
@@ -192,7 +243,7 @@ class ModelDirectory:
         """Whether `slice` writes a file of this name itself."""
         weights = {file.name for file in self.weights.files}
         return name in weights or name in {
-            *_CONFIGS, _TOKENIZER, _TOKENIZER_CONFIG, _ADDED, INDEX,
+            *_CONFIGS, _TOKENIZER, _TOKENIZER_CONFIG, _ADDED, INDEX, NAME,
         }  # fmt: skip
 
     def _write_added(self, beside: Path, new_of: Mapping[int, int]) -> None:
@@ -241,15 +292,11 @@ def _with_ids(part: Any, change: Callable[[int], int], of_ids: bool = False) -> 
 
 def _read(file: Path, limit: int = _LIMIT) -> dict[str, Any]:
     try:
-        if file.stat().st_size > limit:
-            raise ModtokError(f"is larger than {limit >> 20} MiB", where=str(file))
-        found = orjson.loads(file.read_bytes())
-    except OSError as error:
-        raise ModtokError(f"cannot read: {error.strerror}", where=str(file)) from error
+        found = orjson.loads(read_file(file, largest=limit))
     except ValueError as error:
-        raise ModtokError(f"is no JSON ({error})", where=str(file)) from error
+        raise ModtokError(f"is not JSON ({error})", where=str(file)) from error
     if not isinstance(found, dict):
-        raise ModtokError("is no JSON object", where=str(file))
+        raise ModtokError("is not a JSON object", where=str(file))
     return found
 
 

@@ -11,17 +11,25 @@ the kept ones too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.modular.vocabulary import spell
 
 Ids = npt.NDArray[np.int32]
 IdMap = Mapping[int, int]
 
+# Special tokens that a vocabulary reserves for later use. They are not trained.
+_RESERVED = re.compile(
+    r"[<\[][|]?_?(unused|extra_id|reserved|placeholder|dummy|pad|special)"
+    r"(_special|_token|_tok)*[-_]?\d+[|]?[>\]]",
+    re.IGNORECASE,
+)
 # A byte-level BPE spells 256 bytes; a model with byte fallback has these tokens for them.
 _BYTE_TOKENS = frozenset(f"<0x{byte:02X}>" for byte in range(256))
 
@@ -65,20 +73,28 @@ def vocabulary_of(document: Mapping[str, Any], where: str) -> dict[str, int]:
 
 
 def indispensable(document: Mapping[str, Any], where: str) -> Ids:
-    """Ids that every restriction keeps, ascending: bytes, the unknown token, added tokens."""
+    """Ids that every restriction keeps, ascending.
+
+    Bytes, the unknown token, special tokens, and the tokens that the post-processor adds. Special
+    tokens that are only reserved, such as `<unused7>`, are not among them; nor are added tokens
+    that are not special, such as runs of line ends: they are part of the vocabulary.
+    """
     ids = vocabulary_of(document, where)
     model = document["model"]
-    names = {token["content"] for token in document.get("added_tokens") or ()}
+    names = {
+        token["content"]
+        for token in document.get("added_tokens") or ()
+        if token.get("special") and not _RESERVED.fullmatch(token["content"])
+    }
     unknown = model.get("unk_token")
     if unknown in ids:
         names.add(unknown)
     kept = {ids[name] for name in names}
     if type(model.get("unk_id")) is int:
         kept.add(model["unk_id"])
+    kept.update(_ids_of(document.get("post_processor")))
     kept |= {index for name, index in ids.items() if name in _BYTE_TOKENS}
-    if _is_byte_level(document):
-        from modtok_cli.modular.vocabulary import spell
-
+    if is_byte_level(document):
         alphabet = set(spell(bytes(range(256))))
         kept |= {index for name, index in ids.items() if name in alphabet}
     return np.array(sorted(kept), dtype=np.int32)
@@ -105,11 +121,18 @@ def restrict(document: Mapping[str, Any], kept: Ids, where: str) -> dict[str, An
         _restrict_bpe(model, new_of, where)
     else:
         _restrict_unigram(model, new_of)
-    result = {**document, "model": model, "truncation": None, "padding": None}
+    return {**restrict_frame(document, new_of), "model": model}
+
+
+def restrict_frame(document: Mapping[str, Any], new_of: IdMap) -> dict[str, Any]:
+    """Everything but the model of a `tokenizer.json` restricted to the ids of `new_of`."""
+    result = {**document, "truncation": None, "padding": None}
     result["added_tokens"] = [
-        {**token, "id": new_of[token["id"]]} for token in document.get("added_tokens") or ()
+        {**token, "id": new_of[token["id"]]}
+        for token in document.get("added_tokens") or ()
+        if token["id"] in new_of
     ]
-    result["post_processor"] = _renumbered(document.get("post_processor"), new_of, ids)
+    result["post_processor"] = _renumbered(document.get("post_processor"), new_of)
     return result
 
 
@@ -124,7 +147,7 @@ def _check(document: Mapping[str, Any], ids: Mapping[str, int], kept: Ids, where
         raise UsageError(
             f"token {name!r} (id {missing[0]}) cannot be removed",
             where=where,
-            remedy="keep bytes, the unknown token and added tokens",
+            remedy="keep bytes, the unknown token and special tokens",
         )
 
 
@@ -151,13 +174,13 @@ def _restrict_unigram(model: dict[str, Any], new_of: IdMap) -> None:
         model["unk_id"] = new_of[model["unk_id"]]
 
 
-def _renumbered(part: Any, new_of: IdMap, ids: Mapping[str, int]) -> Any:
+def _renumbered(part: Any, new_of: IdMap) -> Any:
     """A post-processor with new ids: `special_tokens` of templates, `cls` and `sep` of others."""
     if isinstance(part, list):
-        return [_renumbered(one, new_of, ids) for one in part]
+        return [_renumbered(one, new_of) for one in part]
     if not isinstance(part, Mapping):
         return part
-    result = {key: _renumbered(value, new_of, ids) for key, value in part.items()}
+    result = {key: _renumbered(value, new_of) for key, value in part.items()}
     if isinstance(part.get("special_tokens"), Mapping):
         result["special_tokens"] = {
             name: {**token, "ids": [new_of[index] for index in token["ids"]]}
@@ -170,7 +193,24 @@ def _renumbered(part: Any, new_of: IdMap, ids: Mapping[str, int]) -> Any:
     return result
 
 
-def _is_byte_level(document: Mapping[str, Any]) -> bool:
+def _ids_of(part: Any) -> Iterator[int]:
+    """Token ids in a post-processor."""
+    if isinstance(part, list):
+        for one in part:
+            yield from _ids_of(one)
+    elif isinstance(part, Mapping):
+        for value in part.values():
+            yield from _ids_of(value)
+        if isinstance(part.get("special_tokens"), Mapping):
+            for token in part["special_tokens"].values():
+                yield from token["ids"]
+        for key in ("cls", "sep"):
+            pair = part.get(key)
+            if isinstance(pair, list) and len(pair) == 2 and type(pair[1]) is int:
+                yield pair[1]
+
+
+def is_byte_level(document: Mapping[str, Any]) -> bool:
     """Whether a pre-tokenizer or decoder spells bytes as visible characters."""
 
     def found(part: Any) -> bool:

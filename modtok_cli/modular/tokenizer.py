@@ -223,18 +223,21 @@ class ModularTokenizer:
         """
         wanted = self.resolve(languages)
         columns = [i for i, language in enumerate(self.languages) if language in wanted]
-        everything = len(columns) == len(self.languages)
+        everything = len(columns) == len(self.languages) and self.segmenter.covers
         mask = None if everything else union(self.token_membership, columns)
+        return self._subset(columns, mask, name)
+
+    def full(self, name: str | None = None) -> Subtokenizer:
+        """T as a tokenizer; of a tokenizer that was learned, the subset of all languages."""
+        return self._subset(range(len(self.languages)), None, name)
+
+    def _subset(self, columns: Sequence[int], mask: Mask | None, name: str | None) -> Subtokenizer:
         return Subtokenizer(
             self.segmenter.subset(self.token_membership, columns, mask),
             languages=[self.languages[i] for i in columns],
             parent_signature=self.signature,
             name=name,
         )
-
-    def full(self, name: str | None = None) -> Subtokenizer:
-        """T as a tokenizer: the subset of all languages."""
-        return self.subset(self.languages, name)
 
     def resolve(self, languages: str | Iterable[str]) -> set[str]:
         """Languages as this tokenizer calls them.

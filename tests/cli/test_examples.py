@@ -77,7 +77,7 @@ NEEDS = {
         [
             ("pretrain",), ("generate",), ("slice",), ("export",), ("latency",),
             ("memory",), ("study", "sampling"), ("eval", "mt"), ("eval", "sum"),
-            ("eval", "compare"),
+            ("eval", "compare"), ("adopt",),
         ],
         "megatron",
     ),
@@ -238,7 +238,22 @@ def asked(place: Path) -> None:
             shutil.copy(rows, folder / f"{name}.train.jsonl")  # enough of them for 5 shots
 
 
+def published(place: Path) -> None:
+    """A random model with the tokenizer of another program."""
+    from helpers.external_models import build
+
+    build(place / "model")
+
+
+def published_and_trained(place: Path) -> None:
+    """A published model, its adopted tokenizer, and a run."""
+    published(place)
+    must("adopt", "model", "-o", "adopted")
+    trained(place)
+
+
 SETUP = {
+    ("adopt",): published,
     ("corpus", "build"): judged,
     ("corpus", "train-quality"): crawl,
     ("corpus", "stats"): packed,
@@ -246,7 +261,7 @@ SETUP = {
     ("bpe-seq",): swedish,
     ("bpe-merge",): swedish,
     ("generate",): trained,
-    ("slice",): trained,
+    ("slice",): published_and_trained,
     ("export",): trained,
     ("memory",): trained,
     ("latency",): trained,

@@ -3,98 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import orjson
 import pytest
 import torch
-from support import SAMPLE
 
+from helpers.external_models import FAMILIES, PADDED, build
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.inference.model_directory import ModelDirectory
 
 transformers = pytest.importorskip("transformers")
-tokenizers = pytest.importorskip("tokenizers")
-
-PADDED = 640
-SMALL = {
-    "vocab_size": PADDED, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64,
-    "bos_token_id": 1, "eos_token_id": [2, 1], "pad_token_id": 3,
-}  # fmt: skip
-FAMILIES: dict[str, dict[str, Any]] = {
-    "Llama": {},
-    "Mistral": {"head_dim": 8},
-    "Qwen2": {"tie_word_embeddings": True},
-    "Qwen3": {"head_dim": 8},
-    "Phi3": {},
-    "Gemma3Text": {"head_dim": 8, "tie_word_embeddings": True, "sliding_window": 32},
-    "GPTNeoX": {},
-}
-
-
-def save_tokenizer(path: Path, kind: str) -> None:
-    """A tokenizer of 600 tokens with special tokens at both ends of the ids."""
-    lines = (SAMPLE / "parallel" / "en.txt").read_text(encoding="utf-8").splitlines()
-    specials = ["<unk>", "<s>", "</s>", "<pad>"]
-    if kind == "byte-level":
-        tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
-        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-        tokenizer.decoder = tokenizers.decoders.ByteLevel()
-        trainer = tokenizers.trainers.BpeTrainer(
-            vocab_size=599,
-            special_tokens=specials,
-            show_progress=False,
-            initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
-        )
-    else:  # as SentencePiece's BPE comes to transformers: characters, with byte fallback
-        alphabet = [f"<0x{byte:02X}>" for byte in range(256)]
-        tokenizer = tokenizers.Tokenizer(
-            tokenizers.models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True)
-        )
-        tokenizer.normalizer = tokenizers.normalizers.Replace(" ", "▁")
-        tokenizer.decoder = tokenizers.decoders.Sequence(
-            [
-                tokenizers.decoders.Replace("▁", " "),
-                tokenizers.decoders.ByteFallback(),
-                tokenizers.decoders.Fuse(),
-            ]
-        )
-        trainer = tokenizers.trainers.BpeTrainer(
-            vocab_size=599, special_tokens=specials + alphabet, show_progress=False
-        )
-    tokenizer.train_from_iterator(lines, trainer)
-    if kind != "byte-level":  # the trainer made them special; they are ordinary tokens
-        document = orjson.loads(tokenizer.to_str())
-        document["added_tokens"] = document["added_tokens"][: len(specials)]
-        tokenizer = tokenizers.Tokenizer.from_str(orjson.dumps(document).decode())
-    tokenizer.add_special_tokens(["<|im_end|>"])
-    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
-        single="<s> $A <|im_end|>",
-        special_tokens=[("<s>", 1), ("<|im_end|>", tokenizer.token_to_id("<|im_end|>"))],
-    )
-    wrapped = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>",
-        unk_token="<unk>",
-    )  # fmt: skip
-    wrapped.chat_template = "{% for m in messages %}{{ m.content }}<|im_end|>{% endfor %}"
-    wrapped.save_pretrained(path)
-
-
-def build(path: Path, family: str, kind: str = "byte-level") -> Path:
-    torch.manual_seed(0)
-    config = getattr(transformers, f"{family}Config")(**SMALL, **FAMILIES[family])
-    name = f"{family.removesuffix('Text')}ForCausalLM"
-    model = getattr(transformers, name)(config).eval()
-    model.save_pretrained(path)
-    (path / "generation_config.json").write_bytes(
-        orjson.dumps({"bos_token_id": 1, "eos_token_id": [2, 600 - 1], "suppress_tokens": [3]})
-    )
-    (path / "tokenizer.model").write_bytes(b"the old vocabulary")
-    (path / "LICENSE").write_text("a licence")
-    save_tokenizer(path, kind)
-    return path
 
 
 def logits(path: Path, ids: list[int]) -> torch.Tensor:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
+from modtok_cli.cli.commands.adopt import Coverage, TokensPerLanguage
 from modtok_cli.cli.inference_options import (
     LATEST,
     Dtype,
@@ -20,9 +21,12 @@ from modtok_cli.cli.inference_options import (
     require_models,
     sides,
 )
-from modtok_cli.cli.options import Force, Json, Langs, Output, split_languages
+from modtok_cli.cli.options import Data, Errors, Force, Json, Langs, Output, split_languages
 from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.cli.session import Session
+
+if TYPE_CHECKING:
+    from modtok_cli.inference.slice_directory import Selection
 
 COLUMNS = (
     Column("part", "part"),
@@ -61,6 +65,26 @@ BaseModel = Annotated[
         "--base-model", metavar="ID", help="Base model in the model card; the run by default."
     ),
 ]
+Model = Annotated[
+    Path | None,
+    typer.Argument(metavar="MODEL", help="Same as --run MODEL."),
+]
+Text = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--text",
+        metavar="TEXT",
+        help="Hugging Face model: keep the tokens that this text uses. Repeatable.",
+    ),
+]
+Keep = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-ids",
+        metavar="FILE",
+        help="Hugging Face model: keep these token ids (JSON list, or an id per line).",
+    ),
+]
 
 
 @command(
@@ -68,6 +92,10 @@ BaseModel = Annotated[
     examples="""
     # French and English, for transformers, vLLM or lm-eval
     modtok slice --langs fr,en -o fr-en/
+    # any Hugging Face model: the tokens that the text in data/ uses
+    modtok slice model/ --langs fr,en -o small/
+    # the same, of a tokenizer that was adopted before
+    modtok slice model/ -t adopted --langs fr,en -o small/
     # add Finnish, from the run of the slice
     modtok slice --run fr-en/ --append fi
     # full input vocabulary, French output vocabulary (modtok only)
@@ -76,6 +104,7 @@ BaseModel = Annotated[
 )
 def slice(
     session: Session,
+    model: Model = None,
     run: Run = LATEST,
     langs: Langs = None,
     reading: In = None,
@@ -86,21 +115,72 @@ def slice(
     step: Step = None,
     dtype: Dtype = None,
     tokenizer: RunTokenizer = None,
+    data: Data = Path("data"),
+    text: Text = None,
+    token_ids: Keep = None,
+    k: TokensPerLanguage = None,
+    coverage: Coverage = None,
+    errors: Errors = "strict",
     bos: Bos = None,
     license: License = None,
     base_model: BaseModel = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Extract the model of some languages from a run.
+    """Extract the model of some languages from a run, or from any Hugging Face model.
 
-    The output is a standard Hugging Face Llama directory: backbone, embedding rows of these
-    languages, and their tokenizer. Its logits equal those of the full model over this
+    Of a run, the output is a standard Hugging Face Llama directory: backbone, embedding rows of
+    these languages, and their tokenizer. Its logits equal those of the full model over this
     vocabulary.
 
     With different --in and --out, the output is in a format that only modtok generate and
     modtok eval read.
+
+    Of a Hugging Face directory with safetensors, the output is the same model with fewer tokens:
+    those that the languages in data/ use (or --text, or --token-ids), and all that these are built
+    from. Special tokens, chat template and configuration stay, with new ids. Its logits equal
+    those of the full model for the kept tokens. Weights are streamed: a model may be larger than
+    memory.
     """
+    if model is not None:
+        if run not in (LATEST, model):
+            raise UsageError(f"two models given, {model} and {run}", remedy="give one")
+        run = model
+    from modtok_cli.inference.slice_directory import Selection, is_model_directory
+
+    if is_model_directory(run) and not (run / "modtok.json").is_file():
+        if append or reading or writing or step is not None or dtype or origin:
+            raise UsageError(
+                "--append, --from, --in, --out, --step and --dtype are for runs of modtok pretrain",
+                where=str(run),
+            )
+        _slice_directory(
+            session,
+            run,
+            output,
+            Selection(
+                languages=tuple(split_languages(langs) or ()),
+                tokenizer=tokenizer,
+                data=data,
+                texts=tuple("-" if name == "-" else Path(name) for name in text or ()),
+                keep=token_ids,
+                k=session.if_explicit("k", k) if tokenizer else k,
+                coverage=session.if_explicit("coverage", coverage) if tokenizer else coverage,
+            ),
+            errors=errors,
+            force=force,
+            json=json,
+        )
+        return
+    if (
+        text
+        or token_ids
+        or session.if_explicit("k", k)
+        or session.if_explicit("coverage", coverage)
+    ):
+        raise UsageError(
+            "--text, --token-ids, -k and --coverage are for Hugging Face models", where=str(run)
+        )
     added = split_languages(append, "--append")
     inputs, outputs = sides(langs, reading, writing)
     if added is not None and (inputs is not None or outputs is not None):
@@ -136,3 +216,32 @@ def slice(
     facts = report.facts
     caption = f"{report.output}  (signature {facts.signature}, step {facts.step:,})"
     emit_rows(report.rows(), COLUMNS, title="Size of the weights", json=json, caption=caption)
+
+
+def _slice_directory(
+    session: Session,
+    path: Path,
+    output: Path | None,
+    selection: Selection,
+    *,
+    errors: str,
+    force: bool,
+    json: bool,
+) -> None:
+    """Slice a Hugging Face directory and print sizes.
+
+    Raises:
+        UsageError: no output, or as `slice_directory`.
+    """
+    from modtok_cli.inference.slice_directory import slice_directory
+
+    if output is None:
+        raise UsageError(
+            "no output directory given", remedy=f"as in: modtok slice {path} --langs fr,en -o fr-en"
+        )
+    made = slice_directory(
+        path, selection, output, errors=errors, force=force, progress=session.progress
+    )
+    before = next(iter(made.rows.values()))[0]
+    caption = f"{made.output}: {len(made.ids):,} of {before:,} rows"
+    emit_rows(made.table_rows(), COLUMNS, title="Size of the weights", json=json, caption=caption)

@@ -163,9 +163,11 @@ class ModularSegmenter(ABC):
         pretokenizer: splits text into words.
         merges: (M, 3) int32: left, right, result; the row is the rank.
         merge_membership: (M, L) bool.
+        covers: whether each token belongs to a language, so that all languages together are T.
     """
 
     kind: ClassVar[type[Segmenter]]
+    covers: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -1,0 +1,108 @@
+"""`modtok adopt`: an existing tokenizer becomes a modular one."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from modtok_cli.cli.command import command
+from modtok_cli.cli.commands.inspect import LANGUAGES
+from modtok_cli.cli.options import (
+    Data,
+    Errors,
+    Force,
+    Json,
+    Langs,
+    Output,
+    Threads,
+    split_languages,
+)
+from modtok_cli.cli.output import emit_rows
+from modtok_cli.cli.session import Session
+
+Source = Annotated[
+    Path,
+    typer.Argument(
+        metavar="TOKENIZER", help="A tokenizer.json, or the directory of a Hugging Face model."
+    ),
+]
+TokensPerLanguage = Annotated[
+    int | None,
+    typer.Option(
+        "-k",
+        "--budget",
+        metavar="N",
+        min=257,
+        help="Tokens per language, those of greatest use; all used tokens by default.",
+    ),
+]
+Coverage = Annotated[
+    float | None,
+    typer.Option(
+        "--coverage",
+        metavar="SHARE",
+        min=0,
+        max=1,
+        help="Remove rare tokens until a text would take 1 - SHARE more tokens, as in 0.999.",
+    ),
+]
+
+
+@command(
+    "adopt",
+    examples="""
+    # which tokens of a model each language in data/ uses
+    modtok adopt model/ -o adopted
+    # at most 24,000 tokens per language
+    modtok adopt model/ --langs fr,en -k 24000 -o adopted
+    # the tokenizer of French and English
+    modtok extract -t adopted --langs fr,en -o fr-en.json
+    """,
+)
+def adopt(
+    session: Session,
+    source: Source,
+    langs: Langs = None,
+    data: Data = Path("data"),
+    k: TokensPerLanguage = None,
+    coverage: Coverage = None,
+    output: Output = Path("tokenizer"),
+    errors: Errors = "strict",
+    threads: Threads = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Make an existing tokenizer modular.
+
+    The vocabulary and its ids stay as they are. A language gets the tokens that its text in
+    data/ uses, with all tokens that the merges build them from. Then extract, slice, nsl,
+    fairness and inspect work for any set of the languages.
+
+    TOKENIZER is a byte-level BPE, a SentencePiece BPE or a Unigram tokenizer.json. Text in other
+    languages stays lossless if the tokenizer has bytes.
+    """
+    output = output or Path("tokenizer")
+    from modtok_cli.modular.adopt import adopt as adopt_tokenizer
+    from modtok_cli.modular.adopt import check_output
+    from modtok_cli.modular.inspect import describe
+
+    check_output(output, force=force)
+    made = adopt_tokenizer(
+        source,
+        split_languages(langs),
+        data=data,
+        k=k,
+        coverage=coverage,
+        errors=errors,
+        threads=threads,
+        progress=session.progress,
+    )
+    made.save(output)
+    rows = [asdict(row) for row in describe(made)]
+    union = made.subset(made.languages)
+    rows.append({"language": "union", "tokens": union.size, "merges": len(union.merge_ranks)})
+    caption = f"{output}: {made.size:,} tokens in all, signature {made.signature}"
+    emit_rows(rows, LANGUAGES, title="Tokens in use", json=json, caption=caption)

@@ -1,0 +1,174 @@
+"""`modtok slice` of a Hugging Face directory: which tokens stay, and the files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.reading import read_file
+from modtok_cli.inference.model_directory import NAME, ModelDirectory, VocabularySlice
+from modtok_cli.modular.adopt import adopt_counts, used_tokens
+from modtok_cli.modular.directory import is_modular
+from modtok_cli.modular.segmenters.library import ModularLibrary
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.text.corpus import count_languages
+from modtok_cli.text.workspace import language_files
+
+Ids = npt.NDArray[np.int32]
+
+
+def is_model_directory(path: Path) -> bool:
+    """Whether `path` has the configuration and the tokenizer of a Hugging Face model."""
+    return all((path / name).is_file() for name in ("config.json", "tokenizer.json"))
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which tokens a slice keeps: the union of what each field selects.
+
+    Attributes:
+        languages: languages of the adopted tokenizer, or of the text in `data`.
+        tokenizer: directory of `modtok adopt` for the model's tokenizer.
+        data: directory with the text of each language, where there is no `tokenizer`.
+        texts: texts of any language.
+        keep: file with token ids: a JSON list, or an id per line.
+        k: tokens per language and for the texts, those of greatest use.
+        coverage: see `modular.adopt.members`.
+    """
+
+    languages: tuple[str, ...] = ()
+    tokenizer: Path | None = None
+    data: Path = Path("data")
+    texts: tuple[Path | str, ...] = ()
+    keep: Path | None = None
+    k: int | None = None
+    coverage: float | None = None
+
+    def ids(
+        self, model: ModelDirectory, *, errors: str = "strict", progress: Progress = SILENT
+    ) -> Ids:
+        """The ids to keep, ascending, with all that these tokens are built from.
+
+        Raises:
+            UsageError: nothing is selected, an unknown language, or an unusable budget.
+            ModtokError: a file is missing or damaged.
+        """
+        if not (self.languages or self.texts or self.keep):
+            raise UsageError(
+                "no tokens selected",
+                remedy="give --langs, --text or --token-ids, as in: modtok slice MODEL --langs fr",
+            )
+        if self.tokenizer is not None and (self.k or self.coverage) and not self.texts:
+            raise UsageError(
+                "-k and --coverage do not apply to an adopted tokenizer",
+                where=str(self.tokenizer),
+                remedy="pass them to modtok adopt",
+            )
+        file = model.file
+        mask = np.zeros(file.size, dtype=np.bool_)
+        if self.languages:
+            mask[self._of_languages(model, errors, progress)] = True
+        if self.texts:
+            mask |= used_tokens(
+                file, self.texts, k=self.k, coverage=self.coverage, errors=errors, progress=progress
+            )
+        if self.keep is not None:
+            ids = read_keep_list(self.keep)
+            known = np.array(sorted(file.ids.values()))
+            strange = np.setdiff1d(ids, known)
+            if len(strange):
+                raise UsageError(
+                    f"the model has no token with id {strange[0]}", where=str(self.keep)
+                )
+            mask[ids] = True
+        return np.flatnonzero(file.closed(mask)).astype(np.int32)
+
+    def _of_languages(self, model: ModelDirectory, errors: str, progress: Progress) -> Ids:
+        if self.tokenizer is not None:
+            adopted = self._adopted(self.tokenizer, model)
+        else:
+            counted = count_languages(
+                language_files(self.data, self.languages),
+                pretokenizer=model.file.pretokenizer,
+                errors=errors,
+                progress=progress,
+            )
+            adopted = adopt_counts(
+                model.file, counted, k=self.k, coverage=self.coverage, progress=progress
+            )
+        return adopted.subset(self.languages).global_ids
+
+    @staticmethod
+    def _adopted(path: Path, model: ModelDirectory) -> ModularTokenizer:
+        if not is_modular(path):
+            raise UsageError(
+                "is not a modular directory",
+                where=str(path),
+                remedy=f"make one: modtok adopt {model.path} -o {path}",
+            )
+        adopted = ModularTokenizer.load(path)
+        segmenter = adopted.segmenter
+        if not isinstance(segmenter, ModularLibrary) or segmenter.file.ids != model.file.ids:
+            raise UsageError(
+                f"is not the tokenizer of {model.path}",
+                where=str(path),
+                remedy=f"make one: modtok adopt {model.path}",
+            )
+        return adopted
+
+
+def read_keep_list(path: Path) -> Ids:
+    """Token ids of a file, ascending: a JSON list of numbers, or a number per line.
+
+    Raises:
+        ModtokError: it holds anything else; names the line or the entry.
+    """
+    text = read_file(path)
+    try:
+        found = orjson.loads(text) if text.lstrip()[:1] == b"[" else [*map(int, text.split())]
+        if not all(type(index) is int and 0 <= index < 1 << 31 for index in found):
+            raise ValueError
+    except ValueError as error:
+        raise ModtokError(
+            "is not a list of token ids",
+            where=str(path),
+            remedy="write a JSON list, or an id per line",
+        ) from error
+    return np.unique(np.array(found, dtype=np.int32))
+
+
+def slice_directory(
+    path: Path,
+    selection: Selection,
+    output: Path,
+    *,
+    errors: str = "strict",
+    force: bool = False,
+    progress: Progress = SILENT,
+) -> VocabularySlice:
+    """Write the model in the directory `path` with the selected tokens to `output`.
+
+    Raises:
+        UsageError: nothing selected, the output exists, or the model cannot be sliced.
+        ModtokError: a file is damaged, or the file system refuses.
+    """
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        if not (output / NAME).is_file():
+            raise UsageError(
+                "exists but is not a slice", where=str(output), remedy="choose another -o"
+            )
+        if not force:
+            raise UsageError(
+                "already exists", where=str(output), remedy="choose another -o, or use --force"
+            )
+    model = ModelDirectory(path)
+    made = model.slice(selection.ids(model, errors=errors, progress=progress), output)
+    if made.left_out:
+        progress.note(f"not copied: {', '.join(made.left_out)}")
+    return made

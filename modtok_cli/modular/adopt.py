@@ -1,0 +1,171 @@
+"""Make an existing tokenizer modular: T is the original, a language has what its text uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.reading import read_file
+from modtok_cli.modular.corpora import Corpus
+from modtok_cli.modular.directory import check_place, is_modular
+from modtok_cli.modular.json_frame import parse_document
+from modtok_cli.modular.segmenters.library import Library, ModularLibrary
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.modular.tokenizer_file import TokenizerFile
+from modtok_cli.text.corpus import count_corpus, count_languages
+from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.workspace import language_files
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+def read_tokenizer_file(path: Path) -> TokenizerFile:
+    """The `tokenizer.json` at `path`, or in the directory `path`.
+
+    Raises:
+        UsageError: there is none, or its type cannot be adopted.
+        ModtokError: it is damaged.
+    """
+    file = path / "tokenizer.json" if path.is_dir() else path
+    if not file.is_file():
+        raise UsageError(
+            "has no tokenizer.json" if path.is_dir() else "does not exist",
+            where=str(path),
+            remedy="pass a tokenizer.json, or the directory of a model",
+        )
+    return TokenizerFile(parse_document(read_file(file, factor=16), str(file)), str(file))
+
+
+def check_output(output: Path, *, force: bool = False) -> None:
+    """Refuse an output that exists, unless it is a modular directory and `force` is given.
+
+    Raises:
+        UsageError: it exists.
+    """
+    check_place(output)
+    if is_modular(output) and not force:
+        raise UsageError(
+            "already exists", where=str(output), remedy="choose another -o, or use --force"
+        )
+
+
+def token_counts(file: TokenizerFile, counts: WordCounts) -> Ints:
+    """How often each token occurs in a text; (V,) int64."""
+    return Subtokenizer(Library(file)).token_occurrences(counts)
+
+
+def members(
+    file: TokenizerFile, counts: Ints, k: int | None = None, coverage: float | None = None
+) -> Mask:
+    """The tokens of a text and all that they are built from, (V,) bool.
+
+    counts (V,) int64 are those of `token_counts`. With `k`, the k tokens of greatest use, needed
+    ones included; with `coverage`, as few as possible such that the text takes at most
+    1 + (1 - coverage) times as many tokens. See `derivation.prune`.
+
+    Raises:
+        UsageError: k is smaller than the number of tokens that must stay, or coverage is not
+            between 0 and 1.
+    """
+    from modtok_cli.modular.derivation import prune
+
+    if coverage is not None and not 0 < coverage <= 1:
+        raise UsageError(f"coverage {coverage} is not between 0 and 1", where="--coverage")
+    mask = file.closed(counts > 0)
+    if k is None and coverage is None:
+        return mask
+    total = int(counts.sum())
+    loss = total << 32 if coverage is None else int((1 - coverage) * total)
+    kept = prune(mask, counts, file.derivation, file.merges, file.pieces, k or 0, loss)
+    if k is not None and coverage is None and int(kept.sum()) > k:
+        raise UsageError(
+            f"{k:,} tokens are too few: {int(kept.sum()):,} cannot be removed",
+            where="-k",
+            remedy=f"choose at least {int(kept.sum()):,}",
+        )
+    return kept
+
+
+def adopt(
+    tokenizer: Path,
+    languages: Sequence[str] | None = None,
+    *,
+    data: Path,
+    k: int | None = None,
+    coverage: float | None = None,
+    errors: str = "strict",
+    threads: int | None = None,
+    progress: Progress = SILENT,
+) -> ModularTokenizer:
+    """Measure which tokens each language uses; see `members`.
+
+    Raises:
+        UsageError: a tokenizer that cannot be adopted, an unknown language, an invalid budget.
+        ModtokError: a file is damaged or missing, or there is no text.
+    """
+    file = read_tokenizer_file(tokenizer)
+    files = language_files(data, languages)
+    counted = count_languages(
+        files,
+        pretokenizer=file.pretokenizer,
+        errors=errors,
+        progress=progress,
+        threads=threads,
+    )
+    return adopt_counts(file, counted, k=k, coverage=coverage, progress=progress)
+
+
+def adopt_counts(
+    file: TokenizerFile,
+    counted: Mapping[str, WordCounts],
+    *,
+    k: int | None = None,
+    coverage: float | None = None,
+    progress: Progress = SILENT,
+) -> ModularTokenizer:
+    """As `adopt`, from the word counts of each language."""
+    masks, corpora = [], {}
+    with progress.task("counting tokens", len(counted), "languages") as task:
+        for language, counts in counted.items():
+            masks.append(members(file, token_counts(file, counts), k, coverage))
+            size = counts.size
+            corpora[language] = Corpus(
+                counts.fingerprint(), size.documents, size.characters, size.bytes
+            )
+            task.advance()
+    membership = np.column_stack(masks)
+    return ModularTokenizer(
+        algorithm="adopt",
+        languages=tuple(counted),
+        k=k or int(membership.sum(axis=0).max()),
+        segmenter=ModularLibrary.of_members(file, membership),
+        token_membership=membership,
+        settings={"k": k, "coverage": coverage},
+        corpora=corpora,
+        where=file.where,
+    )
+
+
+def used_tokens(
+    file: TokenizerFile,
+    texts: Sequence[Path | str],
+    *,
+    k: int | None = None,
+    coverage: float | None = None,
+    errors: str = "strict",
+    progress: Progress = SILENT,
+) -> Mask:
+    """The tokens that texts of any language use; see `members`.
+
+    Raises:
+        UsageError, ModtokError: as `adopt`.
+    """
+    counts = count_corpus(texts, pretokenizer=file.pretokenizer, errors=errors, progress=progress)
+    return members(file, token_counts(file, counts), k, coverage)

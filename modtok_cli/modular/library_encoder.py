@@ -1,0 +1,59 @@
+"""The `tokenizers` library as an encoder: texts, or words that are whole texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.modular.encoder import Encoder, Ids, Ints
+from modtok_cli.modular.external import as_ids, in_library
+
+# Texts of one call: the library returns objects that are larger than the text.
+_PORTION = 4096
+
+
+class LibraryEncoder(Encoder):
+    """Encodes as a `tokenizer.json` says; special tokens in a text are plain text.
+
+    `data` is the file; `where` names the tokenizer in errors.
+    """
+
+    def __init__(self, data: bytes, where: str) -> None:
+        from tokenizers import Tokenizer
+
+        self._where = where
+        with in_library("cannot load it", where):
+            self._inner = Tokenizer.from_buffer(data)
+        self._inner.encode_special_tokens = True
+        self._inner.no_truncation()
+        self._inner.no_padding()
+        if hasattr(self._inner.model, "dropout"):
+            self._inner.model.dropout = None
+
+    def flat(self, data: npt.NDArray[np.uint8], offsets: Ints) -> tuple[Ids, Ints]:
+        """Ids of texts in one buffer of UTF-8."""
+        content = data.tobytes()
+        cuts = [content[start:stop].decode() for start, stop in pairwise(offsets.tolist())]
+        parts, sizes = [], []
+        for first in range(0, len(cuts), _PORTION):
+            with in_library("cannot encode", self._where):
+                batch = self._inner.encode_batch_fast(
+                    cuts[first : first + _PORTION], add_special_tokens=False
+                )
+            for encoding in batch:
+                parts.append(as_ids(encoding.ids))
+                sizes.append(len(parts[-1]))
+        ends = np.zeros(len(cuts) + 1, dtype=np.int64)
+        np.cumsum(sizes, out=ends[1:])
+        return (np.concatenate(parts) if parts else np.zeros(0, dtype=np.int32)), ends
+
+    def words_flat(self, data: npt.NDArray[np.uint8], offsets: Ints) -> tuple[Ids, Ints]:
+        """Ids of each text `data[offsets[i]:offsets[i + 1]]`."""
+        return self.flat(data, offsets)
+
+    def texts(self, texts: Sequence[bytes], threads: int | None = None) -> list[Ids]:
+        """Ids of each text in UTF-8; the library uses threads of its own."""
+        return self._portion(texts)

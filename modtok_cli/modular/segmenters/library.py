@@ -1,0 +1,212 @@
+"""Segmentation of an adopted tokenizer: its own file, restricted, run as the library runs it.
+
+Where our kernels split and merge with the same result they do; else the `tokenizers` library
+encodes. Tokens keep the bytes that they decode to in the middle of a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.modular.derivation import UNREACHED, derivation, symbols_of
+from modtok_cli.modular.json_frame import PROVENANCE, REBUILD
+from modtok_cli.modular.segmenters.interface import (
+    Array,
+    Floats,
+    Ids,
+    Ints,
+    Mask,
+    ModularSegmenter,
+    Segmenter,
+    broken,
+    score_bytes,
+)
+from modtok_cli.modular.tokenizer_file import TokenizerFile
+from modtok_cli.text.pretokenizers.none import PRETOKENIZER as NONE
+
+if TYPE_CHECKING:
+    from modtok_cli.modular.encoder import Encoder
+
+
+class Library(Segmenter):
+    """The tokens of a mask of a `tokenizer.json`, with all merges between them."""
+
+    name = "library"
+
+    def __init__(self, file: TokenizerFile, mask: Mask | None = None) -> None:
+        super().__init__(file.vocabulary, file.pretokenizer, mask)
+        self._file = file
+
+    @property
+    def file(self) -> TokenizerFile:
+        """The file before the selection."""
+        return self._file
+
+    @cached_property
+    def merge_ranks(self) -> Ints:
+        """Ranks of the merges between kept tokens; (m,) int64, ascending."""
+        merges, mask = self._file.merges, self.selection.mask
+        if mask is None:
+            return np.arange(len(merges))
+        return np.flatnonzero(mask[merges].all(axis=1))
+
+    @cached_property
+    def merges(self) -> Ids:
+        """(m, 3) int32: left, right, result in local ids; the row is the rank."""
+        local = self.selection.local_of_global
+        return np.ascontiguousarray(local[self._file.merges[self.merge_ranks]])
+
+    @cached_property
+    def scores(self) -> Floats | None:
+        """Scores of the tokens of a Unigram model; None for BPE."""
+        scores = self._file.scores
+        return None if scores is None else scores[self.selection.global_ids]
+
+    def _encoder(self) -> Encoder:
+        if self.pretokenizer is NONE:
+            from modtok_cli.modular.library_encoder import LibraryEncoder
+
+            return LibraryEncoder(self._file.restricted(self.selection.global_ids), self.name)
+        from modtok_cli.modular.encoder import Encoder
+
+        return Encoder(self.pretokenizer, self._byte_ids, self.merges)
+
+    @property
+    def _byte_ids(self) -> Ids:
+        """Id of each byte: of equal tokens that which is not an added one."""
+        names = self._file.names
+        single = np.flatnonzero((self._file.vocabulary.lengths == 1) & ~self._file.added)
+        ids = np.full(256, -1, dtype=np.int32)
+        for index in single.tolist():
+            if names[index]:
+                ids[self._file.vocabulary.token_bytes(index)[0]] = index
+        return np.ascontiguousarray(self.selection.local_of_global[ids])
+
+    def digest(self) -> tuple[bytes, ...]:
+        """Merges, scores, and all other fields of the file."""
+        parts = [self.merges.astype("<i4").tobytes(), self._file.frame(self.selection.global_ids)]
+        if self.scores is not None:
+            parts.append(score_bytes(self.scores))
+        return tuple(parts)
+
+    def to_json(self, provenance: Mapping[str, Any]) -> bytes:
+        """The restricted `tokenizer.json`."""
+        return self._file.restricted(self.selection.global_ids, provenance)
+
+    @classmethod
+    def misfit(cls, document: Mapping[str, Any]) -> str | None:
+        """Whether `to_json` wrote the document."""
+        provenance = document["model"].get(PROVENANCE)
+        ours = isinstance(provenance, Mapping) and provenance.get("segmentation") == cls.name
+        return None if ours else f"model.{PROVENANCE}"
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any], where: str) -> Self:
+        """The segmenter of a document that `to_json` wrote."""
+        return cls(TokenizerFile(document, where))
+
+    def unreachable_tokens(self) -> Ints:
+        """Tokens that the whole file reaches by merging and this selection does not."""
+        file = self._file
+        if not file.is_bpe:
+            return np.zeros(0, dtype=np.int64)
+        kept = self.selection.global_ids
+        names = [file.names[index] for index in kept.tolist()]
+        ids = {name: index for index, name in enumerate(names)}
+        flat, offsets = symbols_of(names, ids, file.has_fallback)
+        wanted = np.arange(len(kept), dtype=np.int32)
+        lost = derivation(flat, offsets, wanted, self.merges) == UNREACHED
+        return np.flatnonzero(lost & (file.derivation[kept] >= 0))
+
+
+class ModularLibrary(ModularSegmenter):
+    """T as its own file; a token may belong to no language.
+
+    A language's merges are all those between its tokens.
+    """
+
+    kind = Library
+    covers = False
+
+    def __init__(self, file: TokenizerFile, merge_membership: Mask) -> None:
+        super().__init__(file.vocabulary, file.pretokenizer, file.merges, merge_membership)
+        self._file = file
+
+    @classmethod
+    def of_members(cls, file: TokenizerFile, members: Mask) -> Self:
+        """From the token membership; members (V, L) bool."""
+        return cls(file, _between(file.merges, members))
+
+    @property
+    def file(self) -> TokenizerFile:
+        """T as a `tokenizer.json`."""
+        return self._file
+
+    @property
+    def scores(self) -> Floats | None:
+        """Scores of a Unigram model, (V,) float64; None for BPE."""
+        return self._file.scores
+
+    def subset(self, members: Mask, columns: Sequence[int], mask: Mask | None) -> Library:
+        """The tokens of the mask with all merges between them."""
+        return Library(self._file, mask)
+
+    def validate(self, members: Mask, languages: Sequence[str], where: str) -> None:
+        """Each language has the needed tokens, and with a token all that it is built from."""
+        file = self._file
+        if members.shape != (file.size, len(languages)):
+            expected = (file.size, len(languages))
+            raise broken(where, "token_membership", f"shape {members.shape}, expected {expected}")
+        if not members[file.needed].all():
+            row = np.flatnonzero(file.needed)[int(np.argmin(members[file.needed].all(axis=1)))]
+            raise broken(where, "token_membership", f"token {row} is not in every language")
+        for column, language in enumerate(languages):
+            lacking = file.closed(members[:, column]) & ~members[:, column]
+            if lacking.any():
+                row = int(np.argmax(lacking))
+                raise broken(
+                    where, "token_membership", f"'{language}' lacks token {row}, a part of another"
+                )
+        if not np.array_equal(self.merge_membership, _between(file.merges, members)):
+            raise broken(where, "merge_membership", "is not that of the tokens")
+
+    def digest(self) -> tuple[bytes, ...]:
+        """All other fields of the file, and the scores."""
+        return Library(self._file).digest()
+
+    def tensors(self) -> dict[str, Array]:
+        """The derivations, which take a second to find in a large vocabulary."""
+        return {"derivation": self._file.derivation.astype("<i4")}
+
+    @classmethod
+    def from_files(
+        cls,
+        whole: Segmenter,
+        merge_membership: Mask,
+        tensors: Mapping[str, Array],
+        manifest: Mapping[str, Any],
+        where: str,
+    ) -> Self:
+        """The file with the stored derivations."""
+        assert isinstance(whole, Library)
+        found, shape = tensors.get("derivation"), (whole.size,)
+        if found is None or found.dtype != np.int32 or found.shape != shape:
+            what = "missing" if found is None else f"{found.dtype} {found.shape}"
+            raise ModtokError(
+                f"field 'derivation': {what}, expected int32 {shape}", where=where, remedy=REBUILD
+            )
+        whole.file.use_derivation(found, where)
+        return cls(whole.file, merge_membership)
+
+
+def _between(merges: Ids, members: Mask) -> Mask:
+    """(M, L) bool: merges whose parts and result are in the language."""
+    if not len(merges):
+        return np.zeros((0, members.shape[1]), dtype=np.bool_)
+    found: Mask = members[merges[:, 0]] & members[merges[:, 1]] & members[merges[:, 2]]
+    return found

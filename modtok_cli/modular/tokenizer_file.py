@@ -1,0 +1,214 @@
+"""A `tokenizer.json` of any origin on flat arrays: ids, bytes, merges and their derivations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.modular.derivation import GIVEN, closed, derivation, symbols_of
+from modtok_cli.modular.json_frame import PROVENANCE
+from modtok_cli.modular.restrict import (
+    indispensable,
+    is_byte_level,
+    restrict,
+    restrict_frame,
+    vocabulary_of,
+)
+from modtok_cli.modular.vocabulary import Vocabulary, unspell
+from modtok_cli.text.pretokenizer import PreTokenizer, pretokenizer_of_json
+from modtok_cli.text.pretokenizers.none import PRETOKENIZER as NONE
+
+Ids = npt.NDArray[np.int32]
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+
+class TokenizerFile:
+    """The content of a `tokenizer.json`: BPE or Unigram, with its own ids.
+
+    Attributes:
+        document: the JSON object.
+        ids: token → id, added tokens included.
+        size: highest id + 1.
+        merges: (M, 3) int32 in rank order: left, right, result; of Unigram none.
+
+    Raises:
+        UsageError: another type of model, or one with prefixes or suffixes of subwords.
+        ModtokError: the document is invalid; names the field.
+    """
+
+    def __init__(self, document: Mapping[str, Any], where: str) -> None:
+        self.document = document
+        self.where = where
+        self.ids = vocabulary_of(document, where)
+        if not self.ids:
+            raise ModtokError("field 'model.vocab' is empty", where=where)
+        self.size = max(self.ids.values()) + 1
+        if self.size > 4 * len(self.ids):
+            raise ModtokError(f"field 'model.vocab': id {self.size - 1} is too high", where=where)
+        self._model = document["model"]
+        for name in ("continuing_subword_prefix", "end_of_word_suffix"):
+            if self._model.get(name):
+                raise UsageError(
+                    f"field 'model.{name}' is not supported",
+                    where=where,
+                    remedy="adopt a byte-level or SentencePiece tokenizer",
+                )
+
+        self.merges = self._merges()
+
+    @property
+    def is_bpe(self) -> bool:
+        """Whether tokens are built by merges; else the model is Unigram."""
+        return isinstance(self._model["vocab"], Mapping)
+
+    @property
+    def has_fallback(self) -> bool:
+        """Whether unknown characters are spelled by byte tokens."""
+        return bool(self._model.get("byte_fallback"))
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Token of each id; "" where there is none."""
+        names = [""] * self.size
+        for name, index in self.ids.items():
+            names[index] = name
+        return names
+
+    @cached_property
+    def added(self) -> Mask:
+        """Which ids are added tokens, which are text and not spelled; (V,) bool."""
+        mask = np.zeros(self.size, dtype=np.bool_)
+        for token in self.document.get("added_tokens") or ():
+            mask[token["id"]] = True
+        return mask
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The bytes of each token: what it decodes to in the middle of a text."""
+        level = is_byte_level(self.document)
+        tokens = []
+        for name, added in zip(self.names, self.added.tolist(), strict=True):
+            spelled = unspell(name) if level and not added else None
+            if spelled is not None:
+                tokens.append(spelled.tobytes())
+            elif len(name) == 6 and name.startswith("<0x") and self.has_fallback:
+                tokens.append(bytes([int(name[3:5], 16)]))
+            else:
+                plain = name if level or added else name.replace("▁", " ")
+                tokens.append(plain.encode("utf-8", "surrogatepass"))
+        return Vocabulary.from_tokens((), tokens)
+
+    def _merges(self) -> Ids:
+        rows = (self._model.get("merges") or []) if self.is_bpe else []
+        found = np.empty((len(rows), 3), dtype=np.int32)
+        ids = self.ids
+        for rank, row in enumerate(rows):
+            try:
+                left, right = row.split(" ") if isinstance(row, str) else row
+                found[rank] = ids[left], ids[right], ids[left + right]
+            except (KeyError, TypeError, ValueError) as error:
+                raise ModtokError(
+                    f"field 'model.merges[{rank}]': {row!r} is not a pair of tokens that make one",
+                    where=self.where,
+                ) from error
+        return found
+
+    @cached_property
+    def scores(self) -> Floats | None:
+        """Scores by id, (V,) float64; None for BPE."""
+        if self.is_bpe:
+            return None
+        scores = np.zeros(self.size)
+        rows = self._model["vocab"]
+        scores[: len(rows)] = [float(row[1]) for row in rows]
+        return scores
+
+    @cached_property
+    def needed(self) -> Mask:
+        """Tokens that every restriction keeps, (V,) bool; see `restrict.indispensable`."""
+        mask = np.zeros(self.size, dtype=np.bool_)
+        mask[indispensable(self.document, self.where)] = True
+        return mask
+
+    @cached_property
+    def derivation(self) -> Ids:
+        """For each token the rank of the merge that builds it; see `modular.derivation`."""
+        if not self.is_bpe:
+            return np.full(self.size, GIVEN, dtype=np.int32)
+        flat, offsets = symbols_of(self.names, self._model["vocab"], self.has_fallback)
+        ids = np.arange(self.size, dtype=np.int32)
+        found = derivation(flat, offsets, ids, self.merges)
+        found[self.needed & (found < 0)] = GIVEN
+        return found
+
+    def use_derivation(self, ranks: Ids, where: str) -> None:
+        """Use derivations that were stored, (V,) int32.
+
+        Raises:
+            ModtokError: they are not ranks of merges that make these tokens.
+        """
+        built = np.flatnonzero(ranks >= 0)
+        valid = len(self.merges) > int(ranks.max(initial=-1)) and int(ranks.min(initial=0)) >= -2
+        if not valid or (self.merges[ranks[built], 2] != built).any():
+            raise ModtokError("field 'derivation': not ranks of the tokens' merges", where=where)
+        self.__dict__["derivation"] = ranks
+
+    @cached_property
+    def pieces(self) -> Ints:
+        """Tokens that spell a token once it is removed, (V,) int64; 0: it cannot be removed."""
+        pieces = np.zeros(self.size, dtype=np.int64)
+        pieces[self.derivation >= 0] = 2
+        given = self.derivation == GIVEN
+        if not self.is_bpe:
+            pieces[given] = 2
+        elif self.has_fallback:
+            pieces[given] = np.maximum(self.vocabulary.lengths[given], 2)
+        pieces[self.needed] = 0
+        return pieces
+
+    @cached_property
+    def pretokenizer(self) -> PreTokenizer:
+        """The pre-tokenizer of ours that splits as the file does; else `none`: whole documents."""
+        plain = not any(self.document.get(name) for name in ("normalizer",))
+        ordinary = all(token.get("special") for token in self.document.get("added_tokens") or ())
+        if plain and ordinary and self.is_bpe and self._reaches_all:
+            found = pretokenizer_of_json(self.document.get("pre_tokenizer"), byte_level=True)
+            return found or NONE
+        return NONE
+
+    @property
+    def _reaches_all(self) -> bool:
+        """Whether looking up whole words (`ignore_merges`) gives what merging gives."""
+        return not self._model.get("ignore_merges") or bool((self.derivation >= GIVEN).all())
+
+    def closed(self, mask: Mask) -> Mask:
+        """`mask` (V,) with the needed tokens and all that its tokens are built from."""
+        return closed(mask | self.needed, self.derivation, self.merges)
+
+    def restricted(self, kept: Ids, provenance: Mapping[str, Any] | None = None) -> bytes:
+        """The `tokenizer.json` of the ids `kept`, ascending; all of them: with its own ids."""
+        document: Mapping[str, Any] = self.document
+        if len(kept) < self.size:
+            document = restrict(document, kept, self.where)
+        if provenance is not None:
+            document = {**document, "model": {**document["model"], PROVENANCE: dict(provenance)}}
+        return orjson.dumps(document) + b"\n"
+
+    def frame(self, kept: Ids) -> bytes:
+        """Everything but vocabulary, merges, scores and provenance, for signatures."""
+        new_of = {int(old): new for new, old in enumerate(kept.tolist())}
+        model = {
+            name: value
+            for name, value in self._model.items()
+            if name not in ("vocab", "merges", "unk_id", PROVENANCE)
+        }
+        document = {**restrict_frame(self.document, new_of), "model": model}
+        return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)

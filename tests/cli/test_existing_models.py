@@ -1,0 +1,58 @@
+"""The commands of the guide on existing models run, on a small random model."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.sample import SAMPLE
+
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "existing-models.md"
+COMMANDS = [line.strip() for line in PAGE.read_text().splitlines() if line.startswith("    modtok")]
+
+
+@pytest.fixture
+def model(workspace: Path) -> Path:
+    if not find_spec("transformers"):
+        pytest.skip("needs the extra [lm]")
+    from helpers.external_models import build
+
+    (workspace / "data").mkdir()
+    for language in ("en", "fi", "fr"):
+        shutil.copy(SAMPLE / "parallel" / f"{language}.txt", workspace / "data")
+    return build(workspace / "model")
+
+
+def test_the_commands_of_the_guide_run(model: Path, here: Any) -> None:
+    assert len(COMMANDS) >= 6
+    for line in COMMANDS:
+        status, _, err = here(*shlex.split(line)[1:])
+        assert status == 0, f"{line}: {err}"
+    import transformers
+
+    for name in ("fr-en", "fr-model"):
+        transformers.AutoModelForCausalLM.from_pretrained(name)
+        assert transformers.AutoTokenizer.from_pretrained(name).decode([5])
+
+
+def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
+    for line, message in (
+        ("adopt nothing", "does not exist"),
+        ("adopt model --coverage 0", "coverage 0.0 is not between 0 and 1"),
+        ("adopt model --langs sv", "no text of language 'sv'"),
+        ("slice model -o part", "no tokens selected"),
+        ("slice model --langs fr", "no output directory given"),
+        ("slice model --run other --langs fr -o part", "two models given"),
+        ("slice model --in fr -o part", "are for runs of modtok pretrain"),
+        ("slice data --text data/fr.txt -o part", "are for Hugging Face models"),
+    ):
+        status, _, err = here(*line.split())
+        assert status in (1, 2), line
+        assert message in err, err
+        assert err.count("\n") <= 2, err
+    assert not (Path.cwd() / "part").exists()

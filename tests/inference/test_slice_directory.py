@@ -1,0 +1,111 @@
+"""Slices of Hugging Face directories by language, text and keep-list."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+
+from helpers.external_models import build
+from helpers.sample import SAMPLE
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.inference.model_directory import NAME, ModelDirectory
+from modtok_cli.inference.slice_directory import (
+    Selection,
+    is_model_directory,
+    read_keep_list,
+    slice_directory,
+)
+from modtok_cli.modular.adopt import adopt
+
+from .test_model_directory import logits
+
+transformers = pytest.importorskip("transformers")
+DATA = SAMPLE / "parallel"
+
+
+@pytest.fixture(scope="module", params=["byte-level", "characters"])
+def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("whole"), "Llama", request.param)
+
+
+def test_text_of_the_languages_has_the_same_ids_and_logits(whole: Path, tmp_path: Path) -> None:
+    made = slice_directory(whole, Selection(("fr", "en"), data=DATA), tmp_path / "part")
+    assert is_model_directory(made.output)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(whole)
+    part = transformers.AutoTokenizer.from_pretrained(made.output)
+    for line in (DATA / "fr.txt").read_text("utf-8").splitlines()[:10]:
+        ids = part(line)["input_ids"]
+        assert made.ids[ids].tolist() == tokenizer(line)["input_ids"]
+    few = ids[:8]
+    expected = logits(whole, made.ids[few].tolist())[:, made.ids]
+    assert np.allclose(logits(made.output, few), expected, atol=1e-5)
+    facts = orjson.loads((made.output / NAME).read_bytes())
+    assert facts["ids"] == made.ids.tolist()
+    rows = {row["part"]: row for row in made.table_rows()}
+    assert rows["backbone"]["saved"] == 0
+    assert rows["all"]["full_bytes"] - rows["all"]["bytes"] == (
+        rows["vocabulary rows"]["full_bytes"] - rows["vocabulary rows"]["bytes"]
+    )
+
+
+def test_an_adopted_tokenizer_gives_the_same_slice(whole: Path, tmp_path: Path) -> None:
+    adopted = tmp_path / "adopted"
+    adopt(whole, ["en", "fi", "fr"], data=DATA).save(adopted)
+    selected = Selection(("fr",), tokenizer=adopted).ids(ModelDirectory(whole))
+    assert selected.tolist() == Selection(("fr",), data=DATA).ids(ModelDirectory(whole)).tolist()
+    with pytest.raises(UsageError, match="-k and --coverage do not apply to an adopted"):
+        Selection(("fr",), tokenizer=adopted, k=300).ids(ModelDirectory(whole))
+    document = orjson.loads((whole / "tokenizer.json").read_bytes())
+    other = tmp_path / "other"
+    other.mkdir()
+    document["added_tokens"][-1]["content"] = "<other>"
+    (other / "tokenizer.json").write_bytes(orjson.dumps(document))
+    adopt(other, ["fr"], data=DATA).save(tmp_path / "wrong")
+    with pytest.raises(UsageError, match="is not the tokenizer of"):
+        Selection(("fr",), tokenizer=tmp_path / "wrong").ids(ModelDirectory(whole))
+    with pytest.raises(UsageError, match="is not a modular directory"):
+        Selection(("fr",), tokenizer=other).ids(ModelDirectory(whole))
+
+
+def test_texts_and_keep_lists_add_up(whole: Path, tmp_path: Path) -> None:
+    model = ModelDirectory(whole)
+    by_text = Selection(texts=(DATA / "fr.txt",)).ids(model)
+    assert by_text.tolist() == Selection(("fr",), data=DATA).ids(model).tolist()
+    keep = tmp_path / "keep"
+    last = max(index for name, index in model.file.ids.items() if len(name) > 3 and index < 590)
+    keep.write_text(f"{last}\n\n{last}")
+    by_list = Selection(keep=keep).ids(model)
+    assert last in by_list
+    mask = np.zeros(model.file.size, dtype=np.bool_)
+    mask[by_list] = True
+    assert np.array_equal(model.file.closed(mask), mask)
+    both = Selection(texts=(DATA / "fr.txt",), keep=keep).ids(model)
+    assert both.tolist() == np.union1d(by_text, by_list).tolist()
+    keep.write_text(f"[{last}, 3]")
+    assert read_keep_list(keep).tolist() == [3, last]
+    keep.write_text("3 x")
+    with pytest.raises(ModtokError, match="is not a list of token ids"):
+        read_keep_list(keep)
+    keep.write_text("5000")
+    with pytest.raises(UsageError, match="the model has no token with id 5000"):
+        Selection(keep=keep).ids(model)
+    with pytest.raises(UsageError, match="no tokens selected"):
+        Selection().ids(model)
+
+
+def test_outputs_are_not_overwritten(whole: Path, tmp_path: Path) -> None:
+    selection = Selection(texts=(DATA / "fr.txt",))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").touch()
+    with pytest.raises(UsageError, match="exists but is not a slice"):
+        slice_directory(whole, selection, tmp_path / "mine", force=True)
+    slice_directory(whole, selection, tmp_path / "part")
+    with pytest.raises(UsageError, match="already exists"):
+        slice_directory(whole, selection, tmp_path / "part")
+    slice_directory(whole, selection, tmp_path / "part", force=True)
+    # A slice is a model, and can be sliced again.
+    again = slice_directory(tmp_path / "part", selection, tmp_path / "again")
+    assert next(iter(again.rows.values())) == (len(again.ids), len(again.ids))

@@ -1,0 +1,205 @@
+"""Tokenizers of other programs made modular: ids, closure, files, budgets."""
+
+from __future__ import annotations
+
+import shutil
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+import tokenizers
+
+from helpers.external_tokenizers import KINDS, external_tokenizer
+from helpers.sample import SAMPLE
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.modular.adopt import adopt, adopt_counts, check_output, members, token_counts
+from modtok_cli.modular.inspect import check
+from modtok_cli.modular.open import open_tokenizer
+from modtok_cli.modular.segmenters.library import ModularLibrary
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.modular.tokenizer_file import TokenizerFile
+from modtok_cli.text.corpus import count_languages
+from modtok_cli.text.workspace import language_files
+
+LANGUAGES = ("en", "fi", "fr")
+KIND = pytest.mark.parametrize("kind", KINDS)
+
+
+@cache
+def source(kind: str) -> TokenizerFile:
+    return TokenizerFile(orjson.loads(external_tokenizer(kind)), kind)
+
+
+@cache
+def adopted(kind: str) -> ModularTokenizer:
+    files = language_files(SAMPLE / "parallel", LANGUAGES)
+    return adopt_counts(
+        source(kind), count_languages(files, pretokenizer=source(kind).pretokenizer)
+    )
+
+
+def library(kind: str) -> tokenizers.Tokenizer:
+    whole = tokenizers.Tokenizer.from_buffer(external_tokenizer(kind))
+    whole.encode_special_tokens = True
+    return whole
+
+
+def lines(language: str) -> list[str]:
+    return (SAMPLE / "parallel" / f"{language}.txt").read_text("utf-8").splitlines()
+
+
+@KIND
+def test_text_of_a_language_has_the_ids_of_the_original(kind: str) -> None:
+    whole = library(kind)
+    for languages in (["fr"], ["fi", "en"], LANGUAGES):
+        part = adopted(kind).subset(languages)
+        assert part.size < source(kind).size
+        for language in languages:
+            ours = part.encode_batch(lines(language))
+            theirs = whole.encode_batch(lines(language), add_special_tokens=False)
+            for ids, encoding in zip(ours, theirs, strict=True):
+                assert part.global_ids[ids].tolist() == encoding.ids
+
+
+@KIND
+def test_the_original_keeps_its_ids(kind: str) -> None:
+    whole = library(kind)
+    full = adopted(kind).full()
+    assert full.size == source(kind).size == whole.get_vocab_size()
+    text = "Ünïcode ☃ and </s> plain text,  twice"
+    assert full.encode(text).tolist() == whole.encode(text, add_special_tokens=False).ids
+
+
+@KIND
+def test_saved_and_extracted_tokenizers_agree(kind: str, tmp_path: Path) -> None:
+    adopted(kind).save(tmp_path / "t")
+    loaded = ModularTokenizer.load(tmp_path / "t")
+    assert loaded.signature == adopted(kind).signature
+    assert loaded.full().to_json() == (tmp_path / "t" / "tokenizer.json").read_bytes()
+    part = open_tokenizer(f"{tmp_path / 't'}@fr,en")
+    assert isinstance(part, Subtokenizer)
+    part.save(tmp_path / "part.json")
+    again = open_tokenizer(str(tmp_path / "part.json"))
+    assert isinstance(again, Subtokenizer)
+    assert (again.signature, again.languages) == (part.signature, ("en", "fr"))
+    plain = tokenizers.Tokenizer.from_file(str(tmp_path / "part.json"))
+    plain.encode_special_tokens = True
+    for text in [*lines("fr")[:20], *lines("fi")[:20], "a ☃"]:
+        expected = plain.encode(text, add_special_tokens=False).ids
+        assert part.encode(text).tolist() == again.encode(text).tolist() == expected
+        if kind != "unigram":  # it has no bytes
+            assert part.decode(expected) == text
+    # Added tokens of the template follow the new ids.
+    end = plain.token_to_id("<|im_end|>")
+    assert plain.encode("a").ids[-1] == end < part.size
+
+
+@KIND
+def test_every_subset_reaches_its_tokens(kind: str) -> None:
+    report = check(adopted(kind), samples=3)
+    assert report.sound
+    assert len(report.subsets) >= 4
+
+
+def test_a_subset_without_closure_does_not_reach_its_tokens() -> None:
+    file = source("characters")
+    counts = token_counts(
+        file,
+        count_languages(
+            language_files(SAMPLE / "parallel", ["fr"]), pretokenizer=file.pretokenizer
+        )["fr"],
+    )
+    mask = (counts > 0) | file.needed
+    assert file.closed(mask).sum() > mask.sum()
+    segmenter = ModularLibrary.of_members(file, mask[:, None])
+    assert len(segmenter.subset(mask[:, None], [0], mask).unreachable_tokens())
+    with pytest.raises(ModtokError, match=r"'fr' lacks token \d+, a part of another"):
+        ModularTokenizer(
+            algorithm="adopt",
+            languages=("fr",),
+            k=1,
+            segmenter=segmenter,
+            token_membership=mask[:, None],
+        )
+
+
+@pytest.mark.parametrize("kind", ["byte-level", "characters"])
+def test_budgets_bound_tokens_and_loss(kind: str) -> None:
+    file = source(kind)
+    files = language_files(SAMPLE / "parallel", ["en"])
+    counted = count_languages(files, pretokenizer=file.pretokenizer)["en"]
+    counts = token_counts(file, counted)
+    everything = members(file, counts)
+    size = int(everything.sum()) - 40
+    fewer = members(file, counts, k=size)
+    assert fewer.sum() == size
+    assert not (fewer & ~everything).any()
+    assert np.array_equal(file.closed(fewer), fewer)
+
+    def tokens(mask: np.ndarray) -> int:
+        part = adopted_of(file, mask).subset(["en"])
+        return int(part.token_lengths(counted) @ counted.counts)
+
+    whole = int(counts.sum())
+    assert tokens(everything) == whole < tokens(fewer)
+    most = members(file, counts, coverage=0.98)
+    assert most.sum() < everything.sum()
+    assert whole < tokens(most) <= whole * 1.021
+    with pytest.raises(UsageError, match=r"100 tokens are too few: \d+ cannot be removed"):
+        members(file, counts, k=100)
+    with pytest.raises(UsageError, match=r"coverage 0.0 is not between"):
+        members(file, counts, coverage=0.0)
+
+
+def adopted_of(file: TokenizerFile, mask: np.ndarray) -> ModularTokenizer:
+    return ModularTokenizer(
+        algorithm="adopt",
+        languages=("en",),
+        k=1,
+        segmenter=ModularLibrary.of_members(file, mask[:, None]),
+        token_membership=mask[:, None],
+    )
+
+
+def test_reserved_tokens_are_removed_and_special_tokens_are_kept() -> None:
+    part = adopted("byte-level").subset(["en"])
+    names = {token.decode("utf-8", "replace") for token in part.vocabulary.tokens()}
+    assert {"<|im_end|>", "<s>", "<pad>"} <= names
+    assert "<unused0>" not in names
+
+
+def test_damage_is_found(tmp_path: Path) -> None:
+    adopted("byte-level").save(tmp_path / "t")
+    for name in ("tokenizer.json", "membership.safetensors"):
+        copy = tmp_path / name
+        shutil.copytree(tmp_path / "t", copy)
+        data = bytearray((copy / name).read_bytes())
+        data[len(data) // 2] ^= 1
+        (copy / name).write_bytes(data)
+        with pytest.raises(ModtokError, match=name):
+            ModularTokenizer.load(copy)
+
+
+def test_what_cannot_be_adopted(tmp_path: Path) -> None:
+    data = SAMPLE / "parallel"
+    with pytest.raises(UsageError, match="does not exist"):
+        adopt(tmp_path / "none.json", data=data)
+    with pytest.raises(UsageError, match=r"has no tokenizer\.json"):
+        adopt(tmp_path, data=data)
+    document = orjson.loads(external_tokenizer("byte-level"))
+    for change, message in (
+        ({"type": "WordPiece"}, "a tokenizer of type 'WordPiece' cannot be restricted"),
+        ({"end_of_word_suffix": "</w>"}, "field 'model.end_of_word_suffix' is not supported"),
+        ({"merges": [["a", "zz"]]}, r"field 'model.merges\[0\]': .* is not a pair of tokens"),
+    ):
+        file = tmp_path / "tokenizer.json"
+        file.write_bytes(orjson.dumps({**document, "model": {**document["model"], **change}}))
+        with pytest.raises(ModtokError, match=message):
+            adopt(file, ["en"], data=data)
+    adopted("byte-level").save(tmp_path / "t")
+    with pytest.raises(UsageError, match="already exists"):
+        check_output(tmp_path / "t")
+    check_output(tmp_path / "t", force=True)
