@@ -55,6 +55,7 @@ VALUES = {
     b'"numbers"': b'"dtype"',
     b'"uses"': b'"token_counts"',
     b'"together"': b'"union"',
+    b'"scheme"': b'"pretokenizer"',
 }
 # Fields that hold a time or a rate, the version, or a checksum over fields that hold one.
 PASSING = {

@@ -54,7 +54,7 @@ def bpe_concat(tokenizers: Sequence[str]) -> Concatenation:
             dict.fromkeys(language for tokenizer in opened for language in tokenizer.languages)
         ),
         "parent": None,
-        "scheme": opened[0].pretokenizer.name,
+        "pretokenizer": opened[0].pretokenizer.name,
         "segmentation": "merges",
         "concatenated": [tokenizer.signature for tokenizer in opened],
     }

@@ -62,7 +62,7 @@ def _reference(
         "format": 1,
         "languages": [language],
         "parent": None,
-        "scheme": counts.pretokenizer.name,
+        "pretokenizer": counts.pretokenizer.name,
         "segmentation": "merges",
         "k": k,
         "corpus": counts.fingerprint(),

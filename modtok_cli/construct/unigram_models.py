@@ -44,7 +44,7 @@ def model_json(language: str, model: LearnedPieces, counts: WordCounts, k: int) 
         "format": 1,
         "languages": [language],
         "parent": None,
-        "scheme": tokenizer.pretokenizer.name,
+        "pretokenizer": tokenizer.pretokenizer.name,
         "segmentation": tokenizer.segmentation,
         "k": k,
         "corpus": counts.fingerprint(),

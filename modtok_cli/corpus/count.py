@@ -96,7 +96,7 @@ class CountOrMerge(PipelineStep):
             if self.stage == 0:
                 table = count_files(
                     [Path(path) for path in job.inputs],
-                    find_pretokenizer(plan["scheme"]),
+                    find_pretokenizer(plan["pretokenizer"]),
                     plan["errors"],
                     SILENT,
                     None,
@@ -164,7 +164,7 @@ def count_shards(
     plan = orjson.loads(
         orjson.dumps(
             {
-                "scheme": pretokenizer.name,
+                "pretokenizer": pretokenizer.name,
                 "errors": errors,
                 "files": {name: list(map(str, paths)) for name, paths in files.items()},
                 "stamps": {name: list(map(asdict, sources_of(p))) for name, p in files.items()},
@@ -213,7 +213,7 @@ def _is_current(
         header = read_header(place)
     except ModtokError:
         return False
-    return (header.scheme, header.errors, header.sources) == (
+    return (header.pretokenizer, header.errors, header.sources) == (
         pretokenizer.name,
         errors,
         sources_of(paths),

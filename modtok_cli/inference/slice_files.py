@@ -111,14 +111,6 @@ def with_bos(data: bytes, name: str, index: int) -> bytes:
     return orjson.dumps(document)
 
 
-def without_post_processor(data: bytes) -> bytes:
-    """A `tokenizer.json` as our own encoder opens it: no token is added to a text."""
-    document = orjson.loads(data)
-    if not isinstance(document, dict) or document.get("post_processor") is None:
-        return data
-    return orjson.dumps(document | {"post_processor": None})
-
-
 def _json(document: dict[str, Any]) -> bytes:
     option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SORT_KEYS
     return orjson.dumps(document, option=option)

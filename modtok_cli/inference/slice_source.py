@@ -14,7 +14,6 @@ from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.inference.backbone import build_backbone
-from modtok_cli.inference.slice_files import without_post_processor
 from modtok_cli.inference.slicefile import NAME, TOKENIZER_OUT, WEIGHTS, SliceFacts, read_facts
 from modtok_cli.inference.source import Side, is_full
 from modtok_cli.inference.vocabularies import Vocabularies
@@ -159,10 +158,6 @@ def _plain(path: Path, languages: Sequence[str]) -> Subtokenizer:
         data = read_bounded(path)
     except OSError as error:
         raise ModtokError(f"cannot be read: {error.strerror}", where=str(path)) from error
-    try:
-        data = without_post_processor(data)
-    except ValueError as error:
-        raise ModtokError(f"is damaged ({error})", where=str(path), remedy=_REMEDY) from error
     found = open_bytes(data, str(path), str(path))
     if not isinstance(found, Subtokenizer):
         raise ModtokError("is not a tokenizer of modtok", where=str(path), remedy=_REMEDY)

@@ -57,7 +57,7 @@ def pretokenizers_of(candidates: Sequence[Candidate], specs: Iterable[Spec]) -> 
 
     found = [candidate.tokenizer.pretokenizer for candidate in candidates]
     found += [
-        find_pretokenizer(read_manifest(Path(spec.rpartition("@")[0]))["scheme"])
+        find_pretokenizer(read_manifest(Path(spec.rpartition("@")[0]))["pretokenizer"])
         for spec in filter(is_each, specs)
     ]
     return [each for each in found if each is not None]

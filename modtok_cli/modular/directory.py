@@ -169,7 +169,7 @@ def read(directory: Path) -> Contents:
     if odd:
         raise ModtokError(f"field '{odd}': not as modtok writes it", where=where, remedy=REBUILD)
     whole = modular.kind.from_json(document, where)
-    _same(whole.pretokenizer.name, manifest, "scheme", where, "pre_tokenizer")
+    _same(whole.pretokenizer.name, manifest, "pretokenizer", where, "pre_tokenizer")
     _same(list(whole.vocabulary.specials), manifest, "specials", where, "added_tokens")
     _same(whole.size, manifest, "tokens", where, "model.vocab")
     tensors = _load_membership(directory, manifest)

@@ -108,13 +108,35 @@ def ignored_settings(document: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def only_adds_special_tokens(processor: Any) -> bool:
+    """Whether a post-processor leaves the ids of the text itself unchanged.
+
+    Texts are encoded without the special tokens that a template adds, so such a file has the
+    same ids as one without a post-processor. Slices have one: the end of text before every text.
+    """
+    if processor is None:
+        return True
+    if not isinstance(processor, dict):
+        return False
+    kind = processor.get("type")
+    if kind == "Sequence":
+        parts = processor.get("processors")
+        return isinstance(parts, list) and all(map(only_adds_special_tokens, parts))
+    if kind == "TemplateProcessing":
+        single = processor.get("single")
+        parts = single if isinstance(single, list) else []
+        texts = [part.get("Sequence") for part in parts if isinstance(part, dict)]
+        return [text.get("id") for text in texts if isinstance(text, dict)] == ["A"]
+    return kind == "ByteLevel"  # changes offsets only
+
+
 def byte_level_misfit(document: Mapping[str, Any]) -> str | None:
     """The first field of the frame that is not as for a byte-level model of ours."""
     if document.get("normalizer") is not None:
         return "normalizer"
     if pretokenizer_of_json(document.get("pre_tokenizer"), byte_level=True) is None:
         return "pre_tokenizer"
-    if document.get("post_processor") is not None:
+    if not only_adds_special_tokens(document.get("post_processor")):
         return "post_processor"
     decoder = document.get("decoder")
     if not isinstance(decoder, dict) or decoder.get("type") != "ByteLevel":

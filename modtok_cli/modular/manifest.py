@@ -64,7 +64,7 @@ def write_manifest(tokenizer: ModularTokenizer, files: Mapping[str, bytes]) -> b
         "signature": tokenizer.signature,
         "algorithm": tokenizer.algorithm,
         "segmentation": tokenizer.segmentation,
-        "scheme": tokenizer.pretokenizer.name,
+        "pretokenizer": tokenizer.pretokenizer.name,
         "pattern": tokenizer.pretokenizer.pattern,
         "byte_order": BYTE_ORDER,
         "k": tokenizer.k,
@@ -146,8 +146,8 @@ class _Checker:
             self.take(top, "", name, str)
         if (value := self.take(top, "", "segmentation", str)) not in SEGMENTATIONS:
             raise self.fail("segmentation", f"'{value}' is none of {', '.join(SEGMENTATIONS)}")
-        if (value := self.take(top, "", "scheme", str)) not in pretokenizers():
-            raise self.fail("scheme", f"'{value}' is none of {', '.join(pretokenizers())}")
+        if (value := self.take(top, "", "pretokenizer", str)) not in pretokenizers():
+            raise self.fail("pretokenizer", f"'{value}' is none of {', '.join(pretokenizers())}")
         if self.take(top, "", "pattern", str) != pretokenizers()[value].pattern:
             raise self.fail("pattern", f"is not the pattern of '{value}'")
         if self.take(top, "", "byte_order", str) != BYTE_ORDER:

@@ -271,7 +271,7 @@ class Subtokenizer:
             "format": 1,
             "languages": list(self.languages),
             "parent": self.parent_signature,
-            "scheme": self.pretokenizer.name,
+            "pretokenizer": self.pretokenizer.name,
             "segmentation": self.segmentation,
             **(extra or {}),
         }

@@ -237,7 +237,7 @@ def _finished(
         header = read_header(place)
     except ModtokError:
         return None  # damaged, or of an older format: counted again
-    same = (header.scheme, header.errors, header.sources) == (
+    same = (header.pretokenizer, header.errors, header.sources) == (
         pretokenizer.name,
         errors,
         sources_of(paths),

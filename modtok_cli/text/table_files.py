@@ -51,7 +51,7 @@ class Header:
     """Header of a count table."""
 
     language: str
-    scheme: str
+    pretokenizer: str
     pattern: str
     size: CorpusSize
     words: int
@@ -116,7 +116,9 @@ def load_counts(path: Path) -> WordCounts:
         ModtokError: no such file, damaged, or of another pattern; names the field.
     """
     header, arrays = _open(path, tuple(_ARRAYS))
-    table = WordCounts(**arrays, pretokenizer=find_pretokenizer(header.scheme), size=header.size)
+    table = WordCounts(
+        **arrays, pretokenizer=find_pretokenizer(header.pretokenizer), size=header.size
+    )
     check_counts(table, str(path))
     for field, says, has in (
         ("unique", header.unique, len(table)),
@@ -179,7 +181,7 @@ def _header(path: Path, text: str) -> Header:
         )
     field = ""
     try:
-        kinds: dict[str, type] = dict.fromkeys(("language", "scheme", "pattern"), str)
+        kinds: dict[str, type] = dict.fromkeys(("language", "pretokenizer", "pattern"), str)
         kinds |= {"fingerprint": str, "words": int, "unique": int}
         values: dict[str, Any] = {"errors": str(content.get("errors", "strict"))}
         for field, kind in kinds.items():
@@ -193,10 +195,10 @@ def _header(path: Path, text: str) -> Header:
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise damaged(path, f"field '{field}' is missing or not what it should be") from error
     header = Header(**values)
-    known = pretokenizers().get(header.scheme)
+    known = pretokenizers().get(header.pretokenizer)
     if known is None or known.pattern != header.pattern:
         raise ModtokError(
-            f"the words were split by another pattern of pre-tokenizer '{header.scheme}' than "
+            f"the words were split by another pattern of pre-tokenizer '{header.pretokenizer}' than "
             "this modtok's",
             where=str(path),
             remedy=_REMEDY,

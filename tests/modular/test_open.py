@@ -20,6 +20,7 @@ from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.formats.tiktoken import RANK_PATTERNS
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 
@@ -101,6 +102,43 @@ def test_extracted_file_equals_the_subset(directory: Path, tmp_path: Path) -> No
         for text in NASTY:
             assert again.encode(text).tolist() == cut.encode(text).tolist()
     assert piped.name == "-"
+
+
+_SPECIAL = {"SpecialToken": {"id": "<s>", "type_id": 0}}
+_A, _B = ({"Sequence": {"id": name, "type_id": 0}} for name in "AB")
+_TEMPLATE = {
+    "type": "TemplateProcessing",
+    "single": [_SPECIAL, _A],
+    "pair": [_SPECIAL, _A, _B],
+    "special_tokens": {"<s>": {"id": "<s>", "ids": [0], "tokens": ["<s>"]}},
+}
+_OFFSETS = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+
+
+@pytest.mark.parametrize(
+    ("processor", "ours"),
+    [
+        (_TEMPLATE, True),
+        (_OFFSETS, True),
+        ({"type": "Sequence", "processors": [_OFFSETS, _TEMPLATE]}, True),
+        ({**_TEMPLATE, "single": [_A, _SPECIAL]}, True),
+        ({**_TEMPLATE, "single": [_A, _A]}, False),
+        ({"type": "BertProcessing", "sep": ["<s>", 0], "cls": ["<s>", 0]}, False),
+    ],
+)
+def test_post_processor_that_adds_special_tokens(
+    directory: Path, tmp_path: Path, processor: object, ours: bool
+) -> None:
+    """Such a file is run by our encoder, with the ids of the library."""
+    document = json.loads(ModularTokenizer.load(directory).full().to_json())
+    data = json.dumps(document | {"post_processor": processor}).encode()
+    path = tmp_path / "processed.json"
+    path.write_bytes(data)
+    found = open_tokenizer(str(path))
+    assert isinstance(found, Subtokenizer) is ours
+    theirs = LibraryTokenizer("theirs", data, "here")
+    for text in NASTY:
+        assert found.encode(text).tolist() == theirs.encode(text).tolist()
 
 
 def test_compatible_trained_file_uses_our_encoder(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_extracted_file_has_provenance(tokenizer: ModularTokenizer) -> None:
         "format": 1,
         "languages": ["fi", "el"],
         "parent": tokenizer.signature,
-        "scheme": "bpe",
+        "pretokenizer": "bpe",
         "segmentation": "merges",
     }
     assert list(document["model"]["vocab"].values()) == list(range(subset.size))

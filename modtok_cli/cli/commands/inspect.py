@@ -164,7 +164,7 @@ def _plain_row(tokenizer: Subtokenizer) -> dict[str, Any]:
         "tokens": tokenizer.size,
         "merges": len(tokenizer.merges),
         "languages": tokenizer.languages,
-        "scheme": tokenizer.pretokenizer.name,
+        "pretokenizer": tokenizer.pretokenizer.name,
         "parent": tokenizer.parent_signature,
         "signature": tokenizer.signature,
     }

@@ -17,7 +17,13 @@ import numpy.typing as npt
 
 from modtok_cli.base.memory import no_collection
 from modtok_cli.learn.pieces import UNKNOWN
-from modtok_cli.modular.json_frame import PROVENANCE, added_misfit, library_json, scored_rows
+from modtok_cli.modular.json_frame import (
+    PROVENANCE,
+    added_misfit,
+    library_json,
+    only_adds_special_tokens,
+    scored_rows,
+)
 from modtok_cli.modular.piece_vocabulary import PieceVocabulary, check_pieces, clamp_bytes
 from modtok_cli.modular.segmenters.interface import (
     Array,
@@ -117,11 +123,12 @@ class Unigram(Scored):
         for name, expected in (
             ("normalizer", None),
             ("pre_tokenizer", PRETOKENIZER.to_json(byte_level=False)),
-            ("post_processor", None),
             ("decoder", DECODER),
         ):
             if document.get(name) != expected:
                 return name
+        if not only_adds_special_tokens(document.get("post_processor")):
+            return "post_processor"
         added = document.get("added_tokens")
         if not isinstance(added, list) or not added or not isinstance(added[0], dict):
             return "added_tokens"
