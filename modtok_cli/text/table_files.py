@@ -198,8 +198,8 @@ def _header(path: Path, text: str) -> Header:
     known = pretokenizers().get(header.pretokenizer)
     if known is None or known.pattern != header.pattern:
         raise ModtokError(
-            f"the words were split by another pattern of pre-tokenizer '{header.pretokenizer}' than "
-            "this modtok's",
+            f"the words were split by pre-tokenizer '{header.pretokenizer}' with another pattern "
+            "than this modtok's",
             where=str(path),
             remedy=_REMEDY,
         )

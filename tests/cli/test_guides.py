@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import tomllib
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from helpers.python_processes import write_command
 from helpers.sample import SAMPLE
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.tree import nodes
@@ -37,9 +37,8 @@ def test_the_scripts_of_the_guides_run(tmp_path: Path) -> None:
     shutil.copytree(SAMPLE / "tasks", tmp_path / "tasks")
     commands = tmp_path / "bin"
     commands.mkdir()
-    for name, words in (("modtok", "-m modtok_cli"), ("python", "")):
-        (commands / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n')
-        (commands / name).chmod(0o755)
+    write_command(commands / "modtok", "-m modtok_cli")
+    write_command(commands / "python")
     clean = {key: value for key, value in os.environ.items() if not key.startswith("MODTOK_")}
     environment = {**clean, **SMALL, "PATH": f"{commands}:{os.environ['PATH']}"}
     for name in ("researcher", "pretraining", "evaluator", "deployer"):

@@ -6,13 +6,13 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from helpers.metrics import read_metrics
+from helpers.python_processes import Python
 
 from .conftest import LANGUAGES, SAMPLE
 
@@ -31,15 +31,13 @@ def workspace(tokenizer: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def start(workspace: Path, *words: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "modtok_cli", "pretrain", "--name", "it", *words]
+def start(workspace: Path, *words: str) -> Python:
+    command = ["-m", "modtok_cli", "pretrain", "--name", "it", *words]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MODTOK_DEVICE": "cpu"}
-    return subprocess.Popen(
-        command, cwd=workspace, env=environment, stderr=subprocess.PIPE, text=True
-    )
+    return Python(command, cwd=workspace, env=environment, stderr=subprocess.PIPE, text=True)
 
 
-def wait_for_steps(workspace: Path, running: subprocess.Popen[str], count: int) -> None:
+def wait_for_steps(workspace: Path, running: Python, count: int) -> None:
     metrics = workspace / "runs" / "it" / "metrics.jsonl"
     while running.poll() is None:
         if metrics.exists() and metrics.read_bytes().count(b"\n") >= count:

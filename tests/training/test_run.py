@@ -4,8 +4,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +13,7 @@ import orjson
 import pytest
 
 from helpers.metrics import read_metrics
+from helpers.python_processes import Python
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
@@ -291,9 +290,9 @@ if __name__ == "__main__":
 def test_killed_at_any_step_and_resumed(settings: Settings, tmp_path: Path, offload: bool) -> None:
     script = tmp_path / "killed.py"
     script.write_text(KILLED)
-    arguments = [sys.executable, script, settings.data, settings.tokenizer]
+    arguments = [script, settings.data, settings.tokenizer]
     metrics = settings.runs / "it" / "metrics.jsonl"
-    running = subprocess.Popen(
+    running = Python(
         [*arguments, settings.runs, *["offload"][: int(offload)]],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
