@@ -1,9 +1,13 @@
 """Settings of every test."""
 
 import os
+import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
+
+from helpers.python_processes import executable
 
 TESTS = Path(__file__).parent
 
@@ -14,3 +18,10 @@ os.environ["PYTHONPATH"] = os.pathsep.join(paths)
 # On a busy machine a single example may take a second, at first use of a kernel many.
 settings.register_profile("modtok", deadline=None)
 settings.load_profile("modtok")
+
+
+@pytest.fixture
+def forked_executable(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Programs started with `sys.executable` are forked, see `helpers.python_processes`."""
+    monkeypatch.setattr(sys, "executable", executable())
+    return sys.executable

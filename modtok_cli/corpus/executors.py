@@ -101,9 +101,13 @@ def _run_here(stages: Sequence[Stage], logs: Path, workers: int) -> None:
     logs.mkdir(parents=True, exist_ok=True)
     clear_sockets(logs)
     (logs / _SOCKETS).write_text(f"{os.getpid()} {get_temp_dir()}")
+    context = get_context("forkserver")
+    # Imported once by the server, not by every worker.
+    blocks = {type(block).__module__ for stage in stages for block in stage.blocks}
+    context.set_forkserver_preload([LocalPipelineExecutor.__module__, *sorted(blocks)])
     pool = ProcessPoolExecutor(
         min(workers, max(len(ranks) for _, ranks in waiting)),
-        mp_context=get_context("forkserver"),
+        mp_context=context,
         initializer=_begin_worker,
         initargs=(os.getpid(), str(logs / "workers.log")),
     )

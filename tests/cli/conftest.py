@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from helpers.python_processes import run_python
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run
 
@@ -43,6 +44,17 @@ def modtok(workspace: Path) -> Modtok:
             **data,
             **options,
         )
+
+    return call
+
+
+@pytest.fixture
+def forked(workspace: Path) -> Modtok:
+    """`modtok ARGS…` as a process that finds torch imported."""
+
+    def call(*args: str) -> Any:
+        words = ["-m", "modtok_cli", *args]
+        return run_python(words, cwd=workspace, stdin=subprocess.DEVNULL, capture_output=True)
 
     return call
 

@@ -14,12 +14,12 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from helpers.python_processes import write_command
 from helpers.sample import SAMPLE
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run
@@ -311,8 +311,7 @@ def tried(line: str, place: Path) -> tuple[int, str]:
         return run(command_tree(), shlex.split(line)[1:]), "(it stands above)"
     bin_directory = place / ".bin"
     bin_directory.mkdir(exist_ok=True)
-    (bin_directory / "modtok").write_text(f'#!/bin/sh\nexec {sys.executable} -m modtok_cli "$@"\n')
-    (bin_directory / "modtok").chmod(0o755)
+    write_command(bin_directory / "modtok", "-m modtok_cli")
     done = subprocess.run(
         ["/bin/bash", "-o", "pipefail", "-c", line],
         cwd=place,

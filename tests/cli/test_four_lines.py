@@ -12,12 +12,12 @@ import os
 import random
 import shutil
 import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from helpers.python_processes import write_command
 from helpers.sample import SAMPLE
 
 LINES = (
@@ -60,8 +60,7 @@ def test_the_four_lines(tmp_path: Path) -> None:
     shutil.copytree(SAMPLE / "tasks", tmp_path / "tasks")
     command = tmp_path / "bin" / "modtok"
     command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m modtok_cli "$@"\n')
-    command.chmod(0o755)
+    write_command(command, "-m modtok_cli")
     clean = {key: value for key, value in os.environ.items() if not key.startswith("MODTOK_")}
     environment = {**clean, **SHORT, "PATH": f"{command.parent}:{os.environ['PATH']}"}
     rows = []

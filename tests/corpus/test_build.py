@@ -5,7 +5,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -24,7 +23,7 @@ from benchmarks.robustness.engine.crawl import (
     records_of,
 )
 from helpers.killed_stages import deadly, script
-from helpers.processes import hear_ctrl_c
+from helpers.python_processes import Python
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.corpus import build, publish
@@ -231,28 +230,24 @@ def test_existing_directories_are_not_overwritten(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_build_killed_in_any_stage_resumes_to_the_same_files(built, stage: str) -> None:
+def test_build_killed_in_any_stage_resumes_to_the_same_files(
+    built, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], stage: str
+) -> None:
     place, _ = built
     data = place / f"killed-{stage}"
     call = f"build.corpus_build(['crawl'], output=Path({data.name!r}), workers=2, **{SETTINGS!r})"
     # The parent alone is killed: its workers must not live on.
-    process = subprocess.Popen(
-        [sys.executable, "-c", script(stage, signal.SIGKILL, call)],
-        cwd=place,
-        start_new_session=True,
-    )
+    process = Python(["-c", script(stage, signal.SIGKILL, call)], cwd=place, start_new_session=True)
     assert process.wait() == -signal.SIGKILL
     wait_for_the_end_of(process.pid)
     # The last stage writes the report, and was killed before it was known to be done.
     assert (data / "corpus.json").exists() == (stage == STAGES[-1])
     with pytest.raises(UsageError, match="unfinished build with other inputs"):
         corpus_build([place / "crawl"], output=data, workers=2, **SETTINGS)
-    imports = "from pathlib import Path; from modtok_cli.corpus import build\n"
-    ran = subprocess.run(
-        [sys.executable, "-c", imports + call],
-        cwd=place, check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    assert ran.stderr == ""
+    monkeypatch.chdir(place)
+    capfd.readouterr()
+    corpus_build(["crawl"], output=Path(data.name), workers=2, **SETTINGS)
+    assert capfd.readouterr().err == ""
     assert snapshot(data) == snapshot(place / "data")
 
 
@@ -307,11 +302,10 @@ def test_ctrl_c_leaves_no_worker_behind(built) -> None:
     call = "import sys\n"
     call += "sys.argv[1:] = ['corpus', 'build', 'crawl', '-o', 'broken-off', '--workers', '2']\n"
     call += "from modtok_cli.__main__ import main; sys.exit(main())"
-    process = subprocess.Popen(
-        [sys.executable, "-c", script(STAGES[0], signal.SIGINT, call)],
+    process = Python(
+        ["-c", script(STAGES[0], signal.SIGINT, call)],
         cwd=place,
         start_new_session=True,
-        preexec_fn=hear_ctrl_c,
         stderr=subprocess.PIPE,
     )
     _, err = process.communicate()

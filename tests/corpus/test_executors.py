@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.robustness.engine.crawl import DATA, records_of
+from helpers.python_processes import write_command
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.corpus.build import corpus_build
@@ -42,6 +43,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in (("sbatch", SBATCH), ("srun", SRUN), ("scontrol", "#!/bin/sh\necho here\n")):
         (place / name).write_text(text)
         (place / name).chmod(0o755)
+    write_command(place / "launch_pickled_pipeline", "-m datatrove.tools.launch_pickled_pipeline")
     path = f"{place}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     monkeypatch.setenv("PATH", path)
     monkeypatch.setenv("SLURM_LOG", str(tmp_path / "slurm.log"))

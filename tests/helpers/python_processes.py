@@ -14,6 +14,7 @@ import array
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -33,6 +34,8 @@ PRELOADED = (
     "modtok_cli.cli.main",
     "modtok_cli.training.loop",
     "modtok_cli.inference.generate",
+    "modtok_cli.corpus.build",
+    "datatrove.executor.local",
 )
 
 
@@ -156,11 +159,20 @@ def run_python(words, *, input=None, capture_output=False, timeout=600, check=Fa
     return done
 
 
-def write_command(path, words=""):
+def write_command(path, words="", server=None):
     """Write a command `path` for shell scripts: `python WORDS …`."""
     line = f'exec "{sys.executable}" -S -E "{__file__}" {words} "$@"'
-    path.write_text(f"#!/bin/sh\nexport {SOCKET}={_server()}\n{line}\n")
+    path.write_text(f"#!/bin/sh\nexport {SOCKET}={server or _server()}\n{line}\n")
     path.chmod(0o755)
+
+
+def executable():
+    """A command that stands for `sys.executable`.
+
+    Its process is a client: it passes SIGINT and SIGTERM on, and the real process is killed
+    where the client is.
+    """
+    return str(Path(_server()).parent / "python")
 
 
 def _connect(path):
@@ -229,6 +241,8 @@ def serve(path):
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nothing waits for the watchers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.path.pop(0)
+    write_command(command := Path(path).parent / "python", server=path)
+    sys.executable = str(command)  # ranks of a forked command are forked too
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)
         listening.listen(64)
@@ -242,8 +256,7 @@ def serve(path):
                 listening.close()
                 watch(connection)
             connection.close()
-    Path(path).unlink()
-    Path(path).parent.rmdir()
+    shutil.rmtree(Path(path).parent)
 
 
 def watch(connection):

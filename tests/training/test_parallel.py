@@ -3,7 +3,6 @@
 import os
 import socket
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 import torch
 
 from helpers import two_ranks_offload
+from helpers.python_processes import Python
 from helpers.two_ranks import SHAPE, SHAPES, WAYS, train
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.progress import SILENT
@@ -32,8 +32,8 @@ def left(tokenizer: Path, subtokenizers: SubtokenizerCache, stores, tmp_path_fac
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
     ranks = [
-        subprocess.Popen(
-            [sys.executable, "-m", "helpers.two_ranks", tokenizer, texts, out],
+        Python(
+            ["-m", "helpers.two_ranks", tokenizer, texts, out],
             cwd=Path(__file__).parents[1],
             env={
                 **os.environ,

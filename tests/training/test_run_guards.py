@@ -14,6 +14,7 @@ import orjson
 import pytest
 
 from helpers.metrics import read_metrics
+from helpers.python_processes import run_python
 from modtok_cli.architectures.sizes import SIZES
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT
@@ -321,9 +322,7 @@ def test_ranks_without_an_address() -> None:
     program = "from modtok_cli.training.distributed.ranks import start_ranks; start_ranks()"
     told = {**os.environ, "RANK": "0", "WORLD_SIZE": "2"}
     told.pop("MASTER_ADDR", None)
-    ended = subprocess.run(
-        [sys.executable, "-c", program], env=told, capture_output=True, text=True, check=False
-    )
+    ended = run_python(["-c", program], env=told, capture_output=True, text=True)
     line = ended.stderr.strip().splitlines()[-1]
     assert re.search("ModtokError: rank 0 of 2 cannot reach the others .*MASTER_ADDR", line)
 
