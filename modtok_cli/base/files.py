@@ -38,6 +38,11 @@ def standard_input() -> BinaryIO:
     return sys.stdin.buffer
 
 
+def path_text(path: Path) -> str:
+    """A path as text for JSON: bytes that are not UTF-8 become escapes such as `\\udcff`."""
+    return str(path).encode(errors="backslashreplace").decode()
+
+
 def is_alive(pid: int) -> bool:
     """Whether a process with this id runs on this machine."""
     try:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.files import path_text
 from modtok_cli.base.progress import Progress
 from modtok_cli.modular.corpora import Corpus
 from modtok_cli.text.corpus import count_corpus
@@ -27,7 +28,9 @@ def file_stamps(files: Mapping[str, Sequence[Path]]) -> dict[str, list[list[obje
     """Name, size and time of every file, to recognize the text of an interrupted build."""
     return {
         language: [
-            [str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in sorted(paths)
+            [path_text(path), stat.st_size, stat.st_mtime_ns]
+            for path in sorted(paths)
+            for stat in [path.stat()]
         ]
         for language, paths in files.items()
     }

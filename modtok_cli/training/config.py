@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 from modtok_cli.architectures.registry import read_shape, with_switches
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import path_text
 from modtok_cli.base.option import options_of
 from modtok_cli.training.data.sampling import Regime
 from modtok_cli.training.model.initialization import InitStd
@@ -206,7 +207,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: plain(each) for key, each in value.items()}
     if isinstance(value, Path):
-        return str(value).encode(errors="surrogateescape").decode(errors="backslashreplace")
+        return path_text(value)
     return value
 
 

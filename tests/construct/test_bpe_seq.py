@@ -360,3 +360,14 @@ def test_kill_9_leaves_no_partial_output(data: Path, tmp_path: Path, after: floa
     bpe_seq(data=data, output=tmp_path / "whole", k=700)
     assert contents(tmp_path / "tok") == contents(tmp_path / "whole")
     assert [path.name for path in tmp_path.glob(".*")] == []
+
+
+def test_file_names_may_be_invalid_utf8(tmp_path: Path) -> None:
+    (tmp_path / "data" / "en").mkdir(parents=True)
+    name = Path(os.fsdecode(b"a\xff.txt"))
+    try:
+        (tmp_path / "data" / "en" / name).write_text("the cat sat on the mat\n" * 20)
+    except OSError:
+        pytest.skip("the file system refuses names that are not UTF-8")
+    report = bpe_seq(["en"], data=tmp_path / "data", output=tmp_path / "t", k=262)
+    assert report.rows()[0]["tokens"] == 262
