@@ -1,30 +1,49 @@
-"""Shapes by name: those of the paper, and two for a CPU."""
+"""Shapes by name: the [architecture] sections of the recipes in the package."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
 
-from modtok_cli.architectures.families.llama import llama
+from modtok_cli.architectures.families.llama import Llama
+from modtok_cli.architectures.registry import with_switches
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import UsageError
 
+RECIPES = Path(__file__).parents[1] / "recipes"
+"""Directory of the recipes that are presets: NAME.toml."""
 
-def _paper(layers: int, hidden_size: int) -> Shape:
-    """Table 'Model architecture': head width 128, feed-forward 2.75 · hidden size."""
-    return llama(layers, hidden_size, 128, hidden_size * 11 // 4)
-
-
-SIZES: dict[str, Shape] = {
-    "tiny": llama(4, 128, 32, 352),
-    "small": llama(8, 512, 64, 1408),
-    "0.5b": _paper(19, 1536),
-    "1b": _paper(21, 2048),
-    "2.5b": _paper(24, 3072),
-    "7b": _paper(40, 4096),
-    "12b": _paper(40, 5120),
-    "30b": _paper(52, 7168),
-}
 PAPER = ("0.5b", "1b", "2.5b", "7b", "12b", "30b")
+"""Sizes of the paper's table 'Model architecture'."""
+
+
+def shape_of(values: Mapping[str, Any]) -> Shape:
+    """The shape with these fields, of the architecture that has its switches.
+
+    >>> shape_of({"layers": 4, "hidden_size": 128, "ffn": 352, "heads": 4, "kv_heads": 2,
+    ...           "head_width": 32, "qk_norm": True}).architecture
+    'qwen3'
+
+    Raises:
+        TypeError: a size is missing.
+    """
+    names = {field.name for field in fields(Llama) if field.init}
+    return with_switches(Llama(**{name: values[name] for name in names & values.keys()}))
+
+
+def _read() -> dict[str, Shape]:
+    """All sizes, smallest first."""
+    found = {
+        path.stem: shape_of(tomllib.loads(path.read_text(encoding="utf-8"))["architecture"])
+        for path in RECIPES.glob("*.toml")
+    }
+    return dict(sorted(found.items(), key=lambda item: item[1].parameters))
+
+
+SIZES: dict[str, Shape] = _read()
 
 
 def sizes(names: Sequence[str]) -> dict[str, Shape]:

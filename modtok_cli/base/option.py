@@ -41,6 +41,7 @@ class Option:
             be None.
         help: imperative or noun phrase, ends with a full stop.
         default: a value, or a function of an object with the options declared before it.
+        adapt: makes a preset's value fit the options declared before it.
         section: table of a recipe file.
         metavar: placeholder for the value in help; "" for flags and choices.
         short: short flag, such as "-t".
@@ -54,6 +55,7 @@ class Option:
 
     help: str
     default: Any = None
+    adapt: Callable[[Any, Any], Any] | None = None
     section: str = ""
     metavar: str = ""
     short: str = ""

@@ -67,6 +67,26 @@ def wants_json(json: bool) -> bool:
     return json or not (TABLES.get() or _is_terminal(sys.stdout))
 
 
+def emit_document(
+    text: str,
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[Column],
+    *,
+    title: str,
+    json: bool,
+    caption: str | None = None,
+) -> None:
+    """Write `text` to standard output, for a file, and `rows` as a table beside it.
+
+    With `json` only the rows are written, as JSON lines.
+    """
+    if json:
+        _emit_json(rows)
+        return
+    emit_text([text.encode()])
+    _print_table(list(rows), columns, title, caption)
+
+
 def emit_tables(
     rows: Iterable[Mapping[str, Any]],
     tables: Iterable[tuple[str, Sequence[Mapping[str, Any]], Sequence[Column]]],

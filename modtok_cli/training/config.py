@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import gcd
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from modtok_cli.architectures.registry import read_shape, with_switches
+from modtok_cli.architectures.registry import read_shape
 from modtok_cli.architectures.shape import Shape
+from modtok_cli.architectures.sizes import shape_of
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.files import path_text
-from modtok_cli.base.option import options_of
 from modtok_cli.training.data.sampling import Regime
 from modtok_cli.training.model.initialization import InitStd
-from modtok_cli.training.presets import PRESETS, Preset, preset
+from modtok_cli.training.presets import PRESETS, preset
 from modtok_cli.training.schedule import Schedule
-from modtok_cli.training.settings import SEEDS, Settings
+from modtok_cli.training.settings import OPTIONS, SEEDS, Settings, plain
 
 if TYPE_CHECKING:
     from modtok_cli.training.rows.table import AdamW
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 DTYPES: tuple[str, ...] = get_args(get_type_hints(Settings)["dtype"])
 """Dtypes that a run computes with."""
 
-OPTIONS = options_of(Settings)
 _RESTORE = "restore the file, or start another run with --name"
 
 
@@ -202,49 +199,41 @@ def _read_ends(data: object, where: str) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-def plain(value: Any) -> Any:
-    """A value as JSON; paths that are not UTF-8 with escapes."""
-    if isinstance(value, Mapping):
-        return {key: plain(each) for key, each in value.items()}
-    if isinstance(value, Path):
-        return path_text(value)
-    return value
-
-
 def _invalid(name: str, what: str, where: str) -> ModtokError:
     return ModtokError(f"field 'config.{name}': {what}", where=where, remedy=_RESTORE)
-
-
-class _Resolved(SimpleNamespace):
-    """The options resolved so far, for the defaults of those that follow."""
-
-    @property
-    def preset(self) -> Preset:
-        found = preset(self.model)
-        return found if self.source is None else replace(found, shape=self.source.shape)
 
 
 def resolve(settings: Settings, *, gpu: bool, source: Config | None = None) -> Config:
     """Fill in the options that are not given, and check the combination.
 
-    `source` is the configuration of the run that initial weights come from: the model has its
-    shape.
+    An option has the value of `settings`, else of the preset, else its default. `source` is the
+    configuration of the run that initial weights come from: the model has its shape.
 
     Raises:
         UsageError: two options conflict.
     """
-    resolved = _Resolved(gpu=gpu, source=source)
+    resolved = SimpleNamespace(gpu=gpu)
     if source is not None and settings.model is None:
         settings = replace(settings, model=source.model)
+    model = settings.model or OPTIONS["model"].default_for(resolved)
+    found = preset(model).options
+    if source is not None:
+        found = {**found, **_of_shape(source.shape)}
     for name, option in OPTIONS.items():
         value = getattr(settings, name)
-        setattr(resolved, name, option.default_for(resolved) if value is None else value)
         if option.needs and value is not None and not getattr(resolved, option.needs):
             needed = option.needs.replace("_", "-")
             raise UsageError(f"needs --{needed}", where=option.flag, remedy=f"add --{needed}")
+        if value is None and name in found:
+            value = found[name] if option.adapt is None else option.adapt(resolved, found[name])
+        if value is None:
+            value = option.default_for(resolved)
+        if value is None and not option.optional:
+            raise UsageError(f"preset '{model}' does not set it", where=option.flag)
+        setattr(resolved, name, value)
     values = {name: getattr(resolved, name) for name in OPTIONS}
     changes = {name: values[name] for name, option in OPTIONS.items() if option.of_shape}
-    shape = with_switches(replace(resolved.preset.shape, **changes))
+    shape = shape_of(changes) if source is None else replace(source.shape, **changes)
     invalid = shape.invalid_field()
     if invalid:
         flag = OPTIONS[invalid].flag if invalid in OPTIONS else f"field '{invalid}'"
@@ -360,12 +349,14 @@ def resumed(then: Config, settings: Settings, where: str) -> tuple[Config, list[
 
 __all__ = [
     "DTYPES",
+    "OPTIONS",
     "PRESETS",
     "SEEDS",
     "Config",
     "Settings",
     "check_holds_shape",
     "check_ranks",
+    "plain",
     "resolve",
     "resumed",
     "run_name",

@@ -10,7 +10,7 @@ from typing import Any
 from modtok_cli.base.errors import UsageError
 from modtok_cli.text.readers import is_text
 from modtok_cli.text.workspace import language_files
-from modtok_cli.training.config import Config, Settings, check_ranks, resolve
+from modtok_cli.training.config import Config, Settings, check_ranks
 from modtok_cli.training.data.sampling import Draw, Mixture, draw
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.device_memory import (
@@ -20,7 +20,7 @@ from modtok_cli.training.device_memory import (
     memory_parts,
     total,
 )
-from modtok_cli.training.initial import config_of_initial
+from modtok_cli.training.opening import choose_run
 from modtok_cli.training.rows.host_need import HostNeed, host_need
 from modtok_cli.training.step_memory import check_step_memory
 
@@ -44,6 +44,7 @@ class Plan:
         room, owner: bytes that the device has for the run, None if unknown, and its name.
         host: part → bytes of a node's memory, for rows that are kept there; words: how they
             come about.
+        notes: what a resumed run changes, in sentences.
     """
 
     config: Config
@@ -59,6 +60,7 @@ class Plan:
     words: str = ""
     room: int | None = None
     owner: str = ""
+    notes: Sequence[str] = ()
 
     def check(self) -> None:
         """Refuse a run that does not fit its device.
@@ -97,14 +99,24 @@ class Plan:
         ]
 
 
-def plan(settings: Settings, *, ranks: int, device: str | None = None) -> Plan:
-    """Parameters, memory and time of a run with these settings on `ranks` devices.
+def plan(
+    settings: Settings,
+    *,
+    resume: bool = False,
+    ranks: int | None = None,
+    device: str | None = None,
+) -> Plan:
+    """Parameters, memory and time of a new or resumed run on `ranks` devices.
+
+    `ranks` is by default the number that the settings or the stored run have.
 
     Raises:
         UsageError, ModtokError: what the run itself would refuse.
     """
-    gpu = device is not None or ranks > 1 or _has_gpu()
-    config = resolve(settings, gpu=gpu, source=config_of_initial(settings))
+    gpu = device is not None or (ranks or settings.gpus or 1) > 1 or _has_gpu()
+    _, config, notes = choose_run(settings, resume=resume, gpu=gpu)
+    ranks = ranks or config.gpus
+    gpu = gpu or ranks > 1
     check_ranks(config, ranks)
     subtokenizers = SubtokenizerCache.load(config.tokenizer)
     mixture = _mixture(config, subtokenizers)
@@ -136,6 +148,7 @@ def plan(settings: Settings, *, ranks: int, device: str | None = None) -> Plan:
         words,
         room,
         owner,
+        notes,
     )
 
 

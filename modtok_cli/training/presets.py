@@ -1,51 +1,37 @@
-"""Model sizes with the settings to train them when nothing else is given."""
+"""Presets: the recipes in the package, by name. `--model 0.5b` is `recipes/0.5b.toml`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from modtok_cli.architectures.shape import Shape
-from modtok_cli.architectures.sizes import SIZES
+from modtok_cli.architectures.sizes import RECIPES, SIZES, shape_of
 from modtok_cli.base.errors import UsageError
+from modtok_cli.training.recipe import read_recipe
 
 
 @dataclass(frozen=True)
 class Preset:
-    """A shape and its default training settings.
+    """Options of a run by name, which hold where nothing else is given."""
 
-    `lr` is the peak learning rate, `recompute` the default of `--recompute`.
-    """
+    options: Mapping[str, Any]
 
-    shape: Shape
-    sequence: int
-    batch: int
-    micro_batch: int
-    steps: int
-    warmup: int
-    lr: float
-    recompute: bool = False
+    @property
+    def shape(self) -> Shape:
+        """The model."""
+        return shape_of(self.options)
 
 
-def _paper(name: str) -> Preset:
-    """Tables 'Pre-training hyperparameters' and 'Benchmark configurations'."""
-    # From 2.5b on, activations of 4,096 tokens do not fit 80 GB beside weights and moments.
-    recompute = SIZES[name].hidden_size >= 3072
-    return Preset(SIZES[name], 4096, 64, 2, 300_000, 2000, 3e-4, recompute)
-
-
-PRESETS = {
-    # For a CPU: some minutes, and falling curves.
-    "tiny": Preset(SIZES["tiny"], 256, 8, 4, 300, 30, 3e-3),
-    "small": Preset(SIZES["small"], 1024, 32, 8, 20_000, 500, 1e-3),
-    **{name: _paper(name) for name in ("0.5b", "1b", "2.5b", "7b", "12b", "30b")},
-}
+PRESETS = {name: Preset(read_recipe(RECIPES / f"{name}.toml")) for name in SIZES}
 
 
 def preset(name: str) -> Preset:
     """The preset of that name.
 
-    >>> preset("2.5b").shape.parameters
-    2548190208
+    >>> preset("2.5b").options["batch_size"]
+    64
 
     Raises:
         UsageError: the name is unknown.

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.training.config import OPTIONS, Config, plain
+from modtok_cli.training.settings import OPTIONS, Settings, plain
 
 # A recipe has some dozens of lines.
 _LARGEST = 1 << 20
@@ -67,21 +67,21 @@ def read_recipe(path: Path) -> dict[str, Any]:
     return given
 
 
-def as_sections(config: Config) -> dict[str, dict[str, Any]]:
-    """A configuration in sections, without options that are None or have no meaning in it."""
+def as_sections(config: Settings) -> dict[str, dict[str, Any]]:
+    """A resolved configuration in sections, without options that are None or have no meaning."""
     return {
         section: {name: plain(getattr(config, name)) for name in names if _applies(config, name)}
         for section, names in sections().items()
     }
 
 
-def _applies(config: Config, name: str) -> bool:
+def _applies(config: Settings, name: str) -> bool:
     needed = OPTIONS[name].needs
     return getattr(config, name) is not None and (not needed or bool(getattr(config, needed)))
 
 
-def write_recipe(config: Config) -> str:
-    """A configuration as TOML; `read_recipe` reads it back."""
+def write_recipe(config: Settings) -> str:
+    """A resolved configuration as TOML; `read_recipe` reads it back."""
     blocks = []
     for section, values in as_sections(config).items():
         lines = [f"{name} = {_toml(value)}" for name, value in values.items()]

@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from modtok_cli.base.option import Declared, option
+from modtok_cli.base.files import path_text
+from modtok_cli.base.option import Declared, option, options_of
 
 SEEDS = 1 << 62
 """Seeds are smaller than this: seeds of the tables are derived from them, and fit 64 bits."""
@@ -183,7 +184,8 @@ class Settings(Declared):
         parse=_languages,
     )
     model: str = option(
-        "Preset: tiny, small, 0.5b, 1b, 2.5b, 7b, 12b, 30b. Default: tiny; 0.5b on a GPU.",
+        "Preset, a recipe of the package: tiny, small, 0.5b, 1b, 2.5b, 7b-32, 7b, 12b, 30b. "
+        "Default: tiny; 0.5b on a GPU.",
         default=lambda run: "0.5b" if run.gpu else "tiny",
         section="architecture",
         metavar="NAME",
@@ -191,7 +193,6 @@ class Settings(Declared):
     )
     layers: int = option(
         "Number of layers. Default: by preset.",
-        default=lambda run: run.preset.shape.layers,
         section="architecture",
         metavar="N",
         low=1,
@@ -200,7 +201,6 @@ class Settings(Declared):
     )
     hidden_size: int = option(
         "Hidden size. Default: by preset.",
-        default=lambda run: run.preset.shape.hidden_size,
         section="architecture",
         metavar="N",
         low=1,
@@ -209,7 +209,6 @@ class Settings(Declared):
     )
     ffn: int = option(
         "Hidden size of the feed-forward layers. Default: by preset.",
-        default=lambda run: run.preset.shape.ffn,
         section="architecture",
         metavar="N",
         low=1,
@@ -218,7 +217,6 @@ class Settings(Declared):
     )
     heads: int = option(
         "Number of query heads. Default: by preset.",
-        default=lambda run: run.preset.shape.heads,
         section="architecture",
         metavar="N",
         low=1,
@@ -227,7 +225,6 @@ class Settings(Declared):
     )
     kv_heads: int = option(
         "Number of key-value heads. Default: by preset.",
-        default=lambda run: run.preset.shape.kv_heads,
         section="architecture",
         metavar="N",
         low=1,
@@ -236,7 +233,6 @@ class Settings(Declared):
     )
     head_width: int = option(
         "Size of a head. Default: by preset.",
-        default=lambda run: run.preset.shape.head_width,
         section="architecture",
         metavar="N",
         low=2,
@@ -245,7 +241,7 @@ class Settings(Declared):
     )
     rope_theta: float = option(
         "Base of the rotary position embedding. Default: by preset.",
-        default=lambda run: run.preset.shape.rope_theta,
+        default=lambda run: 1e5,
         section="architecture",
         metavar="BASE",
         above=0,
@@ -271,7 +267,6 @@ class Settings(Declared):
     )
     steps: int = option(
         "Number of optimizer steps. Default: by preset; 300 for tiny.",
-        default=lambda run: run.preset.steps,
         section="schedule",
         metavar="N",
         low=1,
@@ -280,7 +275,6 @@ class Settings(Declared):
     )
     batch_size: int = option(
         "Sequences per step. Default: by preset; 8 for tiny.",
-        default=lambda run: run.preset.batch,
         section="data",
         metavar="N",
         low=1,
@@ -288,7 +282,7 @@ class Settings(Declared):
     )
     micro_batch: int = option(
         "Sequences per forward pass; less on a rank with a smaller share. Default: by preset.",
-        default=lambda run: min(run.preset.micro_batch, run.batch_size),
+        adapt=lambda run, value: min(value, run.batch_size),
         section="data",
         metavar="N",
         low=1,
@@ -296,7 +290,6 @@ class Settings(Declared):
     )
     seq_length: int = option(
         "Tokens per sequence. Default: by preset; 256 for tiny.",
-        default=lambda run: run.preset.sequence,
         section="data",
         metavar="N",
         low=8,
@@ -304,7 +297,6 @@ class Settings(Declared):
     )
     lr: float = option(
         "Peak learning rate. Default: by preset.",
-        default=lambda run: run.preset.lr,
         section="schedule",
         metavar="RATE",
         above=0,
@@ -340,7 +332,8 @@ class Settings(Declared):
     )
     warmup: int = option(
         "Number of warm-up steps. Default: by preset.",
-        default=lambda run: min(run.preset.warmup, _tenth_of(run.steps)),
+        default=lambda run: _tenth_of(run.steps),
+        adapt=lambda run, value: min(value, _tenth_of(run.steps)),
         section="schedule",
         metavar="N",
         low=0,
@@ -446,13 +439,13 @@ class Settings(Declared):
     )
     qk_norm: bool = option(
         "Normalize queries and keys per head; the model is a Qwen3.",
-        default=lambda run: run.preset.shape.qk_norm,
+        default=lambda run: False,
         section="architecture",
         of_shape=True,
     )
     tied: bool = option(
         "Tie input and output embeddings.",
-        default=lambda run: run.preset.shape.tied,
+        default=lambda run: False,
         section="architecture",
         of_shape=True,
     )
@@ -462,8 +455,8 @@ class Settings(Declared):
         section="data",
     )
     recompute: bool = option(
-        "Recompute activations in the backward pass. Default: from 2.5b on.",
-        default=lambda run: run.preset.recompute,
+        "Recompute activations in the backward pass. Default: by preset.",
+        default=lambda run: False,
         section="parallelism",
         changeable=True,
     )
@@ -620,3 +613,16 @@ class Settings(Declared):
         default="strict",
         section="data",
     )
+
+
+OPTIONS = options_of(Settings)
+"""The options by name, in order."""
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON; paths that are not UTF-8 with escapes."""
+    if isinstance(value, Mapping):
+        return {key: plain(each) for key, each in value.items()}
+    if isinstance(value, Path):
+        return path_text(value)
+    return value

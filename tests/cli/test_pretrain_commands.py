@@ -291,3 +291,29 @@ def test_switches_can_be_turned_off_on_resume(here: Any, loop: StandIn) -> None:
     assert settings.given() == {
         "recompute": False, "log": (), "valid": {}, "distributed_optimizer": False, "gpus": 1,
     }  # fmt: skip
+
+
+def test_dry_run_is_a_recipe(here: Any, filled: Path) -> None:
+    """What --dry-run prints gives the same run as --config, also that of a resumed run."""
+    options = "pretrain --sampling sub:1 --langs en,fi --steps 3 --lr 1e-2 --qk-norm --mix en=0.4"
+    status, recipe, err = here(*words(f"{options} --seq-length 32 --dry-run"))
+    assert (status, "Memory per device" in err) == (0, True)
+    file = filled / "recipe.toml"
+    file.write_text(recipe)
+    assert here(*words(f"pretrain --config {file} --dry-run"))[:2] == (0, recipe)
+    assert here(*words(f"pretrain --config {file} -q"))[0] == 0
+    again = here(*words("pretrain --resume --dry-run"))
+    own = recipe.replace('"tokenizer"', '"runs/sub-1-tiny/tokenizer"')
+    own = own.replace('"data"\ntok', '"runs/sub-1-tiny/../../data"\ntok')
+    assert again[:2] == (0, own)
+    status, changed, err = here(*words("pretrain --resume --steps 5 --keep 1 --dry-run"))
+    assert status == 0
+    assert changed == own.replace("\nsteps = 3", "\nsteps = 5").replace("keep = 2", "keep = 1")
+    assert "--steps is now 5, was 3" in err
+    stored = json.loads((filled / "runs" / "sub-1-tiny" / "config.json").read_bytes())["config"]
+    assert (stored["steps"], stored["keep"]) == (3, 2)  # a dry run changes nothing
+    file.write_text(changed)
+    assert here(*words(f"pretrain --config {file} --dry-run"))[:2] == (0, changed)
+    assert here(*words("pretrain --resume --name none --dry-run"))[0] == 2
+    refused = here(*words("pretrain --resume --lr 0.5 --dry-run"))
+    assert (refused[0], "was started with other settings: --lr" in refused[2]) == (2, True)

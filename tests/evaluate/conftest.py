@@ -10,12 +10,13 @@ import pytest
 
 from helpers.sample import SAMPLE
 from helpers.small_run import small_run
+from helpers.toy_preset import toy_preset
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.training.config import Settings
-from modtok_cli.training.presets import PRESETS, Preset
+from modtok_cli.training.presets import PRESETS
 
-BY_HEART = Preset(llama(1, 128, 32, 256), 64, 8, 8, 200, 10, 5e-3)
+BY_HEART = toy_preset(llama(1, 128, 32, 256), 64, 8, 8, 200, 10, 5e-3)
 
 
 @pytest.fixture(autouse=True)
@@ -47,8 +48,8 @@ def by_heart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             tokenizer=root / "tokenizer",
             runs=root / "runs",
             workers=0,
-            eval_every=BY_HEART.steps,
-            save_every=BY_HEART.steps,
+            eval_every=BY_HEART.options["steps"],
+            save_every=BY_HEART.options["steps"],
             name="it",
         )
     )

@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 
 from helpers.sample import SAMPLE
+from helpers.toy_preset import toy_preset
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.training.config import Settings
-from modtok_cli.training.presets import PRESETS, Preset
+from modtok_cli.training.presets import PRESETS
 
 LANGUAGES = ("el", "en", "fi", "fr")
 # The context holds some shots of the sample text, and not all.
-NAME, TOY = "toy-writing", Preset(llama(2, 64, 8, 96), 192, 4, 2, 12, 2, 1e-2)
+NAME, TOY = "toy-writing", toy_preset(llama(2, 64, 8, 96), 192, 4, 2, 12, 2, 1e-2)
 
 
 def small_run(factory: pytest.TempPathFactory) -> Path:
@@ -38,9 +39,9 @@ def small_run(factory: pytest.TempPathFactory) -> Path:
             tokenizer=root / "tokenizer",
             runs=root / "runs",
             workers=0,
-            steps=TOY.steps,
-            eval_every=TOY.steps,
-            save_every=TOY.steps,
+            steps=TOY.options["steps"],
+            eval_every=TOY.options["steps"],
+            save_every=TOY.options["steps"],
             name="it",
         )
     )

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from helpers.toy_preset import toy_preset
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.training.config import Settings
-from modtok_cli.training.presets import PRESETS, Preset
+from modtok_cli.training.presets import PRESETS
 
 SAMPLE = Path(__file__).parents[2] / "examples" / "sample" / "data"
 LANGUAGES = ("el", "en", "fi", "fr")
 # Not the defaults: more layers, heads and groups than one, so that a wrong order shows.
-TOY = Preset(llama(2, 64, 8, 96), 48, 4, 2, 8, 2, 1e-2)
+TOY = toy_preset(llama(2, 64, 8, 96), 48, 4, 2, 8, 2, 1e-2)
 
 
 @pytest.fixture(scope="session", autouse=True)

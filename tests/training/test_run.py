@@ -14,6 +14,7 @@ import pytest
 
 from helpers.metrics import read_metrics
 from helpers.python_processes import Python
+from helpers.toy_preset import toy_preset
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
@@ -22,11 +23,11 @@ from modtok_cli.training.checkpoint import saving
 from modtok_cli.training.config import Settings
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.model.model import Model
-from modtok_cli.training.presets import PRESETS, Preset
+from modtok_cli.training.presets import PRESETS
 
 from .conftest import LANGUAGES, SAMPLE
 
-TOY = Preset(llama(1, 32, 8, 88), 32, 4, 2, 6, 2, 3e-3)
+TOY = toy_preset(llama(1, 32, 8, 88), 32, 4, 2, 6, 2, 3e-3)
 
 
 @pytest.fixture(autouse=True)
@@ -266,16 +267,16 @@ def test_disk_full_while_saving(settings: Settings, monkeypatch: pytest.MonkeyPa
 
 
 KILLED = """
+import json
 import os
 import sys
 from pathlib import Path
 
 import torch
 
-from modtok_cli.architectures.families.llama import llama
 from modtok_cli.training import loop, presets
 from modtok_cli.training.config import Settings
-presets.PRESETS["toy"] = presets.Preset(llama(1, 32, 8, 88), 32, 4, 2, 6, 2, 3e-3)
+presets.PRESETS["toy"] = presets.Preset(json.loads(os.environ["TOY"]))
 torch.use_deterministic_algorithms("MODTOK_GPU_CHECK" in os.environ, warn_only=True)
 if __name__ == "__main__":
     data, tokenizer, runs = map(Path, sys.argv[1:4])
@@ -294,7 +295,7 @@ def test_killed_at_any_step_and_resumed(settings: Settings, tmp_path: Path, offl
     metrics = settings.runs / "it" / "metrics.jsonl"
     running = Python(
         [*arguments, settings.runs, *["offload"][: int(offload)]],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "TOY": json.dumps(dict(TOY.options))},
     )
     while running.poll() is None:
         if metrics.exists() and metrics.read_bytes().count(b"\n") > 20:

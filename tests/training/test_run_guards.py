@@ -288,7 +288,7 @@ def test_an_edited_preset_does_not_change_a_run(
 ) -> None:
     pretrain(replace(settings, steps=1))
     shape = PRESETS["toy"].shape
-    monkeypatch.setitem(PRESETS, "toy", replace(PRESETS["toy"], shape=SIZES["tiny"]))
+    monkeypatch.setitem(PRESETS, "toy", PRESETS["tiny"])
     assert open_run(settings.runs / "it", tokenizer=settings.tokenizer).shape == shape
 
 

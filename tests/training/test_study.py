@@ -7,19 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers.toy_preset import toy_preset
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.training.config import Settings
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model.model import Model
-from modtok_cli.training.presets import PRESETS, Preset
+from modtok_cli.training.presets import PRESETS
 from modtok_cli.training.sample_text import continue_texts
 from modtok_cli.training.study import study_sampling
 
 from .conftest import SAMPLE
 
-TOY = Preset(llama(1, 32, 8, 88), 32, 4, 2, 3, 1, 3e-3)
+TOY = toy_preset(llama(1, 32, 8, 88), 32, 4, 2, 3, 1, 3e-3)
 
 
 def test_every_regime_under_every_inference_set(

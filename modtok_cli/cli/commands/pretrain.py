@@ -12,7 +12,7 @@ from modtok_cli.base.errors import Stopped, UsageError
 from modtok_cli.base.processes import MESSAGES
 from modtok_cli.cli.command import command
 from modtok_cli.cli.options import Force, Json
-from modtok_cli.cli.output import Column, emit_rows
+from modtok_cli.cli.output import Column, emit_document, emit_rows
 from modtok_cli.cli.session import Session
 from modtok_cli.cli.training_options import training_settings, with_training_options
 
@@ -41,7 +41,8 @@ ConfigFile = Annotated[
     typer.Option("--config", metavar="FILE", help="Recipe (TOML) with options of the run."),
 ]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Print recipe, memory and time of the run, and exit.")
+    bool,
+    typer.Option("--dry-run", help="Print the recipe, memory and time of the run, and exit."),
 ]
 
 
@@ -56,7 +57,8 @@ DryRun = Annotated[
     # embedding tables of many languages in host memory, active rows on the GPUs
     modtok pretrain --sampling sub:5 --model 2.5b --gpus 8 --offload --dry-run
     # every option in a file, as --dry-run prints it
-    modtok pretrain --config recipe.toml
+    modtok pretrain --sampling sub:2 --dry-run > recipe.toml
+    modtok pretrain --config recipe.toml --name again
     # resume after an interruption
     modtok pretrain --resume
     """,
@@ -88,10 +90,10 @@ def pretrain(
 
         recipe = read_recipe(config)
     settings = training_settings(options, session, resume=resume, recipe=recipe)
-    gpus = settings.gpus or 1
     if dry_run:
-        _show_plan(settings, gpus, json)
+        _show_plan(settings, session, resume=resume, json=json)
         return
+    gpus = settings.gpus or 1
     if resume and settings.gpus is None:
         from modtok_cli.training.opening import stored_run
 
@@ -140,12 +142,13 @@ def is_first_rank() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def _show_plan(settings: Settings, ranks: int, json: bool) -> None:
+def _show_plan(settings: Settings, session: Session, *, resume: bool, json: bool) -> None:
     from modtok_cli.training.plan import plan
     from modtok_cli.training.recipe import write_recipe
 
-    found = plan(settings, ranks=ranks)
-    typer.echo(write_recipe(found.config), err=True)
+    found = plan(settings, resume=resume)
+    for note in found.notes:
+        session.progress.note(note)
     rows = found.rows()
     facts = rows[0]
     caption = (
@@ -153,10 +156,17 @@ def _show_plan(settings: Settings, ranks: int, json: bool) -> None:
         f"{facts['table_parameters']:,} in tables of {facts['vocabulary']:,} rows, of which "
         f"{facts['active_rows']:,} are active in a batch; {facts['steps']:,} steps of "
         f"{facts['step_tokens']:,} tokens are {facts['tokens']:,} tokens; about "
-        f"{facts['step_seconds']:.3g} s a step on {ranks} × {facts['device']}, "
+        f"{facts['step_seconds']:.3g} s a step on {found.ranks} × {facts['device']}, "
         f"{facts['hours']:.3g} hours in all"
     )
     if found.words:
         caption += f"; in host memory {found.words}, on one node"
-    emit_rows(rows, PLAN_COLUMNS, title="Memory per device", json=json, caption=caption)
+    emit_document(
+        write_recipe(found.config),
+        rows,
+        PLAN_COLUMNS,
+        title="Memory per device",
+        json=json,
+        caption=caption,
+    )
     found.check()
