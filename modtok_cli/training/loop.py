@@ -21,6 +21,7 @@ from modtok_cli.training.data.slot_packer import Batch
 from modtok_cli.training.data.stream import BatchStream, StreamPlan
 from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.distributed.ranks import gather_json, raise_together
+from modtok_cli.training.distributed.watchdog import Watchdog
 from modtok_cli.training.heldout import bits_of
 from modtok_cli.training.initial import InitialRun
 from modtok_cli.training.interrupt import StopSignals, stopped
@@ -295,7 +296,8 @@ def pretrain(
     """
     run = prepare(settings, resume=resume, force=force, progress=progress)
     try:
-        with StopSignals() as signals:
+        hang_seconds = 60 * run.config.hang_timeout
+        with StopSignals() as signals, Watchdog(run.ranks, hang_seconds):
             return _pretrain(run, resume, signals)
     finally:
         run.directory.close()

@@ -507,6 +507,14 @@ class Settings(Declared):
         above=0,
         changeable=True,
     )
+    hang_timeout: float = option(
+        "Minutes without progress on any rank after which a run ends.",
+        default=30.0,
+        section="parallelism",
+        metavar="MINUTES",
+        above=0,
+        changeable=True,
+    )
     dtype: Literal["bfloat16", "float32"] = option(
         "Backbone dtype. Default: float32; bfloat16 on a GPU.",
         default=lambda run: "bfloat16" if run.gpu else "float32",

@@ -38,7 +38,7 @@ FLAGS = words("""
     --decay-params norms,matrices --clip 0.5 --z-loss 1e-4 --init-std 0.01
     --init-projection-std 0.002 --init-embedding-std 0.03
     --valid news=more,texts/ --eval-bytes 1KB
-    --device-flops 1e12 --log-every 5
+    --device-flops 1e12 --log-every 5 --hang-timeout 5
 """)
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 
+from modtok_cli.training.distributed.ranks import entering
+
 
 class Collectives:
     """Collectives of a group of `size` ranks; with one rank nothing is sent.
@@ -29,6 +31,7 @@ class Collectives:
         if self._group is None:
             return part.unsqueeze(0)
         self.sent += (self.size - 1) * part.numel() * part.element_size()
+        entering()
         whole = part.new_empty(self.size * len(part), *part.shape[1:])
         dist.all_gather_into_tensor(whole, part.contiguous(), group=self._group)
         return whole.view(self.size, *part.shape)
@@ -38,6 +41,7 @@ class Collectives:
         if self._group is None:
             return parts[0]
         self.sent += (self.size - 1) * parts[0].numel() * parts.element_size()
+        entering()
         if self._gloo:
             received = torch.empty_like(parts)
             dist.all_to_all_single(received, parts, group=self._group)

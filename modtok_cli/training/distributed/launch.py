@@ -24,6 +24,8 @@ from modtok_cli.base.processes import MESSAGES, die_with_parent
 
 # Time that the other ranks have to end after one has failed.
 _GRACE_SECONDS = 20
+# Messages of ranks that ended because another did.
+_CONSEQUENCES = r"error: (internal error|rank \d+ has ended)"
 
 
 def needs_launch(gpus: int | None) -> bool:
@@ -90,15 +92,15 @@ def distinct_messages(messages: Sequence[str]) -> list[str]:
     """The messages of ranks without repetitions.
 
     "rank 1 failed: …" on the other ranks repeats the message of rank 1. A rank whose peer has
-    gone ends in an internal error of the communication library: it is left out if another rank
-    gives the reason.
+    gone ends in an internal error of the communication library, or says that the peer has ended:
+    both are left out if another rank gives the reason.
 
     >>> distinct_messages(["error: rank 1 failed: disk full", "error: disk full"])
     ['error: disk full']
     """
     plain = [re.sub(r"^error: rank \d+ failed: ", "error: ", message) for message in messages]
     found = list(dict.fromkeys(plain))
-    reasons = [message for message in found if not message.startswith("error: internal error")]
+    reasons = [message for message in found if not re.match(_CONSEQUENCES, message)]
     return reasons or found[:1]
 
 

@@ -134,6 +134,20 @@ def pick_device() -> torch.device:
     return torch.device("cuda", index)
 
 
+_entered = 0
+
+
+def collectives_entered() -> int:
+    """How many collectives of modtok's own this process has entered; see `watchdog`."""
+    return _entered
+
+
+def entering() -> None:
+    """Count a collective."""
+    global _entered
+    _entered += 1
+
+
 def stop_ranks() -> None:
     """Destroy the process groups."""
     if dist.is_initialized():
@@ -144,6 +158,7 @@ def stop_ranks() -> None:
 def summed(values: torch.Tensor, group: dist.ProcessGroup | None) -> torch.Tensor:
     """Sum `values` over a group, in place."""
     if group is not None:
+        entering()
         dist.all_reduce(values, group=group)
     return values
 
@@ -152,6 +167,7 @@ def gather_json(ranks: Ranks, item: Any) -> list[Any]:
     """All-gather an item per rank, in order of ranks; JSON, not pickle."""
     if ranks.world == 1:
         return [item]
+    entering()
     mine = torch.frombuffer(bytearray(orjson.dumps(item)), dtype=torch.uint8).to(ranks.device)
     size = torch.tensor([len(mine)], device=ranks.device)
     sizes = [torch.zeros_like(size) for _ in range(ranks.world)]

@@ -1,0 +1,255 @@
+"""Rows sharded over 1, 2 and 4 processes: losses, bytes sent, memory per process.
+
+    python -m benchmarks sharded_rows
+
+* Losses of two and four processes against one, by way of training; batches are the same.
+* Bytes that a rank sends for the rows of a step: counted, by the formula, and as acknowledged on
+  its TCP connections (`TCP_INFO`) while nothing but rows is exchanged.
+* Memory of the tables, and peak of a step above what the process held, against the plan.
+
+Prints a JSON object a line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.common.rows import emit
+from benchmarks.speed.step_memory import ALLOCATOR, status
+
+# name → (tensor-parallel size, tied, dense, offload delay or None, dtype)
+WAYS: dict[str, tuple[int, bool, bool, int | None, str]] = {
+    "dense": (1, False, True, None, "float32"),
+    "sparse": (1, False, False, None, "float32"),
+    "tied": (1, True, False, None, "float32"),
+    "offload": (1, False, False, 0, "float32"),
+    "offload, delay 1": (1, False, False, 1, "float32"),
+    "TP 2": (2, False, False, None, "float32"),
+    "TP 2, offload": (2, False, False, 1, "float32"),
+    "bfloat16": (1, False, False, None, "bfloat16"),
+}
+SLOTS, STEPS, LENGTH, SIZE = 4, 10, 32, 2000
+WIDE = 256
+_BYTES_ACKED = 120  # offset in struct tcp_info
+
+
+def acknowledged() -> int:
+    """Bytes that peers have acknowledged on all TCP connections of this process."""
+    total = 0
+    for path in list(Path("/proc/self/fd").iterdir()):
+        try:
+            if not path.is_socket():
+                continue
+            with socket.socket(fileno=os.dup(int(path.name))) as one:
+                if one.family in (socket.AF_INET, socket.AF_INET6):
+                    facts = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 232)
+                    total += struct.unpack_from("Q", facts, _BYTES_ACKED)[0]
+        except OSError:
+            continue
+    return total
+
+
+def batches(torch: Any, ranks: Any, step: int, length: int = LENGTH, size: int = SIZE) -> list[Any]:
+    """This rank's microbatches of a step: random ids, by slot and step only."""
+    from modtok_cli.training.rows.microbatch import MicroBatch
+
+    found = []
+    for slot in range(ranks.replica, SLOTS, ranks.replicas):
+        generator = torch.Generator().manual_seed(1000 * step + slot)
+        vocabulary = torch.randperm(size, generator=generator)[: size // 5].sort().values
+        chosen = torch.randint(len(vocabulary), (2, length + 1), generator=generator)
+        ids = vocabulary[chosen]
+        weights = torch.full((2 * length,), 1 / (2 * length))
+        found.append(MicroBatch(ids[:, :-1], ids[:, 1:].flatten(), vocabulary, weights))
+    return found
+
+
+def train(name: str) -> dict[str, Any]:
+    import torch
+
+    from modtok_cli.architectures.families.llama import llama
+    from modtok_cli.training.distributed.ranks import gather_json, start_ranks, summed
+    from modtok_cli.training.model.model import Model
+    from modtok_cli.training.rows.exchange import sent_bytes
+    from modtok_cli.training.rows.host_tables import Offload
+    from modtok_cli.training.rows.microbatch import active_ids
+
+    shards, tied, dense, delay, dtype = WAYS[name]
+    ranks = start_ranks(shards)
+    offload = None if delay is None else Offload(delay=delay)
+    model = Model(
+        replace(llama(2, 64, 8, 176), tied=tied),
+        SIZE,
+        ranks,
+        seed=1,
+        dtype=getattr(torch, dtype),
+        offload=offload,
+    )
+    losses, expected = [], 0
+    steps = [batches(torch, ranks, step) for step in range(1, STEPS + 1)]
+    for step, batch in enumerate(steps):
+        upcoming = steps[step + 1] if delay and step + 1 < STEPS else None
+        nll, _ = model.step(batch, 3e-3, dense=dense, upcoming=upcoming)
+        total = summed(torch.stack([one.mean() for one in nll]).sum().double(), ranks.replica_group)
+        losses.append(float(total) / SLOTS)
+    sent = model.exchange.sent
+    for batch in steps:
+        plans = model.exchange.plan(active_ids(model.tables, batch, ranks))
+        needed = sum(len(plan.ids) for plan in plans.values())
+        most = max(n for n, shard in gather_json(ranks, [needed, ranks.shard])
+                   if shard == ranks.shard)  # fmt: skip
+        longest = sum(plan.longest for plan in plans.values())
+        expected += sent_bytes(most, longest, len(plans), 64, model.dtype.itemsize, ranks.replicas)
+    # Rows alone on the wire.
+    own = {name: model.exchange.gather(plan, torch.zeros(len(plan.own), 64, dtype=model.dtype))
+           for name, plan in plans.items()}  # fmt: skip
+    gather_json(ranks, 0)
+    time.sleep(0.2)
+    before, counted = acknowledged(), model.exchange.sent
+    for name, plan in plans.items():
+        model.exchange.gather(plan, torch.zeros(len(plan.own), 64, dtype=model.dtype))
+        model.exchange.reduce(plan, own[name].float())
+    time.sleep(0.5)
+    wire, counted = acknowledged() - before, model.exchange.sent - counted
+    model.close()
+    return {
+        "losses": losses, "sent": sent // STEPS, "formula": expected // STEPS,
+        "counted": counted, "wire": wire,
+    }  # fmt: skip
+
+
+def memory() -> dict[str, Any]:
+    """Tables and a step of a wide model, in this process."""
+    import torch
+
+    from modtok_cli.architectures.families.llama import llama
+    from modtok_cli.training.config import resolve
+    from modtok_cli.training.device_memory import StepRows, memory_parts
+    from modtok_cli.training.distributed.ranks import start_ranks
+    from modtok_cli.training.model.model import Model
+    from modtok_cli.training.rows.microbatch import active_ids
+    from modtok_cli.training.settings import Settings
+
+    ranks, size, length = start_ranks(), 120_000, 256
+    shape = llama(2, WIDE, 64, 704)
+    small = Model(shape, 64, ranks)  # libraries
+    small.step(batches(torch, ranks, 1, 16, 64), 1e-4)
+    del small
+    began = status("VmRSS")
+    model = Model(shape, size, ranks)
+    for table in model.tables.values():
+        for part in (table.moment1, table.moment2):
+            part.fill_(0)  # committed
+    held = status("VmRSS") - began
+    model.step(batches(torch, ranks, 1, 16, 640), 1e-4)
+    batch = batches(torch, ranks, 2, length, size)
+    before = status("VmRSS")
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+    model.step(batch, 1e-4)
+    peak = status("VmHWM") - before
+    options = Settings(model="tiny", seq_length=length, batch_size=2 * SLOTS, micro_batch=2)
+    config = replace(resolve(options, gpu=False), shape=shape)
+    plans = model.exchange.plan(active_ids(model.tables, batch, ranks)).values()
+    rows = StepRows(
+        size // 5,
+        sum(len(plan.ids) for plan in plans) / 2,
+        sum(len(plan.union) for plan in plans) / 2,
+    )
+    parts = memory_parts(config, size, rows, ranks.world)
+    weights = parts["backbone"][1] * 4 // 16 * 2  # weights and gradient buffers; moments later
+    step = sum(parts[name][1] for name in ("active rows", "activations", "working memory"))
+    return {
+        "held": held, "planned_held": parts["tables"][1] + weights, "peak": peak,
+        "planned_peak": step,
+    }  # fmt: skip
+
+
+def one(path: str) -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    world = int(os.environ["WORLD_SIZE"])
+    found: dict[str, Any] = {"memory": memory()}
+    for name, (shards, *_) in WAYS.items():
+        if world % shards == 0:
+            found[name] = train(name)
+    with open(path, "w") as file:
+        json.dump(found, file)
+
+
+def launch(world: int) -> list[dict[str, Any]]:
+    """What every rank found."""
+    with socket.socket() as listener, TemporaryDirectory() as out:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        listener.close()
+        ranks = [
+            subprocess.Popen(
+                [sys.executable, "-m", "benchmarks", "sharded_rows", "one", f"{out}/{rank}"],
+                env={
+                    **os.environ, **ALLOCATOR, "RANK": str(rank), "WORLD_SIZE": str(world),
+                    "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1",
+                    "MODTOK_DEVICE": "cpu",
+                },
+            )
+            for rank in range(world)
+        ]  # fmt: skip
+        statuses = [rank.wait() for rank in ranks]
+        if any(statuses):
+            raise SystemExit(1)
+        found = []
+        for rank in range(world):
+            with open(f"{out}/{rank}") as file:
+                found.append(json.load(file))
+    return found
+
+
+def main() -> int:
+    if len(sys.argv) > 2 and sys.argv[1] == "one":
+        one(sys.argv[2])
+        return 0
+    single: dict[str, list[float]] = {}
+    for world in (1, 2, 4):
+        found = launch(world)
+        kept = [one.pop("memory") for one in found]
+        for name, first in found[0].items():
+            # One process cannot be two shards: compared with its way without them.
+            base = name.removeprefix("TP 2, ").removeprefix("TP 2") or "sparse"
+            base = {"offload": "offload, delay 1"}.get(base, base) if "TP" in name else base
+            if world == 1:
+                single[name] = first["losses"]
+            difference = max(abs(a - b) for a, b in zip(first["losses"], single[base], strict=True))
+            emit(
+                {
+                    "what": "sharded rows",
+                    "way": name,
+                    "processes": world,
+                    "loss_difference": float(f"{difference:.2g}"),
+                    "sent_bytes": [one[name]["sent"] for one in found],
+                    "formula_bytes": [one[name]["formula"] for one in found],
+                    "rows_counted": [one[name]["counted"] for one in found],
+                    "rows_on_the_wire": [one[name]["wire"] for one in found],
+                }
+            )
+        emit(
+            {
+                "what": "sharded rows, memory",
+                "processes": world,
+                "held_mib": [round(one["held"] / 2**20, 1) for one in kept],
+                "planned_held_mib": [round(one["planned_held"] / 2**20, 1) for one in kept],
+                "peak_mib": [round(one["peak"] / 2**20, 1) for one in kept],
+                "planned_peak_mib": [round(one["planned_peak"] / 2**20, 1) for one in kept],
+            }
+        )
+    return 0

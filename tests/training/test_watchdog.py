@@ -1,0 +1,180 @@
+"""Ranks that die or hang: found and named, between threads instead of processes."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from threading import Event
+from typing import Any
+
+import pytest
+import torch
+
+from modtok_cli.base.processes import MESSAGES
+from modtok_cli.training.distributed import watchdog
+from modtok_cli.training.distributed.launch import distinct_messages
+from modtok_cli.training.distributed.ranks import Ranks
+from modtok_cli.training.distributed.watchdog import Watchdog
+
+RANK = """
+import os, sys
+from modtok_cli.training.distributed.ranks import gather_json, start_ranks
+from modtok_cli.training.distributed.watchdog import Watchdog
+ranks = start_ranks()
+with Watchdog(ranks, 60):
+    print("ready", flush=True)
+    for turn in range(10**9 if ranks.first else 3):
+        gather_json(ranks, turn)
+    sys.stdin.read()
+"""
+
+
+def ranks_of(rank: int, world: int) -> Ranks:
+    return Ranks(rank, world, 0, 1, rank, world, torch.device("cpu"), None, None)
+
+
+class Ended(list):  # type: ignore[type-arg]
+    """What a watchdog reported, instead of an end of the process."""
+
+    def __init__(self) -> None:
+        self.event = Event()
+
+    def __call__(self, message: str, report: bool) -> None:
+        self.append((message, report))
+        self.event.set()
+
+
+@pytest.fixture
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "_SECONDS", 0.05)
+    monkeypatch.setattr(watchdog, "_GOODBYE_SECONDS", 0.2)
+
+
+class Three:
+    """Three watchdogs in threads: their `gather_json` returns what rank 0 gave."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, hang_seconds: float, entered: tuple[int, ...]
+    ) -> None:
+        self.given: list[Any] = []
+        self.ended = [Ended() for _ in range(3)]
+        self.dogs = [
+            Watchdog(ranks_of(rank, 3), hang_seconds, self.ended[rank], lambda n=entered[rank]: n)
+            for rank in range(3)
+        ]
+        ready = Event()
+
+        def gather(ranks: Ranks, item: Any) -> list[Any]:
+            if ranks.first and item:
+                self.given.append(item)
+                ready.set()
+            assert ready.wait(10)
+            return list(self.given)
+
+        monkeypatch.setattr(watchdog, "gather_json", gather)
+        for one in self.dogs:
+            one.__enter__()
+
+    def close(self) -> None:
+        for one in self.dogs:
+            one.__exit__(None)
+
+
+@pytest.fixture
+def three(monkeypatch: pytest.MonkeyPatch, fast: None) -> Any:
+    made: list[Three] = []
+
+    def make(hang_seconds: float = 60.0, entered: tuple[int, ...] = (5, 5, 5)) -> Three:
+        made.append(Three(monkeypatch, hang_seconds, entered))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def test_ranks_that_end_in_order_are_not_reported(three: Any) -> None:
+    found = three()
+    time.sleep(0.2)
+    found.dogs[2].__exit__(None)
+    time.sleep(0.4)
+    found.close()
+    assert found.ended == [[], [], []]
+
+
+def test_a_rank_that_ends_with_an_error_ends_the_others(three: Any) -> None:
+    found = three()
+    found.dogs[2].__exit__(ValueError)
+    assert found.ended[0].event.wait(10)
+    assert found.ended[1].event.wait(10)
+    assert found.ended[0] == [("rank 2 has ended", True)]  # and one rank reports it
+    assert found.ended[1] == [("rank 2 has ended", False)]
+    assert found.ended[2] == []
+
+
+def test_the_end_of_rank_0_is_reported_by_rank_1(three: Any) -> None:
+    found = three()
+    found.dogs[0].__exit__(ValueError)
+    assert found.ended[1].event.wait(10)
+    assert found.ended[2].event.wait(10)
+    assert found.ended[1] == [("rank 0 has ended", True)]
+    assert found.ended[2] == [("rank 0 has ended", False)]
+
+
+def test_an_error_of_all_ranks_is_left_to_them(three: Any) -> None:
+    found = three()
+    for one in found.dogs[::-1]:
+        one.__exit__(ValueError)
+    time.sleep(0.4)
+    assert found.ended == [[], [], []]
+
+
+def test_a_run_without_progress_ends(three: Any) -> None:
+    found = three(0.3)
+    assert found.ended[0].event.wait(10)
+    assert found.ended[0][0][0].startswith("no rank has made progress for 0 s")
+
+
+def test_the_rank_that_others_wait_for_is_named(three: Any) -> None:
+    found = three(0.5, (6, 5, 6))
+    assert found.ended[0].event.wait(10)
+    assert re.match(r"rank 1 has made no progress for \d s, the others wait", found.ended[0][0][0])
+
+
+def test_the_end_of_another_rank_is_not_the_reason() -> None:
+    messages = ["error: rank 1 has ended; resume", "error: disk full"]
+    assert distinct_messages(messages) == ["error: disk full"]
+    assert distinct_messages(messages[:1]) == messages[:1]
+
+
+def test_a_rank_that_is_killed_ends_a_run_of_two_launchers() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", RANK],
+            env={
+                **{name: value for name, value in os.environ.items() if name != MESSAGES},
+                "RANK": str(rank),
+                "WORLD_SIZE": "2",
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(port),
+                "OMP_NUM_THREADS": "1",
+                "MODTOK_DEVICE": "cpu",
+            },
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for rank in range(2)
+    ]
+    assert all(rank.stdout.readline() == b"ready\n" for rank in ranks if rank.stdout)
+    ranks[1].kill()
+    _, err = ranks[0].communicate(timeout=120)
+    ranks[1].communicate()
+    assert ranks[0].returncode == 1
+    lines = err.decode().splitlines()
+    assert lines[-1] == "error: rank 1 has ended; resume from the last checkpoint with --resume"
