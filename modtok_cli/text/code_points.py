@@ -18,7 +18,11 @@ import numpy.typing as npt
 OTHER, LETTER, NUMBER, SPACE, MARK = 0, 1, 2, 3, 4
 r"""Classes of code points: `\p{L}` 1, `\p{N}` 2, `\s` 3, `\p{M}` 4, all else 0."""
 
+UPPER, LOWER = 5, 6
+r"""Letters by case, in `case_table`: `[\p{Lu}\p{Lt}]` 5, `\p{Ll}` 6; others are `LETTER`."""
+
 CODE_POINTS = 0x110000
+CASE_FILE = "letter_cases.txt"
 CLASS_FILE = "pretoken_classes.txt"
 
 
@@ -33,10 +37,28 @@ def class_table() -> npt.NDArray[np.uint8]:
     [1, 2, 3, 4, 0]
     """
     table = np.zeros(CODE_POINTS, dtype=np.uint8)
-    source = files("modtok_cli.text").joinpath(CLASS_FILE).read_text(encoding="ascii")
+    _read(CLASS_FILE, table)
+    return table
+
+
+@cache
+def case_table() -> npt.NDArray[np.uint8]:
+    """`class_table` with `UPPER` and `LOWER`; shape (0x110000,) uint8, read-only.
+
+    >>> table = case_table()
+    >>> [int(table[ord(c)]) for c in ("A", "a", "漢", "7")]
+    [5, 6, 1, 2]
+    """
+    table = class_table().copy()
+    _read(CASE_FILE, table)
+    return table
+
+
+def _read(name: str, table: npt.NDArray[np.uint8]) -> None:
+    """Write the classes of a file into `table`, and lock it."""
+    source = files("modtok_cli.text").joinpath(name).read_text(encoding="ascii")
     for line in source.splitlines():
         if not line.startswith("#"):
             first, last, kind = line.split()
             table[int(first, 16) : int(last, 16) + 1] = int(kind)
     table.setflags(write=False)
-    return table

@@ -1,32 +1,45 @@
-r"""Make `pretoken_classes.txt`: the classes of code points in the engine of `tokenizers`.
+r"""Make `pretoken_classes.txt` and `letter_cases.txt`: code points in the engine of `tokenizers`.
 
     python -m modtok_cli.text.make_class_table
 
-Run it when the library moves to a newer Unicode (a test compares the two).
+Run it when the library moves to a newer Unicode (a test compares them).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.files import write_bytes
-from modtok_cli.text.code_points import CLASS_FILE, CODE_POINTS, LETTER, MARK, NUMBER, SPACE
+from modtok_cli.text.code_points import (
+    CASE_FILE,
+    CLASS_FILE,
+    CODE_POINTS,
+    LETTER,
+    LOWER,
+    MARK,
+    NUMBER,
+    SPACE,
+    UPPER,
+)
 
 _CLASSES = {LETTER: r"\p{L}", NUMBER: r"\p{N}", SPACE: r"\s", MARK: r"\p{M}"}
+CASES = {UPPER: r"[\p{Lu}\p{Lt}]", LOWER: r"\p{Ll}"}
+_LEGEND = "1 letter, 2 number, 3 white space, 4 mark; all else is 0"
 _SURROGATES = range(0xD800, 0xE000)
 
 
-def ask_engine() -> npt.NDArray[np.uint8]:
+def ask_engine(classes: Mapping[int, str] = _CLASSES) -> npt.NDArray[np.uint8]:
     """Class of every code point by the installed `tokenizers`; shape (0x110000,) uint8."""
     from tokenizers import Regex, pre_tokenizers
 
     points = np.array([c for c in range(CODE_POINTS) if c not in _SURROGATES])
     text = "".join(map(chr, points))
     table = np.zeros(CODE_POINTS, dtype=np.uint8)
-    for kind, pattern in _CLASSES.items():
+    for kind, pattern in classes.items():
         # Matches are removed, so what no remaining piece covers is in the class.
         inside = np.ones(len(points), dtype=bool)
         splitter = pre_tokenizers.Split(Regex(pattern + "+"), "removed")
@@ -36,13 +49,14 @@ def ask_engine() -> npt.NDArray[np.uint8]:
     return table
 
 
-def render(table: npt.NDArray[np.uint8], library: str) -> str:
+def render(table: npt.NDArray[np.uint8], library: str, cases: bool = False) -> str:
     """The table as text: a line `FIRST LAST CLASS` (hexadecimal, inclusive) for each run."""
     cuts = np.flatnonzero(np.diff(table)) + 1
     starts = [0, *cuts.tolist()]
     stops = [*cuts.tolist(), len(table)]
+    legend = "5 upper or title case, 6 lower case" if cases else _LEGEND
     lines = [
-        "# Classes of code points (1 letter, 2 number, 3 white space, 4 mark; all else is 0)",
+        f"# Classes of code points ({legend})",
         f"# as the regular-expression engine of tokenizers {library} has them.",
         "# Made by: python -m modtok_cli.text.make_class_table",
     ]
@@ -55,11 +69,13 @@ def render(table: npt.NDArray[np.uint8], library: str) -> str:
 
 
 def main() -> None:
-    """Write the file beside this module."""
+    """Write the files beside this module."""
     import tokenizers
 
     content = render(ask_engine(), tokenizers.__version__)
     write_bytes(Path(__file__).with_name(CLASS_FILE), content.encode("ascii"))
+    content = render(ask_engine(CASES), tokenizers.__version__, cases=True)
+    write_bytes(Path(__file__).with_name(CASE_FILE), content.encode("ascii"))
 
 
 if __name__ == "__main__":

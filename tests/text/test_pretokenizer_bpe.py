@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from modtok_cli.text.code_points import CLASS_FILE, class_table
+from modtok_cli.text.code_points import CLASS_FILE, UPPER, case_table, class_table
 from modtok_cli.text.count_kernel import split_all
 from modtok_cli.text.counter import scratch, split_words
-from modtok_cli.text.make_class_table import ask_engine, render
+from modtok_cli.text.make_class_table import CASES, ask_engine, render
 from modtok_cli.text.pretokenizer import PreTokenizer
 from modtok_cli.text.pretokenizers import bpe
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
@@ -118,6 +118,13 @@ def test_class_table_equals_the_engine():
         f"{len(differ)} code points have another class in the installed tokenizers ({shown}): "
         f"run `python -m modtok_cli.text.make_class_table` and look at the change of {CLASS_FILE}"
     )
+
+
+def test_case_table_equals_the_engine():
+    asked, ours = ask_engine(CASES), case_table()
+    assert ((asked != 0) == (ours >= UPPER)).all()
+    assert (ours[asked != 0] == asked[asked != 0]).all()
+    assert (ours[asked == 0] == class_table()[asked == 0]).all()
 
 
 def test_class_table_roundtrip():
