@@ -15,6 +15,9 @@ TESTS = Path(__file__).parent
 paths = [str(TESTS.parent), str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
 os.environ["PYTHONPATH"] = os.pathsep.join(paths)
 
+# Several tests run at once: threads of one on the cores of another only wait.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # On a busy machine a single example may take a second, at first use of a kernel many.
 settings.register_profile("modtok", deadline=None)
 settings.load_profile("modtok")

@@ -28,5 +28,5 @@ modtok origin parallel > results/origin.jsonl
 
 # Effect of the language order and of the set of languages.
 modtok study orders parallel --data counts -k "$k" --orders "${ORDERS:-3}"
-modtok study combos parallel --data counts -k "$k" --sample "${SETS:-20}"
+modtok study combos parallel --data counts -k "$k" --sets "${SETS:-20}"
 modtok report -o report.html

@@ -157,7 +157,7 @@ def slice(
         output=Path(output),
         inputs=optional_languages(inputs),
         outputs=optional_languages(outputs),
-        add=optional_languages(append),
+        append=optional_languages(append),
         run=optional_path(origin),
         tokenizer=optional_path(tokenizer),
         step=step,

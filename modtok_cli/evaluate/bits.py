@@ -21,7 +21,6 @@ import torch
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate.generation import Models, languages_of, mode_name, vocabulary_of
-from modtok_cli.evaluate.limits import check_batch
 from modtok_cli.evaluate.modes import FULL_LANG, LANG, Infer
 from modtok_cli.evaluate.results import (
     Floats,
@@ -31,6 +30,7 @@ from modtok_cli.evaluate.results import (
     interval,
     resampled_sums,
 )
+from modtok_cli.inference.device_memory import check_batch
 from modtok_cli.inference.model import SlicedModel
 from modtok_cli.inference.score import Request, score
 from modtok_cli.inference.source import Source

@@ -15,10 +15,10 @@ import torch
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.evaluate.limits import check_batch
 from modtok_cli.evaluate.modes import LANG, Infer, infer_vocabularies
 from modtok_cli.evaluate.results import ResultBuilder, checkpoint_digest, data_digest
 from modtok_cli.inference.decode import generate
+from modtok_cli.inference.device_memory import check_batch
 from modtok_cli.inference.model import SlicedModel
 from modtok_cli.inference.route import routing_references
 from modtok_cli.inference.sampling import SamplingOptions

@@ -22,8 +22,8 @@ from lm_eval.api.model import LM
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate.bits import windows
-from modtok_cli.evaluate.limits import check_batch
 from modtok_cli.inference.decode import generate
+from modtok_cli.inference.device_memory import check_batch
 from modtok_cli.inference.model import SlicedModel
 from modtok_cli.inference.sampling import SamplingOptions
 from modtok_cli.inference.score import Likelihood, Request, score

@@ -13,8 +13,8 @@ from itertools import count as count_from
 import torch
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.inference.device_memory import check_device_memory
 from modtok_cli.inference.model import SlicedModel
-from modtok_cli.inference.room import check_room
 from modtok_cli.inference.sampling import SamplingOptions
 
 # Called with (place of the prompt in the batch, text that is now final).
@@ -129,7 +129,7 @@ def generate(
     if not prompts:
         return []
     numbers = list(range(len(prompts)) if indices is None else indices)
-    _check_room(model, prompts, options)
+    _check_memory(model, prompts, options)
     device, count = model.device, len(prompts)
     longest = max(map(len, prompts))
     pads = [longest - len(prompt) for prompt in prompts]
@@ -200,7 +200,7 @@ def _check(model: SlicedModel, prompts: Sequence[Sequence[int]]) -> None:
             )
 
 
-def _check_room(
+def _check_memory(
     model: SlicedModel, prompts: Sequence[Sequence[int]], options: SamplingOptions
 ) -> None:
     """Refuse a batch whose KV cache and logits do not fit into memory."""
@@ -209,7 +209,7 @@ def _check_room(
     cache = len(prompts) * length * shape.kv_bytes_per_token(number_bytes)
     # Logits as float32, their probabilities and sums as float64.
     logits = len(prompts) * model.head.shape[0] * (4 + 3 * 8)
-    check_room(
+    check_device_memory(
         cache + logits,
         model.device,
         f"a batch of {len(prompts):,} prompts",

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.inference.backbone import backbone_config, empty_backbone
-from modtok_cli.inference.room import check_room
+from modtok_cli.inference.device_memory import check_device_memory
 
 CONTEXT = 4096
 _DECODE_PROMPT = 64
@@ -33,7 +33,9 @@ class RandomModel:
         need = (shape.parameters + rows * shape.hidden_size) * number_bytes
         need += CONTEXT * (6 * shape.hidden_size + 3 * shape.ffn) * number_bytes
         need += max(_LOGITS, rows) * number_bytes
-        check_room(need, device, "the model", "choose a smaller --scale, or use a larger machine")
+        check_device_memory(
+            need, device, "the model", "choose a smaller --scale, or use a larger machine"
+        )
         config = backbone_config(shape, vocabulary=1, context=CONTEXT, end=0, dtype=dtype)
         backbone = empty_backbone(shape, config)
         rotary = backbone.rotary_emb

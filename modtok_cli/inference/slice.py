@@ -73,7 +73,7 @@ def slice_model(
     output: Path,
     outputs: Side = None,
     inputs: Side = None,
-    add: Sequence[str] | None = None,
+    append: Sequence[str] | None = None,
     run: Path | None = None,
     tokenizer: Path | None = None,
     step: int | None = None,
@@ -87,7 +87,7 @@ def slice_model(
     """Extract the model of some languages from a run.
 
     `languages` are both sides; `inputs` and `outputs` set them separately ("full" is T). With
-    `add`, `path` is a slice: these languages are added from its run (or `run`), with the slice's
+    `append`, `path` is a slice: these languages are added from its run (or `run`), with the slice's
     own dtype and labels by default; `output` may be the slice itself. For `bos`, `license` and
     `base_model` see `slice_files.Labels`.
 
@@ -97,8 +97,8 @@ def slice_model(
         ModtokError: run or slice are damaged, or the slice is from another checkpoint.
     """
     path, output = Path(path), Path(output)
-    extends_itself = add is not None and output.resolve() == path.resolve()
-    if add is None:
+    extends_itself = append is not None and output.resolve() == path.resolve()
+    if append is None:
         if languages is not None:
             inputs = outputs = languages
         elif inputs is None and outputs is None:
@@ -118,7 +118,7 @@ def slice_model(
         _check_output(output, force=force or extends_itself)
         facts, trained = _origin(path, run, tokenizer, step)
         inputs, outputs = (
-            tuple(dict.fromkeys((*side, *trained.tokenizer.resolve(add))))
+            tuple(dict.fromkeys((*side, *trained.tokenizer.resolve(append))))
             for side in (facts.inputs, facts.outputs)
         )
         dtype = dtype or facts.dtype

@@ -1,4 +1,4 @@
-"""Bits per byte on text that is never trained on: held-out documents, and those of --valid."""
+"""Bits per byte on text that training never uses: held-out documents, and those of --valid."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from modtok_cli.training.model.model import MicroBatch, Model
 
 
 def held_out_texts(store: TextStore, most: int) -> list[bytes]:
-    """Held-out documents, `most` bytes of them together."""
+    """The first held-out documents, up to `most` bytes in total."""
     return first_texts(store, store.held_out, most)
 
 
 def first_texts(store: TextStore, documents: Sequence[int], most: int) -> list[bytes]:
-    """The first of `documents`, `most` bytes of them together."""
+    """The first of `documents`, up to `most` bytes in total."""
     texts: list[bytes] = []
     left = most
     for index in documents:
         text = store.document(index, 0, left)
         if len(text) < store.length(index):
-            text = text.decode("utf-8", "ignore").encode()  # not half a character
+            text = text.decode("utf-8", "ignore").encode()  # without a truncated character
         if text:
             texts.append(text)
         left -= len(text)
@@ -45,10 +45,11 @@ def bits_of(
     rows: int,
     most: int,
 ) -> dict[str, dict[str, float]]:
-    """Figures of each language of `texts` (some documents of a store) under a subtokenizer.
+    """Bits per byte, nats per token and sizes, by language of `texts` (documents of a store).
 
-    Of each language `most` bytes are evaluated. Documents are packed as in training, in
-    sequences of `length` tokens, the last padded; replicas share the languages among them.
+    Each language is evaluated with its subtokenizer on up to `most` bytes. Documents are packed as
+    in training, in sequences of `length` tokens, the last padded. Languages are divided among
+    replicas.
     """
     languages = sorted(texts)
     sums = LanguageSums(languages, model.ranks.device)

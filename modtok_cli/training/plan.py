@@ -1,4 +1,4 @@
-"""`--dry-run`: what a run will take, before it takes it."""
+"""`--dry-run`: parameters, memory and time of a run, before it starts."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from modtok_cli.training.opening import choose_run
 from modtok_cli.training.rows.host_need import HostNeed, host_need
 from modtok_cli.training.step_memory import check_step_memory
 
-# Steps whose draws are looked at for the mean size of V_S and of a step's union.
+# Number of steps from which the mean size of V_S and of a step's union is estimated.
 _SAMPLED = 200
 _SAMPLED_GROUPS = 4096
-# Share of the data sheet's FLOP/s that a run of this kind usually reaches.
+# Typical model FLOPs utilization.
 _UTILIZATION = 0.4
 _H100 = 989e12
-# Numbers of languages that a plan with offloaded rows looks at besides the tokenizer's own.
+# Numbers of languages that a plan with offloaded rows reports besides the tokenizer's own.
 _MORE_LANGUAGES = (100, 250)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Figures of a run to be; bytes are per device.
+    """Planned parameters, memory and time of a run; bytes are per device.
 
     Attributes:
         step_rows: mean numbers of rows in a step.
         memory: part → (parameters on this device, bytes); see `device_memory`.
         room, owner: bytes that the device has for the run, None if unknown, and its name.
-        host: part → bytes of a node's memory, for rows that are kept there; words: how they
-            come about.
-        notes: what a resumed run changes, in sentences.
+        host: part → bytes of a node's memory, for rows in host memory.
+        words: how the host bytes are computed, for messages.
+        notes: changes of a resumed run, as sentences.
     """
 
     config: Config
@@ -63,17 +63,17 @@ class Plan:
     notes: Sequence[str] = ()
 
     def check(self) -> None:
-        """Refuse a run that does not fit its device.
+        """Check that the run fits its device.
 
         Raises:
-            ModtokError: it does not; names options with which it would.
+            ModtokError: it does not fit; names options that reduce its memory.
         """
         check_fits(self.config, self.vocabulary, self.step_rows, self.ranks, self.room, self.owner)
 
     def rows(self) -> list[dict[str, Any]]:
         """A row per part of memory, each with the figures of the whole run.
 
-        The sum of the device follows its parts; behind it stand those of the host, if any.
+        The parts of the device, their sum, then the parts of the host, if any.
         """
         config = self.config
         whole = {
@@ -171,9 +171,9 @@ def node_need(config: Config, size: int, union: float, ranks: int, node: int) ->
 def _on_host(
     config: Config, subtokenizers: SubtokenizerCache, union: float, ranks: int
 ) -> dict[str, int]:
-    """Bytes of a node by part, all ranks being on it; the tables also of more languages.
+    """Bytes of a node that runs all ranks, by part, with the tables of more languages.
 
-    T grows with the number of languages; what a step moves and what the device holds do not.
+    T grows with the number of languages; transfers of a step and device memory do not.
     """
     need = node_need(config, subtokenizers.size, union, ranks, ranks)
     parts = {"tables": need.tables, "buffers": need.buffers}
@@ -201,7 +201,7 @@ def _cpu(config: Config) -> tuple[str, float]:
 
 
 def _mixture(config: Config, subtokenizers: SubtokenizerCache) -> Mixture:
-    """The mixture by the sizes of the files: the text itself is not read for a plan."""
+    """The mixture by file sizes: a plan does not read the text."""
     files: dict[str, list[Path]] = language_files(config.data, config.langs)
     sizes = {
         language: sum(path.stat().st_size for path in paths if is_text(path))

@@ -1,7 +1,7 @@
-"""`modtok study sampling`: the paper's §5, small.
+"""`modtok study sampling`: §5 of the paper at small scale.
 
-The same model is trained under each sampling regime, and measured under each vocabulary
-that inference may use: bits per byte of each language, and in which language it writes.
+The same model is trained under each sampling regime and evaluated under each inference
+vocabulary: bits per byte of each language, and the language of generated text.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def study_sampling(
     force: bool = False,
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
-    """Train under each regime, and measure each model under each inference vocabulary.
+    """Train under each regime and evaluate each model under each inference vocabulary.
 
-    Runs are `runs/study-<regime>`; one that is finished with these settings is not trained
-    again. Languages are told apart by the tokenizer's monolingual references.
+    Runs are stored in `runs/study-<regime>`; a run finished with the same settings is not
+    trained again. The tokenizer's monolingual references identify languages.
 
     Returns:
         A row per regime, inference vocabulary ("lang", "full", "en+lang") and language:
@@ -57,7 +57,7 @@ def study_sampling(
     Raises:
         UsageError, ModtokError: see `pretrain`; or no references.
     """
-    # Check all of it before hours of training.
+    # All settings are checked before hours of training.
     runs = [
         replace(settings, sampling=regime, name=f"study-{regime.replace(':', '-')}")
         for regime in regimes

@@ -35,7 +35,7 @@ SMALL = (
     (r"--budgets [\d,]+", "--budgets 400,600"),
     (r"--steps \d+", "--steps 2"),
     (r"--scale \S+", "--scale tiny"),
-    (r"--sample \d+", "--sample 4"),
+    (r"--sets \d+", "--sets 4"),
     (r"sub:\d+", "sub:2"),  # of three languages
 )
 SETTINGS = """
@@ -43,7 +43,7 @@ SETTINGS = """
 k = 600
 orders = 2
 [study.combos]
-sample = 4
+sets = 4
 [study.budget]
 budgets = "400,600"
 [study.sampling]
@@ -53,6 +53,7 @@ batch-size = 4
 seq-length = 32
 samples = 1
 [pretrain]
+workers = 0
 steps = 3
 batch-size = 16
 seq-length = 32

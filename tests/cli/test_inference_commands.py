@@ -48,7 +48,7 @@ def test_slice(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (made.kwargs["step"], made.kwargs["dtype"]) == (7, "bfloat16")
     assert (made.kwargs["tokenizer"], made.kwargs["force"]) == (Path("t"), True)
     assert here("slice", "--run", "s", "--append", "fi", "--from", "runs/b")[0] == 0
-    assert (made.kwargs["add"], made.kwargs["run"]) == (["fi"], Path("runs/b"))
+    assert (made.kwargs["append"], made.kwargs["run"]) == (["fi"], Path("runs/b"))
     assert made.kwargs["output"] == Path("s")
     card = "--license apache-2.0 --base-model runs/a --no-bos"
     assert here("slice", "--langs", "fr", "-o", "s", *card.split())[0] == 0

@@ -192,7 +192,7 @@ def test_bpe_parity_without_the_trainer(at, monkeypatch) -> None:
 
 STUDIES = {
     "orders": "study orders parallel --orders 2 --seed 7 --no-joint",
-    "combos": "study combos parallel --orders 2 --sample 2",
+    "combos": "study combos parallel --orders 2 --sets 2",
     "scaling": "study scaling --orders 2",
     "budget": "study budget parallel --budgets 400,500",
 }
@@ -219,14 +219,14 @@ def test_studies(name: str, at, learned: Path) -> None:
 def test_study_options_reach_the_room(here, stand_in) -> None:
     where = ("modtok_cli.measure.study.combos", "study_combos")
     called = stand_in(*where, [])
-    line = "study combos x -k 900 --orders 3 --sample 9 --seed 4 --data d -o o.jsonl --threads 2"
+    line = "study combos x -k 900 --orders 3 --sets 9 --seed 4 --data d -o o.jsonl --threads 2"
     status = here(*line.split(), "--errors", "skip", "--langs", "fi,en")[0]
     assert status == 0
     assert called.args == ([Path("x")], ["fi", "en"])
     kept = rest(called)
     assert kept.pop("command").startswith("modtok study combos x -k 900")
     assert kept == {
-        "data": Path("d"), "output": Path("o.jsonl"), "k": 900, "orders": 3, "sample": 9,
+        "data": Path("d"), "output": Path("o.jsonl"), "k": 900, "orders": 3, "sets": 9,
         "seed": 4, "errors": "skip", "threads": 2, "force": False,
     }  # fmt: skip
     fits(called, *where)
@@ -239,7 +239,7 @@ def test_study_options_reach_the_room(here, stand_in) -> None:
         "study budget parallel --budgets ,",
         "study budget parallel --budgets 8²",
         "study orders parallel --orders 0",
-        "study combos parallel --sample 0",
+        "study combos parallel --sets 0",
         "study orders parallel --langs en,xx",
         "study cost parallel --plot x",
     ],

@@ -262,7 +262,7 @@ def test_batch_that_does_not_fit_is_an_error(
     """The batch size is limited by the number of requests: with few of them any size fits."""
     data = lay_out(tmp_path, "hellaswag", "fr", test=QUESTIONS["test"])
     assert ask(few_steps, data, batch_size=10**9).results[0].n == 4
-    monkeypatch.setattr("modtok_cli.evaluate.limits.batch_bytes", lambda *_: 1 << 60)
+    monkeypatch.setattr("modtok_cli.inference.device_memory.batch_bytes", lambda *_: 1 << 60)
     with pytest.raises(ModtokError, match=r"a batch of 4 sequences .* lower --batch-size"):
         ask(few_steps, data, batch_size=4)
 

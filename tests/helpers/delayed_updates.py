@@ -1,7 +1,7 @@
-"""The delayed scheme, plain: one thread, rows on the device, each update a step late.
+"""Delayed updates in the simplest form: one thread, rows on the device, each update a step late.
 
-Step t computes with tables that lack the update of step t - 1; that update is applied behind
-it. What the pipeline of `offload` must equal, bit for bit.
+Step t computes with tables that lack the update of step t - 1, which is applied after it. The
+pipeline of `offload` must equal this bit for bit.
 """
 
 from __future__ import annotations

@@ -93,6 +93,18 @@ def main(base: Path, stride: int, words: list[str]) -> None:
         shutil.copytree(base, scratch)
         return scratch
 
+    # Once in this process: forked ones find every kernel loaded.
+    from modtok_cli.cli.main import command_tree
+    from modtok_cli.cli.run import run
+
+    os.chdir(fresh())
+    with open(os.devnull, "w") as nothing:
+        kept_output = os.dup(1)
+        os.dup2(nothing.fileno(), 1)
+        run(command_tree(), words)
+        sys.stdout.flush()
+        os.dup2(kept_output, 1)
+    os.chdir("/")
     place = fresh()
     status = call(0, place, words)
     whole = contents(place)

@@ -106,20 +106,20 @@ def test_append_by_a_link_and_with_a_tokenizer_from_elsewhere(
     deep.mkdir(parents=True)
     slice_model(run, ["fr"], output=deep / "fr")
     (tmp_path / "link").symlink_to(deep / "fr")
-    slice_model(tmp_path / "link", add=["en"], output=tmp_path / "wide")
+    slice_model(tmp_path / "link", append=["en"], output=tmp_path / "wide")
     assert load(tmp_path / "wide").source.languages == ("en", "fr")
     monkeypatch.chdir(tmp_path)
     alone = Path(shutil.copytree(run, tmp_path / "alone"))
     tokenizer = Path(shutil.move(alone / "tokenizer", tmp_path / "elsewhere"))
     slice_model(alone, ["fr"], output=tmp_path / "fr", tokenizer=tokenizer)
     with pytest.raises(UsageError, match="give its directory with -t"):
-        slice_model(tmp_path / "fr", add=["en"], output=tmp_path / "wider")
-    slice_model(tmp_path / "fr", add=["en"], output=tmp_path / "wider", tokenizer=tokenizer)
+        slice_model(tmp_path / "fr", append=["en"], output=tmp_path / "wider")
+    slice_model(tmp_path / "fr", append=["en"], output=tmp_path / "wider", tokenizer=tokenizer)
     shutil.rmtree(alone)
     with pytest.raises(UsageError, match="its run 'alone' was not found; pass the run with"):
-        slice_model(tmp_path / "fr", add=["en"], output=tmp_path / "widest")
+        slice_model(tmp_path / "fr", append=["en"], output=tmp_path / "widest")
     with pytest.raises(UsageError, match="nowhere is not a run; pass the run with --from"):
-        slice_model(tmp_path / "fr", add=["en"], output=tmp_path / "widest", run=Path("nowhere"))
+        slice_model(tmp_path / "fr", append=["en"], output=tmp_path / "widest", run=Path("nowhere"))
 
 
 def prompts(*rows: dict[str, Any]) -> Any:

@@ -59,7 +59,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     common: dict[str, Any] = {"data": DATA, "k": 600}
     studies = place / "studies"
     study_orders(TEXTS, output=studies / "orders.jsonl", orders=2, **common)
-    study_combos(TEXTS, output=studies / "combos.jsonl", orders=2, sample=4, **common)
+    study_combos(TEXTS, output=studies / "combos.jsonl", orders=2, sets=4, **common)
     study_scaling(output=studies / "scaling.jsonl", orders=2, **common)
     study_budget(TEXTS, output=studies / "budget.jsonl", budgets=[400, 600], **common)
     return place

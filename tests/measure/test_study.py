@@ -78,7 +78,7 @@ def test_orders(tmp_path: Path) -> None:
 
 
 def test_combos_equal_bpe_concat(tmp_path: Path) -> None:
-    rows = study("combos", tmp_path / "c.jsonl", orders=2, sample=3)
+    rows = study("combos", tmp_path / "c.jsonl", orders=2, sets=3)
     references = tmp_path / f"references-{K}"
     concatenated = [row for row in rows if row["method"] == "concatenated"]
     for n in (2, 3, 4):
@@ -160,7 +160,7 @@ def test_stopped_study_resumes_to_the_same_result(
 ) -> None:
     more: dict[str, Any] = {"budgets": [400, 500, 600]} if name == "budget" else {"orders": 3}
     if name == "combos":
-        more["sample"] = 2
+        more["sets"] = 2
     whole = tmp_path / "whole.jsonl"
     study(name, whole, **more)
 
@@ -200,7 +200,7 @@ def test_kill_9(tmp_path: Path) -> None:
     output = tmp_path / "studies" / "combos.jsonl"
     words = ["study", "combos", *map(str, TEXTS)]
     words += ["--langs", ",".join(LANGUAGES), "--data", str(DATA), "-k", str(K)]
-    words += ["-o", str(output), "--orders", "2", "--sample", "6"]
+    words += ["-o", str(output), "--orders", "2", "--sets", "6"]
     script = (
         "import os, signal, sys\n"
         "from modtok_cli.__main__ import main\n"
@@ -225,7 +225,7 @@ def test_kill_9(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "modtok_cli", *words]
     again = subprocess.run(command, capture_output=True, cwd=tmp_path, check=True)
     assert f"resuming: {done} units are done" in again.stderr.decode()
-    rows = study("combos", tmp_path / "whole.jsonl", orders=2, sample=6)
+    rows = study("combos", tmp_path / "whole.jsonl", orders=2, sets=6)
     assert [orjson.loads(line) for line in again.stdout.splitlines()] == rows
 
 

@@ -1,4 +1,4 @@
-"""Rows in host memory: equal to resident rows, and to the delayed scheme done plainly."""
+"""Rows in host memory: equal to resident rows, and to delayed updates in the simplest form."""
 
 import random
 from dataclasses import replace

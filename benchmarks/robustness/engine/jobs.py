@@ -55,7 +55,7 @@ JOBS = (
         "corpus"),
     Job("study orders", f"{TEXTS} -k 300 --orders 2 -o orders.jsonl --plot o.svg",
         ("orders.jsonl", "o.svg")),
-    Job("study combos", f"{TEXTS} -k 300 --orders 2 --sample 3 -o combos.jsonl", ("combos.jsonl",)),
+    Job("study combos", f"{TEXTS} -k 300 --orders 2 --sets 3 -o combos.jsonl", ("combos.jsonl",)),
     Job("study scaling", "-k 300 --orders 2 -o scaling.jsonl", ("scaling.jsonl",)),
     Job("study budget", f"{TEXTS} -k 300 --budgets 280,300 -o budget.jsonl", ("budget.jsonl",)),
     Job("study cost", f"{TEXTS} -t bpe --plot cost.svg", ("cost.svg",)),

@@ -287,6 +287,6 @@ def _results(root: Path) -> None:
     data, studies = root / "data", place / "studies"
     few = {"data": data, "languages": LANGUAGES}
     study_orders(texts, k=300, orders=2, output=studies / "orders.jsonl", **few)
-    study_combos(texts, k=300, orders=1, sample=2, output=studies / "combos.jsonl", **few)
+    study_combos(texts, k=300, orders=1, sets=2, output=studies / "combos.jsonl", **few)
     study_scaling(k=300, orders=1, output=studies / "scaling.jsonl", **few)
     study_budget(texts, k=300, budgets=[280, 300], output=studies / "budget.jsonl", **few)

@@ -81,14 +81,14 @@ def corpus_count(
         _count_shards(
             session,
             languages,
-            data,
-            output,
-            errors,
-            executor,
-            executor_option,
-            workers,
-            force,
-            json,
+            data=data,
+            output=output,
+            errors=errors,
+            executor=executor,
+            executor_option=executor_option,
+            workers=workers,
+            force=force,
+            json=json,
         )
         return
     if executor_option or workers:
@@ -110,6 +110,7 @@ def corpus_count(
 def _count_shards(
     session: Session,
     languages: list[str] | None,
+    *,
     data: Path,
     output: Path | None,
     errors: str,

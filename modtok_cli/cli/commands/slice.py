@@ -202,7 +202,7 @@ def slice(
         output=output or run,
         inputs=inputs,
         outputs=outputs if outputs is not None else inputs,
-        add=added,
+        append=added,
         run=origin,
         tokenizer=tokenizer,
         step=step,

@@ -37,13 +37,13 @@ COLUMNS = (
     Column("max", "max", "ratio"),
 )
 
-Sample = Annotated[
+Sets = Annotated[
     int,
     typer.Option(
-        "--sample",
+        "--sets",
         metavar="N",
         min=1,
-        help="Number of language sets per size; all if there are fewer.",
+        help="Number of sets of each size; all if there are fewer.",
     ),
 ]
 
@@ -54,7 +54,7 @@ Sample = Annotated[
     # sets of 1 to 4 languages, 60 of each size
     modtok study combos flores/
     # 200 sets, and a plot of the distribution per language
-    modtok study combos flores/ --sample 200 --plot combos.svg
+    modtok study combos flores/ --sets 200 --plot combos.svg
     """,
 )
 def study_combos(
@@ -63,7 +63,7 @@ def study_combos(
     langs: Langs = None,
     k: Budget = 24000,
     orders: Orders = 4,
-    sample: Sample = 60,
+    sets: Sets = 60,
     seed: Seed = 0,
     data: Data = Path("data"),
     output: Output = None,
@@ -90,7 +90,7 @@ def study_combos(
         output=study_output(output, "combos"),
         k=k,
         orders=orders,
-        sample=sample,
+        sets=sets,
         seed=seed,
         errors=errors,
         threads=threads,

@@ -38,7 +38,7 @@ def study_combos(
     output: Path = Path("studies/combos.jsonl"),
     k: int = 24000,
     orders: int = 4,
-    sample: int = 60,
+    sets: int = 60,
     seed: int = 0,
     errors: str = "strict",
     threads: int | None = None,
@@ -51,7 +51,7 @@ def study_combos(
     Args:
         texts: one test text per language.
         orders: number of sequential tokenizers to extract from; the first is alphabetical.
-        sample: number of sets of each size to measure; all sets if there are fewer.
+        sets: number of sets of each size to measure; all sets if there are fewer.
 
     Returns:
         One row per set, method ("sequential", "concatenated"), order and language: size, tokens
@@ -61,26 +61,27 @@ def study_combos(
     Raises:
         ModtokError, UsageError: texts, settings or output are invalid.
     """
-    if sample < 1:
-        raise UsageError(f"expected 1 or more, got {sample}", where="--sample")
+    if sets < 1:
+        raise UsageError(f"expected 1 or more, got {sets}", where="--sets")
     cache = output.parent / f"references-{k}"
     bench = load_bench(
         languages, texts, data=data, k=k, cache=cache, errors=errors, threads=threads,
         progress=progress,
     )  # fmt: skip
     chosen = language_orders(bench.languages, orders, seed)
-    sets = {
-        size: sample_sets(bench.languages, size, sample, seed)
+    chosen_sets = {
+        size: sample_sets(bench.languages, size, sets, seed)
         for size in SIZES
         if size <= len(bench.languages)
     }
-    settings = {"k": k, "orders": chosen, "sets": list(sets.values()), "text": bench.fingerprints()}
+    settings = {"k": k, "orders": chosen, "sets": list(chosen_sets.values())}
+    settings["text"] = bench.fingerprints()
     file = StudyFile(output, "combos", settings, command)
     rows = file.finished(force, progress)
     if rows is not None:
         return rows
     file.resume(force, progress)
-    every = [members for group in sets.values() for members in group]
+    every = [members for group in chosen_sets.values() for members in group]
     units = [f"sequential {i}" for i in range(len(chosen))]
     units += [f"concatenated {','.join(members)}" for members in every]
     concatenator = _Concatenator(bench)
