@@ -1,0 +1,79 @@
+"""Recipes in examples/ and presets fit the machines that they state, by their plans."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks.speed.active_rows import Rows, measure
+from modtok_cli.architectures.sizes import PAPER
+from modtok_cli.training.config import Config, check_ranks, resolve
+from modtok_cli.training.data.sampling import Mixture
+from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.training.device_memory import StepRows, capacity, check_fits
+from modtok_cli.training.plan import row_counts
+from modtok_cli.training.presets import PRESETS
+from modtok_cli.training.recipe import read_recipe
+from modtok_cli.training.rows.host_need import host_need
+from modtok_cli.training.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+RECIPES = sorted((ROOT / "examples" / "recipes").glob("*.toml"))
+HOST = 64e9  # examples/recipes/7b-32.toml
+
+
+def measured(config: Config) -> tuple[int, StepRows]:
+    """|T| and the rows of a step, sequential BPE of 21 languages (`benchmarks active_rows`)."""
+    file = ROOT / "benchmarks" / "results" / "active-rows-2026-11-22.jsonl"
+    for row in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
+        if (row["sampling"], row["draw"]) == (config.sampling, config.draw):
+            rows = StepRows(row["draw_rows"], row["rank_rows"], row["step_rows"])
+            return row["vocabulary"], rows
+    raise AssertionError(f"no rows of {config.sampling}, {config.draw}")
+
+
+@pytest.mark.parametrize("file", RECIPES, ids=lambda file: file.stem)
+def test_example_recipes_fit_their_machine(file: Path) -> None:
+    given: dict[str, Any] = read_recipe(file)
+    config = resolve(Settings(**given), gpu=True)
+    assert {"gpus", "device_memory"} <= given.keys()  # the machine
+    check_ranks(config, config.gpus)
+    size, rows = measured(config)
+    check_fits(config, size, rows, config.gpus, *capacity(config, gpu=True))
+    if config.offload:
+        need = host_need(
+            size,
+            config.shape.hidden_size,
+            config.shape.tables,
+            moments=getattr(torch, config.offload_moments),
+            union=rows.union,
+            dtype=getattr(torch, config.dtype),
+            ranks=config.gpus,
+            node=8,
+        )
+        assert need.tables + need.buffers < HOST
+
+
+def test_every_paper_preset_has_a_recipe() -> None:
+    models = {read_recipe(file)["model"] for file in RECIPES}
+    assert models == {*PAPER, "7b-32"}
+    assert models <= PRESETS.keys()
+
+
+@pytest.mark.parametrize("draw", ["micro", "rank", "step"])
+def test_active_rows_are_those_of_the_plan(subtokenizers: SubtokenizerCache, draw: str) -> None:
+    """The benchmark counts rows by membership, the plan by subtokenizers."""
+    rows = Rows(subtokenizers.tokenizer)
+    for languages in (("en",), ("el", "fi"), ("el", "en", "fi", "fr")):
+        expected = subtokenizers.tokenizer.subset(languages).size
+        assert rows.count(frozenset(languages)) == expected
+    options: dict[str, Any] = {"sampling": "sub:1", "draw": draw, "steps": 2, "gpus": 8}
+    config = resolve(Settings(model="1b", **options), gpu=True)
+    mixture = Mixture.of({"el": 1, "en": 2, "fi": 3, "fr": 4})
+    found, row = measure(config, mixture, rows, 2)
+    assert found == row_counts(config, mixture, subtokenizers, 8)
+    assert row["draws"] == {"micro": 32, "rank": 8, "step": 1}[draw]
