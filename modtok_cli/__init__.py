@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from modtok_cli.api.learners import unigram as unigram
     from modtok_cli.api.learners import unigram_merge as unigram_merge
     from modtok_cli.api.measures import check as check
+    from modtok_cli.api.measures import explore as explore
     from modtok_cli.api.measures import fairness as fairness
     from modtok_cli.api.measures import nsl as nsl
     from modtok_cli.api.measures import origin as origin
@@ -53,7 +54,7 @@ _NAMES = {
     "api.corpora": "corpus_build corpus_count",
     "api.evaluations": "compare evaluate_bpb evaluate_mcq evaluate_mt evaluate_sum write_examples",
     "api.learners": "bpe bpe_merge bpe_seq unigram unigram_merge",
-    "api.measures": "check fairness nsl origin report",
+    "api.measures": "check explore fairness nsl origin report",
     "api.models": "export generate load_generator pretrain slice",
     "api.settings": "TrainingSettings",
     "api.tokenizers": "adopt check_subsets extract extract_frequent load open_tokenizer",

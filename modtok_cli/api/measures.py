@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from modtok_cli.api.arguments import (
     FilePath,
+    Languages,
     optional_path,
     progress_or_default,
     text_paths,
 )
 from modtok_cli.base.progress import Progress
+from modtok_cli.text.languages import language_list
 
 if TYPE_CHECKING:
     from modtok_cli.api.tokenizers import Errors
@@ -188,6 +190,49 @@ def origin(
         text_paths(texts),
         language=language,
         errors=errors,
+        progress=progress_or_default(progress),
+    )
+
+
+def explore(
+    tokenizers: AnyTokenizer | Sequence[AnyTokenizer],
+    output: FilePath = "explore.html",
+    *,
+    languages: Languages | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Write an HTML page on which one types text and sees how tokenizers segment it.
+
+    Args:
+        tokenizers: Modular tokenizers, whose languages can be chosen on the page, and byte-level
+            BPE or tiktoken tokenizers to compare them with.
+        output: File to write.
+        languages: Languages that are chosen when the page opens.
+        force: Replace an existing page.
+        progress: As in `nsl`.
+
+    Returns:
+        `output`, its size in `bytes`, and the names of the `tokenizers`.
+
+    Examples:
+        >>> modtok.explore(["tokenizer", "tokenizer@fi"], languages="fi", force=True)["tokenizers"]
+        ['tokenizer', 'tokenizer@fi']
+
+    Raises:
+        UsageError: `output` exists, or the page cannot run a tokenizer.
+        ModtokError: a tokenizer is damaged.
+    """
+    from modtok_cli.measure.explore.page import explore
+    from modtok_cli.modular.tokenizer import ModularTokenizer
+
+    single = isinstance(tokenizers, str | os.PathLike | ModularTokenizer)
+    given = tokenizers if isinstance(tokenizers, Sequence) and not single else [tokenizers]
+    return explore(
+        [str(each) if isinstance(each, os.PathLike) else each for each in given],  # type: ignore[misc]
+        Path(output),
+        languages=None if languages is None else language_list(languages),
+        force=force,
         progress=progress_or_default(progress),
     )
 

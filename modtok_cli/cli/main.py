@@ -59,6 +59,7 @@ ORDER = (  # order in the help
     "nsl",
     "fairness",
     "origin",
+    "explore",
     "report",
     "pretrain",
     "generate",

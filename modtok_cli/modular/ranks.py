@@ -46,14 +46,14 @@ class RankTokenizer(External):
             self._inner = tiktoken.Encoding(
                 name="modtok", pat_str=pattern, mergeable_ranks=ranks, special_tokens={}
             )
-        self._first = first
+        self.ranks, self.pattern, self.first = ranks, pattern, first
         self.size = top + 1
 
     def encode(self, text: str) -> Ids:
         """Token ids of a text."""
         utf8(text)
         with in_library("cannot encode", self.name, "tiktoken"):
-            return as_ids(self._inner.encode_ordinary(text)) + np.int32(self._first)
+            return as_ids(self._inner.encode_ordinary(text)) + np.int32(self.first)
 
     def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
         """Token ids of each text."""
@@ -61,7 +61,7 @@ class RankTokenizer(External):
             utf8(text)
         with in_library("cannot encode", self.name, "tiktoken"):
             batch = self._inner.encode_ordinary_batch(list(texts))
-        return [as_ids(ids) + np.int32(self._first) for ids in batch]
+        return [as_ids(ids) + np.int32(self.first) for ids in batch]
 
     def decode(self, ids: npt.ArrayLike) -> str:
         """Text of token ids."""
@@ -69,7 +69,7 @@ class RankTokenizer(External):
 
     def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
         """Bytes of token ids; those before rank 0 give none."""
-        ranks = [index - self._first for index in as_list(ids) if index >= self._first]
+        ranks = [index - self.first for index in as_list(ids) if index >= self.first]
         try:
             return bytes(self._inner.decode_bytes(ranks))
         except (KeyError, OverflowError) as error:

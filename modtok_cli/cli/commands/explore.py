@@ -1,0 +1,52 @@
+"""`modtok explore`: a page that shows how tokenizers segment text that one types."""
+
+from pathlib import Path
+
+from modtok_cli.cli.command import command
+from modtok_cli.cli.options import Force, Json, Langs, Output, Tokenizers, split_languages
+from modtok_cli.cli.output import emit_object
+from modtok_cli.cli.session import Session
+
+WORKSPACE_TOKENIZER = "tokenizer"
+PAGE = Path("explore.html")
+
+
+@command(
+    "explore",
+    tables=False,
+    examples="""
+    # the tokenizer in tokenizer/: open explore.html in a browser
+    modtok explore
+    # beside other tokenizers, with Finnish and French chosen
+    modtok explore -t tokenizer -t llama3.tiktoken --langs fi,fr -o page.html
+    """,
+)
+def explore(
+    session: Session,
+    tokenizer: Tokenizers = None,
+    langs: Langs = None,
+    output: Output = PAGE,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Write a page on which one types text and sees how tokenizers segment it.
+
+    Shows tokens in the color of their language, token counts and vocabulary sizes, for any
+    set of languages of a modular tokenizer and for other tokenizers beside it. The page is one
+    HTML file that needs no server and no network; it computes the same ids as modtok encode.
+
+    Tokenizers: modular directories and plain tokenizers with merges (byte-level BPE), and
+    tiktoken rank files. --langs are the languages that are chosen when the page opens.
+    """
+    from modtok_cli.measure.explore.page import explore
+
+    row = explore(
+        tokenizer or [WORKSPACE_TOKENIZER],
+        output or PAGE,
+        languages=split_languages(langs),
+        force=force,
+        progress=session.progress,
+    )
+    session.say(f"wrote {output} ({row['bytes'] / 1e6:.1f} MB); open it in a browser")
+    if json:
+        emit_object(row)

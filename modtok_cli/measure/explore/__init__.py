@@ -1,0 +1,1 @@
+"""`modtok explore`: a page that segments typed text in the browser."""

@@ -1,0 +1,186 @@
+"""The page of `modtok explore`: tokenizers in a compact form, and the program that runs them."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.files import write_bytes
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.measure.explore.pattern import js_classes, js_pattern
+from modtok_cli.measure.explore.samples import samples
+from modtok_cli.modular.directory import is_modular
+from modtok_cli.modular.open import open_tokenizer
+from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.ranks import RankTokenizer
+from modtok_cli.modular.segmenters.merges import Merges, ModularMerges
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.text.language_names import language_name
+
+Spec = str | Tokenizer | ModularTokenizer
+TITLE = "Explore tokenizers"
+
+
+def explore(
+    tokenizers: Sequence[Spec],
+    output: Path,
+    *,
+    languages: Iterable[str] | None = None,
+    force: bool = False,
+    progress: Progress = SILENT,
+) -> dict[str, Any]:
+    """Write one HTML page that segments typed text in the browser.
+
+    Args:
+        tokenizers: modular tokenizers or directories, whose languages can be chosen on the page,
+            and tokenizers to compare them with: any byte-level BPE, and rank files.
+        output: file to write; it refers to no other file and no network.
+        languages: chosen when the page opens; by default English if it is there, else the first.
+        force: replace an existing file.
+
+    Returns:
+        `output`, `bytes`, and the names of the `tokenizers`.
+
+    Raises:
+        UsageError: `output` exists; an unknown language; a tokenizer without merges or ranks.
+        ModtokError: a tokenizer is damaged.
+    """
+    if output.exists() and not force:
+        raise UsageError(
+            "already exists", where=str(output), remedy="choose another -o, or pass --force"
+        )
+    packed, names, found = [], [], []
+    with progress.task("packing", total=len(tokenizers), unit="tokenizers") as task:
+        for spec in tokenizers:
+            tokenizer = _opened(spec, progress)
+            if isinstance(tokenizer, ModularTokenizer):
+                found.append(tokenizer)
+            name = _short(spec) if isinstance(spec, str) else getattr(spec, "name", "tokenizer")
+            names.append(name)
+            packed.append(_packed(tokenizer, name))
+            task.advance(1)
+    there = dict.fromkeys(code for each in found for code in each.languages)
+    chosen = _chosen(languages, found, there)
+    sentences = samples()
+    offered = [code for code in there if code in sentences] or list(sentences)
+    offered.sort(key=language_name)
+    payload = {
+        "classes": js_classes(),
+        "chosen": chosen,
+        "samples": [
+            {"code": code, "name": language_name(code), "text": sentences[code]} for code in offered
+        ],
+        "tokenizers": packed,
+    }
+    first = [code for code in chosen if code in sentences][:4] or offered[:1]
+    resources = files("modtok_cli.measure.explore")
+    text = Template((resources / "page.html").read_text("utf-8")).substitute(
+        title=escape(TITLE),
+        text=escape("\n".join(sentences[code] for code in first)),
+        hidden="" if there else " hidden",
+        payload=_script_safe(orjson.dumps(payload).decode()),
+        segment=(resources / "segment.js").read_text("utf-8"),
+        page=(resources / "page.js").read_text("utf-8"),
+    )
+    data = text.encode()
+    write_bytes(output, data)
+    return {"output": str(output), "bytes": len(data), "tokenizers": names}
+
+
+def _opened(spec: Spec, progress: Progress) -> Tokenizer | ModularTokenizer:
+    if not isinstance(spec, str):
+        return spec
+    if is_modular(Path(spec)):
+        return ModularTokenizer.load(Path(spec))
+    return open_tokenizer(spec, progress=progress)
+
+
+def _short(spec: str) -> str:
+    return spec.rstrip("/").rpartition("/")[2] or spec
+
+
+def _chosen(
+    languages: Iterable[str] | None, found: Sequence[ModularTokenizer], there: Iterable[str]
+) -> list[str]:
+    there = list(there)
+    if languages is None:
+        return ["en"] if "en" in there else there[:1]
+    if not found:
+        raise UsageError("--langs requires a modular directory among the tokenizers")
+    return sorted(found[0].resolve(list(languages)))
+
+
+def _packed(tokenizer: Tokenizer | ModularTokenizer, name: str) -> dict[str, Any]:
+    """`meta` and `data` (base64 of deflated planes) of a tokenizer, as segment.js reads them.
+
+    Raises:
+        UsageError: a segmentation that the page does not have.
+    """
+    if isinstance(tokenizer, ModularTokenizer) and isinstance(tokenizer.segmenter, ModularMerges):
+        meta, planes = _merges(tokenizer.vocabulary, tokenizer.merges)
+        meta["languages"] = [
+            {"code": code, "name": language_name(code)} for code in tokenizer.languages
+        ]
+        planes += [*_bits(tokenizer.merge_membership), *_bits(tokenizer.token_membership)]
+        pattern = tokenizer.pretokenizer.pattern
+    elif isinstance(tokenizer, Subtokenizer) and isinstance(tokenizer.segmenter, Merges):
+        meta, planes = _merges(tokenizer.vocabulary, tokenizer.merges)
+        pattern = tokenizer.pretokenizer.pattern
+    elif isinstance(tokenizer, RankTokenizer):
+        tokens = sorted(tokenizer.ranks, key=tokenizer.ranks.__getitem__)
+        lengths = np.array([len(token) for token in tokens])
+        ids = np.array([tokenizer.ranks[token] for token in tokens])
+        meta = {"kind": "ranks", "tokens": len(tokens), "first": tokenizer.first}
+        planes = [*_planes(lengths, 2), *_planes(ids, 3), b"".join(tokens)]
+        pattern = tokenizer.pattern
+    else:
+        raise UsageError(
+            "the page runs byte-level BPE and rank files, not this kind of tokenizer",
+            where=name,
+            remedy="leave it out",
+        )
+    meta |= {"name": name, "size": tokenizer.size, "pattern": js_pattern(pattern)}
+    data = base64.b64encode(zlib.compress(b"".join(planes), 9)).decode()
+    return {"meta": meta, "data": data}
+
+
+def _merges(
+    vocabulary: Vocabulary, merges: npt.NDArray[np.int32]
+) -> tuple[dict[str, Any], list[bytes]]:
+    width = max(1, (len(vocabulary).bit_length() + 7) // 8)
+    meta = {
+        "kind": "merges",
+        "merges": len(merges),
+        "width": width,
+        "bytes": vocabulary.byte_ids.tolist(),
+    }
+    return meta, [plane for column in merges.T for plane in _planes(column, width)]
+
+
+def _planes(values: npt.NDArray[Any], width: int) -> list[bytes]:
+    """All lowest bytes, then all second bytes, and so on."""
+    return [(values >> 8 * plane & 0xFF).astype(np.uint8).tobytes() for plane in range(width)]
+
+
+def _bits(members: npt.NDArray[np.bool_]) -> list[bytes]:
+    """Rows of bits in planes of a byte for eight columns."""
+    packed = np.packbits(members, axis=1, bitorder="little")
+    return [np.ascontiguousarray(column).tobytes() for column in packed.T]
+
+
+def _script_safe(json: str) -> str:
+    """JSON that ends no script element and opens no comment."""
+    return json.replace("<", "\\u003c")

@@ -1,0 +1,116 @@
+"""The page of `modtok explore`: its program gives our ids, in Node; what it refuses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.sample import SAMPLE
+from helpers.toy_tokenizers import LANGUAGES, NASTY, toy
+from modtok_cli.base.errors import UsageError
+from modtok_cli.measure.explore.page import explore
+from modtok_cli.measure.explore.pattern import js_classes, js_pattern
+from modtok_cli.measure.explore.samples import samples
+from modtok_cli.modular.formats.tiktoken import RANK_PATTERNS
+from modtok_cli.modular.ranks import RankTokenizer
+from modtok_cli.text.language_names import language_name
+
+NODE = shutil.which("node")
+PROGRAM = Path(__file__).parents[1] / "helpers" / "run_page.mjs"
+TEXTS = [
+    *(text for text in NASTY if text),
+    *samples().values(),
+    "I'LL don'T 12345 x\u017f's\r\n\r\n  \tend  ",
+    "a\ufeffb\u0085c\u180ed\u2028e\u00a0f",
+]
+
+
+def answers(page: Path, requests: list[Any]) -> list[list[int]]:
+    """Ids that the program of a page gives, run by Node."""
+    assert NODE is not None
+    done = subprocess.run(
+        [NODE, str(PROGRAM), str(page)],
+        input="\n".join(map(json.dumps, requests)),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.skipif(NODE is None, reason="needs Node to run the page's program")
+def test_program_gives_the_ids_of_every_subset(tmp_path: Path) -> None:
+    modular = toy(5, merges_each=80)
+    plain = toy(6).subset(["fi"])
+    explore([modular, plain], tmp_path / "page.html")
+    requests, expected = [], []
+    for columns in ([0], [1, 3], [0, 1, 2, 3], None):
+        names = [LANGUAGES[column] for column in columns or range(4)]
+        subset = modular.full() if columns is None else modular.subset(names)
+        for text in TEXTS:
+            requests.append([0, columns, text])
+            expected.append(subset.global_ids[subset.encode(text)].tolist())
+    for text in TEXTS:
+        requests.append([1, None, text])
+        expected.append(plain.encode(text).tolist())
+    assert answers(tmp_path / "page.html", requests) == expected
+
+
+@pytest.mark.skipif(NODE is None, reason="needs Node to run the page's program")
+def test_program_gives_the_ids_of_rank_files(tmp_path: Path) -> None:
+    pytest.importorskip("tiktoken")
+    words = ["th", "the", " t", " the", "in", "ing", "12", "\r\n", "  ", "ка", "ко"]
+    tokens = [bytes([byte]) for byte in range(256)] + [word.encode() for word in words]
+    ranks = {token: rank for rank, token in enumerate(tokens)}
+    found = [
+        RankTokenizer(name, b"", name, ranks=ranks, pattern=pattern, first=3)
+        for name, pattern in RANK_PATTERNS.items()
+    ]
+    explore(found, tmp_path / "page.html")
+    texts = [*TEXTS, "the thing, 12 in the\r\n кака ко"]
+    requests = [[i, None, text] for i in range(len(found)) for text in texts]
+    expected = [tokenizer.encode(text).tolist() for tokenizer in found for text in texts]
+    assert answers(tmp_path / "page.html", requests) == expected
+
+
+def test_page_is_self_contained_and_safe(tmp_path: Path) -> None:
+    tokenizer = toy(2, specials=("</script><script>alert(1)</script>",))
+    row = explore([tokenizer], tmp_path / "page.html", languages=["fi"])
+    html = (tmp_path / "page.html").read_text("utf-8")
+    assert row["bytes"] == len(html.encode())
+    assert "alert(1)" not in html
+    assert "://" not in html
+    assert "src=" not in html
+    assert '"chosen":["fi"]' in html
+    assert samples()["fi"] in html
+
+
+def test_requests_that_are_refused(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    with pytest.raises(UsageError, match="no language 'xx'"):
+        explore([toy(2)], page, languages=["xx"])
+    with pytest.raises(UsageError, match="requires a modular directory"):
+        explore([toy(2).subset(["en"])], page, languages=["en"])
+    assert not page.exists()
+    explore([toy(2)], page)
+    with pytest.raises(UsageError, match="already exists"):
+        explore([toy(2)], page)
+
+
+def test_every_sample_has_a_name() -> None:
+    assert all(language_name(code) != code for code in samples())
+    assert list(samples()) == sorted(samples())
+    assert {path.stem for path in (SAMPLE / "data").glob("*.jsonl")} <= set(samples())
+
+
+def test_patterns() -> None:
+    assert js_pattern(r" ?\p{N}+|\p{N}{1,3}+|[^\s]?+a++") == r" ?\p{N}+|\p{N}{1,3}|[^\s]?a+"
+    assert js_pattern("'(?i:[s]|ll)?") == "'(?:[sS\u017f]|[lL][lL])?"
+    assert r"\u{85}" in js_classes()["s"]
+    assert r"\u{feff}" not in js_classes()["s"]
