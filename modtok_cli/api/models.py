@@ -59,6 +59,7 @@ def pretrain(
         ModtokError, UsageError: the settings, the tokenizer or the text are not usable, the disk
             is full, or the loss is not finite. The last checkpoint stays.
     """
+    from modtok_cli.evaluate.in_training import TrainingTasks
     from modtok_cli.training.loop import finish
     from modtok_cli.training.loop import pretrain as run
     from modtok_cli.training.settings import Settings
@@ -69,6 +70,7 @@ def pretrain(
             resume=resume,
             force=force,
             progress=progress_or_default(progress),
+            evaluator=TrainingTasks(),
         )
     finally:
         finish()

@@ -151,6 +151,30 @@ def evaluate_mcq(
     return evaluation
 
 
+def check_local(data: Path, languages: Sequence[str], settings: Settings) -> list[str]:
+    """Check that local files have questions; returns what is missing, in sentences.
+
+    Raises:
+        UsageError: a task is neither a suite nor in the files.
+        ModtokError: there are no questions, or a row is invalid.
+    """
+    own, external = _tasks(settings, data)
+    if external:
+        raise UsageError(f"no local task '{external[0]}' in {Folder(data).path}", remedy=LAYOUT)
+    evaluation = Evaluation()
+    if not _collect_jobs(own, languages, data, settings, evaluation, SILENT):
+        raise _no_questions(evaluation, data)
+    return evaluation.skipped
+
+
+def languages_with_questions(data: Path, languages: Sequence[str], settings: Settings) -> list[str]:
+    """The languages that local files have questions in."""
+    own, _ = _tasks(settings, data)
+    jobs = _collect_jobs(own, languages, data, settings, Evaluation(), SILENT)
+    found = {job.language for job in jobs}
+    return [language for language in languages if language in found]
+
+
 def _tasks(settings: Settings, data: Path | None) -> tuple[list[Suite], list[str]]:
     """Suites, and names that are not suites."""
     known = dict(suites())

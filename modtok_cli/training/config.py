@@ -112,6 +112,9 @@ class Config(Settings):
             raise ModtokError("field 'config' is not an object", where=where, remedy=_RESTORE)
         check_holds_shape(data, where)
         shape = stored_shape(data, where)
+        if "tensorboard" in data:  # the run is older than --log
+            data = {**data, "log": ["tensorboard"] if data["tensorboard"] else None}
+            del data["tensorboard"]
         values: dict[str, Any] = {}
         for name, option in _stored().items():
             if name not in data:  # the run is older than the option

@@ -17,6 +17,7 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.training import checkpoint
 from modtok_cli.training.config import OPTIONS, Settings
+from modtok_cli.training.data.sampling import draw
 from modtok_cli.training.data.slot_packer import Batch
 from modtok_cli.training.data.stream import BatchStream, StreamPlan
 from modtok_cli.training.data.text_store import TextStore
@@ -31,6 +32,7 @@ from modtok_cli.training.prepare import Run, prepare, update_config
 from modtok_cli.training.reporting import Reporter, texts_of
 from modtok_cli.training.rows.host_tables import Offload
 from modtok_cli.training.rows.prefetcher import Prefetcher
+from modtok_cli.training.tasks import TaskEvaluator
 
 # Bytes of held-out text per language that are evaluated before a checkpoint is saved.
 _PROBE = 512
@@ -165,6 +167,7 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> dict[str,
         "grad_norm": float(norm),
         "tokens": step * config.step_tokens,
         "languages": languages,
+        "draws": _draws(run, step),
         "time": timing(
             seconds=seconds,
             waited=feed.waited - waited,
@@ -175,6 +178,16 @@ def train_step(run: Run, model: Model, feed: Prefetcher, step: int) -> dict[str,
         )
         | ({"offload": spent} if spent else {}),
     }
+
+
+def _draws(run: Run, step: int) -> list[str]:
+    """The draws of a step, over all ranks, in order of groups."""
+    config = run.config
+    groups = config.batch_size // config.group_size(run.ranks.replicas)
+    return [
+        str(draw(config.regime, config.p, run.mixture, config.seed, step, group))
+        for group in range(groups)
+    ]
 
 
 def _refuse_infinite(
@@ -284,17 +297,19 @@ def pretrain(
     resume: bool = False,
     force: bool = False,
     progress: Progress = SILENT,
+    evaluator: TaskEvaluator | None = None,
 ) -> RunReport:
     """Train a model on the languages of `data`, with sampled subtokenizers.
 
-    Under torchrun, srun or `modtok pretrain --gpus N` every process calls it.
+    Under torchrun, srun or `modtok pretrain --gpus N` every process calls it. `evaluator` is
+    required by `eval_tasks`.
 
     Raises:
         ModtokError, UsageError: settings or files are not usable, the disk is full, the loss
             is not finite. The last checkpoint stays.
         Stopped: SIGTERM or SIGINT; a checkpoint was saved.
     """
-    run = prepare(settings, resume=resume, force=force, progress=progress)
+    run = prepare(settings, resume=resume, force=force, progress=progress, evaluator=evaluator)
     try:
         hang_seconds = 60 * run.config.hang_timeout
         with StopSignals() as signals, Watchdog(run.ranks, hang_seconds):
@@ -323,20 +338,24 @@ def _pretrain(run: Run, resume: bool, signals: StopSignals) -> RunReport:
     try:
         with run.progress.task("training", config.steps, "steps") as task:
             task.advance(step)
+            if step and run.tasks.due(step) and not reporter.has_tasks(step):
+                reporter.tasks(run.tasks.evaluate(step))
             for now in range(step + 1, config.steps + 1):
                 line = train_step(run, model, stream, now)
                 reporter.step(line, task)
                 if now % config.eval_every == 0 or now == config.steps:
                     last = evaluate(run, model, now)
                     reporter.evaluation(last)
-                if now % config.save_every == 0 or now == config.steps:
-                    _save(run, model, stream, now, evaluated=last.get("step") == now)
                 number = signals.agreed(run.ranks) if now < config.steps else 0
-                if number:
-                    if now % config.save_every:
-                        _save(run, model, stream, now, evaluated=last.get("step") == now)
+                due = run.tasks.due(now)
+                if number or due or now % config.save_every == 0 or now == config.steps:
+                    _save(run, model, stream, now, evaluated=last.get("step") == now)
+                if number:  # a resumed run evaluates the tasks of this step
                     run.checkpointer.wait()
                     raise stopped(number, now, _resume_command(run))
+                if due:
+                    run.checkpointer.wait()
+                    reporter.tasks(run.tasks.evaluate(now))
         run.checkpointer.wait()
     finally:
         stream.close()

@@ -24,6 +24,7 @@ from modtok_cli.training.initial import config_of_initial
 from modtok_cli.training.rundir import CONFIG, LATEST, RunDirectory
 
 TOKENIZER = "tokenizer"
+_TASKS = "tasks"
 
 
 def choose_run(
@@ -45,9 +46,9 @@ def choose_run(
     then = replace(
         then,
         data=settings.data or _find_data(directory),
-        valid=then.valid and _find_valid(directory, settings.valid),
         tokenizer=own if own.is_dir() else settings.tokenizer or then.tokenizer,
     )
+    then = _find_texts(directory, then, settings)
     others: Any = {"data": None, "tokenizer": None}
     config, notes = resumed(then, replace(settings, **others), str(directory.path))
     return directory, config, notes
@@ -71,14 +72,20 @@ def stored_run(settings: Settings) -> tuple[RunDirectory, Config]:
 
 def places_of(path: Path, run: Path) -> dict[str, str]:
     """Where a directory is, absolute and relative to the run, as config.json stores it."""
-    absolute = path.absolute()
+    # Without "..", which would lead through the run's directory after a move.
+    absolute = Path(os.path.normpath(path.absolute()))
+    if path.exists() and not (absolute.exists() and absolute.samefile(path)):
+        absolute = path.resolve()  # ".." behind a symbolic link
     relative = os.path.relpath(absolute, run.absolute())
     return {"absolute": plain(absolute), "relative": plain(Path(relative))}
 
 
-def places_of_valid(config: Config, run: Path) -> dict[str, dict[str, str]]:
-    """Where the directories of `--valid` are, by name."""
-    return {name: places_of(path, run) for name, path in (config.valid or {}).items()}
+def places_of_texts(config: Config, run: Path) -> dict[str, dict[str, str]]:
+    """Where the directories of `--valid` and of the tasks are."""
+    found = {f"valid/{name}": path for name, path in (config.valid or {}).items()}
+    if config.eval_tasks:
+        found[_TASKS] = config.eval_tasks_data
+    return {name: places_of(path, run) for name, path in found.items()}
 
 
 def _find_data(directory: RunDirectory) -> Path:
@@ -94,19 +101,32 @@ def _find_data(directory: RunDirectory) -> Path:
     return found
 
 
-def _find_valid(directory: RunDirectory, given: Mapping[str, Path] | None) -> dict[str, Path]:
-    """The directories of `--valid` of the run, except if others are `given`."""
-    found: dict[str, Path] = {}
-    for name, places in directory.read_valid().items():
+def _find_texts(directory: RunDirectory, then: Config, settings: Settings) -> Config:
+    """The configuration with the directories of `--valid` and the tasks where they are now.
+
+    Raises:
+        ModtokError: one does not exist, and `settings` do not replace it.
+    """
+    moved: dict[str, Path] = {}
+    for name, places in directory.read_places().items():
+        tasks = name == _TASKS
+        replaced = (settings.eval_tasks_data, settings.eval_tasks) if tasks else (settings.valid,)
         path = _find(directory, places)
-        if path is None and given is None:
+        if path is None and all(each is None for each in replaced):
+            text = name.partition("/")[2]
             raise ModtokError(
-                f"the validation text '{name}' does not exist in {places['absolute']}",
+                f"{'the tasks do' if tasks else f'the validation text {text!r} does'} not exist in "
+                f"{places['absolute']}",
                 where=str(directory.path),
-                remedy=f"give its directory with --valid {name}=DIR, or use --valid none",
+                remedy="give their directory with --eval-tasks-data, or use --eval-tasks none"
+                if tasks
+                else f"give its directory with --valid {text}=DIR, or use --valid none",
             )
-        found[name] = path or Path(places["absolute"])
-    return found
+        moved[name] = path or Path(places["absolute"])
+    valid = then.valid and {
+        name: moved.get(f"valid/{name}", path) for name, path in then.valid.items()
+    }
+    return replace(then, valid=valid, eval_tasks_data=moved.get(_TASKS, then.eval_tasks_data))
 
 
 def _find(directory: RunDirectory, places: Mapping[str, str]) -> Path | None:

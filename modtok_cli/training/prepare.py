@@ -36,12 +36,13 @@ from modtok_cli.training.opening import (
     choose_run,
     create,
     places_of,
-    places_of_valid,
+    places_of_texts,
 )
 from modtok_cli.training.plan import node_need, row_counts
 from modtok_cli.training.rows.host_need import check_host
 from modtok_cli.training.rundir import RunDirectory, point_latest
 from modtok_cli.training.step_memory import check_step_memory
+from modtok_cli.training.tasks import TaskEvaluator, Tasks
 from modtok_cli.training.validation import check_validation, open_validation
 
 TEXTS = ".text"
@@ -64,6 +65,9 @@ class Run:
     only_rows: torch.Tensor | None = None
     valid: dict[str, dict[str, TextStore]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.tasks = Tasks(self)
+
     @property
     def device(self) -> torch.device:
         """The device of this rank."""
@@ -75,7 +79,14 @@ class Run:
         return {language: store.checksum for language, store in self.stores.items()}
 
 
-def prepare(settings: Settings, *, resume: bool, force: bool, progress: Progress) -> Run:
+def prepare(
+    settings: Settings,
+    *,
+    resume: bool,
+    force: bool,
+    progress: Progress,
+    evaluator: TaskEvaluator | None = None,
+) -> Run:
     """Join the ranks, read tokenizer and text, open the run's directory.
 
     Raises:
@@ -141,6 +152,7 @@ def prepare(settings: Settings, *, resume: bool, force: bool, progress: Progress
         Checkpointer(directory.checkpoints, ranks, keep=config.keep, keep_every=config.keep_every),
         valid=valid,
     )
+    run.tasks.check(evaluator)
     if config.init_from is not None:
         _use_initial(run, resume=resume)
     error = None
@@ -237,7 +249,7 @@ def _open_directory(run: Run, *, resume: bool, force: bool) -> None:
         "mixture": run.mixture.as_dict(),
         "text": run.texts,
         "data": places_of(run.config.data, directory.path),
-        "valid": places_of_valid(run.config, directory.path),
+        "places": places_of_texts(run.config, directory.path),
         "tokenizer": {
             "path": TOKENIZER,
             "signature": run.subtokenizers.tokenizer.signature,
@@ -262,7 +274,7 @@ def update_config(run: Run) -> None:
         **content,
         "config": run.config.as_json(),
         "data": places_of(run.config.data, run.directory.path),
-        "valid": places_of_valid(run.config, run.directory.path),
+        "places": places_of_texts(run.config, run.directory.path),
     }
     if orjson.dumps(changed) != orjson.dumps(content):
         run.directory.write_config(changed)

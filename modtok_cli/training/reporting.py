@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from modtok_cli.base.progress import Task
+from modtok_cli.training.distributed.ranks import gather_json
 from modtok_cli.training.loggers import Loggers
 from modtok_cli.training.prepare import Run
 from modtok_cli.training.spikes import WINDOW, SpikeDetector
@@ -19,7 +20,7 @@ class Reporter:
     def __init__(self, run: Run, step: int) -> None:
         """Continue the metrics and logs of the run after `step`."""
         self._directory, self._config, self._progress = run.directory, run.config, run.progress
-        self._first = run.ranks.first
+        self._ranks, self._first = run.ranks, run.ranks.first
         self._spiking: set[str] = set()
         if not self._first:
             return
@@ -52,6 +53,20 @@ class Reporter:
         self._add(line)
         for note in _evaluation_notes(line):
             self._progress.note(note)
+
+    def tasks(self, line: Mapping[str, Any] | None) -> None:
+        """Report an evaluation of tasks; None is one that failed."""
+        if not self._first or line is None:
+            return
+        self._add(line)
+        for language, tasks in line["tasks"].items():
+            parts = [f"{task} {figures['value']:.1f}" for task, figures in tasks.items()]
+            self._progress.note(f"step {line['step']:,}: {language} accuracy {', '.join(parts)}")
+
+    def has_tasks(self, step: int) -> bool:
+        """Whether the metrics have an evaluation of tasks at the last step. Collective."""
+        found = self._first and self._directory.has_line(step, "tasks")
+        return bool(gather_json(self._ranks, found)[0])
 
     def _add(self, line: Mapping[str, Any]) -> None:
         self._directory.add(line)

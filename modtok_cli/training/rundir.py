@@ -91,22 +91,20 @@ class RunDirectory:
             ) from error
         return config
 
-    def read_valid(self) -> dict[str, dict[str, str]]:
-        """Where the directories of `--valid` are, by name.
+    def read_places(self) -> dict[str, dict[str, str]]:
+        """Where the directories that the run evaluates on are, by name.
 
         Raises:
             UsageError, ModtokError: see `read_config`.
         """
-        found: dict[str, dict[str, str]] = self.read_config().get("valid", {})
+        found: dict[str, dict[str, str]] = self.read_config().get("places", {})
         try:
             for places in found.values():
-                if not isinstance(places["absolute"], str):
-                    raise TypeError
-                if not isinstance(places["relative"], str):
+                if not all(isinstance(places[key], str) for key in ("absolute", "relative")):
                     raise TypeError
         except (AttributeError, KeyError, TypeError) as error:
             raise ModtokError(
-                "field 'valid' is not pairs of paths", where=str(self.path), remedy=_RESTORE
+                "field 'places' is not pairs of paths", where=str(self.path), remedy=_RESTORE
             ) from error
         return found
 
@@ -166,6 +164,16 @@ class RunDirectory:
                     continue
         write_bytes(self.metrics, b"".join(kept))
         self._metrics = open(self.metrics, "ab", buffering=0)  # noqa: SIM115 - lives with the run
+
+    def has_line(self, step: int, field: str) -> bool:
+        """Whether a line of the last step, which is `step`, has a field."""
+        for line in reversed(self.metrics.read_bytes().split(b"\n")[:-1]):
+            read = orjson.loads(line)
+            if read["step"] != step:
+                return False
+            if field in read:
+                return True
+        return False
 
     def last_steps(self, count: int) -> list[dict[str, Any]]:
         """The lines of the last `count` training steps, without those of evaluations."""

@@ -88,6 +88,19 @@ def _loggers(value: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(set(names)))
 
 
+def _names(value: str | Sequence[str]) -> tuple[str, ...]:
+    """Names in `arc_easy,hellaswag` or a list; () for `none`."""
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"expected names separated by commas, got {value!r}")
+    names = [name.strip() for name in names]
+    if names == ["none"]:
+        return ()
+    if not all(names):
+        raise ValueError(f"{value!r} has an empty entry")
+    return tuple(dict.fromkeys(names))
+
+
 def _directories(value: str | Mapping[str, str | Path]) -> dict[str, Path]:
     """Directories by name; the default name is the directory's own. {} for `none`.
 
@@ -578,6 +591,48 @@ class Settings(Declared):
         metavar="SIZE",
         parse=_size,
         changeable=True,
+    )
+    eval_tasks: tuple[str, ...] | None = option(
+        "Multiple-choice tasks to evaluate checkpoints on, from local files: names, all or none.",
+        section="evaluation",
+        metavar="TASK,...",
+        parse=_names,
+        changeable=True,
+    )
+    eval_tasks_every: int = option(
+        "Steps between evaluations of tasks. Default: --save-every.",
+        default=lambda run: run.save_every,
+        section="evaluation",
+        metavar="N",
+        low=1,
+        high=1 << 48,
+        changeable=True,
+        needs="eval_tasks",
+    )
+    eval_tasks_data: Path = option(
+        "Directory with the questions, as --data of modtok eval mcq. Default: tasks.",
+        default=lambda run: Path("tasks"),
+        section="evaluation",
+        metavar="DIR",
+        changeable=True,
+        needs="eval_tasks",
+    )
+    eval_tasks_langs: tuple[str, ...] | None = option(
+        "Languages of the tasks. Default: those of the run.",
+        section="evaluation",
+        metavar="LANG,...",
+        parse=_languages,
+        changeable=True,
+        needs="eval_tasks",
+    )
+    eval_tasks_limit: int | None = option(
+        "Maximum number of questions of a task and language.",
+        section="evaluation",
+        metavar="N",
+        low=1,
+        high=1 << 31,
+        changeable=True,
+        needs="eval_tasks",
     )
     log: tuple[str, ...] | None = option(
         "Also log metrics to tensorboard, wandb (comma-separated); or none.",

@@ -39,6 +39,8 @@ FLAGS = words("""
     --init-projection-std 0.002 --init-embedding-std 0.03
     --valid news=more,texts/ --eval-bytes 1KB
     --device-flops 1e12 --log-every 5 --hang-timeout 5
+    --eval-tasks a,b --eval-tasks-every 4 --eval-tasks-data more --eval-tasks-langs fi
+    --eval-tasks-limit 9
 """)
 
 
@@ -99,6 +101,11 @@ def test_every_option(here: Any, loop: StandIn) -> None:
             eval_bytes=1000,
             device_flops=1e12,
             log_every=5,
+            eval_tasks=("a", "b"),
+            eval_tasks_every=4,
+            eval_tasks_data=Path("more"),
+            eval_tasks_langs=("fi",),
+            eval_tasks_limit=9,
             name="one",
             data=Path("text"),
             tokenizer=Path("other"),
@@ -317,3 +324,66 @@ def test_dry_run_is_a_recipe(here: Any, filled: Path) -> None:
     assert here(*words("pretrain --resume --name none --dry-run"))[0] == 2
     refused = here(*words("pretrain --resume --lr 0.5 --dry-run"))
     assert (refused[0], "was started with other settings: --lr" in refused[2]) == (2, True)
+
+
+SMALL = words("""
+    --sampling sub:1 --layers 1 --hidden-size 32 --ffn 88 --heads 4 --kv-heads 2 --head-width 8
+    --batch-size 2 --micro-batch 1 --seq-length 64 --steps 4 --eval-every 2 --save-every 2
+    --workers 0 --name it -q
+""")
+
+
+def test_a_moved_run_needs_only_its_data(
+    here: Any,
+    filled: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Text, validation text and tasks move with the run; the tokenizer and the workspace go."""
+    pytest.importorskip("lm_eval")
+
+    def metrics(run: Path) -> list[dict[str, Any]]:
+        lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+        return [{key: line[key] for key in line if key != "time"} for line in lines]
+
+    def resume(*options: str) -> tuple[int, str, str]:
+        status: tuple[int, str, str] = here("pretrain", "--resume", "--name", "it", "-q", *options)
+        return status
+
+    for name in ("parallel", "tasks"):
+        shutil.copytree(SAMPLE / name, filled / name)
+    asked = words(
+        "--valid parallel --eval-tasks endings --eval-tasks-langs fi --eval-tasks-limit 3"
+    )
+    assert here("pretrain", *SMALL, *asked)[0] == 0
+    expected = metrics(filled / "runs" / "it")
+    assert {"valid", "tasks"} <= {key for line in expected for key in line}
+    moved, other = tmp_path_factory.mktemp("moved"), tmp_path_factory.mktemp("other")
+    for name in ("runs", "data", "parallel", "tasks"):
+        (filled / name).rename(moved / name)
+    shutil.rmtree(filled)
+    monkeypatch.chdir(other)
+    run = moved / "runs" / "it"
+    shutil.rmtree(run / "checkpoints" / "step-00000004")
+    assert resume("--runs", str(moved / "runs"))[0] == 0
+    assert metrics(run) == expected
+    # The directory of the run alone; its text is found where it was, until that moves too.
+    run.rename(other / "it")
+    steps = 4
+    given: list[str] = []
+    for name, flag, message in (
+        ("data", "--data", "the text of the run does not exist in"),
+        ("parallel", "--valid", "the validation text 'parallel' does not exist in"),
+        ("tasks", "--eval-tasks-data", "the tasks do not exist in"),
+    ):
+        steps += 1
+        assert resume("--runs", ".", "--steps", str(steps), *given)[0] == 0
+        (moved / name).rename(other / f"new-{name}")
+        status, _, err = resume("--runs", ".", "--steps", str(steps + 1), *given)
+        assert status != 0
+        assert message in err
+        assert err.count("\n") == 1
+        equals = "parallel=" if flag == "--valid" else ""
+        given = [flag, f"{equals}new-{name}"]
+    assert resume("--runs", ".", *given)[0] == 0
+    assert metrics(other / "it")[: len(expected)] == expected

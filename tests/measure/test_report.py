@@ -290,6 +290,7 @@ def write_run(place: Path) -> None:
         lines.append({"step": step, "loss": 5.0, "languages": {"fi": figures}})
         news = {"news": {"sw": {"bits_per_byte": 8 - step / 10, "bytes": 10}}}
         lines.append({"step": step, "held_out": {"fi": figures}, "valid": news})
+        lines.append({"step": step, "tasks": {"fi": {"arc_easy": {"value": 20.0 + step}}}})
     (place / "metrics.jsonl").write_bytes(b"".join(orjson.dumps(x) + b"\n" for x in lines) + b'{"')
 
 
@@ -327,9 +328,11 @@ def test_runs_evaluations_and_texts(tmp_path: Path) -> None:
     found = read(tmp_path / "r.html")
     headings = ["Run first", "Sampling regimes at inference", "Evaluation", "Generated text"]
     assert found.text["h2"] == [*headings, "Not measured yet"]
-    # two curves, two inference vocabularies of the study, two tasks
-    assert found.count["figure"] == 2 + 2 + 2
-    assert "Bits per byte of news" in (tmp_path / "r.html").read_text("utf-8")
+    # curves of two texts and a task, two inference vocabularies of the study, two tasks
+    assert found.count["figure"] == 3 + 2 + 2
+    page = (tmp_path / "r.html").read_text("utf-8")
+    assert "Bits per byte of news" in page
+    assert "Accuracy of arc_easy" in page
     cells = found.text["td"]
     assert {
         "3.000",

@@ -103,10 +103,17 @@ def pretrain(
         if status:
             raise typer.Exit(status)
         return
+    from modtok_cli.evaluate.in_training import TrainingTasks
     from modtok_cli.training.loop import finish, pretrain
 
     try:
-        report = pretrain(settings, resume=resume, force=force, progress=session.progress)
+        report = pretrain(
+            settings,
+            resume=resume,
+            force=force,
+            progress=session.progress,
+            evaluator=TrainingTasks(),
+        )
     except (UsageError, Stopped) as error:
         # Every rank fails in the same way. Under torchrun rank 0 reports it; `launch` prints
         # the messages of its ranks once.

@@ -25,12 +25,16 @@ Points = list[tuple[float, float]]
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """A run: name, contents of `config.json`, training steps and held-out evaluations in order."""
+    """A run: name, contents of `config.json`, training steps and evaluations in order.
+
+    `evaluations` are of text, `tasks` of multiple-choice tasks.
+    """
 
     name: str
     config: Row
     steps: Sequence[Row]
     evaluations: Sequence[Row]
+    tasks: Sequence[Row] = ()
 
     @property
     def command(self) -> str:
@@ -78,14 +82,15 @@ def _read(place: Path) -> TrainingRun:
     # The last line of a run that is being written, or was killed, may be incomplete.
     rows = [orjson.loads(line) for line in lines[:-1]]
     evaluations = [row for row in rows if "held_out" in row]
-    run = TrainingRun(place.name, config, [row for row in rows if "loss" in row], evaluations)
+    steps, tasks = ([row for row in rows if field in row] for field in ("loss", "tasks"))
+    run = TrainingRun(place.name, config, steps, evaluations, tasks)
     if evaluations:
         _ = run.command, run.signature, run_charts(run), run_table(run)  # checks all fields
     return run
 
 
 def run_charts(run: TrainingRun) -> list[Chart]:
-    """Bits per byte of held-out text, and of each text of `--valid`, over steps by language."""
+    """Bits per byte of every text, and accuracy of every task, over steps by language."""
     titles: dict[str, dict[str, Points]] = {}
     for row in run.evaluations:
         for text, figures in _texts(row).items():
@@ -93,7 +98,18 @@ def run_charts(run: TrainingRun) -> list[Chart]:
             for language, values in figures.items():
                 point = (float(row["step"]), float(values["bits_per_byte"]))
                 series.setdefault(language, []).append(point)
-    return [Curves(title, "step", "bits per byte", series) for title, series in titles.items()]
+    bits = [Curves(title, "step", "bits per byte", series) for title, series in titles.items()]
+    return [*bits, *_task_charts(run)]
+
+
+def _task_charts(run: TrainingRun) -> list[Curves]:
+    tasks: dict[str, dict[str, Points]] = {}
+    for row in run.tasks:
+        for language, scores in row["tasks"].items():
+            for task, figures in scores.items():
+                point = (float(row["step"]), float(figures["value"]))
+                tasks.setdefault(task, {}).setdefault(language, []).append(point)
+    return [Curves(f"Accuracy of {task}", "step", "%", series) for task, series in tasks.items()]
 
 
 def _texts(row: Row) -> dict[str, Any]:

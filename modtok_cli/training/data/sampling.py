@@ -164,6 +164,20 @@ class Draw:
     language: str
     languages: tuple[str, ...] | None
 
+    def __str__(self) -> str:
+        """Form in the metrics: `fi:en,fi`, or `fi:full` for T."""
+        return f"{self.language}:{'full' if self.languages is None else ','.join(self.languages)}"
+
+    @staticmethod
+    def parse(text: str) -> Draw:
+        """Read what `str` returned.
+
+        >>> Draw.parse("fi:en,fi"), str(Draw("fi", None))
+        (Draw(language='fi', languages=('en', 'fi')), 'fi:full')
+        """
+        language, _, languages = text.partition(":")
+        return Draw(language, None if languages == "full" else tuple(languages.split(",")))
+
 
 def uniforms(seed: int, step: int, group: int, count: int) -> list[float]:
     """Uniform numbers in [0, 1), a pure function of the arguments (counter-based Philox)."""

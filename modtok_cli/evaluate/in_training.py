@@ -1,0 +1,72 @@
+"""Multiple choice on the checkpoints of a run that trains: `modtok pretrain --eval-tasks`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.progress import Progress
+
+if TYPE_CHECKING:
+    import torch
+
+    from modtok_cli.training.tasks import TaskPlan
+
+_FLAG = "--eval-tasks"
+
+
+class TrainingTasks:
+    """A `TaskEvaluator` for tasks in local files, with the scores of `modtok eval mcq`."""
+
+    def check(self, plan: TaskPlan, languages: Sequence[str]) -> list[str]:
+        """Check that there are questions; returns what is missing, in sentences.
+
+        Raises:
+            UsageError: lm-eval is not installed, or a task is not local.
+            ModtokError: there are no questions, or a row is invalid.
+        """
+        if find_spec("lm_eval") is None:
+            raise UsageError(
+                "lm_eval is not installed", where=_FLAG, remedy="pip install 'modtok[eval]'"
+            )
+        for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):  # all data is local
+            os.environ.setdefault(name, "1")
+        from modtok_cli.evaluate.mcq import Settings, check_local
+
+        return check_local(plan.data, languages, Settings(tasks=plan.tasks, limit=plan.limit))
+
+    def evaluate(
+        self,
+        plan: TaskPlan,
+        run: Path,
+        step: int,
+        languages: Sequence[str],
+        *,
+        device: torch.device,
+        progress: Progress,
+    ) -> list[Mapping[str, Any]]:
+        """The rows of `modtok eval mcq` on the checkpoint of a step; [] without questions.
+
+        Raises:
+            ModtokError: a choice exceeds the context.
+        """
+        from modtok_cli.evaluate.mcq import Settings, evaluate_mcq, languages_with_questions
+
+        settings = Settings(tasks=plan.tasks, limit=plan.limit)
+        chosen = languages_with_questions(plan.data, languages, settings)
+        if not chosen:
+            return []
+        found = evaluate_mcq(
+            run,
+            chosen,
+            data=plan.data,
+            settings=settings,
+            step=step,
+            device=device,
+            progress=progress,
+        )
+        return [result.as_row() for result in found.results]

@@ -1,0 +1,136 @@
+"""Evaluation of tasks during training, by whoever starts the run: training knows no tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Progress
+from modtok_cli.training.config import Config
+from modtok_cli.training.distributed.ranks import gather_json
+
+if TYPE_CHECKING:
+    from modtok_cli.training.prepare import Run
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class TaskPlan:
+    """What to evaluate: local multiple-choice tasks, see `modtok eval mcq`.
+
+    Attributes:
+        tasks: names; None for all of the directory.
+        data: directory with the questions.
+        limit: maximum number of questions of each task and language; None for all.
+    """
+
+    tasks: tuple[str, ...] | None
+    data: Path
+    limit: int | None
+
+    @staticmethod
+    def of(config: Config) -> TaskPlan | None:
+        """The plan of a run; None without tasks."""
+        if not config.eval_tasks:
+            return None
+        names = None if config.eval_tasks == ("all",) else config.eval_tasks
+        return TaskPlan(names, config.eval_tasks_data, config.eval_tasks_limit)
+
+
+class TaskEvaluator(Protocol):
+    """Evaluates checkpoints of a run on tasks."""
+
+    def check(self, plan: TaskPlan, languages: Sequence[str]) -> list[str]:
+        """Check that there are questions; returns what is missing, in sentences.
+
+        Raises:
+            UsageError, ModtokError: an unknown task, or no questions at all.
+        """
+
+    def evaluate(
+        self,
+        plan: TaskPlan,
+        run: Path,
+        step: int,
+        languages: Sequence[str],
+        *,
+        device: torch.device,
+        progress: Progress,
+    ) -> list[Row]:
+        """The rows of `modtok eval mcq` on the checkpoint of a step."""
+
+
+class Tasks:
+    """The tasks of a run, which may be none."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._evaluator: TaskEvaluator | None = None
+
+    def check(self, evaluator: TaskEvaluator | None) -> None:
+        """Check that there are questions; warns about languages without.
+
+        Raises:
+            UsageError, ModtokError: see `TaskEvaluator.check`.
+        """
+        plan = TaskPlan.of(self._run.config)
+        if plan is None:
+            return
+        if evaluator is None:
+            raise UsageError("needs an evaluator", where="--eval-tasks", remedy="modtok.pretrain")
+        for note in evaluator.check(plan, self._languages):
+            self._run.progress.warn(f"--eval-tasks: {note}")
+        self._evaluator = evaluator
+
+    @property
+    def _languages(self) -> list[str]:
+        return list(self._run.config.eval_tasks_langs or self._run.mixture.languages)
+
+    def due(self, step: int) -> bool:
+        """Whether tasks are evaluated after `step`."""
+        config = self._run.config
+        every = step % config.eval_tasks_every == 0 or step == config.steps
+        return self._evaluator is not None and every
+
+    def evaluate(self, step: int) -> dict[str, Any] | None:
+        """The line of metrics for the checkpoint of `step`, which is on disk. Collective.
+
+        Ranks share the languages. A failure is a warning: training continues.
+        """
+        run, ranks, plan = self._run, self._run.ranks, TaskPlan.of(self._run.config)
+        assert self._evaluator is not None
+        assert plan is not None
+        mine = self._languages[ranks.rank :: ranks.world]
+        rows: Sequence[Row] = []
+        error = None
+        if mine:
+            try:
+                rows = self._evaluator.evaluate(
+                    plan,
+                    run.directory.path,
+                    step,
+                    mine,
+                    device=ranks.device,
+                    progress=run.progress,
+                )
+            except ModtokError as caught:
+                error = str(caught)
+        found: dict[str, dict[str, Any]] = {}
+        for other, failure in gather_json(ranks, [[_figures(row) for row in rows], error]):
+            if failure is not None:
+                run.progress.warn(f"step {step:,}: tasks not evaluated: {failure}")
+            for language, task, figures in other:
+                found.setdefault(language, {})[task] = figures
+        return {"step": step, "tasks": dict(sorted(found.items()))} if found else None
+
+
+def _figures(row: Row) -> tuple[str, str, dict[str, Any]]:
+    """Language, task and figures of a row, which may be a mean of tasks."""
+    kept = ("metric", "value", "low", "high", "chance", "n", "shots")
+    return row["language"], row["task"], {name: row[name] for name in kept if name in row}

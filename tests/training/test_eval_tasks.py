@@ -1,0 +1,111 @@
+"""--eval-tasks: multiple choice on the checkpoints of a run that trains."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from helpers.metrics import read_metrics
+from helpers.questions import QUESTIONS, lay_out, own_task
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.training.config import Settings
+from modtok_cli.training.loop import pretrain
+
+from .test_resume import Notes
+from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
+
+pytest.importorskip("lm_eval")
+
+from modtok_cli.evaluate.in_training import TrainingTasks
+from modtok_cli.evaluate.mcq import evaluate_mcq
+
+
+@pytest.fixture
+def asked(settings: Settings, tmp_path: Path) -> Settings:  # noqa: F811
+    """A run with questions in French and English, evaluated every two steps."""
+    data = tmp_path / "tasks"
+    for language in ("en", "fr"):
+        lay_out(data, "own", language, **QUESTIONS)
+    own_task(data, "own", "characters", shots=0)
+    return replace(
+        settings, eval_tasks="all", eval_tasks_every=2, eval_tasks_data=data, save_every=4, keep=9
+    )  # type: ignore[arg-type]
+
+
+def task_lines(run: Path) -> list[dict[str, Any]]:
+    return [line for line in read_metrics(run) if "tasks" in line]
+
+
+def test_tasks_have_the_scores_of_eval_mcq(asked: Settings) -> None:
+    notes = Notes()
+    pretrain(asked, progress=notes, evaluator=TrainingTasks())
+    run = asked.runs / "it"
+    lines = task_lines(run)
+    assert [line["step"] for line in lines] == [2, 4, 6]
+    for line in lines:
+        found = evaluate_mcq(run, ["en", "fr"], data=asked.eval_tasks_data, step=line["step"])
+        expected = {
+            result.language: {"own": {n: result.as_row()[n] for n in line["tasks"]["en"]["own"]}}
+            for result in found.results
+        }
+        assert line["tasks"] == orjson.loads(orjson.dumps(expected))
+    assert {"value", "n", "chance"} < set(lines[0]["tasks"]["fr"]["own"])
+    assert any(note.startswith("step 6: fr accuracy own ") for note in notes.notes)
+    assert any("own in el,fi" in note for note in notes.warnings)
+    without = replace(asked, eval_tasks=None, eval_tasks_every=None, eval_tasks_data=None)
+    pretrain(replace(without, name="without"))  # type: ignore[arg-type]
+    others = [line for line in numbers(run) if "tasks" not in line]
+    assert others == numbers(asked.runs / "without")
+
+
+def test_tasks_of_the_last_checkpoint_are_evaluated_on_resume(asked: Settings) -> None:
+    """A run may be killed after it saved a checkpoint and before the tasks were evaluated."""
+    pretrain(asked, evaluator=TrainingTasks())
+    run = asked.runs / "it"
+    expected = numbers(run)
+    shutil.rmtree(run / "checkpoints" / "step-00000006")
+    lines = (run / "metrics.jsonl").read_bytes().splitlines(keepends=True)
+    kept = [line for line in lines if b'"tasks"' not in line or b'"step":2' in line]
+    (run / "metrics.jsonl").write_bytes(b"".join(kept))
+    plain = Settings(runs=asked.runs)
+    pretrain(plain, resume=True, evaluator=TrainingTasks())
+    assert numbers(run) == expected
+    pretrain(plain, resume=True, evaluator=TrainingTasks())
+    assert numbers(run) == expected
+
+
+def test_a_failed_evaluation_is_a_warning(asked: Settings) -> None:
+    class Failing(TrainingTasks):
+        def evaluate(self, *args: Any, **options: Any) -> list[Any]:
+            raise ModtokError("a choice is too long")
+
+    notes = Notes()
+    pretrain(asked, progress=notes, evaluator=Failing())
+    assert "step 6: tasks not evaluated: a choice is too long" in notes.warnings
+    assert task_lines(asked.runs / "it") == []
+    assert read_metrics(asked.runs / "it")[-1]["step"] == 6
+
+
+def test_tasks_that_cannot_be_evaluated(asked: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(message: str, **changes: Any) -> None:
+        with pytest.raises(ModtokError, match=message):
+            pretrain(replace(asked, **changes), evaluator=TrainingTasks())
+
+    refuses("no local task 'other'", eval_tasks="other")
+    refuses("no questions: ", eval_tasks_langs="fi")
+    refuses("no questions: no questions in .*arc_easy in ", eval_tasks="arc_easy")
+    whole = importlib.util.find_spec
+    monkeypatch.setattr(
+        "modtok_cli.evaluate.in_training.find_spec",
+        lambda name: None if name == "lm_eval" else whole(name),
+    )
+    refuses(r"--eval-tasks: lm_eval is not installed; pip install 'modtok\[eval\]'")
+    with pytest.raises(UsageError, match="needs --eval-tasks"):
+        pretrain(replace(asked, eval_tasks=None))
+    assert not (asked.runs / "it").exists()
