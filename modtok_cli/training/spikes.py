@@ -12,7 +12,7 @@ WINDOW = 500
 """Number of steps that a loss is compared with."""
 
 _LEAST = 20
-_FACTOR = 8.0
+_FACTOR = 6.0
 # A standard deviation is 1.4826 median absolute deviations of a normal distribution.
 _DEVIATION = 1.4826
 _SMALLEST = 0.01
@@ -21,7 +21,7 @@ _SMALLEST = 0.01
 class SpikeDetector:
     """Compares the losses of a step with those of the last `WINDOW` steps, by language.
 
-    The loss of a language, in nats per token, is a spike if it exceeds m + 8 · s, where m is
+    The loss of a language, in nats per token, is a spike if it exceeds m + 6 · s, where m is
     the median of the language's losses in the window, and s the larger of their median absolute
     deviation · 1.4826 and m / 100. Median and deviation do not move with a few spikes. Languages
     differ in their losses, so each has its own window; with fewer than 20 losses there is no

@@ -101,33 +101,39 @@ class Tasks:
     def evaluate(self, step: int) -> dict[str, Any] | None:
         """The line of metrics for the checkpoint of `step`, which is on disk. Collective.
 
-        Ranks share the languages. A failure is a warning: training continues.
+        Ranks share the languages, one each at a time: a rank must not be away from the others
+        for longer than that. A failure is a warning: training continues.
         """
-        run, ranks, plan = self._run, self._run.ranks, TaskPlan.of(self._run.config)
+        ranks, languages = self._run.ranks, self._languages
+        found: dict[str, dict[str, Any]] = {}
+        for first in range(0, len(languages), ranks.world):
+            mine = languages[first + ranks.rank : first + ranks.rank + 1]
+            for rows, failure in gather_json(ranks, self._scores(step, mine)):
+                if failure is not None:
+                    self._run.progress.warn(f"step {step:,}: tasks not evaluated: {failure}")
+                for language, task, figures in rows:
+                    found.setdefault(language, {})[task] = figures
+        return {"step": step, "tasks": dict(sorted(found.items()))} if found else None
+
+    def _scores(self, step: int, languages: Sequence[str]) -> tuple[list[Any], str | None]:
+        """Figures of these languages, and why there are none."""
+        run, plan = self._run, TaskPlan.of(self._run.config)
         assert self._evaluator is not None
         assert plan is not None
-        mine = self._languages[ranks.rank :: ranks.world]
-        rows: Sequence[Row] = []
-        error = None
-        if mine:
-            try:
-                rows = self._evaluator.evaluate(
-                    plan,
-                    run.directory.path,
-                    step,
-                    mine,
-                    device=ranks.device,
-                    progress=run.progress,
-                )
-            except ModtokError as caught:
-                error = str(caught)
-        found: dict[str, dict[str, Any]] = {}
-        for other, failure in gather_json(ranks, [[_figures(row) for row in rows], error]):
-            if failure is not None:
-                run.progress.warn(f"step {step:,}: tasks not evaluated: {failure}")
-            for language, task, figures in other:
-                found.setdefault(language, {})[task] = figures
-        return {"step": step, "tasks": dict(sorted(found.items()))} if found else None
+        if not languages:
+            return [], None
+        try:
+            rows = self._evaluator.evaluate(
+                plan,
+                run.directory.path,
+                step,
+                languages,
+                device=run.ranks.device,
+                progress=run.progress,
+            )
+        except ModtokError as error:
+            return [], str(error)
+        return [_figures(row) for row in rows], None
 
 
 def _figures(row: Row) -> tuple[str, str, dict[str, Any]]:

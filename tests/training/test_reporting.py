@@ -32,11 +32,11 @@ def test_a_spike_is_far_above_the_median() -> None:
     for step in range(1, 21):
         assert detector.add(line_of(step, {"en": 2.0 + 0.1 * (step % 2), "fi": 4.0})) == {}
     # en: median 2.05, deviation 0.05; fi is constant: a hundredth of its median
-    found = detector.add(line_of(21, {"en": 2.65, "fi": 4.31}))
-    limit = pytest.approx(2.05 + 8 * 1.4826 * 0.05)
-    assert found == {"en": {"loss": 2.65, "median": pytest.approx(2.05), "limit": limit}}
-    found = detector.add(line_of(22, {"en": 2.65, "fi": 4.33}))
-    assert found == {"fi": {"loss": 4.33, "median": 4.0, "limit": pytest.approx(4.32)}}
+    found = detector.add(line_of(21, {"en": 2.5, "fi": 4.23}))
+    limit = pytest.approx(2.05 + 6 * 1.4826 * 0.05)
+    assert found == {"en": {"loss": 2.5, "median": pytest.approx(2.05), "limit": limit}}
+    found = detector.add(line_of(22, {"en": 2.5, "fi": 4.25}))
+    assert found == {"fi": {"loss": 4.25, "median": 4.0, "limit": pytest.approx(4.24)}}
 
 
 def test_spikes_as_computed_from_all_losses() -> None:
@@ -54,7 +54,7 @@ def test_spikes_as_computed_from_all_losses() -> None:
             if len(past) >= 20:
                 median = statistics.median(past)
                 spread = statistics.median(abs(x - median) for x in past)
-                if loss > median + 8 * max(1.4826 * spread, median / 100):
+                if loss > median + 6 * max(1.4826 * spread, median / 100):
                     expected[name] = (loss, pytest.approx(median))
             history[name].append((step, loss))
         found = detector.add(line_of(step, losses))
