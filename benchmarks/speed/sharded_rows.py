@@ -1,6 +1,6 @@
 """Rows sharded over 1, 2 and 4 processes: losses, bytes sent, memory per process.
 
-    python -m benchmarks sharded_rows
+    python -m benchmarks sharded_rows           # or: sharded_rows memory
 
 * Losses of two and four processes against one, by way of training; batches are the same.
 * Bytes that a rank sends for the rows of a step: counted, by the formula, and as acknowledged on
@@ -182,13 +182,13 @@ def one(path: str) -> None:
     world = int(os.environ["WORLD_SIZE"])
     found: dict[str, Any] = {"memory": memory()}
     for name, (shards, *_) in WAYS.items():
-        if world % shards == 0:
+        if world % shards == 0 and sys.argv[3] != "memory":
             found[name] = train(name)
     with open(path, "w") as file:
         json.dump(found, file)
 
 
-def launch(world: int) -> list[dict[str, Any]]:
+def launch(world: int, part: str) -> list[dict[str, Any]]:
     """What every rank found."""
     with socket.socket() as listener, TemporaryDirectory() as out:
         listener.bind(("127.0.0.1", 0))
@@ -196,7 +196,7 @@ def launch(world: int) -> list[dict[str, Any]]:
         listener.close()
         ranks = [
             subprocess.Popen(
-                [sys.executable, "-m", "benchmarks", "sharded_rows", "one", f"{out}/{rank}"],
+                [sys.executable, "-m", "benchmarks", "sharded_rows", "one", f"{out}/{rank}", part],
                 env={
                     **os.environ, **ALLOCATOR, "RANK": str(rank), "WORLD_SIZE": str(world),
                     "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1",
@@ -216,12 +216,12 @@ def launch(world: int) -> list[dict[str, Any]]:
 
 
 def main() -> int:
-    if len(sys.argv) > 2 and sys.argv[1] == "one":
+    if len(sys.argv) > 3 and sys.argv[1] == "one":
         one(sys.argv[2])
         return 0
     single: dict[str, list[float]] = {}
     for world in (1, 2, 4):
-        found = launch(world)
+        found = launch(world, "".join(sys.argv[1:]) or "all")
         kept = [one.pop("memory") for one in found]
         for name, first in found[0].items():
             # One process cannot be two shards: compared with its way without them.
