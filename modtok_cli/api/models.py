@@ -169,6 +169,42 @@ def slice(
     )
 
 
+def tokens(
+    model: FilePath,
+    languages: Languages,
+    *,
+    data: FilePath = "data",
+    k: int | None = None,
+    coverage: float | None = None,
+    progress: Progress | None = None,
+) -> list[int]:
+    """List the ids of the tokens of some languages, in the numbering of the whole model.
+
+    Args:
+        model: A modular directory, also of `adopt`, or the directory of a Hugging Face model.
+        languages: Languages of the tokenizer, or of the text in `data`.
+        data: Hugging Face model: directory with the text of each language.
+        k, coverage: Hugging Face model: as in `adopt`.
+        progress: Receives progress.
+
+    Examples:
+        >>> ids = modtok.tokens("tokenizer", "fr")
+        >>> ids == modtok.load("tokenizer").subset("fr").global_ids.tolist()
+        True
+
+    Raises:
+        UsageError: an unknown language, or neither a tokenizer nor a model.
+        ModtokError: a file is damaged.
+    """
+    from modtok_cli.inference.slice_directory import Selection
+    from modtok_cli.inference.token_lists import select
+
+    names = tuple(optional_languages(languages) or ())
+    selection = Selection(names, data=Path(data), k=k, coverage=coverage)
+    ids, _ = select(Path(model), selection, progress_or_default(progress))
+    return [int(index) for index in ids]
+
+
 def export(
     model: FilePath,
     output: FilePath,

@@ -64,6 +64,7 @@ ORDER = (  # order in the help
     "pretrain",
     "generate",
     "slice",
+    "tokens",
     "export",
     "latency",
     "memory",

@@ -78,7 +78,7 @@ NEEDS = {
         [
             ("pretrain",), ("generate",), ("slice",), ("export",), ("latency",),
             ("memory",), ("study", "sampling"), ("eval", "mt"), ("eval", "sum"),
-            ("eval", "compare"), ("adopt",),
+            ("eval", "compare"), ("adopt",), ("tokens",),
         ],
         "megatron",
     ),
@@ -255,6 +255,7 @@ def published_and_trained(place: Path) -> None:
 
 SETUP = {
     ("adopt",): published,
+    ("tokens",): published,
     ("corpus", "build"): judged,
     ("corpus", "train-quality"): crawl,
     ("corpus", "stats"): packed,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
 from importlib.util import find_spec
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from helpers.external_models import PADDED
 from helpers.sample import SAMPLE
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "existing-models.md"
@@ -40,8 +42,36 @@ def test_the_commands_of_the_guide_run(model: Path, here: Any) -> None:
         assert transformers.AutoTokenizer.from_pretrained(name).decode([5])
 
 
+def test_token_lists_of_all_formats(model: Path, here: Any) -> None:
+    import torch
+
+    assert here("adopt", "model", "--langs", "fr,en", "-o", "adopted")[0] == 0
+    status, out, _ = here("tokens", "model", "--langs", "fr")
+    assert status == 0
+    ids = [int(line) for line in out.splitlines()]
+    assert ids == sorted(set(ids))
+    assert here("tokens", "adopted", "--langs", "fr")[1] == out
+    assert json.loads(here("tokens", "model", "--langs", "fr", "--format", "json")[1]) == ids
+    fields = json.loads(here("tokens", "model", "--langs", "fr", "--format", "vllm")[1])
+    assert fields == {"allowed_token_ids": ids}
+    fields = json.loads(here("tokens", "model", "--langs", "fr", "--format", "llama.cpp")[1])
+    assert {index for index, bias in fields["logit_bias"] if bias is False} == (
+        set(range(PADDED)) - set(ids)
+    )
+    line = "tokens model --langs fr --format sglang -o fr.pt"
+    assert here(*line.split())[0] == 0
+    assert torch.load("fr.pt", weights_only=True) == ids
+    assert here(*line.split())[0] == 2
+    few = here("tokens", "model", "--langs", "fr", "-k", "300")[1].splitlines()
+    assert len(few) == 300
+
+
 def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
     for line, message in (
+        ("tokens model --langs fr --format exl", "unknown format 'exl'"),
+        ("tokens model", "no languages given"),
+        ("tokens data --langs fr", "is not a modular directory and not a Hugging Face model"),
+        ("tokens nothing --langs fr", "does not exist"),
         ("adopt nothing", "does not exist"),
         ("adopt model --coverage 0", "coverage 0.0 is not between 0 and 1"),
         ("adopt model --langs sv", "no text of language 'sv'"),
