@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from modtok_cli.measure.plot.charts import Chart
-from modtok_cli.measure.tables import Table
+from modtok_cli.measure.tables import Table, common_languages, grouped, short_names
+from modtok_cli.text.language_names import language_name
 
 Row = Mapping[str, Any]
 
@@ -27,6 +28,7 @@ class Kind:
         fields: fields that every row has. Empty for a study, which is recognized by its header.
         by_fields: recognize rows by `fields` instead of by the first field of their signature.
         command: command line that produces given rows; None where the header of a study has it.
+        measure: field whose mean over languages ranks tokenizers, the lowest best, and its name.
     """
 
     name: str
@@ -39,6 +41,31 @@ class Kind:
     fields: tuple[str, ...] = ()
     by_fields: bool = False
     command: Callable[[Sequence[Row]], str] | None = None
+    measure: tuple[str, str] | None = None
+
+    def finding(self, rows: Sequence[Row]) -> str | None:
+        """A sentence with the best tokenizer and its worst language; None without a measure."""
+        if self.measure is None:
+            return None
+        key, name = self.measure
+        those = [row for row in rows if row.get(key) is not None]
+        common = common_languages(those, key)
+        if not common:
+            return None
+        means = {
+            tokenizer: sum(row[key] for row in group if row["language"] in common)
+            / sum(row["language"] in common for row in group)
+            for (tokenizer,), group in grouped(those, "tokenizer").items()
+        }
+        best = min(means, key=means.__getitem__)
+        worst = max((row for row in those if row["tokenizer"] == best), key=lambda row: row[key])
+        of = "the lowest " if len(means) > 1 else ""
+        return (
+            f"{self.title}: {short_names(list(means))[best]} has {of}mean {name}, "
+            f"{means[best]:.3f} over {len(common)} "
+            f"language{'s' if len(common) > 1 else ''}; its worst is "
+            f"{language_name(worst['language'])} with {worst[key]:.3f}."
+        )
 
 
 def measuring_command(*words: str) -> Callable[[Sequence[Row]], str]:

@@ -19,6 +19,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe import bpe
 from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.measure.check import check
 from modtok_cli.measure.fairness import fairness
 from modtok_cli.measure.kinds import kinds
 from modtok_cli.measure.nsl import nsl
@@ -34,6 +35,7 @@ from modtok_cli.measure.study.cost import study_cost
 from modtok_cli.measure.study.orders import study_orders
 from modtok_cli.measure.study.scaling import study_scaling
 from modtok_cli.measure.tables import Table
+from modtok_cli.text.language_names import language_name
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 DATA, PARALLEL = SAMPLE / "data", SAMPLE / "parallel"
@@ -53,6 +55,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     bpe(data=DATA, output=place / "bpe-joint", k=1500, joint=True)
     specs = [f"{place}/tokenizer", f"{place}/tokenizer@each", f"{place}/bpe-joint"]
     save(place / "results" / "nsl.jsonl", nsl(specs, TEXTS))
+    save(place / "results" / "check.jsonl", check(specs, TEXTS))
     save(place / "results" / "fairness.jsonl", fairness(specs, TEXTS))
     save(place / "results" / "origin.jsonl", origin(specs[0], TEXTS))
     save(place / "results" / "cost.jsonl", study_cost(TEXTS, specs))
@@ -127,9 +130,10 @@ def test_structure(page: Path) -> None:
     assert len(found.ids) == len(set(found.ids)) == found.count["section"]
     inner = [link[1:] for link in found.links if link.startswith("#")]
     assert inner == found.ids
-    # nsl 1, fairness 2, origin 2, orders 1, combos 3, scaling 1, budget 2, cost 1, shared 1
-    assert found.count["figure"] == 14
-    assert found.count["svg"] == 2 * 14
+    # check 1, nsl 1, fairness 2, origin 2, orders 1, combos 3, scaling 1, budget 2, cost 1,
+    # shared 1
+    assert found.count["figure"] == 15
+    assert found.count["svg"] == 2 * 15
     assert found.count["table"] == found.count["caption"] >= 13
 
 
@@ -157,6 +161,24 @@ def test_tables_contain_the_numbers_of_the_rows(page: Path, workspace: Path) -> 
     cells = set(read(page).text["td"])
     for row in map(orjson.loads, (workspace / "results" / "nsl.jsonl").read_bytes().splitlines()):
         assert f"{row['nsl']:.3f}" in cells
+
+
+def test_summary_names_the_best_tokenizer_and_its_worst_language(page: Path) -> None:
+    first = page.read_text("utf-8").split("<nav")[0]
+    rows = [orjson.loads(line) for line in (page.parent / "results" / "nsl.jsonl").open("rb")]
+    means: dict[str, float] = {}
+    for row in rows:
+        means[row["tokenizer"]] = means.get(row["tokenizer"], 0.0) + row["nsl"] / len(TEXTS)
+    best = min(means, key=means.__getitem__)
+    worst = max((r for r in rows if r["tokenizer"] == best), key=lambda row: row["nsl"])
+    assert f"{Path(best).name} has the lowest mean NSL, {means[best]:.3f} over 6 lang" in first
+    assert f"its worst is {language_name(worst['language'])} with {worst['nsl']:.3f}." in first
+
+
+def test_tables_open_below_their_charts_and_colors_follow_the_system(page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert "<details><summary>Table: NSL on" in text
+    assert "prefers-color-scheme: dark" in text
 
 
 def test_report_is_deterministic(page: Path, workspace: Path, tmp_path: Path) -> None:

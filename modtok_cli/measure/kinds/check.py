@@ -48,4 +48,5 @@ KIND = Kind(
     order=5,
     fields=("tokenizer", "language", "text", "excess", "verdict"),
     command=measuring_command("check"),
+    measure=("excess", "ratio"),
 )

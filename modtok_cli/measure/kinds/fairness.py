@@ -96,4 +96,5 @@ KIND = Kind(
     order=20,
     fields=("kind", "tokenizer"),
     command=measuring_command("fairness"),
+    measure=("premium", "premium"),
 )

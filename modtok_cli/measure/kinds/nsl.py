@@ -71,4 +71,5 @@ KIND = Kind(
     order=10,
     fields=("tokenizer", "language", "text", "nsl", "tokens_per_character"),
     command=measuring_command("nsl"),
+    measure=("nsl", "NSL"),
 )

@@ -16,16 +16,22 @@ from modtok_cli.measure.tables import Table
 WIDE, NARROW = 760.0, 344.0
 
 _STYLE = """
-:root { color-scheme: light; }
-body { font: 16px/1.5 'DejaVu Sans', Verdana, 'Noto Sans', Arial, sans-serif; color: #1a1a1a;
-  background: #fff; margin: 0 auto; max-width: 820px; padding: 0 16px 64px; }
+:root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --shade: #f3f3f3; --dim: #5a5a5a;
+  --link: #0b5394; }
+@media screen and (prefers-color-scheme: dark) {
+  :root { --ink: #e8e8e8; --paper: #16181c; --shade: #22252b; --dim: #a0a0a0; --link: #8ab8f0; }
+  /* Charts are drawn on white: inverted, with their hues. */
+  figure svg { filter: invert(.91) hue-rotate(180deg); }
+}
+body { font: 16px/1.5 'DejaVu Sans', Verdana, 'Noto Sans', Arial, sans-serif; color: var(--ink);
+  background: var(--paper); margin: 0 auto; max-width: 820px; padding: 0 16px 64px; }
 h1 { font-size: 1.6rem; margin: 1.6rem 0 .4rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.25rem; margin: 2.6rem 0 .4rem; padding-top: .9rem;
-  border-top: 2px solid #1a1a1a; overflow-wrap: anywhere; }
+  border-top: 2px solid var(--ink); overflow-wrap: anywhere; }
 p { margin: .5rem 0; overflow-wrap: anywhere; }
-nav ul { margin: .4rem 0; padding-left: 1.2rem; }
-a { color: #0b5394; }
-pre { background: #f3f3f3; padding: .6rem .8rem; margin: .6rem 0; font-size: .8rem;
+ul.summary, nav ul { margin: .4rem 0; padding-left: 1.2rem; }
+a { color: var(--link); }
+pre { background: var(--shade); padding: .6rem .8rem; margin: .6rem 0; font-size: .8rem;
   white-space: pre-wrap; overflow-wrap: anywhere; }
 figure { margin: 1.2rem 0; }
 figure svg { display: block; max-width: 100%; height: auto; }
@@ -36,18 +42,18 @@ table { border-collapse: separate; border-spacing: 0; font-size: .82rem;
 caption { text-align: left; font-weight: bold; font-size: .95rem; padding-bottom: .35rem; }
 th, td { padding: .2rem .6rem; text-align: right; white-space: nowrap; }
 th.name, td.name { text-align: left; }
-thead th { border-bottom: 1.5px solid #1a1a1a; vertical-align: bottom; white-space: normal;
+thead th { border-bottom: 1.5px solid var(--ink); vertical-align: bottom; white-space: normal;
   min-width: 2.6rem; }
-tbody tr { background: #fff; }
-tbody tr:nth-child(odd) { background: #f3f3f3; }
-thead tr { background: #fff; }
+tbody tr { background: var(--paper); }
+tbody tr:nth-child(odd) { background: var(--shade); }
+thead tr { background: var(--paper); }
 th.name:first-child, td.name:first-child { position: sticky; left: 0; background: inherit; }
 table.prose td { white-space: normal; vertical-align: top; min-width: 6rem;
   overflow-wrap: anywhere; }
 details { margin: .6rem 0; font-size: .8rem; }
 summary { cursor: pointer; }
 details ul { padding-left: 1.2rem; overflow-wrap: anywhere; }
-footer { margin-top: 3rem; color: #5a5a5a; font-size: .8rem; }
+footer { margin-top: 3rem; color: var(--dim); font-size: .8rem; }
 @media (max-width: 800px) {
   svg.wide { display: none; }
   svg.narrow { display: block; }
@@ -59,6 +65,7 @@ footer { margin-top: 3rem; color: #5a5a5a; font-size: .8rem; }
   figure, tr { break-inside: avoid; }
   h2 { break-after: avoid; }
   .table { overflow: visible; }
+  details::details-content { content-visibility: visible; display: block; }
   table { font-size: .6rem; }
   th, td { padding: .1rem .25rem; }
 }
@@ -78,8 +85,11 @@ class Section:
     signatures: Sequence[str] = field(default=())
 
 
-def page(title: str, intro: Sequence[str], sections: Sequence[Section]) -> str:
-    """The complete document."""
+def page(
+    title: str, intro: Sequence[str], sections: Sequence[Section], findings: Sequence[str] = ()
+) -> str:
+    """The complete document; `findings` are the sentences that summarize it."""
+    summary = "".join(f"<li>{escape(finding)}</li>" for finding in findings)
     contents = "".join(
         f'<li><a href="#{escape(part.anchor)}">{escape(part.title)}</a></li>' for part in sections
     )
@@ -100,6 +110,7 @@ def page(title: str, intro: Sequence[str], sections: Sequence[Section]) -> str:
             "<body>",
             f"<h1>{escape(title)}</h1>",
             *(f"<p>{escape(line)}</p>" for line in intro),
+            *([f'<ul class="summary">{summary}</ul>'] if summary else []),
             f'<nav aria-label="Contents"><ul>{contents}</ul></nav>',
             "<main>",
             *map(_section, sections),
@@ -116,7 +127,8 @@ def _section(part: Section) -> str:
     lines = [f'<section id="{escape(part.anchor)}">', f"<h2>{escape(part.title)}</h2>"]
     lines += [f"<p>{escape(text)}</p>" for text in part.text]
     lines += map(_figure, part.charts)
-    lines += map(_table, part.tables)
+    # The numbers of a chart are one click away; without a chart they are shown.
+    lines += map(_collapsed if part.charts else _table, part.tables)
     if part.command:
         lines.append(f"<pre><code>{escape(part.command)}</code></pre>")
     if part.signatures:
@@ -131,6 +143,12 @@ def _figure(chart: Chart) -> str:
     wide = to_svg(scene_of(chart, WIDE), css_class="wide")
     narrow = to_svg(scene_of(chart, NARROW), css_class="narrow")
     return f"<figure>\n{wide}{narrow}</figure>"
+
+
+def _collapsed(table: Table) -> str:
+    """A table that opens by its caption."""
+    name = escape(table.caption)
+    return f"<details><summary>Table: {name}</summary>\n{_table(table)}\n</details>"
 
 
 def _table(table: Table) -> str:

@@ -70,7 +70,9 @@ def report(
     name = workspace.resolve().name
     counts = (len(found.tokenizers), len(found.runs), len(found.results))
     intro = ["Tokenizers: {}. Training runs: {}. Measurements: {}.".format(*counts)]
-    write_bytes(output, page(f"Report on {name}", intro, sections).encode())
+    findings = [_finding(result) for result in found.results]
+    known = [finding for finding in findings if finding]
+    write_bytes(output, page(f"Report on {name}", intro, sections, known).encode())
     return [
         {
             "section": part.title,
@@ -80,6 +82,14 @@ def report(
         }
         for part in sections
     ]
+
+
+def _finding(result: Result) -> str | None:
+    """The sentence of a result for the summary; None if its rows are invalid."""
+    try:
+        return kinds()[result.kind].finding(result.rows)
+    except INVALID:
+        return None  # `_if_valid` has warned
 
 
 def _if_valid(make: Callable[[], Section], where: Path, progress: Progress) -> list[Section]:
