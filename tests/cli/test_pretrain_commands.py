@@ -101,6 +101,7 @@ def test_every_option(here: Any, loop: StandIn) -> None:
             eval_bytes=1000,
             device_flops=1e12,
             log_every=5,
+            hang_timeout=5.0,
             eval_tasks=("a", "b"),
             eval_tasks_every=4,
             eval_tasks_data=Path("more"),
