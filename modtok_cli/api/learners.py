@@ -83,6 +83,7 @@ def bpe_seq(
     passes: int | None = None,
     unit_counts: Literal["all", "word"] | None = None,
     segmentation: Literal["merges", "fewest-tokens"] | None = None,
+    pretokenizer: str | None = None,
     append: Languages | None = None,
     tokenizer: FilePath | None = None,
     references: bool = True,
@@ -104,6 +105,8 @@ def bpe_seq(
         passes: 2 segments each language again with its adopted merges only.
         unit_counts: "all" counts every occurrence of a token, "word" only whole words.
         segmentation: How words are segmented; "merges" by default.
+        pretokenizer: How text is split into words: "bpe" (default), "gpt2", "llama3", "qwen2",
+            "o200k", "smollm".
         append: Languages to add to `tokenizer`; its ids stay unchanged.
         tokenizer: Tokenizer to extend; by default `output`, in place, of which the old version
             is kept as `NAME.SIGNATURE`.
@@ -129,6 +132,7 @@ def bpe_seq(
         passes=passes,
         unit_counts=unit_counts,
         segmentation=segmentation,
+        pretokenizer=pretokenizer,
         append=optional_languages(append),
         tokenizer=optional_path(tokenizer),
         references=references,

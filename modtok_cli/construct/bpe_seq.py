@@ -46,6 +46,7 @@ class SequentialSettings:
     passes: int = 1
     unit_counts: str = "all"
     segmentation: str = field(default="merges", metadata={"unrecorded": True})
+    pretokenizer: str = field(default="bpe", metadata={"unrecorded": True})
 
     def __post_init__(self) -> None:
         for name, value, choices in (
@@ -70,9 +71,9 @@ class SequentialBpe(Learner[SequentialSettings]):
 
     @classmethod
     def settings_of(cls, base: ModularTokenizer) -> dict[str, Any]:
-        """Also the segmentation, which the manifest records elsewhere."""
-        defaults = asdict(SequentialSettings())
-        return {**defaults, **base.settings, "segmentation": base.segmentation}
+        """Also segmentation and pre-tokenizer, which the manifest records elsewhere."""
+        elsewhere = {"segmentation": base.segmentation, "pretokenizer": base.pretokenizer.name}
+        return {**asdict(SequentialSettings()), **base.settings, **elsewhere}
 
     @property
     def segmentation(self) -> str:
@@ -200,6 +201,7 @@ class SequentialBpe(Learner[SequentialSettings]):
             self._learner.result(),
             algorithm=self.algorithm,
             k=self.k,
+            pretokenizer=self.pretokenizer,
             settings=self.recorded(),
             corpora=work.corpora,
             token_counts=self._finished_token_counts() if is_fewest else None,
@@ -226,6 +228,7 @@ def bpe_seq(
     passes: int | None = None,
     unit_counts: str | None = None,
     segmentation: str | None = None,
+    pretokenizer: str | None = None,
     append: Sequence[str] | None = None,
     tokenizer: Path | None = None,
     references: bool = True,
@@ -249,6 +252,7 @@ def bpe_seq(
         unit_counts: "all" (the paper; default) or "word" (the authors' release).
         segmentation: "merges" (BPE; default), or "fewest-tokens": the same vocabulary, words
             segmented into the fewest tokens.
+        pretokenizer: name of the pre-tokenizer; default "bpe".
         append: languages to add, in this order, to `tokenizer`; its settings apply, and others
             are refused. All of its ids and merges stay the same, which is checked.
         tokenizer: tokenizer to extend. None: `output` in place; the old version is kept beside
@@ -288,5 +292,6 @@ def bpe_seq(
         "passes": passes,
         "unit_counts": unit_counts,
         "segmentation": segmentation,
+        "pretokenizer": pretokenizer,
     }
     return construct(SequentialBpe, request, settings)

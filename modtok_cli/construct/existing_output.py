@@ -46,6 +46,7 @@ def check_modular(
     same = (
         existing.algorithm == learner.algorithm
         and existing.segmentation == learner.segmentation
+        and existing.pretokenizer is learner.pretokenizer
         and sorted(existing.languages) == sorted(languages)
         and (not ordered or list(existing.languages) == list(languages))
         and existing.k == learner.k

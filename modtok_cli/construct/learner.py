@@ -21,7 +21,7 @@ from modtok_cli.construct.request import BuildReport, Request
 from modtok_cli.construct.specials import check_specials
 from modtok_cli.learn.state import check_budget
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.pretokenizer import PreTokenizer
+from modtok_cli.text.pretokenizer import PreTokenizer, find_pretokenizer
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ class Learner(ABC, Generic[SettingsT]):
 
     Attributes:
         algorithm: name in the manifest.
-        pretokenizer: splits text into the words that are counted.
+        pretokenizer: splits text into the words that are counted; of the setting `pretokenizer`,
+            if there is one.
         settings_type: frozen dataclass of settings with defaults. A field is recorded in the
             manifest unless its metadata say `unrecorded`; `--field-name` is its option.
         first_specials: special tokens that come before those of the user.
@@ -55,7 +56,7 @@ class Learner(ABC, Generic[SettingsT]):
     """
 
     algorithm: ClassVar[str]
-    pretokenizer: ClassVar[PreTokenizer] = BPE
+    pretokenizer: PreTokenizer = BPE
     settings_type: ClassVar[type[Any]]
     first_specials: ClassVar[tuple[str, ...]] = ()
     journal_seconds: ClassVar[float] = INTERVAL_SECONDS
@@ -64,6 +65,9 @@ class Learner(ABC, Generic[SettingsT]):
         self.k = k
         self.specials = tuple(specials)
         self.settings = settings
+        name = getattr(settings, "pretokenizer", None)
+        if name is not None:
+            self.pretokenizer = find_pretokenizer(name)
 
     @classmethod
     def settings_of(cls, base: ModularTokenizer) -> dict[str, Any]:

@@ -54,6 +54,14 @@ Segmentation = Annotated[
         help="Segment words by merges, or into the fewest tokens.",
     ),
 ]
+Pretokenizer = Annotated[
+    str,
+    typer.Option(
+        "--pretokenizer",
+        metavar="NAME",
+        help="How text is split into words: bpe, gpt2, llama3, qwen2, o200k or smollm.",
+    ),
+]
 Append = Annotated[
     str | None,
     typer.Option(
@@ -86,6 +94,7 @@ def bpe_seq(
     passes: Passes = 1,
     unit_counts: UnitCounts = "all",
     segmentation: Segmentation = "merges",
+    pretokenizer: Pretokenizer = "bpe",
     append: Append = None,
     tokenizer: Extended = None,
     no_references: NoReferences = False,
@@ -123,6 +132,7 @@ def bpe_seq(
         passes=setting("passes", passes),
         unit_counts=setting("unit_counts", unit_counts),
         segmentation=setting("segmentation", segmentation),
+        pretokenizer=setting("pretokenizer", pretokenizer),
         append=added,
         tokenizer=extended,
         references=not no_references,
