@@ -8,7 +8,7 @@ both rotate the two halves of a head, so rows within a head stay in order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -139,20 +139,23 @@ class Decoder(Shape):
                 raise ModtokError(f"parameter '{name}' has no counterpart in {self.hf_model}")
         return found
 
-    def from_hf(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The inverse of `to_hf`.
+    def from_hf(self, weights: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+        """The inverse of `to_hf`: names and parameters of Megatron, one at a time.
+
+        `weights` is read when a parameter is needed, so that it may read from files.
 
         Raises:
             ModtokError: a parameter is missing, unknown or of another size.
         """
         import torch
 
-        left = dict(weights)
+        left = set(weights)
 
         def take(name: str, *sizes: int) -> Tensor:
             if name not in left:
                 raise ModtokError(f"parameter '{name}' is missing")
-            tensor = left.pop(name)
+            left.remove(name)
+            tensor = weights[name]
             if tensor.shape != sizes:
                 raise ModtokError(f"'{name}' is {tuple(tensor.shape)}, expected {sizes}")
             return tensor
@@ -166,11 +169,10 @@ class Decoder(Shape):
             "pre_mlp_layernorm.weight": (d,),
             **dict.fromkeys(_RENAMED_QK, (width,)),
         }
-        found: dict[str, Tensor] = {}
         for index in range(self.layers):
             here, there = f"block.layers.{index}.", f"layers.{index}."
             for name, renamed in self._renamed.items():
-                found[here + name] = take(there + renamed, *sizes[name])
+                yield here + name, take(there + renamed, *sizes[name])
             for kind, columns in (("weight", (d,)), ("bias", ()))[: 2 if self.qkv_bias else 1]:
                 parts = [
                     take(f"{there}self_attn.{part}_proj.{kind}", heads * width, *columns).reshape(
@@ -178,14 +180,12 @@ class Decoder(Shape):
                     )
                     for part, heads in counts
                 ]
-                found[here + _QKV + kind] = torch.cat(parts, 1).flatten(0, 2)
+                yield here + _QKV + kind, torch.cat(parts, 1).flatten(0, 2)
             gates = [take(f"{there}mlp.{part}_proj.weight", self.ffn, d) for part in ("gate", "up")]
-            found[here + _GATE_UP] = torch.cat(gates)
-        found["block.final_layernorm.weight"] = take("norm.weight", d)
+            yield here + _GATE_UP, torch.cat(gates)
+        yield "block.final_layernorm.weight", take("norm.weight", d)
         if left:
-            name = next(iter(left))
-            raise ModtokError(f"parameter '{name}' has no counterpart in {self.hf_model}")
-        return found
+            raise ModtokError(f"parameter '{min(left)}' has no counterpart in {self.hf_model}")
 
     def hf_arguments(self) -> dict[str, Any]:
         """Arguments of the transformers configuration that the shape determines."""

@@ -47,6 +47,8 @@ def rope(config: Mapping[str, Any]) -> tuple[float, RopeScaling | None]:
     if not isinstance(fields, Mapping):
         raise ModtokError("the field for rotary embeddings is not an object")
     theta = number({**config, **fields}, "rope_theta", 10_000.0)
+    if number({**config, **fields}, "partial_rotary_factor", 1.0) != 1:
+        raise ModtokError("field 'partial_rotary_factor' is not 1, which is not supported")
     kind = fields.get("rope_type", fields.get("type", "default"))
     if kind == "default":
         return theta, None

@@ -7,6 +7,7 @@ from dataclasses import fields
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import Any
 
 from modtok_cli.architectures import families
 from modtok_cli.architectures.shape import Shape
@@ -78,3 +79,27 @@ def read_shape(data: object, where: str, prefix: str = "shape.") -> Shape:
     if invalid:
         raise ModtokError(f"field '{prefix}{invalid}' is out of range", where=where)
     return shape
+
+
+def shape_of_hf(config: Mapping[str, Any], where: str) -> Shape:
+    """The shape of a `config.json` of transformers, by its "model_type".
+
+    Raises:
+        UsageError: a model of another architecture.
+        ModtokError: a field is missing, out of range, or not supported.
+    """
+    name = config.get("model_type")
+    if name not in architectures():
+        raise UsageError(
+            f"architecture '{name}' is not supported",
+            where=where,
+            remedy=f"choose a model of {', '.join(architectures())}",
+        )
+    if config.get("quantization_config"):
+        raise UsageError(
+            "the weights are quantized", where=where, remedy="choose a model in bfloat16"
+        )
+    try:
+        return architecture(name).of_hf(config)
+    except ModtokError as error:
+        raise ModtokError(error.what, where=where) from error

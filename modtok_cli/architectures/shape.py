@@ -8,7 +8,7 @@ transformers, names in GGUF. Arithmetic (parameters, FLOPs, memory) is here, for
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -206,8 +206,10 @@ class Shape(ABC):
         """
 
     @abstractmethod
-    def from_hf(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The inverse of `to_hf`.
+    def from_hf(self, weights: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+        """The inverse of `to_hf`: names and parameters of Megatron, one at a time.
+
+        `weights` is read when a parameter is needed, so that it may read from files.
 
         Raises:
             ModtokError: a parameter is missing, unknown or of another size.

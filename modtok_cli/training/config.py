@@ -14,7 +14,7 @@ from modtok_cli.architectures.sizes import shape_of
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.training.data.sampling import Regime
 from modtok_cli.training.model.initialization import InitStd
-from modtok_cli.training.presets import PRESETS, preset
+from modtok_cli.training.presets import PRESETS, continued, preset
 from modtok_cli.training.schedule import Schedule
 from modtok_cli.training.settings import OPTIONS, SEEDS, Settings, plain
 
@@ -206,21 +206,30 @@ def _invalid(name: str, what: str, where: str) -> ModtokError:
     return ModtokError(f"field 'config.{name}': {what}", where=where, remedy=_RESTORE)
 
 
-def resolve(settings: Settings, *, gpu: bool, source: Config | None = None) -> Config:
+@dataclass(frozen=True)
+class Origin:
+    """The model that initial weights come from: its name, and its shape."""
+
+    name: str
+    shape: Shape
+
+
+def resolve(settings: Settings, *, gpu: bool, source: Origin | None = None) -> Config:
     """Fill in the options that are not given, and check the combination.
 
     An option has the value of `settings`, else of the preset, else its default. `source` is the
-    configuration of the run that initial weights come from: the model has its shape.
+    model that initial weights come from: the run's model has its shape.
 
     Raises:
         UsageError: two options conflict.
     """
     resolved = SimpleNamespace(gpu=gpu)
     if source is not None and settings.model is None:
-        settings = replace(settings, model=source.model)
+        settings = replace(settings, model=source.name)
     model = settings.model or OPTIONS["model"].default_for(resolved)
-    found = preset(model).options
+    found = continued(source.shape) if source and model not in PRESETS else preset(model).options
     if source is not None:
+        _check_origin(settings, source)
         found = {**found, **_of_shape(source.shape)}
     for name, option in OPTIONS.items():
         value = getattr(settings, name)
@@ -243,19 +252,24 @@ def resolve(settings: Settings, *, gpu: bool, source: Config | None = None) -> C
         raise UsageError("does not fit the other sizes of the model", where=flag)
     config = Config(**values, shape=shape, lr_ends=((1, values["lr_steps"]),))
     _refuse_conflicts(config)
-    if source is not None and config.model != source.model:
-        raise UsageError(
-            f"the weights of --init-from are of model {source.model}",
-            where="--model",
-            remedy="leave it out",
-        )
-    if source is not None and config.shape != source.shape:
-        raise UsageError(
-            "the model of --init-from has another shape",
-            where="--init-from",
-            remedy="leave out options of the model, such as --tied",
-        )
     return config
+
+
+def _check_origin(settings: Settings, source: Origin) -> None:
+    """Refuse options of the model that differ from those of `--init-from`.
+
+    Raises:
+        UsageError: names the first.
+    """
+    fixed = {"model": source.name, **_of_shape(source.shape)}
+    for name, value in fixed.items():
+        given = getattr(settings, name)
+        if given is not None and given != value:
+            raise UsageError(
+                f"is {plain(given)}, the model of --init-from has {plain(value)}",
+                where=OPTIONS[name].flag,
+                remedy="leave it out",
+            )
 
 
 def _refuse_conflicts(config: Config) -> None:
@@ -356,6 +370,7 @@ __all__ = [
     "PRESETS",
     "SEEDS",
     "Config",
+    "Origin",
     "Settings",
     "check_holds_shape",
     "check_ranks",

@@ -24,7 +24,7 @@ from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.distributed.ranks import gather_json, raise_together
 from modtok_cli.training.distributed.watchdog import Watchdog
 from modtok_cli.training.heldout import bits_of
-from modtok_cli.training.initial import InitialRun
+from modtok_cli.training.initial import open_initial
 from modtok_cli.training.interrupt import StopSignals, stopped
 from modtok_cli.training.metrics import LanguageSums, mean_bits, peak_flops, timing
 from modtok_cli.training.model.model import Model
@@ -323,7 +323,7 @@ def _pretrain(run: Run, resume: bool, signals: StopSignals) -> RunReport:
     step, positions = restore(run, model) if resume else (0, {})
     run.config = config = run.config.resumed_after(step)
     if config.init_from is not None and step == 0:
-        source = run.initial or InitialRun.open(config.init_from)
+        source = run.initial or open_initial(config.init_from)
         source.initialize(
             model, run.subtokenizers.tokenizer, rows=config.init_rows, note=run.progress
         )

@@ -20,7 +20,7 @@ from modtok_cli.modular.containment import containment
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.training import checkpoint
 from modtok_cli.training.config import OPTIONS, Config, Settings, plain, resolve, resumed, run_name
-from modtok_cli.training.initial import config_of_initial
+from modtok_cli.training.initial import origin_of
 from modtok_cli.training.rundir import CONFIG, LATEST, RunDirectory
 
 TOKENIZER = "tokenizer"
@@ -37,7 +37,7 @@ def choose_run(
         ModtokError: the run's text is not found.
     """
     if not resume:
-        config = resolve(settings, gpu=gpu, source=config_of_initial(settings))
+        config = resolve(settings, gpu=gpu, source=origin_of(settings))
         directory = RunDirectory(config.runs / run_name(config))
         _check_path(directory.path)
         return directory, config, []

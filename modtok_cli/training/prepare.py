@@ -27,7 +27,7 @@ from modtok_cli.training.distributed.ranks import (
     start_ranks,
     versions,
 )
-from modtok_cli.training.initial import InitialRun, new_rows
+from modtok_cli.training.initial import Initial, open_initial, trained_rows
 from modtok_cli.training.loggers import require_loggers
 from modtok_cli.training.opening import (
     TOKENIZER,
@@ -61,7 +61,7 @@ class Run:
     progress: Progress
     tokenizer: Path
     checkpointer: Checkpointer
-    initial: InitialRun | None = None
+    initial: Initial | None = None
     only_rows: torch.Tensor | None = None
     valid: dict[str, dict[str, TextStore]] = field(default_factory=dict)
 
@@ -170,17 +170,18 @@ def prepare(
 
 
 def _use_initial(run: Run, *, resume: bool) -> None:
-    """Open the run of --init-from; a resumed run only needs its languages."""
+    """Open the model of --init-from; a resumed run needs only what it stored of it."""
     config, tokenizer = run.config, run.subtokenizers.tokenizer
-    if resume:
-        languages = run.directory.read_config()["initial"]["languages"]
-    else:
+    if not resume:
         assert config.init_from is not None
-        run.initial = InitialRun.open(config.init_from)
+        run.initial = open_initial(config.init_from)
         run.initial.check(tokenizer, train=config.train)
-        languages = run.initial.languages
     if config.train == "rows":
-        run.only_rows = new_rows(tokenizer, languages)
+        run.only_rows = (
+            run.initial.new_rows(tokenizer)
+            if run.initial is not None
+            else trained_rows(run.directory.read_config()["initial"], tokenizer)
+        )
 
 
 def _check_draw(config: Config, ranks: Ranks, directory: RunDirectory) -> None:
@@ -262,7 +263,7 @@ def _open_directory(run: Run, *, resume: bool, force: bool) -> None:
             "threads": torch.get_num_threads(),
         },
         "versions": versions(),
-        **({"initial": run.initial.as_json()} if run.initial else {}),
+        **({"initial": run.initial.as_json(run.subtokenizers.tokenizer)} if run.initial else {}),
     }
     create(directory, content, run.tokenizer, force=force)
 

@@ -40,3 +40,19 @@ def preset(name: str) -> Preset:
         remedy = f"choose from {', '.join(PRESETS)}"
         raise UsageError(f"preset '{name}' does not exist", where="--model", remedy=remedy)
     return PRESETS[name]
+
+
+def continued(shape: Shape) -> Mapping[str, Any]:
+    """Options to continue the training of a model that is no preset.
+
+    The learning rate is a tenth of a first training's, so that little is forgotten.
+    """
+    return {
+        "seq_length": 512,
+        "batch_size": 8,
+        "micro_batch": 2,
+        "steps": 1000,
+        "warmup": 100,
+        "lr": 1e-4,
+        "recompute": shape.hidden_size >= 3072,
+    }

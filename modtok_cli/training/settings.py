@@ -356,9 +356,10 @@ class Settings(Declared):
         "Random seed.", default=0, section="init", metavar="N", low=0, high=SEEDS - 1
     )
     init_from: Path | None = option(
-        "Run to take the initial weights from; -t may be a larger tokenizer.",
+        "Run, or Hugging Face directory of a Llama, Mistral, Qwen2 or Qwen3, to take the initial "
+        "weights from; -t may be another tokenizer.",
         section="init",
-        metavar="RUN",
+        metavar="DIR",
     )
     init_rows: Literal["spelling", "random"] = option(
         "Initial rows of new tokens: mean of the old tokens that spell them, or random.",
@@ -367,7 +368,7 @@ class Settings(Declared):
         needs="init_from",
     )
     train: Literal["all", "rows"] = option(
-        "What to train: all, or only rows that no language of --init-from has.",
+        "What to train: all, or only rows of tokens that --init-from does not have.",
         default=lambda run: "all",
         section="init",
         needs="init_from",

@@ -72,7 +72,7 @@ def test_parameters_and_shards_are_megatrons(shape: Shape) -> None:
 def test_hf_names_round_trip(shape: Shape) -> None:
     weights = weights_of(backbone_of(shape))
     renamed = shape.to_hf(weights)
-    again = shape.from_hf(renamed)
+    again = dict(shape.from_hf(renamed))
     assert again.keys() == weights.keys()
     assert all(torch.equal(again[name], tensor) for name, tensor in weights.items())
     name, tensor = next(iter(renamed.items()))
@@ -82,7 +82,7 @@ def test_hf_names_round_trip(shape: Shape) -> None:
         (renamed | {"layers.9.x": tensor}, "has no counterpart"),
     ):
         with pytest.raises(ModtokError, match=message):
-            shape.from_hf(wrong)
+            dict(shape.from_hf(wrong))
     with pytest.raises(ModtokError, match="has no counterpart"):
         shape.to_hf({"block.layers.0.strange.weight": tensor})
 

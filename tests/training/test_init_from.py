@@ -125,16 +125,16 @@ def test_a_tokenizer_that_does_not_contain_the_old_one(
 def test_what_does_not_go_together(old: Settings, grown: Settings, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--train: needs --init-from"):
         pretrain(replace(old, train="rows", name="x"))
-    with pytest.raises(UsageError, match=r"--model: the weights of --init-from are of model toy"):
+    with pytest.raises(UsageError, match=r"--model: is tiny, the model of --init-from has toy"):
         pretrain(replace(grown, model="tiny"))
-    with pytest.raises(
-        UsageError, match=r"--init-from: the model of --init-from has another shape"
-    ):
+    with pytest.raises(UsageError, match=r"--tied: is True, the model of --init-from has False"):
         pretrain(replace(grown, tied=True))
     with pytest.raises(UsageError, match="dense updates change all rows"):
         pretrain(replace(grown, train="rows", update="dense"))
-    with pytest.raises(UsageError, match="is not a run"):
+    with pytest.raises(UsageError, match="nothing: does not exist"):
         pretrain(replace(grown, init_from=tmp_path / "nothing"))
+    with pytest.raises(UsageError, match="is not a run, nor a model in safetensors"):
+        pretrain(replace(grown, init_from=tmp_path))
     (old.runs / "old" / "checkpoints").rename(tmp_path / "away")
     with pytest.raises(ModtokError, match="has no checkpoint yet"):
         pretrain(grown)

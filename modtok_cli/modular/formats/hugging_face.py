@@ -79,6 +79,9 @@ def _check_prefix(document: dict[str, Any], where: str) -> None:
 class LibraryTokenizer(External):
     """Any `tokenizer.json`, run by the `tokenizers` library: whole texts, without dropout.
 
+    Attributes:
+        inner: the library's tokenizer.
+
     Raises:
         ModtokError: the library does not load it; says why.
     """
@@ -90,14 +93,14 @@ class LibraryTokenizer(External):
         document = parse_document(data, where)
         _check_prefix(document, where)
         with in_library("cannot load it", where):
-            self._inner = Tokenizer.from_buffer(data)
-        self._inner.encode_special_tokens = True
+            self.inner = Tokenizer.from_buffer(data)
+        self.inner.encode_special_tokens = True
         self.ignored = ignored_settings(document)
-        self._inner.no_truncation()
-        self._inner.no_padding()
-        if hasattr(self._inner.model, "dropout"):
-            self._inner.model.dropout = None
-        self.size = int(self._inner.get_vocab_size())
+        self.inner.no_truncation()
+        self.inner.no_padding()
+        if hasattr(self.inner.model, "dropout"):
+            self.inner.model.dropout = None
+        self.size = int(self.inner.get_vocab_size())
         decoder = document.get("decoder") or {}
         self._byte_level = decoder.get("type") == "ByteLevel"
 
@@ -105,20 +108,25 @@ class LibraryTokenizer(External):
         """Token ids; a special token that is written in the text is text."""
         utf8(text)
         with in_library("cannot encode", self.name):
-            return as_ids(self._inner.encode(text, add_special_tokens=False).ids)
+            return as_ids(self.inner.encode(text, add_special_tokens=False).ids)
 
     def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
         """Token ids of each text."""
         for text in texts:
             utf8(text)
         with in_library("cannot encode", self.name):
-            batch = self._inner.encode_batch_fast(list(texts), add_special_tokens=False)
+            batch = self.inner.encode_batch_fast(list(texts), add_special_tokens=False)
         return [as_ids(encoding.ids) for encoding in batch]
+
+    def tokenize(self, word: str) -> list[int]:
+        """Ids of a word in the model's own alphabet, without normalizer and pre-tokenizer."""
+        with in_library("cannot encode", self.name):
+            return [int(token.id) for token in self.inner.model.tokenize(word)]
 
     def decode(self, ids: npt.ArrayLike) -> str:
         """Text of token ids."""
         with in_library("cannot decode", self.name):
-            return str(self._inner.decode(as_list(ids), skip_special_tokens=False))
+            return str(self.inner.decode(as_list(ids), skip_special_tokens=False))
 
     def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
         """Bytes of token ids; of a byte-level tokenizer exactly, else those of the text."""
@@ -126,7 +134,7 @@ class LibraryTokenizer(External):
             return self.decode(ids).encode()
         parts = []
         for index in as_list(ids):
-            token = self._inner.id_to_token(index)
+            token = self.inner.id_to_token(index)
             if token is None:
                 raise ModtokError(f"token id {index} is outside the vocabulary")
             spelled = unspell(token)
