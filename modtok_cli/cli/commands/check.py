@@ -47,12 +47,13 @@ def check(
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """Judge how well tokenizers suit a language, without reference tokenizers.
+    """Judge how well tokenizers suit a language.
 
-    Reports tokens per word (fertility), per character and per byte, the share of tokens
-    that are bytes instead of characters, and a verdict with a reason. "vs own" estimates the
-    tokens relative to a tokenizer made for the language, from measured values of 24 languages
-    or their mean, about 4 characters per token. Languages with the largest value come first.
+    Needs no reference tokenizers. Reports tokens per word (fertility), per character and per
+    byte, the share of tokens that are bytes instead of characters, and a verdict with a
+    reason. "vs own" estimates the tokens relative to a tokenizer made for the language, from
+    measured values of 24 languages or their mean, about 4 characters per token. Languages
+    with the largest value come first.
 
     If English text is among the texts, tokens are compared with it as well: as a premium if
     the lines correspond, else per character. A word contains a letter or digit; scripts

@@ -29,7 +29,7 @@ def explore(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Write a page on which one types text and sees how tokenizers segment it.
+    """Write a page that segments typed text in the browser.
 
     Shows tokens in the color of their language, token counts and vocabulary sizes, for any
     set of languages of a modular tokenizer and for other tokenizers beside it. The page is one

@@ -127,7 +127,9 @@ def slice(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Extract the model of some languages from a run, or from any Hugging Face model.
+    """Extract the model of some languages.
+
+    The source is a run or any Hugging Face model.
 
     Of a run, the output is a standard Hugging Face Llama directory: backbone, embedding rows of
     these languages, and their tokenizer. Its logits equal those of the full model over this

@@ -51,7 +51,9 @@ def tokens(
     output: OutputOrStdout = None,
     force: Force = False,
 ) -> None:
-    """List the ids of the tokens of some languages, for programs that restrict a model's output.
+    """List the ids of the tokens of some languages.
+
+    Programs restrict a model's output with them.
 
     MODEL is a modular directory (also of modtok adopt), or a Hugging Face model with text of the
     languages in data/. Ids are those of the whole model. The formats vllm and llama.cpp are
