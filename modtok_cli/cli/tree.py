@@ -110,8 +110,9 @@ def _note(param: Any, ctx: Any) -> str:
     if isinstance(default, (list, tuple)):
         default = ", ".join(map(str, default)) or None
     if param.param_type_name == "option" and param.is_flag and param.secondary_opts:
-        # A pair of switches: name the default one.
-        parts.append(f"default: {(param.opts if default else param.secondary_opts)[0]}")
+        # A pair of switches: name the default one, unless it depends on something else.
+        if param.show_default is not False:
+            parts.append(f"default: {(param.opts if default else param.secondary_opts)[0]}")
     elif default is not None and default is not False:
         parts.append(f"default: {default}")
     low, high = _range_of(ctx.command, param)

@@ -36,7 +36,7 @@ TokensPerLanguage = Annotated[
         "--budget",
         metavar="N",
         min=257,
-        help="Tokens per language, those of greatest use; all used tokens by default.",
+        help="Keep the N most used tokens of each language; all used tokens by default.",
     ),
 ]
 Coverage = Annotated[

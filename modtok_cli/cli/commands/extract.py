@@ -106,7 +106,7 @@ def extract(
 
     --hf writes a directory for transformers: EOS and padding tokens, the special tokens of
     --special, which get the ids after the last one, and a chat template. A named template adds
-    its special tokens, and its end of a turn becomes the EOS token.
+    its special tokens, and its end-of-turn token becomes the EOS token.
     """
     if name is not None:
         if tokenizer not in (WORKSPACE_TOKENIZER, name):

@@ -52,6 +52,7 @@ Bos = Annotated[
     bool | None,
     typer.Option(
         "--bos/--no-bos",
+        show_default=False,  # that of a slice that is extended is its own
         help="Tokenizer adds the end of text before every text, as in training; on by default.",
     ),
 ]
@@ -94,7 +95,7 @@ Keep = Annotated[
     modtok slice --langs fr,en -o fr-en/
     # any Hugging Face model: the tokens that the text in data/ uses
     modtok slice model/ --langs fr,en -o small/
-    # the same, of a tokenizer that was adopted before
+    # the same, with a tokenizer of modtok adopt
     modtok slice model/ -t adopted --langs fr,en -o small/
     # add Finnish, from the run of the slice
     modtok slice --run fr-en/ --append fi
@@ -131,14 +132,14 @@ def slice(
 
     The source is a run or any Hugging Face model.
 
-    Of a run, the output is a standard Hugging Face Llama directory: backbone, embedding rows of
+    For a run, the output is a standard Hugging Face Llama directory: backbone, embedding rows of
     these languages, and their tokenizer. Its logits equal those of the full model over this
     vocabulary.
 
     With different --in and --out, the output is in a format that only modtok generate and
     modtok eval read.
 
-    Of a Hugging Face directory with safetensors, the output is the same model with fewer tokens:
+    For a Hugging Face directory with safetensors, the output is the same model with fewer tokens:
     those that the languages in data/ use (or --text, or --token-ids), and all that these are built
     from. Special tokens, chat template and configuration stay, with new ids. Its logits equal
     those of the full model for the kept tokens. Weights are streamed: a model may be larger than
