@@ -18,7 +18,10 @@ from modtok_cli.measure.explore.pattern import js_classes, js_pattern
 from modtok_cli.measure.explore.samples import samples
 from modtok_cli.modular.formats.tiktoken import RANK_PATTERNS
 from modtok_cli.modular.ranks import RankTokenizer
+from modtok_cli.modular.segmenters.merges import Merges
+from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.language_names import language_name
+from modtok_cli.text.pretokenizer import pretokenizers
 
 NODE = shutil.which("node")
 PROGRAM = Path(__file__).parents[1] / "helpers" / "run_page.mjs"
@@ -59,6 +62,25 @@ def test_program_gives_the_ids_of_every_subset(tmp_path: Path) -> None:
     for text in TEXTS:
         requests.append([1, None, text])
         expected.append(plain.encode(text).tolist())
+    assert answers(tmp_path / "page.html", requests) == expected
+
+
+@pytest.mark.skipif(NODE is None, reason="needs Node to run the page's program")
+def test_program_splits_as_every_pretokenizer(tmp_path: Path) -> None:
+    base = toy(6, merges_each=80).full()
+    found = [
+        Subtokenizer(
+            Merges(base.vocabulary, each, base.merges),
+            languages=[],
+            parent_signature=None,
+            name=each.name,
+            provenance={},
+        )
+        for each in pretokenizers().values()
+    ]
+    explore(found, tmp_path / "page.html")
+    requests = [[i, None, text] for i in range(len(found)) for text in TEXTS]
+    expected = [tokenizer.encode(text).tolist() for tokenizer in found for text in TEXTS]
     assert answers(tmp_path / "page.html", requests) == expected
 
 

@@ -43,16 +43,17 @@ def _any_case(text: str) -> str:
 
 
 def js_classes() -> dict[str, str]:
-    r"""The ranges of `\p{L}`, `\p{M}`, `\p{N}` and `\s` as the inside of a character class.
+    r"""The ranges of `\p{L}`, `\p{M}`, `\p{N}`, `\s` and `\S` as the inside of a character class.
 
     >>> js_classes()["s"][:24]
     '\\u{9}-\\u{d}\\u{20}\\u{85}'
     """
     table = class_table()
-    return {
+    found = {
         name: _ranges(np.flatnonzero(table == kind))
         for name, kind in (("L", LETTER), ("M", MARK), ("N", NUMBER), ("s", SPACE))
     }
+    return found | {"S": _ranges(np.flatnonzero(table != SPACE))}
 
 
 def _ranges(points: np.ndarray[tuple[int], np.dtype[np.intp]]) -> str:

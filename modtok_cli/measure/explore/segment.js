@@ -41,14 +41,10 @@ function compilePattern(pattern, classes) {
   let source = "";
   for (let i = 0; i < pattern.length; i++) {
     const rest = pattern.slice(i);
-    const named = rest.match(/^\\p\{([LMN])\}|^\\(s)|^\\(S)/);
-    if (named && named[3]) {
-      source += "[^" + classes.s + "]";
-    } else if (named) {
+    const named = rest.match(/^\\p\{([LMN])\}|^\\([sS])/);
+    if (named) {
       const ranges = classes[named[1] || named[2]];
       source += inside ? ranges : "[" + ranges + "]";
-    }
-    if (named) {
       i += named[0].length - 1;
       continue;
     }
