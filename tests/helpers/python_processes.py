@@ -40,7 +40,7 @@ PRELOADED = (
 
 
 class Python:
-    """A process; `words` are those after `python`: `-m MODULE …`, `-c CODE …` or `FILE …`."""
+    """A process; `words` are those after `python`: `-m MODULE …`, `-c CODE …`, `-` or `FILE …`."""
 
     def __init__(
         self,
@@ -316,10 +316,11 @@ def become(request, descriptors):
             if first == "-m":
                 sys.argv = rest
                 runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
-            elif first == "-c":
-                sys.argv = ["-c", *rest[1:]]
+            elif first in ("-c", "-"):
+                code = sys.stdin.read() if first == "-" else rest.pop(0)
+                sys.argv = [first, *rest]
                 sys.modules["__main__"] = main = types.ModuleType("__main__")
-                exec(compile(rest[0], "<string>", "exec"), main.__dict__)
+                exec(compile(code, "<string>", "exec"), main.__dict__)
             else:
                 sys.argv = [first, *rest]
                 runpy.run_path(first, run_name="__main__")
