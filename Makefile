@@ -12,7 +12,7 @@ TEXT := ../shared/data
 LANGS := bg,cs,da,de,el,en,es,et,fi,fr,hu,it,lt,lv,nl,pl,pt,ro,sk,sl,sv
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage lint check man docs bench gpu-check install-check clean
+.PHONY: help demo test coverage lint check man docs bench models-check gpu-check install-check clean
 
 help: ## Show this list
 	@echo "modtok: modular multilingual tokenizers"
@@ -61,6 +61,9 @@ bench: $(DEV) ## Run the benchmarks on the text in TEXT (corpus/, ntrex/); print
 	@$(BIN)/python -m benchmarks measuring '$(TEXT)/ntrex' build/bench-tokenizer \
 		build/bench-tokenizer@en build/bench-tokenizer@de,en build/bench-tokenizer@es,it,pt \
 		build/bench-tokenizer@bg,el build/bench-tokenizer@et,fi
+
+models-check: $(DEV) ## Fetch SmolLM2 and Gemma 3 (350 MB), slice them, compare ids and logits
+	@$(BIN)/python -m benchmarks published_models build/models '$(TEXT)/ntrex/fr.txt'
 
 gpu-check: $(DEV) ## Run the GPU tests of pretraining, with timings in benchmarks/results
 	@$(BIN)/python -m benchmarks gpu_check

@@ -42,6 +42,19 @@ def test_the_commands_of_the_guide_run(model: Path, here: Any) -> None:
         assert transformers.AutoTokenizer.from_pretrained(name).decode([5])
 
 
+def test_selections_of_a_slice(model: Path, here: Any) -> None:
+    Path("ids.json").write_text("[300, 301]")
+    for line in (
+        "adopt model --langs fr --coverage 0.99 -o a --data data --errors strict --threads 1",
+        "slice model --text data/fr.txt --token-ids ids.json -k 400 -o b",
+        "slice model --text data/fr.txt --coverage 0.99 -o c --errors skip",
+        "tokens model --langs fr --coverage 0.99 -o d",
+        "bpe-seq --langs en,fr --pretokenizer gpt2 -k 300 --no-references -o e",
+    ):
+        status, _, err = here(*line.split())
+        assert status == 0, f"{line}: {err}"
+
+
 def test_token_lists_of_all_formats(model: Path, here: Any) -> None:
     import torch
 
