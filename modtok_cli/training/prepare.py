@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import orjson
 import torch
@@ -167,6 +168,29 @@ def prepare(
     if own.is_dir():  # what happens to the tokenizer elsewhere does not affect the run
         run.tokenizer = own.resolve()
     return run
+
+
+def prepare_text(settings: Settings, *, resume: bool, progress: Progress) -> list[dict[str, Any]]:
+    """Unpack the text of a run, without joining ranks: a row per language.
+
+    Ranks that start later find it. What is unpacked already is not read again.
+
+    Raises:
+        ModtokError, UsageError: settings or text are not usable.
+    """
+    gpu = pick_device().type == "cuda"
+    _, config, _ = choose_run(settings, resume=resume, gpu=gpu)
+    cache = config.runs / TEXTS
+    stores = _stores(language_files(config.data, config.langs), cache, config.errors, progress)
+    return [
+        {
+            "language": language,
+            "documents": len(store),
+            "bytes": store.text_bytes,
+            "store": str(store.directory),
+        }
+        for language, store in stores.items()
+    ]
 
 
 def _use_initial(run: Run, *, resume: bool) -> None:

@@ -100,8 +100,8 @@ def test_every_option(here: Any, loop: StandIn) -> None:
             valid={"news": Path("more"), "texts": Path("texts")},
             eval_bytes=1000,
             device_flops=1e12,
-            log_every=5,
             hang_timeout=5.0,
+            log_every=5,
             eval_tasks=("a", "b"),
             eval_tasks_every=4,
             eval_tasks_data=Path("more"),
@@ -227,6 +227,15 @@ def filled(workspace: Path, here: Any) -> Path:
         shutil.copy(SAMPLE / "data" / f"{language}.jsonl", workspace / "data")
     assert here("bpe-seq", "-k", "500", "--no-references", "-q")[0] == 0
     return workspace
+
+
+def test_prepare_unpacks_the_text_only(here: Any, filled: Path) -> None:
+    status, out, _ = here(*words("pretrain --sampling sub:1 --prepare --json"))
+    assert status == 0
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [row["language"] for row in rows] == sorted(row["language"] for row in rows)
+    assert all(row["documents"] > 1 and (Path(row["store"]) / "text").is_file() for row in rows)
+    assert [path.name for path in (filled / "runs").iterdir()] == [".text"]
 
 
 def test_dry_run_says_what_it_takes(here: Any, filled: Path) -> None:

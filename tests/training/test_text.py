@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.text import parallel
+from modtok_cli.training.data import unpack as unpacking
 from modtok_cli.training.data.sampling import Mixture, Regime
 from modtok_cli.training.data.slot_packer import SlotPacker
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
@@ -47,6 +49,54 @@ def test_store_keeps_documents_and_holds_some_out(tmp_path: Path) -> None:
         positions = range(epoch * 248, (epoch + 1) * 248)
         read = [store.training_document(p, 1) for p in positions]
         assert sorted(read) == sorted(set(range(250)) - {99, 199})
+
+
+class Killed(BaseException):
+    """Instead of a kill of the process."""
+
+
+@pytest.mark.parametrize("name", ["_unpack_part", "_remove", "_finish"])
+@pytest.mark.parametrize("after", [0, 2])
+def test_unpacking_continues_after_a_kill(
+    name: str, after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = []
+    for part in range(4):
+        files.append(tmp_path / f"{part}.txt")
+        text = "".join(f"osa {part} rivi {i}\n\n" for i in range(3 + part))
+        files[-1].write_text(text, encoding="utf-8")
+    whole = text_store("fi", files, tmp_path / "whole")
+    assert whole.document(3) == b"osa 1 rivi 0"
+    real, calls, cache = getattr(unpacking, name), 0, tmp_path / "cache"
+
+    def dying(*args: object, **options: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls > after or name == "_finish":
+            raise Killed
+        return real(*args, **options)
+
+    monkeypatch.setattr(unpacking, name, dying)
+    monkeypatch.setattr(parallel, "cores", lambda: 1)
+    with pytest.raises(Killed):
+        text_store("fi", files, cache)
+    assert not [path for path in cache.iterdir() if not path.name.startswith(".")]
+    monkeypatch.setattr(unpacking, name, real)
+    read: list[Path] = []
+    reader = unpacking.read_batches
+
+    def recording(file: Path, *args: object, **options: object) -> object:
+        read.append(file)
+        return reader(file, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(unpacking, "read_batches", recording)
+    again = text_store("fi", files, cache)
+    assert read == (files[after:] if name == "_unpack_part" else [])
+    names = ["checksum", "ends.npy", "text"]
+    assert sorted(path.name for path in again.directory.iterdir()) == names
+    assert [path.name for path in cache.iterdir()] == [again.directory.name]
+    for each in names:
+        assert (again.directory / each).read_bytes() == (whole.directory / each).read_bytes()
 
 
 def test_store_is_made_once_and_anew_for_changed_text(tmp_path: Path) -> None:

@@ -32,6 +32,12 @@ PLAN_COLUMNS = (
     Column("parameters", "parameters", "int"),
     Column("bytes", "memory", "bytes"),
 )
+TEXT_COLUMNS = (
+    Column("language", "language"),
+    Column("documents", "documents", "int"),
+    Column("bytes", "text", "bytes"),
+    Column("store", "directory"),
+)
 EXTRA = "pip install 'modtok[lm]'"
 
 
@@ -43,6 +49,12 @@ ConfigFile = Annotated[
 DryRun = Annotated[
     bool,
     typer.Option("--dry-run", help="Print the recipe, memory and time of the run, and exit."),
+]
+
+
+Prepare = Annotated[
+    bool,
+    typer.Option("--prepare", help="Unpack the text of the run, and exit."),
 ]
 
 
@@ -59,6 +71,8 @@ DryRun = Annotated[
     # every option in a file, as --dry-run prints it
     modtok pretrain --sampling sub:2 --dry-run > recipe.toml
     modtok pretrain --config recipe.toml --name again
+    # unpack the text before many ranks are started
+    modtok pretrain --prepare
     # resume after an interruption
     modtok pretrain --resume
     """,
@@ -69,6 +83,7 @@ def pretrain(
     config: ConfigFile = None,
     resume: Resume = False,
     dry_run: DryRun = False,
+    prepare: Prepare = False,
     force: Force = False,
     json: Json = False,
     **options: Any,
@@ -98,6 +113,14 @@ def pretrain(
         from modtok_cli.training.opening import stored_run
 
         gpus = stored_run(settings)[1].gpus
+    if prepare or needs_launch(gpus):
+        from modtok_cli.training.prepare import prepare_text
+
+        # Ranks would wait for rank 0 in a collective, which has a time limit.
+        texts = prepare_text(settings, resume=resume, progress=session.progress)
+        if prepare:
+            emit_rows(texts, TEXT_COLUMNS, title="Text", json=json)
+            return
     if needs_launch(gpus):
         status = launch(session.args, gpus)
         if status:

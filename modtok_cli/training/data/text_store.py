@@ -7,21 +7,23 @@ which all runs, ranks and workers share through the page cache.
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.files import atomic_directory
+from modtok_cli.base.files import fsync_directory, remove_directory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.signature import digest
-from modtok_cli.text.readers import is_text, read_documents
+from modtok_cli.text.readers import is_text
+from modtok_cli.training.data.unpack import discard, unpack
 
 # The last of every hundred documents is held out for evaluation, at least one.
 HELD_OUT_EVERY = 100
@@ -133,7 +135,8 @@ def text_store(
 
     `least`: required number of documents.
 
-    Its name is a hash of size and time of each file, so changed text gives another store.
+    Its name is a hash of size and time of each file, so changed text gives another store. A
+    process that is killed leaves what it has unpacked, and the next one continues from it.
 
     Raises:
         ModtokError: unreadable text, only word counts, or too few documents.
@@ -148,42 +151,61 @@ def text_store(
     stamps = [f"{file.resolve()}:{(s := file.stat()).st_size}:{s.st_mtime_ns}" for file in texts]
     final = cache / f"{language}-{digest(errors.encode(), *map(os.fsencode, stamps))}"
     if not (final / "checksum").is_file():
-        with atomic_directory(final) as beside:
-            _unpack(language, texts, beside, errors, progress)
+        _create(language, texts, final, errors, least, progress)
     store = TextStore(final)
-    if len(store) < least:
-        one = "; one is held out for evaluation" if least > 1 else ""
-        raise ModtokError(
-            f"language '{language}' has {len(store)} documents{one}",
-            where=", ".join(map(str, texts)),
-            remedy=f"add documents (at least {least}), or exclude the language with --langs",
-        )
+    _check_count(language, texts, len(store), least)
     return store
 
 
-def _unpack(
-    language: str, texts: Sequence[Path], directory: Path, errors: str, progress: Progress
+def _check_count(language: str, texts: Sequence[Path], count: int, least: int) -> None:
+    if count < least:
+        one = "; one is held out for evaluation" if least > 1 else ""
+        raise ModtokError(
+            f"language '{language}' has {count} documents{one}",
+            where=", ".join(map(str, texts)),
+            remedy=f"add documents (at least {least}), or exclude the language with --langs",
+        )
+
+
+def _create(
+    language: str, texts: Sequence[Path], final: Path, errors: str, least: int, progress: Progress
 ) -> None:
-    ends: list[int] = []
-    written = crc = 0
-    size = sum(file.stat().st_size for file in texts)
-    with (
-        progress.task(f"unpacking {language}", size, "B") as task,
-        open(directory / "text", "wb") as out,
-    ):
-        for file in texts:
-            for document in read_documents(
-                file,
-                errors,
-                progress=progress,
-                advance=lambda n: task.advance(n),
-                may_be_empty=len(texts) > 1,
-            ):
-                if document.text:
-                    out.write(document.text)
-                    crc = crc32(document.text, crc)
-                    written += len(document.text)
-                    ends.append(written)
-    positions = np.array(ends, dtype=np.int64)
-    np.save(directory / "ends.npy", positions)
-    (directory / "checksum").write_text(f"{crc32(positions.tobytes(), crc)}\n")
+    """Unpack texts beside `final`, from where a killed process stopped, and rename the result."""
+    working = final.with_name(f".{final.name}.unpacking")
+    try:
+        with _alone(working):
+            if (final / "checksum").is_file():  # another process was faster
+                discard(working)
+                return
+            try:
+                facts = unpack(language, texts, working, errors, progress)
+                _check_count(language, texts, facts.documents, max(1, least))
+                if final.exists():
+                    remove_directory(final)
+                working.rename(final)
+                fsync_directory(final.parent)
+            except (ModtokError, OSError):
+                discard(working)
+                raise
+    except OSError as error:
+        raise ModtokError(
+            f"cannot unpack text: {error.strerror}", where=str(final.parent), remedy="free space"
+        ) from error
+
+
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Create a directory, and wait until no other process works in it."""
+    while True:
+        directory.mkdir(parents=True, exist_ok=True)
+        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            with suppress(OSError):  # a file system without locks is used without
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            # The other process may have finished, or failed and removed it.
+            if not directory.is_dir() or not os.path.samestat(os.fstat(handle), directory.stat()):
+                continue
+            yield
+            return
+        finally:
+            os.close(handle)
