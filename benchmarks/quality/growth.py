@@ -1,7 +1,7 @@
 """Give a trained model a language: French after Greek, English and Finnish.
 
     python -m benchmarks growth --data DIR --texts DIR -t OLD --grown NEW --work DIR \
-        [--steps 800] [--more 400] > results.jsonl
+        [--steps 800] [--more 400] [--plot FILE.svg] > results.jsonl
 
 OLD is a modular tokenizer of el,en,fi, NEW the same with fr appended. One model is trained on
 el,en,fi for `--steps`; then French is added in `--more` steps: only new rows (`--train rows`,
@@ -24,6 +24,8 @@ import torch
 from benchmarks.common.rows import emit
 from modtok_cli.evaluate.bits import Settings as Bits
 from modtok_cli.evaluate.bits import evaluate_bpb
+from modtok_cli.measure.plot.charts import Curves
+from modtok_cli.measure.plot.draw import write_plot
 from modtok_cli.training import loop
 from modtok_cli.training.config import Settings
 
@@ -98,7 +100,7 @@ def measure(options: argparse.Namespace, name: str, asked: Settings) -> dict[str
         loop.pretrain(asked, resume=path.is_dir())
     lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
     curve = {
-        line["step"]: round(line["held_out"][ADDED]["bits_per_byte"], 4)
+        int(line["step"]): round(line["held_out"][ADDED]["bits_per_byte"], 4)
         for line in lines
         if ADDED in line.get("held_out", {})
     }
@@ -119,8 +121,21 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=800)
     parser.add_argument("--more", type=int, default=400)
     parser.add_argument("--limit", type=int, default=400)
+    parser.add_argument("--plot", type=Path, help="chart of the curves")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    rows = []
     for name, asked in models(options).items():
-        emit(measure(options, name, asked))
+        rows.append(measure(options, name, asked))
+        emit(rows[-1])
+    if options.plot is not None:
+        curves = {
+            row["model"]: [(float(step), bits) for step, bits in row["curve"].items()]
+            for row in rows
+            if row["curve"]
+        }
+        chart = Curves(
+            "French after el,en,fi: held-out bits per byte", "steps", "bits per byte", curves
+        )
+        write_plot([chart], options.plot)
     return 0

@@ -164,8 +164,10 @@ def test_merges_joined_by_spaces_are_read_too(directory: Path) -> None:
 
 
 def test_other_files_use_the_library(tmp_path: Path) -> None:
-    path = tmp_path / "gpt2-like.json"
-    path.write_bytes(trained(pre_tokenizers.ByteLevel(add_prefix_space=False)))
+    path = tmp_path / "digits.json"
+    parts = [pre_tokenizers.Digits(individual_digits=True)]
+    parts.append(pre_tokenizers.ByteLevel(add_prefix_space=False))
+    path.write_bytes(trained(pre_tokenizers.Sequence(parts)))
     theirs = open_tokenizer(str(path))
     assert isinstance(theirs, LibraryTokenizer)
     inner = Tokenizer.from_file(str(path))
