@@ -71,7 +71,7 @@ def adopt(
         errors, threads, force, progress: As in `bpe_seq`.
 
     Examples:
-        >>> adopted = modtok.adopt("fi.json", "en,fi", data="data")
+        >>> adopted = modtok.adopt("bpe/fi.json", "en,fi", data="data")
         >>> adopted.subset("fi").size <= adopted.size
         True
 

@@ -65,6 +65,10 @@ def test_token_lists_of_all_formats(model: Path, here: Any) -> None:
     assert ids == sorted(set(ids))
     assert here("tokens", "adopted", "--langs", "fr")[1] == out
     assert json.loads(here("tokens", "model", "--langs", "fr", "--format", "json")[1]) == ids
+    Path("ids.txt").write_text(out)
+    status, out, _ = here("slice", "model", "--token-ids", "ids.txt", "-o", "kept", "--json")
+    assert status == 0
+    assert json.loads(out.splitlines()[0])["tokens"] >= len(ids)
     fields = json.loads(here("tokens", "model", "--langs", "fr", "--format", "vllm")[1])
     assert fields == {"allowed_token_ids": ids}
     fields = json.loads(here("tokens", "model", "--langs", "fr", "--format", "llama.cpp")[1])

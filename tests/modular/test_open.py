@@ -164,8 +164,8 @@ def test_merges_joined_by_spaces_are_read_too(directory: Path) -> None:
 
 
 def test_other_files_use_the_library(tmp_path: Path) -> None:
-    path = tmp_path / "digits.json"
-    parts = [pre_tokenizers.Digits(individual_digits=True)]
+    path = tmp_path / "punctuation.json"
+    parts = [pre_tokenizers.Punctuation()]
     parts.append(pre_tokenizers.ByteLevel(add_prefix_space=False))
     path.write_bytes(trained(pre_tokenizers.Sequence(parts)))
     theirs = open_tokenizer(str(path))
