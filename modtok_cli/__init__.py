@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from modtok_cli.api.models import pretrain as pretrain
     from modtok_cli.api.models import slice as slice
     from modtok_cli.api.models import tokens as tokens
+    from modtok_cli.api.models import transplant as transplant
     from modtok_cli.api.settings import TrainingSettings as TrainingSettings
     from modtok_cli.api.tokenizers import adopt as adopt
     from modtok_cli.api.tokenizers import check_subsets as check_subsets
@@ -56,7 +57,7 @@ _NAMES = {
     "api.evaluations": "compare evaluate_bpb evaluate_mcq evaluate_mt evaluate_sum write_examples",
     "api.learners": "bpe bpe_merge bpe_seq unigram unigram_merge",
     "api.measures": "check explore fairness nsl origin report",
-    "api.models": "export generate load_generator pretrain slice tokens",
+    "api.models": "export generate load_generator pretrain slice tokens transplant",
     "api.settings": "TrainingSettings",
     "api.tokenizers": "adopt check_subsets extract extract_frequent load open_tokenizer",
     "base.errors": "ModtokError UsageError",

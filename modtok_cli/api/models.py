@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from modtok_cli.inference.generate import Generator
     from modtok_cli.inference.model_directory import VocabularySlice
     from modtok_cli.inference.slice import SliceReport
+    from modtok_cli.inference.transplant import TransplantReport
     from modtok_cli.training.loop import RunReport
     from modtok_cli.training.settings import Settings
 
@@ -203,6 +204,46 @@ def tokens(
     selection = Selection(names, data=Path(data), k=k, coverage=coverage)
     ids, _ = select(Path(model), selection, progress_or_default(progress))
     return [int(index) for index in ids]
+
+
+def transplant(
+    model: FilePath,
+    tokenizer: str,
+    *,
+    output: FilePath,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> TransplantReport:
+    """Write a Hugging Face model with another vocabulary.
+
+    Rows of tokens that the model has too are copied; any other row is the mean of the rows of the
+    tokens that spell it.
+
+    Args:
+        model: Directory with config.json, safetensors and tokenizer.json.
+        tokenizer: The new vocabulary: a modular directory, `DIR@fr,en`, or a file.
+        output: Directory to write.
+        force: Replace an existing output.
+        progress: Receives warnings.
+
+    Examples:
+        >>> report = modtok.transplant("fr-en", "tokenizer@fi", output="fr-en-for-fi")
+        >>> sum(report.tokens.values()) == modtok.open_tokenizer("tokenizer@fi").size
+        True
+
+    Raises:
+        UsageError: not a model, a tokenizer that modtok did not make, or an existing output.
+        ModtokError: a file is damaged.
+    """
+    from modtok_cli.inference.transplant import transplant
+
+    return transplant(
+        Path(model),
+        tokenizer,
+        output=Path(output),
+        force=force,
+        progress=progress_or_default(progress),
+    )
 
 
 def export(

@@ -93,6 +93,11 @@ class HfDirectory:
                 )
         return {name: self.path / file for name, file in table.items()}
 
+    @property
+    def files(self) -> list[Path]:
+        """The files of weights, ascending by name."""
+        return sorted(set(self._files.values()))
+
     def tensor(self, name: str) -> Tensor:
         """A tensor in float32.
 

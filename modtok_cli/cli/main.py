@@ -65,6 +65,7 @@ ORDER = (  # order in the help
     "generate",
     "slice",
     "tokens",
+    "transplant",
     "export",
     "latency",
     "memory",

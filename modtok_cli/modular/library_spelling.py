@@ -106,6 +106,13 @@ class LibraryVocabulary:
         flat = np.fromiter((one for ids in found for one in ids), np.int32, int(offsets[-1]))
         return Spelling(flat, offsets)
 
+    def first_token(self) -> tuple[str, int] | None:
+        """Text and id of the special token that it puts before every text, if there is one."""
+        with in_library("cannot encode", self._library.name):
+            encoded = self._library.inner.encode("a", add_special_tokens=True)
+        first = encoded.tokens[0] if encoded.tokens else ""
+        return (first, encoded.ids[0]) if first in self.added_ids else None
+
     def _same(self, vocabulary: Vocabulary, index: int, token: bytes) -> list[int]:
         is_byte = isinstance(vocabulary, PieceVocabulary) and index < vocabulary.first
         if is_byte and token[0] in self._byte_tokens:

@@ -113,7 +113,7 @@ class InitialModel:
                 raise ModtokError(
                     f"token {spelling.ids.max()} of {TOKENIZER} has no row", where=where
                 )
-            grow_rows(table, [old], spelling)
+            grow_rows(table, [old], spelling, scaled=False)
         note.note(
             f"initial weights from {where}; {kept:,} of {new.size:,} embedding rows carried over"
         )

@@ -78,7 +78,7 @@ NEEDS = {
         [
             ("pretrain",), ("generate",), ("slice",), ("export",), ("latency",),
             ("memory",), ("study", "sampling"), ("eval", "mt"), ("eval", "sum"),
-            ("eval", "compare"), ("adopt",), ("tokens",),
+            ("eval", "compare"), ("adopt",), ("tokens",), ("transplant",),
         ],
         "megatron",
     ),
@@ -264,6 +264,7 @@ SETUP = {
     ("bpe-merge",): swedish,
     ("generate",): trained,
     ("slice",): published_and_trained,
+    ("transplant",): published,
     ("export",): trained,
     ("memory",): trained,
     ("latency",): trained,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -14,12 +14,11 @@ _BLOCK = 1 << 14
 
 
 @torch.no_grad()
-def grow_rows(table: RowTable, old: Sequence[torch.Tensor], spelling: Spelling) -> None:
-    """Set the weights of `table` from the rows of a smaller table.
+def grow_rows(
+    table: RowTable, old: Sequence[torch.Tensor], spelling: Spelling, *, scaled: bool = True
+) -> None:
+    """Set the weights of `table` from the rows of another table.
 
-    A row whose token both vocabularies hold is copied bit for bit. Any other row is the mean of
-    the old rows that spell its token, scaled to their mean norm: the mean of k independent
-    directions is shorter by a factor of about sqrt(k), and a short row is an unlikely token.
     Rows without a spelling keep the weights that `table` has.
 
     Args:
@@ -27,26 +26,51 @@ def grow_rows(table: RowTable, old: Sequence[torch.Tensor], spelling: Spelling) 
         old: the shards of the old table, (n_s, d) float32 each; shard s of n holds the rows
             s, s + n, s + 2n, …
         spelling: old ids for each of the V' tokens.
+        scaled: see `spelled_rows`.
+    """
+    own = torch.arange(table.shard, table.size, table.shards)
+    for block, rows in spelled_rows(old, spelling, own, scaled=scaled):
+        table.weight[table.local_rows(block)] = rows.to(table.weight.device)
 
-    Example: old rows (3, 0) and (0, 1) spell a new token. Their mean (1.5, 0.5) has norm 1.58,
-    their mean norm is 2, so the new row is (1.897, 0.632).
+
+def spelled_rows(
+    old: Sequence[torch.Tensor], spelling: Spelling, tokens: torch.Tensor, *, scaled: bool
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Rows of new tokens from those of the old tokens that spell them, a block at a time.
+
+    A row whose token both vocabularies hold is copied bit for bit. Any other row is the mean of
+    the old rows that spell its token. `scaled` scales it to their mean norm. Not so for finished
+    models: their rows have a large part in common, and scaled means are far too likely as outputs
+    (docs/results-existing-models.md).
+
+    Args:
+        old: the shards of the old table, as in `grow_rows`.
+        tokens: ids of new tokens; those without a spelling are left out.
+
+    Returns:
+        Pairs of new ids (n,) and their rows (n, d) float32.
+
+    Example: old rows (3, 0) and (0, 1) spell a new token. Their mean is (1.5, 0.5), of norm 1.58.
+    Their mean norm is 2, so the scaled row is (1.897, 0.632).
     """
     ids = torch.from_numpy(spelling.ids).long()
     offsets = torch.from_numpy(spelling.offsets)
-    own = torch.arange(table.shard, table.size, table.shards)
-    own = own[offsets[own + 1] > offsets[own]]
-    for block in torch.split(own, _BLOCK):
+    tokens = tokens[offsets[tokens + 1] > offsets[tokens]]
+    for block in torch.split(tokens, _BLOCK):
         counts = offsets[block + 1] - offsets[block]
         target = torch.repeat_interleave(torch.arange(len(block)), counts)
         first = torch.cumsum(counts, 0) - counts
         within = torch.arange(len(target)) - first[target]
         parts = _rows(old, ids[offsets[block][target] + within])
-        rows = torch.zeros(len(block), table.width).index_add_(0, target, parts)
-        norms = torch.zeros(len(block)).index_add_(0, target, parts.norm(dim=1))
-        scale = norms / rows.norm(dim=1).clamp(min=1e-12)
+        rows = torch.zeros(len(block), parts.shape[1]).index_add_(0, target, parts)
+        if scaled:
+            norms = torch.zeros(len(block)).index_add_(0, target, parts.norm(dim=1))
+            factor = norms / rows.norm(dim=1).clamp(min=1e-12)
+        else:
+            factor = torch.ones(len(block))
         # A copied row stays as it is, to the bit.
-        rows = torch.where((counts == 1).unsqueeze(1), rows, rows * (scale / counts).unsqueeze(1))
-        table.weight[table.local_rows(block)] = rows.to(table.weight.device)
+        rows = torch.where((counts == 1).unsqueeze(1), rows, rows * (factor / counts).unsqueeze(1))
+        yield block, rows
 
 
 def _rows(old: Sequence[torch.Tensor], ids: torch.Tensor) -> torch.Tensor:

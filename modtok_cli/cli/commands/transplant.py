@@ -1,0 +1,71 @@
+"""`modtok transplant`: a Hugging Face model with another vocabulary."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.cli.command import command
+from modtok_cli.cli.inference_options import require_models
+from modtok_cli.cli.options import Force, Json, Output
+from modtok_cli.cli.output import Column, emit_rows
+from modtok_cli.cli.session import Session
+
+COLUMNS = (
+    Column("part", "part"),
+    Column("bytes", "new", "bytes"),
+    Column("full_bytes", "before", "bytes"),
+    Column("saved", "saved", "ratio"),
+)
+
+Model = Annotated[
+    Path,
+    typer.Argument(metavar="MODEL", help="Hugging Face directory with safetensors and tokenizer."),
+]
+NewTokenizer = Annotated[
+    str,
+    typer.Option(
+        "-t", "--tokenizer", metavar="TOKENIZER", help="New vocabulary: DIR, DIR@fr,en, or a file."
+    ),
+]
+
+
+@command(
+    "transplant",
+    examples="""
+    # a model with the vocabulary of French and English
+    modtok transplant model/ -t tokenizer@fr,en -o model-fr-en/
+    """,
+)
+def transplant(
+    session: Session,
+    model: Model,
+    tokenizer: NewTokenizer = "tokenizer",
+    output: Output = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Give a Hugging Face model another vocabulary.
+
+    Embedding rows of tokens that the model has too are copied. Any other row is the mean of the
+    rows of the tokens that spell it. Special tokens that the model's files name are kept, with
+    new ids. The result needs some training: see modtok pretrain --init-from.
+    """
+    if output is None:
+        raise UsageError(
+            "no output directory given",
+            remedy="as in: modtok transplant model/ -t tokenizer@fr,en -o model-fr-en/",
+        )
+    require_models()
+    from modtok_cli.inference.transplant import transplant as run
+
+    report = run(model, tokenizer, output=output, force=force, progress=session.progress)
+    tokens = report.tokens
+    caption = (
+        f"{report.output}: {tokens['identical']:,} rows copied, {tokens['spelled']:,} spelled, "
+        f"{tokens['special']} special tokens kept (signature {report.signature})"
+    )
+    emit_rows(report.rows(), COLUMNS, title="Size of the weights", json=json, caption=caption)

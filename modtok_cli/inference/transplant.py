@@ -1,0 +1,341 @@
+"""`modtok transplant`: a model directory of transformers with another vocabulary.
+
+Each row of the embedding tables is that of the same token in the old vocabulary, or made of the
+rows of the old tokens that spell it. All other weights are copied.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from modtok_cli.architectures.hf_directory import (
+    CONFIG,
+    INDEX,
+    TOKENIZER,
+    WEIGHTS,
+    HfDirectory,
+    open_hf_directory,
+)
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.files import atomic_directory
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.reading import read_file
+from modtok_cli.inference.slice_files import with_bos
+from modtok_cli.modular.library_spelling import LibraryVocabulary
+from modtok_cli.modular.open import open_tokenizer
+from modtok_cli.modular.spelling import Spelling
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.training.rows.growth import spelled_rows
+
+_TABLE = re.compile(r"embed|wte\b|lm_head|output|vocab")
+_GENERATION = "generation_config.json"
+_TOKENIZER_CONFIG = "tokenizer_config.json"
+_CHAT = "chat_template.jinja"
+_ID_FIELD = re.compile(r"(^|_)token_id$")
+# Fields of tokenizer_config.json that do not depend on the vocabulary.
+_KEPT_FIELDS = re.compile(r"_token$|^chat_template$|^model_max_length$|_side$|^model_input_names$")
+# Not copied: weights, and files with the old vocabulary.
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".h5", ".msgpack", ".onnx", ".gguf")
+_OLD = {
+    INDEX, CONFIG, TOKENIZER, _GENERATION, _TOKENIZER_CONFIG, "README.md", "added_tokens.json",
+    "special_tokens_map.json", "vocab.json", "merges.txt", "vocab.txt", "tokenizer.model",
+    "spiece.model", "tekken.json", "modtok.json",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TransplantReport:
+    """What was written.
+
+    Attributes:
+        tokens: tokens by origin of their rows: "identical", "spelled", "special" (tokens of the
+            model that were added to the vocabulary) and "none" (mean of all rows).
+        sizes: part → (bytes, bytes before).
+    """
+
+    output: Path
+    signature: str
+    tokens: dict[str, int]
+    sizes: dict[str, tuple[int, int]]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row per part and one for all: bytes, bytes before, share saved."""
+        whole = tuple(sum(pair[side] for pair in self.sizes.values()) for side in (0, 1))
+        return [
+            {
+                "part": part,
+                "bytes": after,
+                "full_bytes": before,
+                "saved": 1 - after / before if before else 0.0,
+                "output": str(self.output),
+                "signature": self.signature,
+                **self.tokens,
+            }
+            for part, (after, before) in {**self.sizes, "all": whole}.items()
+        ]
+
+
+def transplant(
+    model: Path,
+    tokenizer: str,
+    *,
+    output: Path,
+    force: bool = False,
+    progress: Progress = SILENT,
+) -> TransplantReport:
+    """Write the model of `model` with the vocabulary of `tokenizer` to `output`.
+
+    Ids of the result are those of `tokenizer`; special tokens that the model's configuration or
+    chat template names follow them. If the model's tokenizer begins every text with a token, the
+    new one does too. Files of weights are rewritten one at a time.
+
+    Args:
+        model: A directory of transformers with safetensors and tokenizer.json, any architecture.
+        tokenizer: A tokenizer that modtok encodes itself, such as `DIR@fr,en`.
+        output: Directory to write.
+        force: Replace an existing output.
+
+    Raises:
+        UsageError: no such model, a tokenizer of other programs, or an existing output.
+        ModtokError: a file is damaged.
+    """
+    if output.exists() and not force:
+        raise UsageError(
+            "already exists", where=str(output), remedy="choose another -o, or use --force"
+        )
+    if output.exists() and not (output / CONFIG).is_file():
+        raise UsageError("exists but is not a model", where=str(output), remedy="choose another -o")
+    new = open_tokenizer(tokenizer, progress=progress)
+    if not isinstance(new, Subtokenizer):
+        raise UsageError(
+            "was not made by modtok",
+            where=tokenizer,
+            remedy="give a modular directory, DIR@fr,en, or a file of modtok extract",
+        )
+    return _Transplant(open_hf_directory(model), new).write(output)
+
+
+class _Transplant:
+    """The new vocabulary of a model: ids, spellings and files."""
+
+    def __init__(self, source: HfDirectory, new: Subtokenizer) -> None:
+        self.source, self.new = source, new
+        self.old = LibraryVocabulary(read_file(source.path / TOKENIZER), str(source.path))
+        self.settings = _read(source.path / _TOKENIZER_CONFIG)
+        self.configs = {name: _read(source.path / name) for name in (CONFIG, _GENERATION)}
+        self.vocab_size = self._vocab_size()
+        found = self.old.spell(new.vocabulary)
+        self.new_of = self._new_ids(found)
+        self.extra = self._extra_tokens()
+        first = len(new.vocabulary)
+        self.new_of |= {index: first + place for place, index in enumerate(self.extra.values())}
+        self.spellings = {
+            kind: _with_extra(self._with_end(found, kind), list(self.extra.values()))
+            for kind in ("input", "output")
+        }
+
+    @property
+    def size(self) -> int:
+        """Tokens of the new vocabulary."""
+        return len(self.new.vocabulary) + len(self.extra)
+
+    def _vocab_size(self) -> int:
+        size = self.configs[CONFIG].get("vocab_size")
+        if type(size) is not int:
+            raise ModtokError(
+                f"field 'vocab_size' is {size!r}, expected a whole number",
+                where=str(self.source.path / CONFIG),
+                remedy="a model of text alone is supported",
+            )
+        return size
+
+    def _new_ids(self, spelling: Spelling) -> dict[int, int]:
+        """Old id → new id of the tokens that both vocabularies have."""
+        same = np.flatnonzero(spelling.lengths == 1)
+        return dict(zip(spelling.ids[spelling.offsets[same]].tolist(), same.tolist(), strict=True))
+
+    def _extra_tokens(self) -> dict[str, int]:
+        """Added tokens of the model that its files name and the new vocabulary does not have."""
+        named = set(_special_ids(self.configs))
+        texts = orjson.dumps(self.settings).decode()
+        chat = self.source.path / _CHAT
+        if chat.is_file():
+            texts += read_file(chat).decode(errors="replace")
+        have = set(self.new.vocabulary.specials)
+        return {
+            name: index
+            for name, index in sorted(self.old.added_ids.items(), key=lambda item: item[1])
+            if name not in have and (index in named or name in texts)
+        }
+
+    def _with_end(self, spelling: Spelling, kind: str) -> Spelling:
+        """The new end of text takes the row of the token that begins or ends a text."""
+        fields = ("bos_token_id", "eos_token_id")
+        index = self.source.token_id(*(fields if kind == "input" else fields[::-1]))
+        lengths = spelling.lengths[: len(self.new.vocabulary.specials)]
+        if index is None or not len(lengths) or lengths[0]:
+            return spelling
+        offsets = spelling.offsets + (np.arange(len(spelling.offsets)) > 0)
+        return Spelling(np.insert(spelling.ids, 0, index).astype(np.int32), offsets)
+
+    # --- files ---
+
+    def write(self, output: Path) -> TransplantReport:
+        with atomic_directory(output) as beside:
+            sizes = self._write_weights(beside)
+            for name, config in self.configs.items():
+                if config:
+                    _write(beside / name, self._config(config))
+            (beside / TOKENIZER).write_bytes(self._tokenizer())
+            _write(beside / _TOKENIZER_CONFIG, self._tokenizer_config())
+            for file in sorted(self.source.path.iterdir()):
+                if file.is_file() and file.name not in _OLD and file.suffix not in _WEIGHTS:
+                    shutil.copyfile(file, beside / file.name)
+        lengths = self.spellings["input"].lengths[: len(self.new.vocabulary)]
+        tokens = {
+            "identical": int((lengths == 1).sum()),
+            "spelled": int((lengths > 1).sum()),
+            "special": len(self.extra),
+            "none": int((lengths == 0).sum()),
+        }
+        return TransplantReport(output, self.new.signature, tokens, sizes)
+
+    def _write_weights(self, beside: Path) -> dict[str, tuple[int, int]]:
+        before = dict.fromkeys(("tables", "others"), 0)
+        after = dict(before)
+        where: dict[str, str] = {}
+        for file in self.source.files:
+            tensors = {}
+            for name, tensor in _tensors(file):
+                part = "others"
+                bytes_before = tensor.nbytes
+                if len(tensor) == self.vocab_size and _TABLE.search(name):
+                    part, tensor = "tables", self._table(name, tensor)
+                tensors[name], where[name] = tensor, file.name
+                before[part] += bytes_before
+                after[part] += tensor.nbytes
+            save_file(tensors, beside / file.name, metadata={"format": "pt"})
+            (beside / file.name).chmod(0o644)
+        if not before["tables"]:
+            raise ModtokError(
+                f"no embedding table with {self.vocab_size:,} rows was found",
+                where=str(self.source.path),
+            )
+        if self.source.files[0].name != WEIGHTS:
+            size = {"total_size": sum(after.values())}
+            _write(beside / INDEX, {"metadata": size, "weight_map": where})
+        return {part: (after[part], before[part]) for part in before}
+
+    def _table(self, name: str, old: torch.Tensor) -> torch.Tensor:
+        """The new table; of a bias, its values. Rows without a spelling are the mean of all."""
+        is_output = re.search(r"lm_head|output|embed_out", name) is not None
+        spelling = self.spellings["output" if is_output else "input"]
+        wide = old.float().reshape(len(old), -1)
+        table = wide.mean(0).repeat(self.size, 1)
+        for block, rows in spelled_rows([wide], spelling, torch.arange(self.size), scaled=False):
+            table[block] = rows
+        return table.to(old.dtype).reshape(-1, *old.shape[1:])
+
+    def _config(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        result: dict[str, Any] = _renumbered(config, self.new_of)
+        if "vocab_size" in result:
+            result["vocab_size"] = self.size
+        return result
+
+    def _tokenizer(self) -> bytes:
+        document = orjson.loads(self.new.to_json())
+        first = len(self.new.vocabulary)
+        document["added_tokens"] += [
+            {
+                "id": first + place, "content": name, "single_word": False, "lstrip": False,
+                "rstrip": False, "normalized": False, "special": True,
+            }
+            for place, name in enumerate(self.extra)
+        ]  # fmt: skip
+        data = orjson.dumps(document)
+        begins = self.old.first_token()
+        if begins is None or begins[1] not in self.new_of:
+            return data
+        return with_bos(data, begins[0], self.new_of[begins[1]])
+
+    def _tokenizer_config(self) -> dict[str, Any]:
+        known = {*self.new.vocabulary.specials, *self.extra}
+        kept = {}
+        for name, value in self.settings.items():
+            text = value.get("content") if isinstance(value, Mapping) else value
+            if not _KEPT_FIELDS.search(name) or value is None:
+                continue
+            if not name.endswith("_token") or text in known:
+                kept[name] = text if name.endswith("_token") else value
+        return {
+            **kept,
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "clean_up_tokenization_spaces": False,
+        }
+
+
+def _with_extra(spelling: Spelling, ids: list[int]) -> Spelling:
+    last = spelling.offsets[-1]
+    offsets = np.concatenate([spelling.offsets, last + 1 + np.arange(len(ids))])
+    return Spelling(np.concatenate([spelling.ids, np.array(ids, np.int32)]), offsets)
+
+
+def _tensors(file: Path) -> Iterator[tuple[str, torch.Tensor]]:
+    try:
+        with safe_open(file, framework="pt") as opened:
+            for name in opened.keys():  # noqa: SIM118 - not a mapping
+                yield name, opened.get_tensor(name)
+    except (OSError, SafetensorError) as error:
+        raise ModtokError(f"cannot be read ({error})", where=str(file)) from error
+
+
+def _special_ids(part: Any, of_id: bool = False) -> Iterator[int]:
+    """Token ids in the fields of configurations that hold them."""
+    if isinstance(part, Mapping):
+        for key, value in part.items():
+            yield from _special_ids(value, _ID_FIELD.search(key) is not None)
+    elif isinstance(part, list):
+        for one in part:
+            yield from _special_ids(one, of_id)
+    elif of_id and type(part) is int:
+        yield part
+
+
+def _renumbered(part: Any, new_of: Mapping[int, int], of_id: bool = False) -> Any:
+    if isinstance(part, Mapping):
+        return {
+            key: _renumbered(value, new_of, _ID_FIELD.search(key) is not None)
+            for key, value in part.items()
+        }
+    if isinstance(part, list):
+        return [_renumbered(one, new_of, of_id) for one in part]
+    return new_of.get(part) if of_id and type(part) is int else part
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """A JSON object; empty if the file does not exist."""
+    if not file.is_file():
+        return {}
+    try:
+        found = orjson.loads(read_file(file, largest=1 << 26))
+    except ValueError as error:
+        raise ModtokError(f"is not JSON ({error})", where=str(file)) from error
+    if not isinstance(found, dict):
+        raise ModtokError("is not a JSON object", where=str(file))
+    return found
+
+
+def _write(file: Path, content: Mapping[str, Any]) -> None:
+    option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    file.write_bytes(orjson.dumps(content, option=option))
