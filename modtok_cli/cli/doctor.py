@@ -34,6 +34,7 @@ PURPOSES = {
     "corpus": "corpus build, corpus train-quality, --executor",
     "lm": "pretrain, generate, slice, export, latency, study sampling",
     "eval": "every command of modtok eval",
+    "log": "pretrain --log tensorboard,wandb",
 }
 _FEATURES = ("sse4_2", "avx2", "avx512f", "asimd", "sve")
 

@@ -35,7 +35,7 @@ MAX_BYTES = 1 << 20  # far more than any real file
 # lm-eval tasks, and job scripts of executors.
 COMMAND_LINE_ONLY = frozenset({"force", "include", "allow_code", "executor_option"})
 # Parameters that name what a command writes: a settings file can only name places in the workspace.
-OUTPUTS = frozenset({"output", "plot", "examples", "runs", "offload_file"})
+OUTPUTS = frozenset({"output", "plot", "examples", "runs", "offload_file", "hf"})
 _TYPES: dict[type, tuple[type, str]] = {
     bool: (bool, "true or false"),
     int: (int, "an integer"),

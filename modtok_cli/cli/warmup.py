@@ -41,6 +41,13 @@ def _unigram(data: Path, output: Path) -> None:
     nsl([f"{output}@each"], [data])
 
 
+def _pretokenizers(data: Path, output: Path) -> None:
+    from modtok_cli.text.pretokenizer import pretokenizers
+
+    for each in pretokenizers().values():
+        _ = each.splitter  # compiled or loaded on first use
+
+
 def _rows(data: Path, output: Path) -> None:
     import modtok_cli.training.rows.kernel  # noqa: F401 - explicit signatures: compiled on import
 
@@ -49,6 +56,7 @@ STEPS: dict[str, Callable[[Path, Path], None]] = {
     "BPE": _bpe,
     "fewest tokens": _fewest_tokens,
     "Unigram": _unigram,
+    "pre-tokenizers": _pretokenizers,
     "rows": _rows,
 }
 

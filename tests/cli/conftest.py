@@ -73,7 +73,7 @@ def here(workspace: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., tu
 
 
 class StandIn:
-    """Takes the place of one function of a room and keeps what it was called with."""
+    """Replaces one function of a package and keeps the arguments of its calls."""
 
     def __init__(self, answer: Any) -> None:
         self.answer = answer

@@ -174,11 +174,14 @@ def test_a_recipe_is_between_settings_and_flags(here: Any, loop: StandIn, worksp
 def test_gpus_start_that_many_ranks(
     here: Any, loop: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from modtok_cli.training import prepare
     from modtok_cli.training.distributed import launch
 
-    started = StandIn(0)
+    started, unpacked = StandIn(0), StandIn([])
     monkeypatch.setattr(launch, "launch", started)
+    monkeypatch.setattr(prepare, "prepare_text", unpacked)
     assert here("pretrain", "--gpus", "8")[0] == 0
+    assert unpacked.args[0].gpus == 8
     assert started.args == (("pretrain", "--gpus", "8"), 8)
     started.answer = 1
     assert here("pretrain", "--gpus", "8")[0] == 1

@@ -81,11 +81,14 @@ def test_wrong_usage_is_one_line(here, args: list[str], line: str) -> None:
     assert err.count("\n") == 1
 
 
-def test_names_that_are_not_utf8_are_one_line(here, workspace: Path, stand_in) -> None:
+def test_names_that_are_not_utf8(here, workspace: Path, stand_in) -> None:
     name = os.fsdecode(b"b\xff")
     (workspace / "data").mkdir()
     (workspace / "data" / f"en.{name}.txt").write_text("some words\n" * 50)
-    status, out, err = here("bpe", "-k", "300")
+    assert here("bpe", "-k", "300")[0] == 0
+    refused = UnicodeEncodeError("utf-8", name, 1, 2, "surrogates not allowed")
+    stand_in("modtok_cli.construct.bpe", "bpe", refused)
+    status, out, err = here("bpe", "-k", "300", "-o", "other")
     assert (status, out) == (1, "")
     assert err == "modtok: error: a file name or an argument is not valid UTF-8; rename the file\n"
     assert here("nsl", f"{name}.txt")[2].startswith(r"modtok: error: b\xff.txt: no such file")

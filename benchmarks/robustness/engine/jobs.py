@@ -72,6 +72,9 @@ JOBS = (
     Job("unigram-merge", "-k 400 -o united", ("united",)),
     Job("extract", "-t bpe --langs fi -o fi.json", ("fi.json",)),
     Job("extract", "-t unigram --langs fi -o fi.model", ("fi.model",)),
+    Job("adopt", "bpe/references/en.json --langs en,fi -o adopted", ("adopted",)),
+    Job("explore", "-t bpe -o page.html", ("page.html",)),
+    Job("check", f"bpe {TEXTS} --plot c.svg", ("c.svg",)),
     Job("nsl", f"{TEXTS} -t bpe --plot n.svg", ("n.svg",)),
     Job("fairness", f"{TEXTS} -t bpe --plot f.svg", ("f.svg",)),
     Job("origin", f"{TEXTS} -t bpe --plot g.svg", ("g.svg",)),
@@ -96,6 +99,8 @@ JOBS = (
 # Commands that take an output and have no job here, and why.
 ELSEWHERE = {
     "eval bpb": "its only output is a plot, written like those of nsl",
+    "tokens": "it reads an adopted directory or a model; it writes one file through base.files",
+    "transplant": "it reads a Hugging Face model; it writes one directory, as slice does",
     "eval fetch": "it needs the network; it writes through base.files like the others",
 }
 
