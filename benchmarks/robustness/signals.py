@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +80,11 @@ def stop_once(
     row: dict[str, Any] = {"what": "pretrain", "signal": sign.name + (" twice" if again else "")}
     sent, before = time.monotonic(), steps_of(run)[0]
     if status is None:
-        os.kill(pid, sign)
-        if again:
-            time.sleep(0.05)
+        with suppress(ProcessLookupError):  # it has just ended
             os.kill(pid, sign)
+            if again:
+                time.sleep(0.05)
+                os.kill(pid, sign)
         status = launcher.status(PATIENCE)
         if status is None:
             os.killpg(pid, signal.SIGKILL)
