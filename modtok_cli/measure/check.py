@@ -33,6 +33,7 @@ from modtok_cli.measure.scripts import scripts_of
 from modtok_cli.measure.texts import Text, check_texts, load_texts
 from modtok_cli.measure.usage import RoundTrip, round_trip, usage
 from modtok_cli.modular.directory import is_modular
+from modtok_cli.modular.manifest import read_manifest
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.text.language_names import UNKNOWN, language_name
 from modtok_cli.text.readers import is_text
@@ -299,9 +300,18 @@ def hint(rows: Sequence[Mapping[str, Any]]) -> str | None:
     if not bad:
         return None
     tokenizer = rows[0]["tokenizer"]
+    directory, _, chosen = tokenizer.partition("@")
+    if is_modular(Path(directory)):
+        present = {each["language"] for each in read_manifest(Path(directory))["languages"]}
+        selected = chosen.split(",") if chosen not in ("", "each") else present
+        if bad.keys() <= present:
+            if more := [code for code in bad if code not in selected]:
+                names = ", ".join(bad[code] for code in more)
+                return f"{tokenizer}: include {names}: {directory}@{','.join([*selected, *more])}"
+            return f"{tokenizer}: learn it with a larger -k, or on more text"
+        bad = {code: name for code, name in bad.items() if code not in present}
     names = ", ".join(bad.values())
     codes = ["LANG" if code == UNKNOWN else code for code in bad]
-    directory = tokenizer.partition("@")[0]
     if is_modular(Path(directory)):
         return (
             f"{tokenizer}: add {names}: modtok bpe-seq --append {','.join(codes)} "

@@ -82,7 +82,7 @@ def test_check_takes_tokenizers_and_texts_in_any_order(at, learned: Path) -> Non
     status, out, err = at("check", "tokenizer@en", "parallel/el.txt", "--table")
     assert "Greek" in out
     assert "bad: about" in out
-    assert "add Greek: modtok bpe-seq --append el" in err
+    assert "tokenizer@en: include Greek: tokenizer@en,el" in err
     status, out, err = at("check", "tokenizer")
     assert (status, out) == (2, "")
     assert "no text among the arguments: tokenizer" in err

@@ -74,6 +74,9 @@ def test_worst_language_first_and_hint_names_them(place: Path) -> None:
     assert worst == sorted(worst, reverse=True)
     nepali = next(r for r in rows if r["language"] == "ne" and r["tokenizer"].endswith("tok"))
     assert nepali["hint"].endswith(f"--append ne -t {place / 'tok'} -o NEW")
+    finnish = next(r for r in rows if r["language"] == "fi" and r["tokenizer"].endswith("tok"))
+    assert finnish["verdict"] == "poor"
+    assert finnish["hint"].endswith("tok: learn it with a larger -k, or on more text")
 
 
 def test_each_judges_every_language_with_its_subset(place: Path) -> None:
