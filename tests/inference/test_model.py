@@ -8,12 +8,14 @@ import pytest
 import torch
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.inference import model as models
 from modtok_cli.inference.model import SlicedModel, load
 from modtok_cli.training import checkpoint
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model.model import MicroBatch, Model
 
+SAMPLE = Path(__file__).parents[2] / "examples" / "sample" / "data"
 TEXT = "Il était une fois un roi. The king was old, said l'homme; 12 ans."
 
 
@@ -111,7 +113,12 @@ def test_a_run_needs_its_own_tokenizer(run: Path, workspace: Path, tmp_path: Pat
     alone = tmp_path / "it"
     shutil.copytree(run, alone)
     assert load(alone, ["fr"]).tokenizer_in.size > 256  # a run contains its tokenizer
+    grown = tmp_path / "grown"
+    bpe_seq(append=["sw"], data=SAMPLE, tokenizer=workspace / "tokenizer", output=grown)
+    assert load(alone, ["fr"], tokenizer=grown).tokenizer_in.size > 256  # contains the run's own
     shutil.rmtree(alone / "tokenizer")
+    with pytest.raises(UsageError, match="was not found"):
+        load(alone, ["fr"], tokenizer=grown)
     with pytest.raises(UsageError, match="not found; give its directory with"):
         load(alone, ["fr"])
     assert load(alone, ["fr"], tokenizer=workspace / "tokenizer").tokenizer_in.size > 256

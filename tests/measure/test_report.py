@@ -27,6 +27,7 @@ from modtok_cli.measure.origin import origin
 from modtok_cli.measure.plot.charts import Dots
 from modtok_cli.measure.report.collect import command_of
 from modtok_cli.measure.report.page import Section
+from modtok_cli.measure.report.page import page as html_page
 from modtok_cli.measure.report.page import page as page_of
 from modtok_cli.measure.report.report import report
 from modtok_cli.measure.study.budget import study_budget
@@ -448,3 +449,9 @@ def test_names_are_quoted_in_commands_and_escaped_in_the_page(tmp_path: Path) ->
         assert all(HOSTILE[:20] in word for word in words)  # one word, nothing to expand
         subprocess.run(["sh", "-c", f"true {line}"], cwd=tmp_path, check=True)
     assert not (tmp_path / "ran").exists()
+
+
+def test_control_characters_of_names_are_not_in_the_page() -> None:
+    document = html_page("a\x1b]52;c;\x07\x9b", ["b\x1b[1m"], [])
+    assert not {"\x1b", "\x07", "\x9b"} & set(document)
+    assert "a�]52;c;��" in document

@@ -65,7 +65,7 @@ def latency_of_a_long_text(arena: Arena) -> None:
     )
     for row in rows_of(done.out):
         found = row.get("tokens")
-        if found is not None:
+        if row.get("tokenizer") == "bpe":  # the other row is the reference
             arena.check(abs(float(found) - tokens) <= 2, f"{found} tokens measured of {tokens}")
 
 

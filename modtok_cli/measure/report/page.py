@@ -85,6 +85,10 @@ class Section:
     signatures: Sequence[str] = field(default=())
 
 
+# A page may be shown by a terminal: names that it has read from files must not control it.
+_CONTROLS = {code: "\ufffd" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
+
+
 def page(
     title: str, intro: Sequence[str], sections: Sequence[Section], findings: Sequence[str] = ()
 ) -> str:
@@ -95,7 +99,7 @@ def page(
     )
     # Forbids any request: everything is in the file.
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-    return "\n".join(
+    document = "\n".join(
         [
             "<!DOCTYPE html>",
             '<html lang="en">',
@@ -121,6 +125,7 @@ def page(
             "",
         ]
     )
+    return document.translate(_CONTROLS)
 
 
 def _section(part: Section) -> str:
