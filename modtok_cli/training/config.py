@@ -14,9 +14,10 @@ from modtok_cli.architectures.sizes import shape_of
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.training.data.sampling import Regime
 from modtok_cli.training.model.initialization import InitStd
+from modtok_cli.training.option_values import SEEDS
 from modtok_cli.training.presets import PRESETS, continued, preset
 from modtok_cli.training.schedule import Schedule
-from modtok_cli.training.settings import OPTIONS, SEEDS, Settings, plain
+from modtok_cli.training.settings import OPTIONS, Settings, plain
 
 if TYPE_CHECKING:
     from modtok_cli.training.rows.table import AdamW

@@ -16,7 +16,7 @@ from modtok_cli.architectures.hf_directory import TOKENIZER, HfDirectory
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Progress
 from modtok_cli.base.reading import read_file
-from modtok_cli.modular.library_spelling import LibraryVocabulary
+from modtok_cli.modular.external_spelling import LibraryVocabulary
 from modtok_cli.modular.spelling import Spelling
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.training.checkpoint.reading import BACKBONE_PARTS, reshard

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from helpers.external_models import FAMILIES, build
 from modtok_cli.base.errors import UsageError
 from modtok_cli.inference.transplant import transplant
-from modtok_cli.modular.library_spelling import LibraryVocabulary
+from modtok_cli.modular.external_spelling import LibraryVocabulary
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 

@@ -17,7 +17,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.modular.adopt import adopt, adopt_counts, check_output, members, token_counts
 from modtok_cli.modular.inspect import check
 from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.segmenters.library import ModularLibrary
+from modtok_cli.modular.segmenters.adopted import ModularLibrary
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.tokenizer_file import TokenizerFile

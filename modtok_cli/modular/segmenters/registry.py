@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from modtok_cli.modular.segmenters.adopted import ModularLibrary
 from modtok_cli.modular.segmenters.fewest_tokens import ModularFewestTokens
 from modtok_cli.modular.segmenters.interface import ModularSegmenter
-from modtok_cli.modular.segmenters.library import ModularLibrary
 from modtok_cli.modular.segmenters.merges import ModularMerges
 from modtok_cli.modular.segmenters.unigram import ModularUnigram
 

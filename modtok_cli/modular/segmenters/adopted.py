@@ -69,7 +69,7 @@ class Library(Segmenter):
 
     def _encoder(self) -> Encoder:
         if self.pretokenizer is NONE:
-            from modtok_cli.modular.library_encoder import LibraryEncoder
+            from modtok_cli.modular.external_encoder import LibraryEncoder
 
             return LibraryEncoder(self._file.restricted(self.selection.global_ids), self.name)
         from modtok_cli.modular.encoder import Encoder

@@ -15,7 +15,7 @@ from tokenizers import (
 )
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.modular.library_spelling import LibraryVocabulary
+from modtok_cli.modular.external_spelling import LibraryVocabulary
 from modtok_cli.modular.piece_vocabulary import BYTE_NAMES, PieceVocabulary
 from modtok_cli.modular.vocabulary import Vocabulary
 
