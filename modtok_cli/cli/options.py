@@ -52,6 +52,14 @@ Budget = Annotated[
         help="Vocabulary size per language, including bytes.",
     ),
 ]
+Pretokenizer = Annotated[
+    str,
+    Option(
+        "--pretokenizer",
+        metavar="NAME",
+        help="How text is split into words: bpe, gpt2, llama3, qwen2, o200k or smollm.",
+    ),
+]
 Data = Annotated[
     Path,
     Option("--data", metavar="DIR", help="Directory with the text of each language."),

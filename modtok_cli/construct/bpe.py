@@ -13,7 +13,7 @@ import orjson
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.construct.cancellable import results_of
 from modtok_cli.construct.existing_output import check_absent, check_files
-from modtok_cli.construct.learner import Learner
+from modtok_cli.construct.learner import BpeSettings, Learner
 from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.plain_files import PlainFiles
 from modtok_cli.construct.references import reference_json
@@ -31,11 +31,11 @@ class NoSettings:
     """A construction without settings of its own."""
 
 
-class SeparateBpe(Learner[NoSettings]):
+class SeparateBpe(Learner[BpeSettings]):
     """A plain `tokenizer.json` per language."""
 
     algorithm = "bpe"
-    settings_type = NoSettings
+    settings_type = BpeSettings
 
     def check_output(self, request: Request, languages: Sequence[str]) -> None:
         """Plain files do not record their settings."""
@@ -80,11 +80,16 @@ class JointSettings:
     joint: bool = True
 
 
-class JointBpe(Learner[JointSettings]):
+@dataclass(frozen=True)
+class JointBpeSettings(JointSettings, BpeSettings):
+    """Those of BPE among them."""
+
+
+class JointBpe(Learner[JointBpeSettings]):
     """One vocabulary over the text of all languages."""
 
     algorithm = "bpe"
-    settings_type = JointSettings
+    settings_type = JointBpeSettings
     _learned: LearnedMerges
 
     def check_output(self, request: Request, languages: Sequence[str]) -> None:
@@ -115,6 +120,7 @@ class JointBpe(Learner[JointSettings]):
             self._learned,
             algorithm=self.algorithm,
             k=self.k,
+            pretokenizer=self.pretokenizer,
             settings=self.recorded(),
             corpora=work.corpora,
         )
@@ -131,6 +137,7 @@ def bpe(
     output: Path | None = None,
     k: int | None = None,
     joint: bool = False,
+    pretokenizer: str = "bpe",
     specials: Sequence[str] = (),
     default_specials: bool = True,
     errors: str = "strict",
@@ -143,7 +150,7 @@ def bpe(
     Without `joint`, `output` (default `bpe/`) holds a `<lang>.json` per language. With it,
     `output` (default `bpe-joint/`) is a tokenizer directory with one vocabulary over the
     text of all languages together, every token of it belonging to each: the ordinary
-    multilingual baseline.
+    multilingual baseline. `pretokenizer` is the name of one.
 
     Raises:
         ModtokError, UsageError: the text, the settings or the output are not usable.
@@ -160,4 +167,5 @@ def bpe(
         force=force,
         progress=progress,
     )
-    return construct(JointBpe if joint else SeparateBpe, request)
+    settings = {"pretokenizer": pretokenizer}
+    return construct(JointBpe if joint else SeparateBpe, request, settings)

@@ -15,7 +15,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.construct.cancellable import HiddenProgress
 from modtok_cli.construct.journal import Kept
-from modtok_cli.construct.learner import Learner
+from modtok_cli.construct.learner import BpeSettings, Learner
 from modtok_cli.construct.merges_state import merges_from_arrays, merges_to_arrays
 from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.references import reference_of
@@ -31,7 +31,7 @@ from modtok_cli.text.counts import WordCounts
 
 
 @dataclass(frozen=True)
-class MergeSettings:
+class MergeSettings(BpeSettings):
     """Settings of united BPE; see `bpe_merge`."""
 
     overtrain: float = OVERTRAIN
@@ -148,6 +148,7 @@ class UnitedBpe(Learner[MergeSettings]):
             learned,
             algorithm=self.algorithm,
             k=self.k,
+            pretokenizer=self.pretokenizer,
             settings=self.recorded(),
             corpora=work.corpora,
             token_counts=token_counts,
@@ -178,6 +179,7 @@ class UnitedBpe(Learner[MergeSettings]):
             learned,
             algorithm=self.algorithm,
             k=base.k,
+            pretokenizer=base.pretokenizer,
             settings=base.settings,
             corpora={
                 name: base.corpora[name] for name in learned.languages if name in base.corpora
@@ -194,6 +196,7 @@ def bpe_merge(
     k: int | None = None,
     overtrain: float | None = None,
     whole_characters: bool | None = None,
+    pretokenizer: str | None = None,
     append: Sequence[str] | None = None,
     tokenizer: Path | None = None,
     remove: Sequence[str] | None = None,
@@ -215,6 +218,7 @@ def bpe_merge(
         k: tokens per language, special tokens and the 256 bytes included; default 24000.
         overtrain: number of BPE tokens to choose from, as a multiple of k; default 1.25.
         whole_characters: only tokens of whole characters, as SentencePiece requires.
+        pretokenizer: name of the pre-tokenizer; default "bpe".
         append: languages to add to `tokenizer`; its settings apply, and others are refused.
             All of its ids stay the same, which is checked.
         remove: languages to remove from `tokenizer`.
@@ -251,5 +255,9 @@ def bpe_merge(
         progress=progress,
         journal_seconds=journal_seconds,
     )
-    settings = {"overtrain": overtrain, "whole_characters": whole_characters}
+    settings = {
+        "overtrain": overtrain,
+        "whole_characters": whole_characters,
+        "pretokenizer": pretokenizer,
+    }
     return construct(UnitedBpe, request, settings)

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.progress import SILENT, Progress
@@ -19,7 +21,7 @@ from modtok_cli.construct.request import BuildReport, Request
 from modtok_cli.construct.specials import check_specials
 from modtok_cli.learn.state import check_budget
 from modtok_cli.modular.open import open_bytes
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.pretokenizer import find_pretokenizer
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.table_files import is_table
 from modtok_cli.text.workspace import language_files
@@ -39,6 +41,7 @@ def bpe_parity(
     data: Path = Path("data"),
     output: Path = Path("bpe-parity.json"),
     k: int = 128000,
+    pretokenizer: str = "bpe",
     specials: Sequence[str] = (),
     default_specials: bool = True,
     errors: str = "strict",
@@ -52,10 +55,11 @@ def bpe_parity(
             measure on the same text.
         languages: languages of `data` to use; None for all.
         output: the `tokenizer.json` to write.
+        pretokenizer: name of the pre-tokenizer.
 
     Raises:
         ModtokError: the installed `tokenizers` has no such trainer; text is not usable.
-        UsageError: `output` exists, or a language has no parallel text.
+        UsageError: `output` exists, a language has no parallel text, or an unknown pre-tokenizer.
     """
     trainer_class = parity_trainer()
     if trainer_class is None:
@@ -63,6 +67,7 @@ def bpe_parity(
             "the installed tokenizers library has no trainer for parity-aware BPE",
             remedy="install a newer release: pip install -U tokenizers",
         )
+    splits = find_pretokenizer(pretokenizer)
     request = Request(output, specials=specials, default_specials=default_specials, force=force)
     specials = request.special_tokens()
     check_budget(k, specials)
@@ -77,15 +82,11 @@ def bpe_parity(
                 f"is a table of word counts, but parity-aware BPE needs the text of {language}",
                 where=str(tables[0]),
             )
-    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(BPE.pattern), "isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
+    document = orjson.loads(Tokenizer(models.BPE()).to_str())
+    document["pre_tokenizer"] = splits.to_json(byte_level=True)
+    tokenizer = Tokenizer.from_str(orjson.dumps(document).decode())
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainer_class(
         num_merges=k - 256 - len(specials),

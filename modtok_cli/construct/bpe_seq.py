@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.construct.cancellable import HiddenProgress
 from modtok_cli.construct.existing_output import check_modular
 from modtok_cli.construct.journal import Kept
-from modtok_cli.construct.learner import Learner
+from modtok_cli.construct.learner import BpeSettings, Learner
 from modtok_cli.construct.merges_state import merges_from_arrays, merges_to_arrays
 from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.references import reference_json, reference_of
@@ -39,14 +39,13 @@ ORDERS = ("alphabetical", "given", "size")
 
 
 @dataclass(frozen=True)
-class SequentialSettings:
+class SequentialSettings(BpeSettings):
     """Settings of sequential BPE; see `bpe_seq`."""
 
     order: str = "alphabetical"
     passes: int = 1
     unit_counts: str = "all"
     segmentation: str = field(default="merges", metadata={"unrecorded": True})
-    pretokenizer: str = field(default="bpe", metadata={"unrecorded": True})
 
     def __post_init__(self) -> None:
         for name, value, choices in (
@@ -68,12 +67,6 @@ class SequentialBpe(Learner[SequentialSettings]):
         self._rows: list[dict[str, Any]] = []
         self._token_counts: list[Ints | Future[Ints]] = []
         self._is_extension = False
-
-    @classmethod
-    def settings_of(cls, base: ModularTokenizer) -> dict[str, Any]:
-        """Also segmentation and pre-tokenizer, which the manifest records elsewhere."""
-        elsewhere = {"segmentation": base.segmentation, "pretokenizer": base.pretokenizer.name}
-        return {**asdict(SequentialSettings()), **base.settings, **elsewhere}
 
     @property
     def segmentation(self) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -29,6 +29,13 @@ if TYPE_CHECKING:
     from modtok_cli.text.counts import WordCounts
 
 SettingsT = TypeVar("SettingsT")
+
+
+@dataclass(frozen=True)
+class BpeSettings:
+    """The setting that all BPE constructions share."""
+
+    pretokenizer: str = field(default=BPE.name, metadata={"unrecorded": True})
 
 
 class Output(Protocol):
@@ -71,8 +78,12 @@ class Learner(ABC, Generic[SettingsT]):
 
     @classmethod
     def settings_of(cls, base: ModularTokenizer) -> dict[str, Any]:
-        """The settings that an existing tokenizer was learned with."""
-        return dict(base.settings)
+        """The settings that an existing tokenizer was learned with.
+
+        Segmentation and pre-tokenizer are recorded outside of its settings.
+        """
+        elsewhere = {"segmentation": base.segmentation, "pretokenizer": base.pretokenizer.name}
+        return {**base.settings, **elsewhere}
 
     def recorded(self) -> dict[str, Any]:
         """Settings as the manifest records them."""

@@ -85,6 +85,7 @@ def _construct(
         "k": learner.k,
         "specials": learner.specials,
         "segmentation": learner.segmentation,
+        "pretokenizer": learner.pretokenizer.name,
         "settings": learner.recorded(),
         "languages": languages,
         "append": base.signature if base else None,

@@ -1,4 +1,4 @@
-"""bpe-seq with the pre-tokenizer of a published model."""
+"""Learning with the pre-tokenizer of a published model."""
 
 from __future__ import annotations
 
@@ -10,11 +10,79 @@ import tokenizers
 
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
+from modtok_cli.construct.bpe import bpe
+from modtok_cli.construct.bpe_merge import bpe_merge
+from modtok_cli.construct.bpe_parity import bpe_parity, parity_trainer
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.inference.gguf_tokenizer import candidates
 from modtok_cli.modular.directory import read_reference
-from modtok_cli.modular.open import open_bytes
+from modtok_cli.modular.open import open_bytes, open_tokenizer
+from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
+
+PARALLEL = SAMPLE / "parallel"
+TEXT = "It'S 2024,  l'été dernier :\n\n 12345 !!\n"
+
+
+def agrees(part: Subtokenizer) -> None:
+    """Ids and text are those of the library for the same file."""
+    library = tokenizers.Tokenizer.from_str(part.to_json().decode())
+    for text in (TEXT, *(PARALLEL / "fi.txt").read_text("utf-8").splitlines()[:50]):
+        ids = part.encode(text).tolist()
+        assert ids == library.encode(text).ids
+        assert part.decode(ids) == text == library.decode(ids)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "smollm"])
+def test_bpe_learns_with_a_published_pretokenizer(name: str, tmp_path: Path) -> None:
+    bpe(["fr"], data=PARALLEL, output=tmp_path / "mono", k=400, pretokenizer=name)
+    alone = open_tokenizer(str(tmp_path / "mono" / "fr.json"))
+    assert isinstance(alone, Subtokenizer)
+    assert alone.pretokenizer.name == name
+    agrees(alone)
+
+
+def test_joint_and_parity_bpe_learn_with_a_published_pretokenizer(tmp_path: Path) -> None:
+    bpe(["en", "fr"], data=PARALLEL, output=tmp_path / "j", k=400, joint=True, pretokenizer="gpt2")
+    joint = ModularTokenizer.load(tmp_path / "j")
+    assert joint.settings == {"joint": True}
+    assert joint.pretokenizer.name == "gpt2"
+    agrees(joint.full())
+    with pytest.raises(UsageError, match="unknown pre-tokenizer 'gpt9'"):
+        bpe_parity(PARALLEL, ["en"], data=PARALLEL, output=tmp_path / "p", pretokenizer="gpt9")
+    if parity_trainer() is not None:
+        place = tmp_path / "p.json"
+        bpe_parity(
+            PARALLEL, ["en", "fr"], data=PARALLEL, output=place, k=400, pretokenizer="smollm"
+        )
+        opened = open_tokenizer(str(place))
+        assert isinstance(opened, Subtokenizer)
+        assert opened.pretokenizer.name == "smollm"
+        agrees(opened)
+
+
+def test_bpe_merge_learns_with_a_published_pretokenizer(tmp_path: Path) -> None:
+    output = tmp_path / "t"
+    settings = {"data": PARALLEL, "k": 400, "overtrain": 1.1}
+    bpe_merge(("en", "fr"), output=output, pretokenizer="qwen2", **settings)
+    made = ModularTokenizer.load(output)
+    assert made.pretokenizer.name == "qwen2"
+    assert made.settings == {"overtrain": 1.1, "whole_characters": False}
+    agrees(made.subset("fr"))
+    # The same command is finished; another pre-tokenizer is another tokenizer.
+    bpe_merge(("en", "fr"), output=output, pretokenizer="qwen2", **settings)
+    with pytest.raises(UsageError, match="exists with other settings"):
+        bpe_merge(("en", "fr"), output=output, **settings)
+    bpe_merge(append=("fi",), data=PARALLEL, output=tmp_path / "u", tokenizer=output)
+    more = ModularTokenizer.load(tmp_path / "u")
+    agrees(more.subset(["fi", "fr"]))
+    bpe_merge(remove=("fi",), output=tmp_path / "v", tokenizer=tmp_path / "u")
+    assert ModularTokenizer.load(tmp_path / "v").pretokenizer.name == "qwen2"
+    with pytest.raises(UsageError, match="--pretokenizer"):
+        bpe_merge(
+            append=("fi",), data=PARALLEL, output=tmp_path / "w", tokenizer=output,
+            pretokenizer="gpt2",
+        )  # fmt: skip
 
 
 def test_bpe_seq_learns_with_a_published_pretokenizer(tmp_path: Path) -> None:
@@ -27,9 +95,7 @@ def test_bpe_seq_learns_with_a_published_pretokenizer(tmp_path: Path) -> None:
     made = ModularTokenizer.load(output)
     assert made.pretokenizer.name == "llama3"
     part = made.subset("fr")
-    library = tokenizers.Tokenizer.from_str(part.to_json().decode())
-    text = "It'S 2024,  l'été dernier :\n\n 12345 !!\n"
-    assert part.encode(text).tolist() == library.encode(text).ids
+    agrees(part)
     # llama.cpp has the same pre-tokenizer, which is then the only candidate.
     assert [one.pattern for one in candidates(part, "x")] == ["llama-bpe"]  # type: ignore[attr-defined]
     reference = open_bytes(read_reference(output, "fr"), "fr", "fr")

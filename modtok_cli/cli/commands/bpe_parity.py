@@ -15,6 +15,7 @@ from modtok_cli.cli.options import (
     Langs,
     NoDefaultSpecials,
     Output,
+    Pretokenizer,
     Special,
     split_languages,
 )
@@ -54,6 +55,7 @@ def bpe_parity(
     parallel: Parallel,
     langs: Langs = None,
     k: Total = 128000,
+    pretokenizer: Pretokenizer = "bpe",
     special: Special = None,
     no_default_specials: NoDefaultSpecials = False,
     data: Data = Path("data"),
@@ -76,6 +78,7 @@ def bpe_parity(
         data=data,
         output=output or Path("bpe-parity.json"),
         k=k,
+        pretokenizer=pretokenizer,
         specials=tuple(special or ()),
         default_specials=not no_default_specials,
         errors=errors,

@@ -18,6 +18,7 @@ from modtok_cli.cli.options import (
     NoDefaultSpecials,
     NoReferences,
     Output,
+    Pretokenizer,
     Special,
     Threads,
     extension,
@@ -52,14 +53,6 @@ Segmentation = Annotated[
     typer.Option(
         "--segmentation",
         help="Segment words by merges, or into the fewest tokens.",
-    ),
-]
-Pretokenizer = Annotated[
-    str,
-    typer.Option(
-        "--pretokenizer",
-        metavar="NAME",
-        help="How text is split into words: bpe, gpt2, llama3, qwen2, o200k or smollm.",
     ),
 ]
 Append = Annotated[
