@@ -62,6 +62,11 @@ def _llama_cpp(ids: Ids, rows: int) -> bytes:
 
 
 def _sglang(ids: Ids, rows: int) -> bytes:
+    """A file of `torch.save`, which SGLang reads by `torch.load(..., weights_only=True)` only.
+
+    It holds a list of integers, without any reference to code; a tensor would need one. modtok
+    itself never reads such a file.
+    """
     import torch
 
     stream = io.BytesIO()

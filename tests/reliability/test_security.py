@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 import gzip
+import io
 import json
+import pickletools
 import subprocess
 import sys
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -14,11 +17,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import zstandard
 
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.construct.bpe_seq import bpe_seq
+from modtok_cli.inference.token_lists import token_list
 from modtok_cli.modular.directory import read_references
 from modtok_cli.modular.manifest import _checksum, inside, read_manifest
 from modtok_cli.modular.open import open_tokenizer
@@ -76,8 +81,18 @@ def _is(node: ast.expr | None, value: object) -> bool:
     return isinstance(node, ast.Constant) and node.value is value
 
 
-# SGLang reads a list of token ids only as a file of torch.save.
+# SGLang reads a list of token ids only as a file of torch.save; see the test of its content.
 ALLOWED = ("modtok_cli/inference/token_lists.py", "torch.save")
+
+
+def test_the_one_file_of_torch_names_no_code() -> None:
+    data = token_list(np.array([0, 300, 70_000], dtype=np.int32), 80_000, "sglang")
+    assert torch.load(io.BytesIO(data), weights_only=True) == [0, 300, 70_000]
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith("/data.pkl")]
+        used = {code.name for code, _, _ in pickletools.genops(archive.read(name))}
+    assert not used & {"GLOBAL", "STACK_GLOBAL", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "REDUCE"}
+    assert not {name for name in used if "EXT" in name or "PERSID" in name}
 
 
 def test_sources_execute_nothing_from_data() -> None:
