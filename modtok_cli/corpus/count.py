@@ -23,8 +23,9 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.corpus.executors import Stage, check_executor, clear_sockets, run_stages
 from modtok_cli.corpus.plan import check_name, read_json
 from modtok_cli.text.counts import merge_counts
-from modtok_cli.text.pretokenizer import PreTokenizer, find_pretokenizer
+from modtok_cli.text.pretokenizer import PreTokenizer
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.rewriting import restore_pretokenizer
 from modtok_cli.text.table_files import (
     SUFFIX,
     Source,
@@ -96,7 +97,7 @@ class CountOrMerge(PipelineStep):
             if self.stage == 0:
                 table = count_files(
                     [Path(path) for path in job.inputs],
-                    find_pretokenizer(plan["pretokenizer"]),
+                    restore_pretokenizer(plan["pretokenizer"]),
                     plan["errors"],
                     SILENT,
                     None,

@@ -11,7 +11,8 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.protocol import Tokenizer
-from modtok_cli.text.pretokenizer import PreTokenizer, find_pretokenizer
+from modtok_cli.text.pretokenizer import PreTokenizer
+from modtok_cli.text.rewriting import restore_pretokenizer
 
 Spec = str | Tokenizer
 """A tokenizer to measure: what `modular.open.open_tokenizer` takes, or an opened one."""
@@ -57,7 +58,7 @@ def pretokenizers_of(candidates: Sequence[Candidate], specs: Iterable[Spec]) -> 
 
     found = [candidate.tokenizer.pretokenizer for candidate in candidates]
     found += [
-        find_pretokenizer(read_manifest(Path(spec.rpartition("@")[0]))["pretokenizer"])
+        restore_pretokenizer(read_manifest(Path(spec.rpartition("@")[0]))["pretokenizer"])
         for spec in filter(is_each, specs)
     ]
     return [each for each in found if each is not None]

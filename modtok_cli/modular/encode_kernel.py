@@ -7,7 +7,8 @@ import numpy.typing as npt
 from numba import types
 
 from modtok_cli.base.jit import njit
-from modtok_cli.learn.word_kernel import I32, I64, MERGES, SHORT, U8, U64, merge_symbols
+from modtok_cli.learn.word_kernel import I32, I64, MERGES, SHORT, U8, U64
+from modtok_cli.modular.symbol_kernel import merge_word
 from modtok_cli.modular.word_cache import LONGEST_CACHED, copy_ids, keep, look_up
 from modtok_cli.text.split_kernel import BLOCK, next_block
 
@@ -21,7 +22,7 @@ _RAGGED = types.Tuple((types.int32[::1], types.int64[::1]))  # type: ignore[no-u
 @njit(
     [
         _RAGGED(
-            U8, I64, I64, U8, I32, MERGES, U64, I32, U8,
+            U8, I64, I64, U8, I32, I32, U64, I32, MERGES, U64, I32, U8,
             types.int64[:, ::1], types.uint8[::1], types.int32[::1], types.int64[::1],
         )
     ],
@@ -34,6 +35,9 @@ def encode_texts(
     entry: Ints,
     table: Bytes,
     byte_ids: Ids,
+    characters: Ids,
+    trie: npt.NDArray[np.uint64],
+    added: Ids,
     merges: Ids,
     keys: npt.NDArray[np.uint64],
     ranks: Ids,
@@ -46,9 +50,10 @@ def encode_texts(
     """Token ids of each text `data[offsets[i]:offsets[i + 1]]`.
 
     Shapes: data (B,) uint8, UTF-8; offsets (D + 1,) int64; entry and table a
-    `pretokenizer.Splitter`; byte_ids … active as in `learn.word_kernel.encode_words`; the last
-    four are a cache made by `word_cache.new_cache` for these very merges and this pre-tokenizer,
-    which no other thread may be using. Returns ids (N,) int32 and id_offsets (D + 1,) int64.
+    `pretokenizer.Splitter`; byte_ids … added a `symbol_kernel.Symbols`; merges … active as in
+    `learn.word_kernel.encode_words`; the last four are a cache made by `word_cache.new_cache` for
+    these very symbols and merges, which no other thread may be using. Returns ids (N,) int32 and
+    id_offsets (D + 1,) int64.
     """
     texts = len(offsets) - 1
     ids = np.empty(offsets[texts] - offsets[0], dtype=np.int32)
@@ -76,10 +81,10 @@ def encode_texts(
                         end = copy_ids(slots, slot, id_arena, ids, end)
                         start = cut
                         continue
-                for i in range(size):
-                    ids[end + i] = byte_ids[data[start + i]]
-                symbols = ids[end : end + size]
-                after = end + merge_symbols(symbols, size, merges, keys, ranks, active, scratch)
+                after = merge_word(
+                    data, start, cut, byte_ids, characters, trie, added, merges, keys, ranks,
+                    active, scratch, ids, end,
+                )  # fmt: skip
                 if size <= LONGEST_CACHED:
                     keep(
                         data, start, cut, ids, end, after, code, slot,

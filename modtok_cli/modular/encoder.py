@@ -7,7 +7,7 @@ returns it.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -15,9 +15,11 @@ import numpy.typing as npt
 
 from modtok_cli.learn.word_kernel import build_pair_table, encode_words
 from modtok_cli.modular.encode_kernel import encode_texts
+from modtok_cli.modular.symbol_kernel import Symbols
 from modtok_cli.modular.word_cache import Cache, new_cache
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import PreTokenizer
+from modtok_cli.text.pretokenizers.none import PRETOKENIZER as NONE
 
 Ids = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
@@ -30,32 +32,40 @@ PORTION = 1 << 18
 class Encoder:
     """BPE by the given merges, with the `tokenizers` library's semantics.
 
-    Shapes: byte_ids (256,) int32; merges (M, 3) int32 in rank order.
+    Shapes: merges (M, 3) int32 in rank order.
     """
 
-    def __init__(self, pretokenizer: PreTokenizer, byte_ids: Ids, merges: Ids) -> None:
+    _rewrite: Callable[[bytes], bytes] | None = None
+
+    def __init__(self, pretokenizer: PreTokenizer, symbols: Symbols, merges: Ids) -> None:
         self._pretokenizer = pretokenizer
-        self._byte_ids = byte_ids
+        self._rewrite = pretokenizer.rewrite
+        self._symbols = symbols
         self._merges = np.ascontiguousarray(merges, dtype=np.int32)
         self._keys, self._ranks = build_pair_table(self._merges)
         self._active = np.ones(len(merges), dtype=np.uint8)
         self._caches: list[Cache] = []
 
     def flat(self, data: npt.NDArray[np.uint8], offsets: Ints) -> tuple[Ids, Ints]:
-        """Ids of texts in one buffer of UTF-8; see `encode_kernel.encode_texts`."""
+        """Ids of texts in one buffer of UTF-8, as they are; see `encode_kernel.encode_texts`."""
+        return self._encode(data, offsets, self._pretokenizer)
+
+    def _encode(
+        self, data: npt.NDArray[np.uint8], offsets: Ints, pretokenizer: PreTokenizer
+    ) -> tuple[Ids, Ints]:
         try:
             # list.pop is atomic: two threads never get the same cache.
             cache = self._caches.pop()
         except IndexError:
             cache = new_cache()
-        entry, table = self._pretokenizer.splitter
+        entry, table = pretokenizer.splitter
         try:
             ids, id_offsets = encode_texts(
                 data,
                 offsets,
                 entry,
                 table,
-                self._byte_ids,
+                *self._symbols,
                 self._merges,
                 self._keys,
                 self._ranks,
@@ -68,7 +78,7 @@ class Encoder:
 
     def text(self, text: bytes) -> Ids:
         """Ids of one text in UTF-8."""
-        data = np.frombuffer(text, dtype=np.uint8)
+        data = np.frombuffer(self._rewrite(text) if self._rewrite else text, dtype=np.uint8)
         return self.flat(data, np.array([0, len(data)], dtype=np.int64))[0]
 
     def texts(self, texts: Sequence[bytes], threads: int | None = None) -> list[Ids]:
@@ -83,6 +93,8 @@ class Encoder:
         return [ids for part in parts for ids in part]
 
     def _portion(self, texts: Sequence[bytes]) -> list[Ids]:
+        if self._rewrite:
+            texts = [self._rewrite(text) for text in texts]
         offsets = np.zeros(len(texts) + 1, dtype=np.int64)
         np.cumsum([len(text) for text in texts], out=offsets[1:])
         ids, ends = self.flat(np.frombuffer(b"".join(texts), dtype=np.uint8), offsets)
@@ -95,10 +107,12 @@ class Encoder:
 
     def words_flat(self, data: npt.NDArray[np.uint8], offsets: Ints) -> tuple[Ids, Ints]:
         """Ids of each byte string `data[offsets[i]:offsets[i + 1]]`, taken as one word."""
+        if not self._symbols.are_bytes:
+            return self._encode(data, offsets, NONE)
         ids, ends = encode_words(
             data,
             offsets,
-            self._byte_ids,
+            self._symbols.byte_ids,
             self._merges,
             self._keys,
             self._ranks,

@@ -31,7 +31,7 @@ _RESERVED = re.compile(
     re.IGNORECASE,
 )
 # A byte-level BPE spells 256 bytes; a model with byte fallback has these tokens for them.
-_BYTE_TOKENS = frozenset(f"<0x{byte:02X}>" for byte in range(256))
+BYTE_TOKENS = frozenset(f"<0x{byte:02X}>" for byte in range(256))
 
 
 def vocabulary_of(document: Mapping[str, Any], where: str) -> dict[str, int]:
@@ -93,7 +93,7 @@ def indispensable(document: Mapping[str, Any], where: str) -> Ids:
     if type(model.get("unk_id")) is int:
         kept.add(model["unk_id"])
     kept.update(_ids_of(document.get("post_processor")))
-    kept |= {index for name, index in ids.items() if name in _BYTE_TOKENS}
+    kept |= {index for name, index in ids.items() if name in BYTE_TOKENS}
     if is_byte_level(document):
         alphabet = set(spell(bytes(range(256))))
         kept |= {index for name, index in ids.items() if name in alphabet}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,12 @@ from modtok_cli.modular.restrict import (
     restrict_frame,
     vocabulary_of,
 )
+from modtok_cli.modular.text_form import OTHER, SPACE, TextForm, text_form
 from modtok_cli.modular.vocabulary import Vocabulary, unspell
-from modtok_cli.text.pretokenizer import PreTokenizer, pretokenizer_of_json
-from modtok_cli.text.pretokenizers.none import PRETOKENIZER as NONE
+from modtok_cli.text.pretokenizer import PreTokenizer
+
+if TYPE_CHECKING:
+    from modtok_cli.modular.symbol_kernel import Symbols
 
 Ids = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
@@ -175,14 +178,47 @@ class TokenizerFile:
         return pieces
 
     @cached_property
+    def form(self) -> TextForm:
+        """What happens to a text before merging."""
+        if not self.is_bpe or not self._reaches_all:
+            return OTHER
+        return text_form(self.document, (self.names[i] for i in np.unique(self.merges[:, 2])))
+
+    @property
     def pretokenizer(self) -> PreTokenizer:
         """The pre-tokenizer of ours that splits as the file does; else `none`: whole documents."""
-        plain = not any(self.document.get(name) for name in ("normalizer",))
-        ordinary = all(token.get("special") for token in self.document.get("added_tokens") or ())
-        if plain and ordinary and self.is_bpe and self._reaches_all:
-            found = pretokenizer_of_json(self.document.get("pre_tokenizer"), byte_level=True)
-            return found or NONE
-        return NONE
+        return self.form.pretokenizer
+
+    def symbols(self, local: Ids) -> Symbols:
+        """What merging starts from, in the ids `local` (V,): -1 for tokens that are left out."""
+        from modtok_cli.learn.trie import trie_of
+        from modtok_cli.modular.symbol_kernel import POINTS, Symbols
+
+        ids = np.full(256, -1, dtype=np.int32)
+        if not self.form.of_characters:
+            # Of equal tokens that which is not an added one.
+            lengths = self.vocabulary.lengths
+            for index in np.flatnonzero((lengths == 1) & ~self.added).tolist():
+                if self.names[index]:
+                    ids[self.vocabulary.token_bytes(index)[0]] = local[index]
+            return Symbols(ids)
+        for byte in range(256):
+            ids[byte] = local[self._model["vocab"][f"<0x{byte:02X}>"]]
+        characters = np.full(POINTS, -1, dtype=np.int32)
+        for name, index in self._model["vocab"].items():
+            if len(name) == 1:
+                characters[ord(name)] = local[index]
+        characters[ord(" ")] = characters[ord(SPACE)]
+        found = {
+            token["content"].encode(): -1 if token.get("special") else int(local[token["id"]])
+            for token in self.document.get("added_tokens") or ()
+            if local[token["id"]] >= 0
+        }
+        if not any(index >= 0 for index in found.values()):
+            return Symbols(ids, characters)
+        return Symbols(
+            ids, characters, trie_of(list(found)), np.array(list(found.values()), dtype=np.int32)
+        )
 
     @property
     def _reaches_all(self) -> bool:

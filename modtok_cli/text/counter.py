@@ -20,7 +20,7 @@ from modtok_cli.text.count_kernel import (
     move_slots,
     split_all,
 )
-from modtok_cli.text.counts import Bytes, Ints, WordCounts, size_of
+from modtok_cli.text.counts import Bytes, CorpusSize, Ints, WordCounts, size_of
 from modtok_cli.text.pretokenizer import PreTokenizer
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.split_kernel import BLOCK
@@ -43,6 +43,7 @@ class WordCounter:
     def __init__(self, pretokenizer: PreTokenizer = BPE) -> None:
         self.pretokenizer = pretokenizer
         self.documents = 0
+        self._grown = CorpusSize()
         self._splitter = pretokenizer.splitter
         self._slots = np.zeros(4 * _FIRST_SLOTS, dtype=np.uint64)
         self._arena = np.empty(_FIRST_ARENA, dtype=np.uint8)
@@ -76,6 +77,8 @@ class WordCounter:
             raise ValueError(f"expected {PADDING} bytes after the text in the buffer")
         if weights is None:
             weights = np.ones(len(starts), dtype=np.int64)
+        if self.pretokenizer.rewrite is not None:
+            data, starts, stops = self._rewritten(data, starts, stops, weights)
         state = self._state
         state[DOCUMENT] = state[POSITION] = 0
         while True:
@@ -97,6 +100,27 @@ class WordCounter:
                 break
             self._grow(int(state[NEED]))
         self.documents += len(starts)
+
+    def _rewritten(
+        self, data: Bytes, starts: Ints, stops: Ints, weights: Ints
+    ) -> tuple[Bytes, Ints, Ints]:
+        """The documents as the pre-tokenizer changes them, in the same form."""
+        rewrite = self.pretokenizer.rewrite
+        assert rewrite is not None
+        changed = []
+        for start, stop, weight in zip(
+            starts.tolist(), stops.tolist(), weights.tolist(), strict=True
+        ):
+            old = data[start:stop].tobytes()
+            new = rewrite(old)
+            changed.append(new)
+            if new is not old:
+                more = weight * (len(new) - len(old))
+                self._grown += CorpusSize(0, weight * (_points(new) - _points(old)), more)
+        ends = np.cumsum([len(document) for document in changed], dtype=np.int64)
+        begins = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1]])[: len(ends)]
+        joined = np.frombuffer(b"".join([*changed, bytes(PADDING)]), dtype=np.uint8)
+        return joined, begins, ends
 
     def _grow(self, need: int) -> None:
         """Make room for another block: a larger arena if that was full, else more slots."""
@@ -124,7 +148,13 @@ class WordCounter:
         copy_in_order(
             data, offsets, counts, prefixes, order, sorted_data, sorted_offsets, sorted_counts
         )
-        size = size_of(sorted_data, sorted_offsets, sorted_counts, self.documents)
+        found = size_of(sorted_data, sorted_offsets, sorted_counts, self.documents)
+        # The size is that of the text, the words are those of the changed one.
+        size = CorpusSize(
+            found.documents,
+            found.characters - self._grown.characters,
+            found.bytes - self._grown.bytes,
+        )
         return WordCounts(sorted_data, sorted_offsets, sorted_counts, self.pretokenizer, size)
 
 
@@ -148,6 +178,11 @@ def split_words(text: bytes, pretokenizer: PreTokenizer = BPE) -> list[bytes]:
     ends = np.empty(len(data), dtype=np.int64)
     cuts = ends[: split_all(data, *pretokenizer.splitter, *scratch(), ends)].tolist()
     return [text[start:stop] for start, stop in zip([0, *cuts], cuts, strict=False)]
+
+
+def _points(text: bytes) -> int:
+    """Number of code points of UTF-8."""
+    return len(text.decode("utf-8", "replace"))
 
 
 def scratch() -> tuple[Bytes, npt.NDArray[np.int32]]:

@@ -46,6 +46,7 @@ class PreTokenizer:
             word, and the matches cover the text without gaps.
         llama_cpp: name of the pre-tokenizer in llama.cpp (`tokenizer.ggml.pre`) that splits
             every text in the same way; None if it has none.
+        rewrite: what changes a document in UTF-8 before it is split; see `text.rewriting`.
 
     `word_end(data, start, stop, table)` gives the end of the word that begins at `start`
     (start < stop). `split_block(data, start, stop, table, classes, ends)`, optional, writes the
@@ -57,6 +58,8 @@ class PreTokenizer:
     >>> find_pretokenizer("bpe").pattern
     ' ?[\\p{L}\\p{M}]+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+'
     """
+
+    rewrite: Callable[[bytes], bytes] | None = None
 
     def __init__(
         self,

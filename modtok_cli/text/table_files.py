@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.memory import check_memory
 from modtok_cli.text.counts import CorpusSize, WordCounts
-from modtok_cli.text.pretokenizer import find_pretokenizer, pretokenizers
+from modtok_cli.text.rewriting import restore_pretokenizer
 
 SUFFIX = ".counts"
 FORMAT = "modtok word counts"
@@ -117,7 +117,7 @@ def load_counts(path: Path) -> WordCounts:
     """
     header, arrays = _open(path, tuple(_ARRAYS))
     table = WordCounts(
-        **arrays, pretokenizer=find_pretokenizer(header.pretokenizer), size=header.size
+        **arrays, pretokenizer=restore_pretokenizer(header.pretokenizer), size=header.size
     )
     check_counts(table, str(path))
     for field, says, has in (
@@ -195,8 +195,11 @@ def _header(path: Path, text: str) -> Header:
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise damaged(path, f"field '{field}' is missing or not what it should be") from error
     header = Header(**values)
-    known = pretokenizers().get(header.pretokenizer)
-    if known is None or known.pattern != header.pattern:
+    try:
+        pattern = restore_pretokenizer(header.pretokenizer).pattern
+    except UsageError:
+        pattern = None
+    if pattern != header.pattern:
         raise ModtokError(
             f"the words were split by pre-tokenizer '{header.pretokenizer}' with another pattern "
             "than this modtok's",

@@ -27,7 +27,6 @@ from modtok_cli.modular.segmenters.interface import (
     score_bytes,
 )
 from modtok_cli.modular.tokenizer_file import TokenizerFile
-from modtok_cli.text.pretokenizers.none import PRETOKENIZER as NONE
 
 if TYPE_CHECKING:
     from modtok_cli.modular.encoder import Encoder
@@ -68,24 +67,14 @@ class Library(Segmenter):
         return None if scores is None else scores[self.selection.global_ids]
 
     def _encoder(self) -> Encoder:
-        if self.pretokenizer is NONE:
+        if not self._file.form.is_native:
             from modtok_cli.modular.external_encoder import LibraryEncoder
 
             return LibraryEncoder(self._file.restricted(self.selection.global_ids), self.name)
         from modtok_cli.modular.encoder import Encoder
 
-        return Encoder(self.pretokenizer, self._byte_ids, self.merges)
-
-    @property
-    def _byte_ids(self) -> Ids:
-        """Id of each byte: of equal tokens that which is not an added one."""
-        names = self._file.names
-        single = np.flatnonzero((self._file.vocabulary.lengths == 1) & ~self._file.added)
-        ids = np.full(256, -1, dtype=np.int32)
-        for index in single.tolist():
-            if names[index]:
-                ids[self._file.vocabulary.token_bytes(index)[0]] = index
-        return np.ascontiguousarray(self.selection.local_of_global[ids])
+        symbols = self._file.symbols(self.selection.local_of_global)
+        return Encoder(self.pretokenizer, symbols, self.merges)
 
     def digest(self) -> tuple[bytes, ...]:
         """Merges, scores, and all other fields of the file."""

@@ -78,8 +78,9 @@ class Merges(Segmenter):
 
     def _encoder(self) -> Encoder:
         from modtok_cli.modular.encoder import Encoder
+        from modtok_cli.modular.symbol_kernel import Symbols
 
-        return Encoder(self.pretokenizer, self.vocabulary.byte_ids, self.merges)
+        return Encoder(self.pretokenizer, Symbols(self.vocabulary.byte_ids), self.merges)
 
     def to_json(self, provenance: Mapping[str, Any]) -> bytes:
         """The `tokenizer.json`, in bytes that depend on nothing but tokens and provenance.

@@ -2,7 +2,8 @@ r"""The pre-tokenizer `gemma`: a word takes all spaces before it, and nothing el
 
 SentencePiece BPE as in Gemma, Llama 2 and Mistral merges within a whole document. Where no token
 has a space after another character, no merge goes beyond such a word, so that words can be counted
-and encoded one by one with the same result.
+and encoded one by one with the same result. The models write a space as "▁", so a "▁" in the text
+is a space too. Gemma has a token ">▁</": spaces after ">" end no word.
 """
 
 from __future__ import annotations
@@ -27,14 +28,28 @@ def _no_table() -> Bytes:
 def word_end(data: Bytes, start: int, stop: int, table: Bytes) -> int:
     """End of the word that begins at `start` (start < stop).
 
-    For the bytes of "a  b1" the ends are 1 and 5.
+    For the bytes of "a  b1> c" the ends are 1 and 8.
     """
     at = start
-    while at < stop and data[at] == 0x20:
-        at += 1
-    while at < stop and data[at] != 0x20:
-        at += 1
+    begun = False
+    after_mark = False
+    while at < stop:
+        size = 0
+        if data[at] == 0x20:
+            size = 1
+        elif data[at] == 0xE2 and at + 2 < stop and data[at + 1] == 0x96 and data[at + 2] == 0x81:
+            size = 3
+        if size == 0:
+            begun = True
+            after_mark = data[at] == 0x3E
+            at += 1
+        elif begun and not after_mark:
+            break
+        else:
+            at += size
     return at
 
 
-PRETOKENIZER = PreTokenizer("gemma", r" *[^ ]+| +", word_end=word_end, table=_no_table)
+PRETOKENIZER = PreTokenizer(
+    "gemma", r"[ ▁]*(?:>[ ▁]*|[^ ▁>])+|[ ▁]+", word_end=word_end, table=_no_table
+)

@@ -1,0 +1,124 @@
+"""The symbols that merging starts from: bytes, or characters with bytes for those without a token.
+
+Of an adopted tokenizer, the tokens that were added to its vocabulary are found first, as the
+library finds them: at each position from the left the longest. What is between them is merged.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.base.jit import njit
+from modtok_cli.learn.trie_kernel import base_of, label_of, value_of
+from modtok_cli.learn.word_kernel import merge_symbols
+
+Ids = npt.NDArray[np.int32]
+Units = npt.NDArray[np.uint64]
+
+POINTS = 0x110000
+
+
+def _empty_ids() -> Ids:
+    return np.zeros(0, dtype=np.int32)
+
+
+class Symbols(NamedTuple):
+    """Which token each byte, each character and each added token is.
+
+    byte_ids (256,) int32; characters (POINTS,) int32, -1 where bytes spell the character, or
+    empty, if bytes spell all text; trie (U,) uint64, of added tokens, or empty; added (A,) int32,
+    their ids by their number in the trie, -1 for those that a text never contains as such.
+    """
+
+    byte_ids: Ids
+    characters: Ids = _empty_ids()
+    trie: Units = np.zeros(0, dtype=np.uint64)
+    added: Ids = _empty_ids()
+
+    @property
+    def are_bytes(self) -> bool:
+        """Whether every text is spelled by its bytes, and nothing else is looked for."""
+        return not len(self.characters) and not len(self.trie)
+
+
+@njit
+def _merge_span(  # type: ignore[no-untyped-def]
+    data, start, stop, byte_ids, characters, merges, keys, ranks, active, scratch, ids, end
+):
+    """Ids of data[start:stop] into `ids[end:]`; returns their end."""
+    count = 0
+    if len(characters) == 0:
+        for at in range(start, stop):
+            ids[end + count] = byte_ids[data[at]]
+            count += 1
+    else:
+        at = start
+        while at < stop:
+            lead = np.int64(data[at])
+            size = 1
+            point = lead
+            if lead >= 0x80:
+                size = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+                point = lead & (0x7F >> size)
+                whole = lead >= 0xC2 and lead < 0xF5 and at + size <= stop
+                if whole:
+                    for i in range(1, size):
+                        whole = whole and (data[at + i] & 0xC0) == 0x80
+                        point = (point << 6) | (np.int64(data[at + i]) & 0x3F)
+                if not whole or point >= POINTS:  # not UTF-8
+                    size = 1
+                    point = np.int64(-1)
+            if point >= 0 and characters[point] >= 0:
+                ids[end + count] = characters[point]
+                count += 1
+            else:
+                for i in range(size):
+                    ids[end + count] = byte_ids[data[at + i]]
+                    count += 1
+            at += size
+    return end + merge_symbols(ids[end : end + count], count, merges, keys, ranks, active, scratch)
+
+
+@njit
+def merge_word(  # type: ignore[no-untyped-def]
+    data, start, stop, byte_ids, characters, trie, added, merges, keys, ranks, active, scratch,
+    ids, end,
+):  # fmt: skip
+    """Ids of the word data[start:stop] into `ids[end:]`; returns their end.
+
+    byte_ids … added: a `Symbols`; merges … scratch as in `learn.word_kernel.merge_symbols`.
+    """
+    first = start
+    at = start
+    while at < stop and len(trie):
+        longest = 0
+        number = np.int64(-1)
+        node = trie[0]
+        for i in range(at, stop):
+            base = base_of(node)
+            if base == 0:
+                break
+            node = trie[base ^ np.int64(data[i])]
+            if label_of(node) != data[i]:
+                break
+            if value_of(node) >= 0:
+                number = value_of(node)
+                longest = i + 1 - at
+        if longest == 0:
+            at += 1
+            continue
+        if added[number] >= 0:
+            end = _merge_span(
+                data, first, at, byte_ids, characters, merges, keys, ranks, active, scratch,
+                ids, end,
+            )  # fmt: skip
+            ids[end] = added[number]
+            end += 1
+            first = at + longest
+        at += longest
+    return _merge_span(
+        data, first, stop, byte_ids, characters, merges, keys, ranks, active, scratch, ids, end
+    )

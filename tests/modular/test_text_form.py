@@ -1,0 +1,147 @@
+"""Adopted tokenizers that our encoder runs: ids and counts are those of the library."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import orjson
+import pytest
+import tokenizers
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from helpers.external_tokenizers import external_tokenizer
+from helpers.sample import SAMPLE
+from modtok_cli.modular.segmenters.adopted import Library
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.tokenizer_file import TokenizerFile
+from modtok_cli.text.counter import count_documents
+from modtok_cli.text.pretokenizers.qwen2 import PRETOKENIZER as QWEN2
+from modtok_cli.text.rewriting import composed, restore_pretokenizer
+
+REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
+PREPEND = {"type": "Prepend", "prepend": "▁"}
+METASPACE = {"type": "Metaspace", "replacement": "▁", "split": False}
+FIRST = {**METASPACE, "prepend_scheme": "first"}
+FORMS = {
+    "gemma": ({}, "gemma"),
+    "llama2": (
+        {
+            "normalizer": {"type": "Sequence", "normalizers": [PREPEND, REPLACE]},
+            "pre_tokenizer": None,
+        },
+        "gemma+prefix",
+    ),
+    "mistral": ({"normalizer": None, "pre_tokenizer": FIRST}, "gemma+space"),
+    "superwords": ({}, "none"),
+    "added": ({}, "gemma"),
+    "qwen2": (
+        {"normalizer": {"type": "NFC"}, "pre_tokenizer": QWEN2.to_json(byte_level=True)},
+        "qwen2+nfc",
+    ),
+}
+PARTS = [
+    " ", "  ", "▁", " ▁", ">", "> ", "</", "\n", "\n\n\n", "\t", "<b>", "<b", "<s>", "</s>", "a",
+    "e\u0301", "é", "\u0301", "ệ", "e\u0323\u0302", "the", " the", "la", "mai", "sonœ", "☃",
+    "𝒳", "\U0010ffff", "<0x41>", "\u1aeb", "\U00016d68", "\U000113c5",
+]  # fmt: skip
+
+
+@cache
+def source(form: str) -> tuple[Subtokenizer, tokenizers.Tokenizer]:
+    kind = "byte-level" if form == "qwen2" else "characters"
+    document = {**orjson.loads(external_tokenizer(kind)), **FORMS[form][0]}
+    model = document["model"]
+    if form in ("superwords", "added"):
+        names = ["e▁l"] if form == "superwords" else [">▁", "\n", "\n\n", "<b>"]
+        document["added_tokens"] = document["added_tokens"][:4]
+        document["post_processor"] = None
+        for name in (*names, ">"):
+            model["vocab"].setdefault(name, len(model["vocab"]))
+        pairs = [["e", "▁l"]] if form == "superwords" else [[">", "▁"], ["\n", "\n"]]
+        model["merges"] = [*pairs, *model["merges"]]
+        like = document["added_tokens"][0]
+        document["added_tokens"] += [
+            {**like, "id": model["vocab"][name], "content": name, "special": False}
+            for name in names[1:]
+        ]
+    data = orjson.dumps(document)
+    library = tokenizers.Tokenizer.from_buffer(data)
+    library.encode_special_tokens = True
+    file = TokenizerFile(orjson.loads(library.to_str()), form)
+    assert file.form.is_native
+    return Subtokenizer(Library(file)), library
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_are_recognized(form: str) -> None:
+    pretokenizer = source(form)[0].pretokenizer
+    assert pretokenizer.name == FORMS[form][1]
+    assert restore_pretokenizer(pretokenizer.name) is pretokenizer
+
+
+def check(form: str, text: str) -> None:
+    ours, library = source(form)
+    expected = library.encode(text, add_special_tokens=False).ids
+    assert ours.encode(text).tolist() == expected, form
+    counts = count_documents([[text.encode(), text.encode()]], ours.pretokenizer)
+    found = ours.token_occurrences(counts)
+    assert found.tolist() == (2 * np.bincount(expected, minlength=ours.size)).tolist(), form
+    assert (counts.size.documents, counts.size.bytes) == (2, 2 * len(text.encode()))
+    assert counts.size.characters == 2 * len(text)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(
+        st.one_of(st.sampled_from(PARTS), st.characters(codec="utf-8")), min_size=0, max_size=12
+    ).map("".join)
+)
+@example("")
+@example(" ")
+@example("▁ a > b>  </ c")
+@example(" la maison  <b>\n\n\n x\n")
+@example("e\u0301e\u0323\u0302 \u1aeb\u0301")
+def test_ids_and_counts_are_those_of_the_library(text: str) -> None:
+    for form in FORMS:
+        check(form, text)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_ids_of_real_text(form: str) -> None:
+    for language in ("fr", "fi"):
+        check(form, (SAMPLE / "parallel" / f"{language}.txt").read_text("utf-8")[:20_000])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"normalizer": {"type": "NFKC"}},
+        {"normalizer": None},
+        {"pre_tokenizer": {"type": "Whitespace"}},
+        {"pre_tokenizer": {**FIRST, "split": True}, "normalizer": None},
+    ],
+    ids=str,
+)
+def test_other_forms_are_left_to_the_library(change: dict) -> None:
+    document = {**orjson.loads(external_tokenizer("characters")), **change}
+    file = TokenizerFile(document, "x")
+    assert not file.form.is_native
+    library = tokenizers.Tokenizer.from_buffer(orjson.dumps(document))
+    text = "l'été dernier, une  maison"
+    expected = library.encode(text, add_special_tokens=False).ids
+    assert Subtokenizer(Library(file)).encode(text).tolist() == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.characters(codec="utf-8")))
+@example("\u1100\u1161\u11a8")
+@example("\U00016d67\U00016d67")
+@example("\u0958")
+def test_composition_is_that_of_the_library(text: str) -> None:
+    data = text.encode()
+    expected = tokenizers.normalizers.NFC().normalize_str(text).encode()
+    assert composed(data) == expected
+    if expected == data:
+        assert composed(data) is data
