@@ -8,6 +8,8 @@ import pytest
 from hypothesis import settings
 
 from helpers.python_processes import executable
+from modtok_cli.cli.kernels import is_warm, kernels
+from modtok_cli.cli.warmup import warmup
 
 TESTS = Path(__file__).parent
 
@@ -21,6 +23,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # On a busy machine a single example may take a second, at first use of a kernel many.
 settings.register_profile("modtok", deadline=None)
 settings.load_profile("modtok")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Before several workers start, compile the kernels that each of them would compile."""
+    if not session.config.getoption("numprocesses", None):  # also the case in a worker
+        return
+    if not all(map(is_warm, kernels())):
+        warmup()
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from modtok_cli.base.jit import njit
-from modtok_cli.learn.heap_kernel import grown
+from modtok_cli.learn.array_kernel import grown, sort_few
 
 
 @njit(cache=True, nogil=True)
@@ -38,7 +38,7 @@ def ancestry(first, second, merges, derivation, member):  # type: ignore[no-unty
                     pending = grown(pending, found)
                 pending[found] = part
                 found += 1
-    return np.sort(pending[:found])
+    return sort_few(pending, found)
 
 
 @njit(cache=True, nogil=True)
@@ -86,4 +86,4 @@ def merges_to_derive(merge, merges, derivation, later_merge, merge_member):  # t
                     found = grown(found, total)
                 found[total] = origin
                 total += 1
-    return np.sort(found[:total])
+    return sort_few(found, total)

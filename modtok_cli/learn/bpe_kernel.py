@@ -12,7 +12,8 @@ import numpy as np
 
 from modtok_cli.base.jit import njit
 from modtok_cli.learn.ancestry_kernel import ancestry, append_merge, merges_to_derive
-from modtok_cli.learn.heap_kernel import Heap, drop_top, grown, heapify, sift_down
+from modtok_cli.learn.array_kernel import grown, resized_rows
+from modtok_cli.learn.heap_kernel import Heap, drop_top, heapify, sift_down
 from modtok_cli.learn.join_kernel import count_pairs, join_pair, link_words
 from modtok_cli.learn.pair_kernel import COUNT, KEY, QUEUED, PairIndex, find
 from modtok_cli.learn.string_kernel import find_string, index_strings
@@ -269,9 +270,7 @@ def learn_language(  # type: ignore[no-untyped-def]
             tokens += 1
         if merge < 0:
             if merge_total >= len(merges):
-                more = np.empty((2 * len(merges) + 16, 3), dtype=np.int32)
-                more[:merge_total] = merges[:merge_total]
-                merges = more
+                merges = resized_rows(merges, merge_total, 2 * len(merges) + 16)
             merge_member = _extended(merge_member, merge_total, 0)
             later_merge = _extended(later_merge, merge_total, -1)
             merge = np.int64(merge_total)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from numba import types
 
 from modtok_cli.base.jit import njit
+from modtok_cli.learn.array_kernel import resized
 from modtok_cli.learn.viterbi_kernel import character_length
 
 Bytes = npt.NDArray[np.uint8]
@@ -60,14 +61,6 @@ def _log_add(a, b):  # type: ignore[no-untyped-def]
 def _log(a):  # type: ignore[no-untyped-def]
     """Logarithm of a number of 0 or more."""
     return math.log(a) if a > 0.0 else -math.inf
-
-
-@njit(cache=True, nogil=True)
-def _larger(array, room):  # type: ignore[no-untyped-def]
-    """A copy of an array with a larger capacity."""
-    copy = np.empty(room, dtype=array.dtype)
-    copy[: len(array)] = array
-    return copy
 
 
 @njit(cache=True, nogil=True)
@@ -156,10 +149,10 @@ def expect(
             most = max(edges, walks) + walks - walk + _TWO
             if most > room:
                 room = _TWO * most
-                links = _larger(links, room)
-                gains = _larger(gains, room)
-                origins = _larger(origins, room)
-                bases = _larger(bases, room)
+                links = resized(links, len(links), np.int64(room))
+                gains = resized(gains, len(gains), np.int64(room))
+                origins = resized(origins, len(origins), np.int64(room))
+                bases = resized(bases, len(bases), np.int64(room))
             if (byte & _HIGH) != _CONTINUES:
                 begin = j - _ONE
                 origins[walks] = begin

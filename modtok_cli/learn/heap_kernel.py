@@ -80,11 +80,3 @@ def heapify(counts, keys, size):  # type: ignore[no-untyped-def]
     """Establish the heap order among `size` entries."""
     for place in range(size // 2 - 1, -1, -1):
         sift_down(counts, keys, size, place)
-
-
-@njit(cache=True, nogil=True)
-def grown(array, size):  # type: ignore[no-untyped-def]
-    """A copy of `array` with twice the capacity."""
-    bigger = np.empty(2 * len(array) + 16, dtype=array.dtype)
-    bigger[:size] = array[:size]
-    return bigger

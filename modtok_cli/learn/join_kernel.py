@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from modtok_cli.base.jit import njit
-from modtok_cli.learn.heap_kernel import Heap, grown, push
+from modtok_cli.learn.array_kernel import grown, resized_rows
+from modtok_cli.learn.heap_kernel import Heap, push
 from modtok_cli.learn.hugepages import advise_huge_pages
 from modtok_cli.learn.pair_kernel import (
     COUNT,
@@ -206,10 +207,7 @@ def join_pair(  # type: ignore[no-untyped-def]
             if touches + 2 > len(touched):
                 touched = grown(touched, touches)
             if placed + 2 > len(places):
-                more = np.empty((len(places) + len(places) // 2, 2), dtype=np.int32)
-                advise_huge_pages(more)
-                more[:placed] = places[:placed]
-                places = more
+                places = resized_rows(places, placed, len(places) + len(places) // 2)
             for side in range(2):
                 if side == 0:
                     if leader < 0:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from numba import types
 
 from modtok_cli.base.jit import njit
+from modtok_cli.learn.array_kernel import resized_rows
 from modtok_cli.learn.trie_kernel import base_of, label_of, value_of
 
 Bytes = npt.NDArray[np.uint8]
@@ -94,9 +95,7 @@ def removal_losses(
                     if token < 0 or active[token] == 0:
                         continue
                     if found == room:
-                        more = np.empty((2 * room, 3), dtype=np.int32)
-                        more[:room] = edges
-                        edges = more
+                        edges = resized_rows(edges, room, 2 * room)
                         room *= 2
                     edges[found, 0] = i
                     edges[found, 1] = j

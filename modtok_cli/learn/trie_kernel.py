@@ -20,6 +20,7 @@ import numpy.typing as npt
 from numba import types
 
 from modtok_cli.base.jit import njit
+from modtok_cli.learn.array_kernel import resized
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -88,13 +89,19 @@ def build_units(data: Bytes, offsets: Ints, ids: Ints) -> tuple[Units, int]:
         longest = max(longest, offsets[piece + 1] - offsets[piece])
     # Each level of the walk leaves at most 256 waiting children.
     stack = np.empty((256 * (longest + 1) + 1, 4), dtype=np.int64)
-    stack[0] = (0, 0, pieces, 0)
+    stack[0, 0] = 0
+    stack[0, 1] = 0
+    stack[0, 2] = pieces
+    stack[0, 3] = 0
     waiting = 1
     labels = np.empty(256, dtype=np.int64)
     cuts = np.empty(257, dtype=np.int64)
     while waiting > 0:
         waiting -= 1
-        node, low, high, depth = stack[waiting]
+        node = stack[waiting, 0]
+        low = stack[waiting, 1]
+        high = stack[waiting, 2]
+        depth = stack[waiting, 3]
         value = np.int64(0)
         if low < high and offsets[low + 1] - offsets[low] == depth:
             value = ids[low] + 1
@@ -135,20 +142,12 @@ def build_units(data: Bytes, offsets: Ints, ids: Ints) -> tuple[Units, int]:
                     place = before[place] if newest else after[place]
             if base == 0:
                 if filled + 256 > room:
-                    grown = room + room // 2 + 256 & ~255
-                    more_units = np.empty(grown, dtype=np.uint64)
-                    more_units[:filled] = units[:filled]
-                    units = more_units
-                    more_after = np.empty(grown, dtype=np.int64)
-                    more_after[:filled] = after[:filled]
-                    after = more_after
-                    more_before = np.empty(grown, dtype=np.int64)
-                    more_before[:filled] = before[:filled]
-                    before = more_before
-                    more_taken = np.zeros(grown, dtype=np.uint8)
-                    more_taken[:filled] = taken[:filled]
-                    taken = more_taken
-                    room = grown
+                    room = room + room // 2 + 256 & ~255
+                    units = resized(units, filled, room)
+                    after = resized(after, filled, room)
+                    before = resized(before, filled, room)
+                    taken = resized(taken, filled, room)
+                    taken[filled:] = 0
                 last = before[0]
                 for i in range(filled, filled + 256):
                     units[i] = _EMPTY
@@ -167,7 +166,10 @@ def build_units(data: Bytes, offsets: Ints, ids: Ints) -> tuple[Units, int]:
                 before[after[child]] = before[child]
             # The first child is visited first: it is put on top.
             for i in range(children - 1, -1, -1):
-                stack[waiting] = (base ^ labels[i], cuts[i], cuts[i + 1], depth + 1)
+                stack[waiting, 0] = base ^ labels[i]
+                stack[waiting, 1] = cuts[i]
+                stack[waiting, 2] = cuts[i + 1]
+                stack[waiting, 3] = depth + 1
                 waiting += 1
         units[node] |= (np.uint64(base) << np.uint64(36)) | (np.uint64(value) << np.uint64(9))
     return units[:filled].copy(), -1

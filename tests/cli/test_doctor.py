@@ -17,7 +17,6 @@ from modtok_cli.cli import doctor as module
 from modtok_cli.cli.doctor import PURPOSES, doctor, healthy
 from modtok_cli.cli.kernels import PACKAGE, is_warm, kernels
 from modtok_cli.cli.main import ORDER
-from modtok_cli.cli.warmup import warmup
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 DEVELOPMENT = {"dev", "docs", "all"}
@@ -83,11 +82,6 @@ def test_gpus_are_listed_as_the_driver_says(monkeypatch, tmp_path: Path) -> None
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     assert [f.detail[:8] for f in doctor() if f.name == "gpu"] == ["NVIDIA X", "NVIDIA Y"]
-
-
-def test_after_a_warm_up_every_kernel_is_warm() -> None:
-    warmup()
-    assert [kernel for kernel in kernels() if not is_warm(kernel)] == []
 
 
 def test_an_edited_kernel_is_cold(tmp_path: Path, monkeypatch) -> None:
