@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from helpers.python_processes import executable
+from helpers.python_processes import executable, start_server
 from modtok_cli.cli.kernels import is_warm, kernels
 from modtok_cli.cli.warmup import warmup
 
@@ -26,11 +26,12 @@ settings.load_profile("modtok")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Before several workers start, compile the kernels that each of them would compile."""
+    """Before several workers start, do what each of them would do."""
     if not session.config.getoption("numprocesses", None):  # also the case in a worker
         return
     if not all(map(is_warm, kernels())):
         warmup()
+    start_server()
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ import time
 import types
 from pathlib import Path
 
-SOCKET = "MODTOK_TEST_FORKS"
+SOCKET = "TEST_FORKS_SOCKET"
 PRELOADED = (
     "numba",
     "tokenizers",
@@ -60,7 +60,7 @@ class Python:
         self._ends = []
         streams = [self._stream(n, given) for n, given in enumerate((stdin, stdout, stderr))]
         self.stdin, self.stdout, self.stderr = (ours for _, ours in streams)
-        self._server = _connect(os.environ.get(SOCKET) or _server())
+        self._server = _connect(_server())
         request = {
             "words": [str(word) for word in words],
             "cwd": str(cwd or Path.cwd()),
@@ -213,16 +213,25 @@ def _receive(connection):
 _started = []
 
 
+def start_server():
+    """Start a server for this process and its children; it ends when this process does."""
+    path = str(Path(tempfile.mkdtemp(prefix="forks-"), "socket"))
+    command = [sys.executable, "-m", "helpers.python_processes", "--serve", path]
+    # The server reads its input to the end, which comes when this process ends.
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    _started.append(process)
+    os.environ[SOCKET] = path
+
+
 def _server():
-    """The socket of this process's server, which ends when this process does."""
-    if not _started:
-        path = str(Path(tempfile.mkdtemp(prefix="forks-"), "socket"))
-        command = [sys.executable, "-m", "helpers.python_processes", "--serve", path]
-        # The server reads its input to the end, which comes when this process ends.
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert process.stdout.readline() == b"ready\n"
-        _started.extend([path, process])
-    return _started[0]
+    """The socket of the server, once it listens."""
+    if SOCKET not in os.environ:
+        start_server()
+    path = os.environ[SOCKET]
+    while not os.path.exists(path):
+        assert not _started or _started[0].poll() is None, "the server of processes has failed"
+        time.sleep(0.05)
+    return path
 
 
 def serve(path):
@@ -244,9 +253,9 @@ def serve(path):
     write_command(command := Path(path).parent / "python", server=path)
     sys.executable = str(command)  # ranks of a forked command are forked too
     with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(path)
+        listening.bind(f"{path}-")
         listening.listen(64)
-        print("ready", flush=True)
+        os.rename(f"{path}-", path)  # it is found once it listens
         while True:
             ready, _, _ = select.select([listening, 0], [], [])
             if 0 in ready:
