@@ -21,6 +21,15 @@ Step = Annotated[
     int | None,
     Option("--step", metavar="N", min=0, help="Step of the checkpoint; the last one by default."),
 ]
+Gpus = Annotated[
+    int,
+    Option(
+        "--gpus",
+        metavar="N",
+        min=1,
+        help="Number of processes, one per GPU; on the CPU without GPUs.",
+    ),
+]
 In = Annotated[
     str | None,
     Option(

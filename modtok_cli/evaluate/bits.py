@@ -32,6 +32,7 @@ from modtok_cli.evaluate.results import (
 )
 from modtok_cli.inference.device_memory import check_batch
 from modtok_cli.inference.model import SlicedModel
+from modtok_cli.inference.processes import ALONE, Processes
 from modtok_cli.inference.score import Request, score
 from modtok_cli.inference.source import Source
 from modtok_cli.inference.sources import RunSource, open_source
@@ -67,6 +68,7 @@ def evaluate_bpb(
     step: int | None = None,
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
+    processes: Processes = ALONE,
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
     """Bits per byte and per character of texts, per language.
@@ -113,14 +115,15 @@ def evaluate_bpb(
         )
     for name in missing:
         progress.warn(f"skipped text in {name}: the model does not have it; or use --infer full")
-    models = Models(source, dtype=dtype, device=device)
+    models = Models(source, dtype=dtype, device=device or processes.device)
     mode = mode_name(source, settings.infer)
     rows = []
     # One vocabulary after another: the rows of each are loaded once.
     for infer in dict.fromkeys(vocabularies.values()):
         for text in loaded:
             if vocabularies.get(text.language) == infer:
-                rows.append(_measure(models.of(infer), text, infer, mode, settings, progress))
+                model = models.of(infer)
+                rows.append(_measure(model, text, infer, mode, settings, processes, progress))
     return rows
 
 
@@ -152,6 +155,7 @@ def document_nats(
     *,
     batch_size: int = 8,
     label: str = TASK,
+    processes: Processes = ALONE,
     progress: Progress = SILENT,
 ) -> tuple[Floats, Floats]:
     """(negative log-likelihood in nats, number of tokens) of each document, (n,) each."""
@@ -167,7 +171,9 @@ def document_nats(
     longest = max(len(context) + len(tail) for context, tail in requests)
     check_batch(model, min(batch_size, len(requests)), longest)
     with progress.task(label, len(requests), "windows") as task:
-        found_likelihoods = score(model, requests, batch=batch_size, advance=task.advance)
+        found_likelihoods = score(
+            model, requests, batch=batch_size, advance=task.advance, processes=processes
+        )
     for owner, likelihood in zip(owners, found_likelihoods, strict=True):
         nats[owner] -= likelihood.nats
         tokens[owner] += likelihood.tokens
@@ -180,6 +186,7 @@ def _measure(
     infer: Infer,
     mode: str,
     settings: Settings,
+    processes: Processes,
     progress: Progress,
 ) -> dict[str, Any]:
     if text.documents is None or not text.documents:
@@ -192,6 +199,7 @@ def _measure(
         documents,
         batch_size=settings.batch_size,
         label=f"{text.language} {text.name}",
+        processes=processes,
         progress=progress,
     )
     bits = nats / log(2)

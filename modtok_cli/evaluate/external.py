@@ -15,6 +15,7 @@ from modtok_cli.evaluate.results import (
     example,
 )
 from modtok_cli.inference.model import SlicedModel
+from modtok_cli.inference.processes import ALONE, Processes
 
 PACKAGES = ("torch", "transformers", "lm-eval")
 # Metrics of lm-eval that are fractions of 1.
@@ -35,6 +36,7 @@ def run_external_tasks(
     shots: int | None = None,
     batch_size: int = 32,
     limit: int | None = None,
+    processes: Processes = ALONE,
     progress: Progress = SILENT,
 ) -> Evaluation:
     """Run tasks of lm-eval by name, from YAML files in `include` or from lm-eval's own index.
@@ -52,7 +54,13 @@ def run_external_tasks(
     for name, task in find_tasks(
         names, include=include, allow_code=allow_code, shots=shots
     ).items():
-        lm = ModtokLM(model, batch_size=batch_size, progress=progress, label=f"{language} {name}")
+        lm = ModtokLM(
+            model,
+            batch_size=batch_size,
+            processes=processes,
+            progress=progress,
+            label=f"{language} {name}",
+        )
         outcome = run_tasks(lm, {name: task}, limit=limit)
         samples = outcome.samples[name]
         builder = ResultBuilder(

@@ -20,6 +20,7 @@ from modtok_cli.evaluate.results import ResultBuilder, checkpoint_digest, data_d
 from modtok_cli.inference.decode import generate
 from modtok_cli.inference.device_memory import check_batch
 from modtok_cli.inference.model import SlicedModel
+from modtok_cli.inference.processes import ALONE, Processes
 from modtok_cli.inference.route import routing_references
 from modtok_cli.inference.sampling import SamplingOptions
 from modtok_cli.inference.slice_source import SliceSource
@@ -144,27 +145,36 @@ def write(
     max_tokens: int,
     batch_size: int,
     label: str = "writing",
+    processes: Processes = ALONE,
     progress: Progress = SILENT,
 ) -> list[Written]:
     """Generate one line greedily after each prompt, in the order given.
 
-    Prompts of similar length run together. Batching changes results by rounding only.
+    Prompts of similar length run together. Batching changes results by rounding only; `processes`
+    share the batches.
     """
     options = SamplingOptions(max_tokens=max_tokens, stop=(LINE,))
     order = sorted(range(len(prompts)), key=lambda index: len(prompts[index].rows))
-    found: dict[int, Written] = {}
+    parts = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+
+    def lines(part: list[int]) -> list[tuple[str, int, str]]:
+        longest = min(len(prompts[part[-1]].rows) + max_tokens, model.context)
+        check_batch(model, len(part), longest)
+        fitting = [index for index in part if len(prompts[index].rows) < model.context]
+        texts = generate(model, [prompts[index].rows for index in fitting], options)
+        found = {
+            index: (text.text.strip(), len(text.ids), text.reason)
+            for index, text in zip(fitting, texts, strict=True)
+        }
+        return [found.get(index, ("", 0, "long")) for index in part]
+
     with progress.task(label, len(prompts), "examples") as task:
-        for start in range(0, len(order), batch_size):
-            part = order[start : start + batch_size]
-            longest = min(len(prompts[part[-1]].rows) + max_tokens, model.context)
-            check_batch(model, len(part), longest)
-            fitting = [index for index in part if len(prompts[index].rows) < model.context]
-            texts = generate(model, [prompts[index].rows for index in fitting], options)
-            for index, text in zip(fitting, texts, strict=True):
-                found[index] = Written(text.text.strip(), len(text.ids), text.reason)
-            for index in part:
-                found.setdefault(index, Written("", 0, "long"))
-            task.advance(len(part))
+        written = processes.map(lines, parts, done=lambda part: task.advance(len(part)))
+    found = {
+        index: Written(*line)
+        for part, made in zip(parts, written, strict=True)
+        for index, line in zip(part, made, strict=True)
+    }
     return [found[index] for index in range(len(prompts))]
 
 

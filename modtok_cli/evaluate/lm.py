@@ -25,6 +25,7 @@ from modtok_cli.evaluate.bits import windows
 from modtok_cli.inference.decode import generate
 from modtok_cli.inference.device_memory import check_batch
 from modtok_cli.inference.model import SlicedModel
+from modtok_cli.inference.processes import ALONE, Processes
 from modtok_cli.inference.sampling import SamplingOptions
 from modtok_cli.inference.score import Likelihood, Request, score
 
@@ -45,6 +46,7 @@ class ModtokLM(LM):
         model: SlicedModel,
         *,
         batch_size: int = 32,
+        processes: Processes = ALONE,
         progress: Progress = SILENT,
         label: str = "",
     ) -> None:
@@ -54,6 +56,7 @@ class ModtokLM(LM):
                 f"expected a batch size of 1 or more, got {batch_size}", where="--batch-size"
             )
         self.model, self.batch_size, self.truncated = model, batch_size, 0
+        self._processes = processes
         self._progress, self._label = progress, label or "scoring"
         self._contexts: dict[str, list[int]] = {}
 
@@ -89,7 +92,13 @@ class ModtokLM(LM):
             sequences = min(self.batch_size, len(requests))
             check_batch(self.model, sequences, min(longest, self.model.context + 1))
         with self._progress.task(self._label, len(requests), "requests") as task:
-            found = score(self.model, requests, batch=self.batch_size, advance=task.advance)
+            found = score(
+                self.model,
+                requests,
+                batch=self.batch_size,
+                advance=task.advance,
+                processes=self._processes,
+            )
         self.truncated += sum(likelihood.truncated for likelihood in found)
         return found
 
@@ -125,21 +134,29 @@ class ModtokLM(LM):
         groups: dict[str, list[int]] = {}
         for index, pair in enumerate(asked):
             groups.setdefault(repr(sorted(pair[1].items(), key=str)), []).append(index)
+        parts: list[tuple[SamplingOptions, list[int], list[list[int]]]] = []
+        for members in groups.values():
+            options = options_of(asked[members[0]][1])
+            members.sort(key=lambda index: -len(asked[index][0]))
+            for start in range(0, len(members), self.batch_size):
+                part = members[start : start + self.batch_size]
+                prompts = [self._prompt(asked[index][0], options) for index in part]
+                parts.append((options, part, prompts))
         with self._progress.task(self._label, len(requests), "requests") as task:
-            for members in groups.values():
-                options = options_of(asked[members[0]][1])
-                members.sort(key=lambda index: -len(asked[index][0]))
-                for start in range(0, len(members), self.batch_size):
-                    part = members[start : start + self.batch_size]
-                    prompts = [self._prompt(asked[index][0], options) for index in part]
-                    check_batch(self.model, len(part), len(prompts[0]) + options.max_tokens)
-                    for index, made in zip(
-                        part, generate(self.model, prompts, options, indices=part), strict=True
-                    ):
-                        found[index] = made.text
-                    task.advance(len(part))
+            texts = self._processes.map(
+                self._generate, parts, done=lambda part: task.advance(len(part[1]))
+            )
+        for part, made in zip((indices for _options, indices, _rows in parts), texts, strict=True):
+            for index, text in zip(part, made, strict=True):
+                found[index] = text
         self._contexts.clear()
         return found
+
+    def _generate(self, part: tuple[SamplingOptions, list[int], list[list[int]]]) -> list[str]:
+        """Texts after a batch of prompts."""
+        options, indices, prompts = part
+        check_batch(self.model, len(indices), len(prompts[0]) + options.max_tokens)
+        return [made.text for made in generate(self.model, prompts, options, indices=indices)]
 
     def _prompt(self, rows: Sequence[int], options: SamplingOptions) -> list[int]:
         """End of a context that leaves space for the answer; at least half of what fits."""

@@ -27,6 +27,7 @@ from modtok_cli.evaluate.results import (
 )
 from modtok_cli.evaluate.suite import TASK_FILE, Suite, read_suite
 from modtok_cli.evaluate.suites import suites
+from modtok_cli.inference.processes import ALONE, Processes
 from modtok_cli.inference.source import Source
 from modtok_cli.inference.sources import open_source
 
@@ -83,6 +84,7 @@ def evaluate_mcq(
     step: int | None = None,
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
+    processes: Processes = ALONE,
     progress: Progress = SILENT,
 ) -> Evaluation:
     """Score the model of a run or slice on multiple-choice questions.
@@ -91,6 +93,7 @@ def evaluate_mcq(
         langs: languages to evaluate, by default all of the run.
         data: directory with questions, see `questions`; None to download the suites.
         include: directory with tasks of lm-eval.
+        processes: those that share the work.
 
     Returns:
         Accuracy of each task and language under the task's normalization, and the mean of each
@@ -123,11 +126,11 @@ def evaluate_mcq(
     for language, infer in vocabularies.items():
         if by_language[language]:
             _require_choices_fit(source, infer, by_language[language])
-    models = Models(source, dtype=dtype, device=device)
+    models = Models(source, dtype=dtype, device=device or processes.device)
     mode = mode_name(source, settings.infer)
     for language, infer in vocabularies.items():
         for job in by_language[language]:
-            _run_job(models, infer, mode, job, settings, evaluation, progress)
+            _run_job(models, infer, mode, job, settings, evaluation, processes, progress)
         tasks = [job.suite.task for job in by_language[language] if job.suite.in_mean]
         _add_mean(evaluation, language, mode, tasks)
     if external:
@@ -144,6 +147,7 @@ def evaluate_mcq(
             shots=settings.shots,
             batch_size=settings.batch_size,
             limit=settings.limit,
+            processes=processes,
             progress=progress,
         )
         evaluation.results += found.results
@@ -319,6 +323,7 @@ def _run_job(
     job: _Job,
     settings: Settings,
     evaluation: Evaluation,
+    processes: Processes,
     progress: Progress,
 ) -> None:
     """Score one task in one language."""
@@ -329,7 +334,13 @@ def _run_job(
     model = models.of(infer)
     suite, language = job.suite, job.language
     label = f"{language} {suite.task}"
-    lm = ModtokLM(model, batch_size=settings.batch_size, progress=progress, label=label)
+    lm = ModtokLM(
+        model,
+        batch_size=settings.batch_size,
+        processes=processes,
+        progress=progress,
+        label=label,
+    )
     task = ClozeTask(suite, language, job.questions, job.shown, shots=settings.shots, fits=lm.fits)
     try:
         outcome = run_tasks(lm, {task.config.task: task})

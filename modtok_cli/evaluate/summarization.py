@@ -36,6 +36,7 @@ from modtok_cli.evaluate.modes import Infer
 from modtok_cli.evaluate.results import Evaluation, example
 from modtok_cli.evaluate.rouge import METRICS, scores
 from modtok_cli.inference.model import SlicedModel
+from modtok_cli.inference.processes import ALONE, Processes
 from modtok_cli.inference.sources import open_source
 
 TASK = "sum"
@@ -59,6 +60,7 @@ def evaluate_sum(
     step: int | None = None,
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
+    processes: Processes = ALONE,
     progress: Progress = SILENT,
 ) -> Evaluation:
     """Summarize the documents in `data` and score the summaries.
@@ -82,7 +84,7 @@ def evaluate_sum(
         vocabularies[language] = vocabulary_of(source, settings.infer, language=language)
     documents = Documents(data)
     evaluation = Evaluation()
-    models = Models(source, dtype=dtype, device=device)
+    models = Models(source, dtype=dtype, device=device or processes.device)
     identifier = LanguageIdentifier.of(source, progress)
     # All files are read before generation starts, so that an invalid row is found immediately.
     texts = {}
@@ -101,6 +103,7 @@ def evaluate_sum(
             infer,
             settings,
             identifier,
+            processes,
             progress,
         )
         evaluation.results += found.results
@@ -141,6 +144,7 @@ def summarize(
     infer: Infer,
     settings: Settings,
     identifier: LanguageIdentifier,
+    processes: Processes = ALONE,
     progress: Progress = SILENT,
 ) -> Evaluation:
     """Summarize and score the documents of one language, see `evaluate_sum`."""
@@ -151,6 +155,7 @@ def summarize(
         prompts,
         max_tokens=settings.max_tokens,
         batch_size=settings.batch_size,
+        processes=processes,
         label=language,
         progress=progress,
     )

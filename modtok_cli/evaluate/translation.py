@@ -34,6 +34,7 @@ from modtok_cli.evaluate.parallel import Sentence, find_parallel
 from modtok_cli.evaluate.results import Evaluation, example, interval
 from modtok_cli.evaluate.translation_scores import corpus_metrics
 from modtok_cli.inference.model import SlicedModel
+from modtok_cli.inference.processes import ALONE, Processes
 from modtok_cli.inference.sources import open_source
 from modtok_cli.text.languages import is_language, normalize
 
@@ -64,6 +65,7 @@ def evaluate_mt(
     step: int | None = None,
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
+    processes: Processes = ALONE,
     progress: Progress = SILENT,
 ) -> Evaluation:
     """Translate the parallel text in `data` and score the translations.
@@ -85,7 +87,7 @@ def evaluate_mt(
     vocabularies = {pair: vocabulary_of(source, settings.infer, pair=pair) for pair in wanted}
     parallel = find_parallel(data, progress)
     evaluation = Evaluation()
-    models = Models(source, dtype=dtype, device=device)
+    models = Models(source, dtype=dtype, device=device or processes.device)
     identifier = LanguageIdentifier.of(source, progress)
     there = set(parallel.languages)
     missing = sorted({language for pair in wanted for language in pair} - there)
@@ -100,7 +102,15 @@ def evaluate_mt(
         infer = vocabularies[pair]
         model = models.of(infer)
         found = translate(
-            model, pair, shots, tests[: settings.limit], infer, settings, identifier, progress
+            model,
+            pair,
+            shots,
+            tests[: settings.limit],
+            infer,
+            settings,
+            identifier,
+            processes,
+            progress,
         )
         evaluation.results += found.results
         evaluation.examples += found.examples
@@ -154,6 +164,7 @@ def translate(
     infer: Infer,
     settings: Settings,
     identifier: LanguageIdentifier,
+    processes: Processes = ALONE,
     progress: Progress = SILENT,
 ) -> Evaluation:
     """Translate and score the sentences of one pair, see `evaluate_mt`."""
@@ -174,6 +185,7 @@ def translate(
         prompts,
         max_tokens=settings.max_tokens,
         batch_size=settings.batch_size,
+        processes=processes,
         label=name,
         progress=progress,
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -14,14 +14,20 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.decode import generate
 from modtok_cli.inference.model import SlicedModel, load
+from modtok_cli.inference.processes import ALONE, Processes
 from modtok_cli.inference.route import Route, route, routing_references
 from modtok_cli.inference.sampling import SamplingOptions
 from modtok_cli.inference.source import Side
 from modtok_cli.inference.sources import RunSource
 from modtok_cli.measure.references import Reference
 
+if TYPE_CHECKING:
+    import torch
+
 AUTO = "auto"
 _KEPT = 8
+# Batches that a process answers before results are exchanged: they take different times.
+_BATCHES = 8
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,7 @@ class Generator:
     tokenizer: Path | None = None
     step: int | None = None
     references: Path | None = None
+    device: torch.device | None = None
     progress: Progress = SILENT
     _models: dict[tuple[tuple[str, ...], ...], SlicedModel] = field(default_factory=dict)
     _first: SlicedModel | None = None
@@ -60,6 +67,7 @@ class Generator:
             None if routed else self.outputs,
             tokenizer=self.tokenizer,
             step=self.step,
+            device=self.device,
             progress=self.progress,
         )
         if routed:
@@ -241,10 +249,23 @@ def _bad_line(where: str, number: int, what: str) -> ModtokError:
 
 
 def answer_all(
-    generator: Generator, prompts: Iterable[Prompt], options: SamplingOptions, *, batch: int = 8
+    generator: Generator,
+    prompts: Iterable[Prompt],
+    options: SamplingOptions,
+    *,
+    batch: int = 8,
+    processes: Processes = ALONE,
 ) -> Iterator[dict[str, Any]]:
-    """Rows for any number of prompts, `batch` at a time; see `Generator.answer`."""
+    """Rows for any number of prompts, `batch` at a time; see `Generator.answer`.
+
+    With several processes all read all prompts, and each answers some batches at a time.
+    """
     waiting, first = iter(prompts), 0
-    while part := list(islice(waiting, batch)):
-        yield from generator.answer(part, options, first=first)
-        first += len(part)
+    most = 1 if processes.count == 1 else processes.count * _BATCHES
+    while read := list(islice(waiting, batch * most)):
+        parts = [(first + at, read[at : at + batch]) for at in range(0, len(read), batch)]
+        for rows in processes.map(
+            lambda part: generator.answer(part[1], options, first=part[0]), parts
+        ):
+            yield from rows
+        first += len(read)

@@ -15,6 +15,7 @@ import torch
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.inference.model import SlicedModel
+from modtok_cli.inference.processes import ALONE, Processes
 
 # (context in rows, continuation in ids of tokenizer_out)
 Request = tuple[Sequence[int], Sequence[int]]
@@ -59,11 +60,12 @@ def score(
     *,
     batch: int = 32,
     advance: Advance = lambda count: None,
+    processes: Processes = ALONE,
 ) -> list[Likelihood]:
     """Score continuations, in the order of the requests.
 
-    `batch` continuations run together. A context that does not fit with its continuation loses
-    its beginning. `advance` is called with the number of requests done.
+    `batch` continuations run together; `processes` share the batches. A context that does not fit
+    with its continuation loses its beginning. `advance` is called with the number of requests done.
 
     Example:
         context = [model.end_of_text, *model.encode_in("Two and two are")]
@@ -72,17 +74,24 @@ def score(
     Raises:
         UsageError: an empty context, or a continuation that alone is too long.
     """
+    units = [
+        (prefix, part)
+        for prefix, asked in _groups(_contexts(model, requests))
+        for part in _parts(asked, batch)
+    ]
+    caches = _Prefix(model)
+    scored = processes.map(
+        lambda unit: _score_part(model, unit[0], caches.of(unit[0]), unit[1]),
+        units,
+        done=lambda unit: advance(sum(map(len, _members(unit[1])))),
+    )
     found: list[Likelihood | None] = [None] * len(requests)
-    for prefix, asked in _groups(_contexts(model, requests)):
-        cache = _computed(model, prefix)
-        for part in _parts(asked, batch):
-            for (index, likelihood), members in zip(
-                _score_part(model, prefix, cache, part), _members(part), strict=True
-            ):
-                truncated = part[index][0].truncated
-                for member in members:
-                    found[member] = Likelihood(*likelihood, truncated=truncated)
-                advance(len(members))
+    for (_, part), likelihoods in zip(units, scored, strict=True):
+        for (index, (nats, tokens, greedy)), members in zip(
+            likelihoods, _members(part), strict=True
+        ):
+            for member in members:
+                found[member] = Likelihood(nats, tokens, greedy, part[index][0].truncated)
     return [answer for answer in found if answer is not None]
 
 
@@ -182,15 +191,29 @@ def _members(part: list[tuple[_Context, list[tuple[int, ...]]]]) -> list[list[in
     return [asked.continuations[tail] for asked, tails in part for tail in tails]
 
 
-def _computed(model: SlicedModel, prefix: Sequence[int]) -> Any:
-    """KV cache of a prefix, None if it is empty."""
-    from transformers import DynamicCache
+class _Prefix:
+    """The KV cache of the prefix that was asked for last."""
 
-    if not prefix:
-        return None
-    cache = DynamicCache(config=model.backbone.config)
-    model.hidden(torch.tensor([list(prefix)], device=model.device), cache=cache)
-    return cache
+    def __init__(self, model: SlicedModel) -> None:
+        self._model = model
+        self._rows: Sequence[int] = ()
+        self._cache: Any = None
+
+    def of(self, prefix: Sequence[int]) -> Any:
+        """KV cache of a prefix, None if it is empty."""
+        if self._rows != prefix:
+            self._cache = None  # before the next one takes memory
+            self._rows, self._cache = prefix, self._computed(prefix)
+        return self._cache
+
+    def _computed(self, prefix: Sequence[int]) -> Any:
+        from transformers import DynamicCache
+
+        if not prefix:
+            return None
+        cache = DynamicCache(config=self._model.backbone.config)
+        self._model.hidden(torch.tensor([list(prefix)], device=self._model.device), cache=cache)
+        return cache
 
 
 @torch.inference_mode()

@@ -61,6 +61,7 @@ def test_mt(here: Any, room: Any) -> None:
     }  # fmt: skip
     assert (done.kwargs["data"], done.kwargs["tokenizer"]) == (Path("d"), Path("t"))
     assert (done.kwargs["step"], done.kwargs["dtype"]) == (7, None)
+    assert done.kwargs["processes"].count == 1
     assert [row["id"] for row in read_examples(Path("e.jsonl"))] == ["1"]
     status, _, err = here("eval", "mt", "--examples", ".")
     assert (status, err.split(";")[0]) == (2, "modtok: error: .: is a directory")

@@ -373,6 +373,8 @@ def client(words):
         signal.signal(number, lambda number, _: connection.sendall(bytes([number])))
     status = int(_line(connection))
     if status < 0:
+        if -status in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
         time.sleep(10)
     return status

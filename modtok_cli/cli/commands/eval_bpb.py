@@ -10,11 +10,12 @@ import typer
 from modtok_cli.cli.command import command
 from modtok_cli.cli.commands.nsl import text_paths
 from modtok_cli.cli.evaluation_output import Infer, Limit, require_evaluation, torch_dtype
-from modtok_cli.cli.inference_options import LATEST, Dtype, Run, RunTokenizer, Step
+from modtok_cli.cli.inference_options import LATEST, Dtype, Gpus, Run, RunTokenizer, Step
 from modtok_cli.cli.options import Errors, Json, Lang, Plot, Texts
 from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.cli.plotting import check_plot, emit_plot
 from modtok_cli.cli.session import Session
+from modtok_cli.cli.several_processes import sharing
 
 COLUMNS = (
     Column("text", "text"),
@@ -43,6 +44,8 @@ BatchSize = Annotated[
     modtok eval bpb news.fr.txt --infer en,fr
     # a slice, on at most 100 documents of each file
     modtok eval bpb --run fr-en/ fr.jsonl en.jsonl --limit 100
+    # eight GPUs share the work
+    modtok eval bpb flores/ --gpus 8
     """,
 )
 def eval_bpb(
@@ -53,6 +56,7 @@ def eval_bpb(
     infer: Infer = None,
     batch_size: BatchSize = 8,
     limit: Limit = None,
+    gpus: Gpus = 1,
     errors: Errors = "strict",
     step: Step = None,
     tokenizer: RunTokenizer = None,
@@ -73,17 +77,19 @@ def eval_bpb(
     require_evaluation()
     from modtok_cli.evaluate.bits import Settings, evaluate_bpb
 
-    rows = evaluate_bpb(
-        Path(run),
-        sources,
-        language=lang,
-        settings=Settings(infer=infer, batch_size=batch_size, limit=limit),
-        errors=errors,
-        tokenizer=tokenizer,
-        step=step,
-        dtype=torch_dtype(dtype),
-        progress=session.progress,
-    )
+    with sharing(session, gpus, reads_input="-" in sources) as processes:
+        rows = evaluate_bpb(
+            Path(run),
+            sources,
+            language=lang,
+            settings=Settings(infer=infer, batch_size=batch_size, limit=limit),
+            errors=errors,
+            tokenizer=tokenizer,
+            step=step,
+            dtype=torch_dtype(dtype),
+            processes=processes,
+            progress=processes.only_first(session.progress),
+        )
     caption = str(rows[0]["signature"])
     emit_rows(rows, COLUMNS, title="Bits per byte", json=json, caption=caption)
     emit_plot(session, plot, rows, "bpb")

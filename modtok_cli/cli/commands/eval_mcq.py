@@ -21,11 +21,12 @@ from modtok_cli.cli.evaluation_output import (
     torch_dtype,
     writing_examples,
 )
-from modtok_cli.cli.inference_options import LATEST, Dtype, Run, RunTokenizer, Step
+from modtok_cli.cli.inference_options import LATEST, Dtype, Gpus, Run, RunTokenizer, Step
 from modtok_cli.cli.options import Json, Langs, Plot, split_languages
 from modtok_cli.cli.output import Column, emit_tables
 from modtok_cli.cli.plotting import check_plot, emit_plot
 from modtok_cli.cli.session import Session
+from modtok_cli.cli.several_processes import sharing
 
 if TYPE_CHECKING:
     from modtok_cli.evaluate.results import Result
@@ -77,6 +78,8 @@ BatchSize = Annotated[
     modtok eval mcq --langs fr,fi --infer full-lang --tasks arc_easy,hellaswag
     # a slice on local questions, with one row per question
     modtok eval mcq --run fr-en/ --data tasks --examples answers.jsonl
+    # eight GPUs share the questions
+    modtok eval mcq --gpus 8
     """,
 )
 def eval_mcq(
@@ -89,6 +92,7 @@ def eval_mcq(
     shots: Shots = None,
     batch_size: BatchSize = 32,
     limit: Limit = None,
+    gpus: Gpus = 1,
     examples: Examples = None,
     include: Include = None,
     allow_code: AllowCode = False,
@@ -129,17 +133,19 @@ def eval_mcq(
         limit=limit,
         allow_code=allow_code,
     )
-    evaluation = evaluate_mcq(
-        Path(run),
-        languages,
-        data=folder,
-        include=include,
-        settings=settings,
-        tokenizer=tokenizer,
-        step=step,
-        dtype=torch_dtype(dtype),
-        progress=session.progress,
-    )
+    with sharing(session, gpus) as processes:
+        evaluation = evaluate_mcq(
+            Path(run),
+            languages,
+            data=folder,
+            include=include,
+            settings=settings,
+            tokenizer=tokenizer,
+            step=step,
+            dtype=torch_dtype(dtype),
+            processes=processes,
+            progress=processes.only_first(session.progress),
+        )
     with writing_examples(examples, evaluation):
         if evaluation.results:
             lines, columns = pivot(evaluation.results)

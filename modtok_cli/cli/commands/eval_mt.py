@@ -20,10 +20,11 @@ from modtok_cli.cli.evaluation_output import (
     require_evaluation,
     torch_dtype,
 )
-from modtok_cli.cli.inference_options import LATEST, Dtype, Run, RunTokenizer, Step
+from modtok_cli.cli.inference_options import LATEST, Dtype, Gpus, Run, RunTokenizer, Step
 from modtok_cli.cli.options import Json, Plot
 from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
+from modtok_cli.cli.several_processes import sharing
 
 Pairs = Annotated[
     str | None,
@@ -64,6 +65,7 @@ def eval_mt(
     max_tokens: MaxTokens = 128,
     batch_size: BatchSize = 8,
     limit: Limit = None,
+    gpus: Gpus = 1,
     examples: Examples = None,
     step: Step = None,
     tokenizer: RunTokenizer = None,
@@ -97,16 +99,18 @@ def eval_mt(
         limit=limit,
         lowercase=lowercase,
     )
-    evaluation = evaluate_mt(
-        Path(run),
-        pairs,
-        data=data,
-        settings=settings,
-        tokenizer=tokenizer,
-        step=step,
-        dtype=torch_dtype(dtype),
-        progress=session.progress,
-    )
+    with sharing(session, gpus) as processes:
+        evaluation = evaluate_mt(
+            Path(run),
+            pairs,
+            data=data,
+            settings=settings,
+            tokenizer=tokenizer,
+            step=step,
+            dtype=torch_dtype(dtype),
+            processes=processes,
+            progress=processes.only_first(session.progress),
+        )
     emit_evaluation(
         session, evaluation, title="Translation", json=json, examples=examples, plot=plot
     )

@@ -17,10 +17,11 @@ from modtok_cli.cli.evaluation_output import (
     require_evaluation,
     torch_dtype,
 )
-from modtok_cli.cli.inference_options import LATEST, Dtype, Run, RunTokenizer, Step
+from modtok_cli.cli.inference_options import LATEST, Dtype, Gpus, Run, RunTokenizer, Step
 from modtok_cli.cli.options import Json, Langs, Plot, split_languages
 from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
+from modtok_cli.cli.several_processes import sharing
 
 
 @command(
@@ -44,6 +45,7 @@ def eval_sum(
     max_tokens: MaxTokens = 128,
     batch_size: BatchSize = 8,
     limit: Limit = None,
+    gpus: Gpus = 1,
     examples: Examples = None,
     step: Step = None,
     tokenizer: RunTokenizer = None,
@@ -73,16 +75,18 @@ def eval_sum(
         batch_size=batch_size,
         limit=limit,
     )
-    evaluation = evaluate_sum(
-        Path(run),
-        languages,
-        data=data,
-        settings=settings,
-        tokenizer=tokenizer,
-        step=step,
-        dtype=torch_dtype(dtype),
-        progress=session.progress,
-    )
+    with sharing(session, gpus) as processes:
+        evaluation = evaluate_sum(
+            Path(run),
+            languages,
+            data=data,
+            settings=settings,
+            tokenizer=tokenizer,
+            step=step,
+            dtype=torch_dtype(dtype),
+            processes=processes,
+            progress=processes.only_first(session.progress),
+        )
     emit_evaluation(
         session, evaluation, title="Summarization", json=json, examples=examples, plot=plot
     )

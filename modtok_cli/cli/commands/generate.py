@@ -12,6 +12,7 @@ from modtok_cli.base.files import standard_input
 from modtok_cli.cli.command import command
 from modtok_cli.cli.inference_options import (
     LATEST,
+    Gpus,
     In,
     Out,
     Run,
@@ -23,9 +24,11 @@ from modtok_cli.cli.inference_options import (
 from modtok_cli.cli.options import Json, Langs, References
 from modtok_cli.cli.output import emit_text
 from modtok_cli.cli.session import Session, stdin_holds_data
+from modtok_cli.cli.several_processes import sharing
 
 if TYPE_CHECKING:
     from modtok_cli.inference.generate import Generator
+    from modtok_cli.inference.processes import Processes
     from modtok_cli.inference.sampling import SamplingOptions
 
 PromptText = Annotated[
@@ -83,6 +86,8 @@ BatchSize = Annotated[
     modtok generate --in en --out fr "The cat sleeps. "
     # many prompts, with a slice
     modtok generate --run fr-en/ < prompts.jsonl > answers.jsonl
+    # eight GPUs share the prompts
+    modtok generate --gpus 8 < prompts.jsonl > answers.jsonl
     """,
 )
 def generate(
@@ -99,6 +104,7 @@ def generate(
     stop: Stop = None,
     seed: DrawSeed = 0,
     batch_size: BatchSize = 8,
+    gpus: Gpus = 1,
     step: Step = None,
     tokenizer: RunTokenizer = None,
     references: References = None,
@@ -130,27 +136,38 @@ def generate(
         stop=tuple(stop or ()),
         seed=seed,
     )
-    generator = Generator(
-        Path(run),
-        inputs,
-        outputs,
-        tokenizer=tokenizer,
-        step=step,
-        references=references,
-        progress=session.progress,
-    )
-    if prompt is None:
-        _answer_lines(generator, options, batch_size)
-    else:
-        _answer_one(session, generator, options, prompt, json)
+    if prompt is not None and gpus > 1:
+        raise UsageError("one prompt is not shared", where="--gpus", remedy="leave it out")
+    with sharing(session, gpus, reads_input=True) as processes:
+        generator = Generator(
+            Path(run),
+            inputs,
+            outputs,
+            tokenizer=tokenizer,
+            step=step,
+            references=references,
+            device=processes.device,
+            progress=processes.only_first(session.progress),
+        )
+        if prompt is None:
+            _answer_lines(generator, options, batch_size, processes)
+        else:
+            _answer_one(session, generator, options, prompt, json)
 
 
-def _answer_lines(generator: Generator, options: SamplingOptions, batch_size: int) -> None:
+def _answer_lines(
+    generator: Generator, options: SamplingOptions, batch_size: int, processes: Processes
+) -> None:
     import orjson
 
     from modtok_cli.inference.generate import answer_all, read_prompts
 
-    rows = answer_all(generator, read_prompts(standard_input()), options, batch=batch_size)
+    prompts = read_prompts(standard_input())
+    rows = answer_all(generator, prompts, options, batch=batch_size, processes=processes)
+    if not processes.first:
+        for _ in rows:
+            pass
+        return
     emit_text(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
 
 

@@ -14,16 +14,22 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from shutil import copyfileobj
 from tempfile import TemporaryDirectory
 from types import FrameType
+from typing import BinaryIO
 
 from modtok_cli.base.errors import Exit, ModtokError
 from modtok_cli.base.processes import MESSAGES, die_with_parent
 
 # Time that the other ranks have to end after one has failed.
 _GRACE_SECONDS = 20
+# Standard input of all ranks, in the directory of their messages.
+_INPUT = "input"
+# What to do after a rank of a training run has ended.
+RESUME = "resume from the last checkpoint with --resume"
 # Messages of ranks that ended because another did.
 _CONSEQUENCES = r"error: (internal error|rank \d+ has ended)"
 
@@ -40,13 +46,23 @@ class RanksFailed(ModtokError):
         super().__init__(message)
         self.exit_code = status
         self.label = ""
+        self.remedy = ""  # the message has it
 
 
-def launch(args: Sequence[str], count: int) -> int:
+def launch(
+    args: Sequence[str],
+    count: int,
+    *,
+    source: BinaryIO | None = None,
+    grace: float | None = None,
+    remedy: str = RESUME,
+) -> int:
     """Run `modtok ARGS…` as `count` ranks; returns the exit status of the first that failed, or 0.
 
     The standard output of ranks other than 0 is discarded. SIGINT and SIGTERM are forwarded
-    once to each rank.
+    once to each rank. `source` is read to its end, and every rank has all of it as standard input.
+    After one has failed, the others have `grace` seconds to end by themselves, by default 20.
+    `remedy` says what to do if a rank is killed.
 
     Raises:
         RanksFailed: ranks reported errors; each different one is in the message once.
@@ -55,6 +71,10 @@ def launch(args: Sequence[str], count: int) -> int:
     port = _free_port()
     ranks: list[subprocess.Popen[bytes]] = []
     with TemporaryDirectory(prefix="modtok-ranks-") as messages, _forwarded_signals(ranks):
+        given = Path(messages) / _INPUT
+        if source is not None:
+            with open(given, "wb") as file:
+                copyfileobj(source, file)
         try:
             for rank in range(count):
                 environment = {
@@ -68,20 +88,23 @@ def launch(args: Sequence[str], count: int) -> int:
                     "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", _threads(count)),
                 }
                 out = None if rank == 0 else subprocess.DEVNULL
-                ranks.append(
-                    subprocess.Popen(
-                        [sys.executable, "-m", "modtok_cli", *args],
-                        env=environment,
-                        stdout=out,
-                        # Ctrl-C reaches the launcher only, which forwards it.
-                        process_group=0,
-                        # Ranks without a launcher would write beside a resumed run.
-                        preexec_fn=die_with_parent,
+                with open(given, "rb") if source is not None else nullcontext() as text:
+                    ranks.append(
+                        subprocess.Popen(
+                            [sys.executable, "-m", "modtok_cli", *args],
+                            env=environment,
+                            stdin=text,
+                            stdout=out,
+                            # Ctrl-C reaches the launcher only, which forwards it.
+                            process_group=0,
+                            # Ranks without a launcher would write beside a resumed run.
+                            preexec_fn=die_with_parent,
+                        )
                     )
-                )
-            status = _wait(ranks)
+            status = _wait(ranks, _GRACE_SECONDS if grace is None else grace, remedy)
         finally:
             _end(ranks)
+        given.unlink(missing_ok=True)
         found = [path.read_text() for path in sorted(Path(messages).iterdir())]
     if status and found:
         raise RanksFailed("; ".join(distinct_messages(found)), status)
@@ -134,20 +157,19 @@ def _threads(count: int) -> str:
     return str(max(1, (os.cpu_count() or 1) // count))
 
 
-def _wait(ranks: Sequence[subprocess.Popen[bytes]]) -> int:
+def _wait(ranks: Sequence[subprocess.Popen[bytes]], grace: float, remedy: str) -> int:
     """Wait until all have ended, or one has failed and the others had time to end."""
     while True:
         ended = [rank.poll() for rank in ranks]
         failed = [status for status in ended if status]
         if failed:
-            deadline = time.monotonic() + _GRACE_SECONDS
+            deadline = time.monotonic() + grace
             while time.monotonic() < deadline and any(rank.poll() is None for rank in ranks):
                 time.sleep(0.1)
             killed = [i for i, rank in enumerate(ranks) if (rank.poll() or 0) < 0]
             if failed[0] < 0 and killed:
                 raise ModtokError(
-                    f"rank {killed[0]} was killed (signal {-failed[0]})",
-                    remedy="resume from the last checkpoint with --resume",
+                    f"rank {killed[0]} was killed (signal {-failed[0]})", remedy=remedy
                 )
             return failed[0]
         if all(status == Exit.OK for status in ended):

@@ -80,21 +80,7 @@ def start_ranks(shards: int = 1) -> Ranks:
     if world % shards:
         raise UsageError(f"{world} processes are not divisible by {shards}", where="--tp")
     device = pick_device()
-    if not dist.is_initialized():
-        store: Any = torch._C._distributed_c10d.HashStore() if world == 1 else None
-        try:
-            dist.init_process_group(
-                "nccl" if device.type == "cuda" else "gloo",
-                store=store,
-                rank=rank,
-                world_size=world,
-                timeout=TIMEOUT,
-            )
-        except (ValueError, RuntimeError) as error:  # of torch, about address or port
-            raise ModtokError(
-                f"rank {rank} of {world} cannot reach the others ({str(error).splitlines()[0]})",
-                remedy="set the same MASTER_ADDR and MASTER_PORT for all, as torchrun does",
-            ) from error
+    _join("nccl" if device.type == "cuda" else "gloo", rank, world)
     shard_group, replica_group = start_groups(shards, device)
     return Ranks(
         rank=rank,
@@ -107,6 +93,34 @@ def start_ranks(shards: int = 1) -> Ranks:
         shard_group=shard_group if shards > 1 else None,
         replica_group=replica_group if world > shards else None,
     )
+
+
+def start_equals() -> Ranks:
+    """Join the process group given by torchrun's environment variables, over gloo.
+
+    For processes that exchange results only: each is a replica of its own, and none needs Megatron.
+    The device of `Ranks` is that of messages, the CPU; see `pick_device`.
+
+    Raises:
+        UsageError, ModtokError: as `start_ranks`.
+    """
+    rank, world = _rank_and_world()
+    _join("gloo", rank, world)
+    return Ranks(rank, world, 0, 1, rank, world, torch.device("cpu"), None, None)
+
+
+def _join(backend: str, rank: int, world: int) -> None:
+    """Join the process group, unless this process has joined one."""
+    if dist.is_initialized():
+        return
+    store: Any = torch._C._distributed_c10d.HashStore() if world == 1 else None
+    try:
+        dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=TIMEOUT)
+    except (ValueError, RuntimeError) as error:  # of torch, about address or port
+        raise ModtokError(
+            f"rank {rank} of {world} cannot reach the others ({str(error).splitlines()[0]})",
+            remedy="set the same MASTER_ADDR and MASTER_PORT for all, as torchrun does",
+        ) from error
 
 
 def _rank_and_world() -> tuple[int, int]:

@@ -24,6 +24,7 @@ from threading import Event, Thread
 from typing import Any
 
 from modtok_cli.base.processes import report_to_launcher
+from modtok_cli.training.distributed.launch import RESUME
 from modtok_cli.training.distributed.ranks import Ranks, collectives_entered, gather_json
 
 _SECONDS = 1.0
@@ -31,15 +32,14 @@ _SECONDS = 1.0
 _SILENT_SECONDS = 60.0
 # Ranks end at different times: rank 0 may have gone, in order, before another says good-bye.
 _GOODBYE_SECONDS = 3.0
-_REMEDY = "resume from the last checkpoint with --resume"
 
 
-def end_process(message: str, report: bool) -> None:
+def end_process(message: str, report: bool, remedy: str = RESUME) -> None:
     """End this process at once, because its main thread waits in a collective.
 
     One rank reports the error; the process that started ranks collects the reports of all.
     """
-    line = f"error: {message}; {_REMEDY}"
+    line = f"error: {message}; {remedy}"
     if not report_to_launcher(line) and report:
         print(line, file=sys.stderr, flush=True)
     os._exit(1)
