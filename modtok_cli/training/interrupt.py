@@ -1,4 +1,4 @@
-"""Stop a run on SIGTERM or SIGINT at the end of a step, on all ranks together."""
+"""Stop a run on SIGTERM, SIGUSR1 or SIGINT at the end of a step, on all ranks together."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import torch.distributed as dist
 from modtok_cli.base.errors import Stopped
 from modtok_cli.training.distributed.ranks import Ranks
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 class StopSignals:
-    """Context in which the first SIGINT or SIGTERM is only noted; a second one stops at once.
+    """Context in which the first of SIGNALS is only noted; a second one stops at once.
 
     Attributes:
         received: the signal that was received, 0 if none.

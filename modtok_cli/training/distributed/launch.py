@@ -59,10 +59,10 @@ def launch(
 ) -> int:
     """Run `modtok ARGS…` as `count` ranks; returns the exit status of the first that failed, or 0.
 
-    The standard output of ranks other than 0 is discarded. SIGINT and SIGTERM are forwarded
-    once to each rank. `source` is read to its end, and every rank has all of it as standard input.
-    After one has failed, the others have `grace` seconds to end by themselves, by default 20.
-    `remedy` says what to do if a rank is killed.
+    The standard output of ranks other than 0 is discarded. SIGINT, SIGTERM and SIGUSR1 are
+    forwarded to each rank. `source` is read to its end, and every rank has all of it as standard
+    input. After one has failed, the others have `grace` seconds to end by themselves, by default
+    20. `remedy` says what to do if a rank is killed.
 
     Raises:
         RanksFailed: ranks reported errors; each different one is in the message once.
@@ -129,7 +129,7 @@ def distinct_messages(messages: Sequence[str]) -> list[str]:
 
 @contextmanager
 def _forwarded_signals(ranks: Sequence[subprocess.Popen[bytes]]) -> Iterator[None]:
-    """Context in which SIGINT and SIGTERM are sent on to the ranks."""
+    """Context in which SIGINT, SIGTERM and SIGUSR1 are sent on to the ranks."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -139,7 +139,8 @@ def _forwarded_signals(ranks: Sequence[subprocess.Popen[bytes]]) -> Iterator[Non
             if rank.poll() is None:
                 rank.send_signal(number)
 
-    previous = {each: signal.signal(each, forward) for each in (signal.SIGINT, signal.SIGTERM)}
+    forwarded = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+    previous = {each: signal.signal(each, forward) for each in forwarded}
     try:
         yield
     finally:
