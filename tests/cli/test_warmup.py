@@ -29,5 +29,5 @@ def test_every_kernel_is_compiled() -> None:
 
 def test_a_group_that_fails_is_named(monkeypatch) -> None:
     monkeypatch.setattr(module, "GROUPS", {"none": Group(lambda data: None)})
-    with pytest.raises(ModtokError, match="^warmup: the none kernels failed: KeyError: 'none'$"):
+    with pytest.raises(ModtokError, match=r"^warmup: the none kernels failed: KeyError: 'none'$"):
         warmup()

@@ -228,7 +228,7 @@ def _server():
     if SOCKET not in os.environ:
         start_server()
     path = os.environ[SOCKET]
-    while not os.path.exists(path):
+    while not Path(path).exists():
         assert not _started or _started[0].poll() is None, "the server of processes has failed"
         time.sleep(0.05)
     return path
@@ -255,7 +255,7 @@ def serve(path):
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(f"{path}-")
         listening.listen(64)
-        os.rename(f"{path}-", path)  # it is found once it listens
+        Path(f"{path}-").rename(path)  # it is found once it listens
         while True:
             ready, _, _ = select.select([listening, 0], [], [])
             if 0 in ready:
