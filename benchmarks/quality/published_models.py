@@ -65,6 +65,9 @@ def convert(gguf: Path, output: Path) -> None:
     state = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
     if model.config.tie_word_embeddings:
         state.pop("lm_head.weight", None)
+    # The weights are no longer quantized, whatever the file said.
+    if hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config
     model.config.save_pretrained(output)
     model.generation_config.save_pretrained(output)
     save_file(state, output / "model.safetensors", metadata={"format": "pt"})

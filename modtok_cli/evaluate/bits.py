@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from modtok_cli.base.errors import ModtokError
+from modtok_cli.architectures.hf_directory import is_hf_directory
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate.generation import Models, languages_of, mode_name, vocabulary_of
 from modtok_cli.evaluate.modes import FULL_LANG, LANG, Infer
@@ -30,16 +31,23 @@ from modtok_cli.evaluate.results import (
     interval,
     resampled_sums,
 )
+from modtok_cli.inference.causal_lm import CausalLM
 from modtok_cli.inference.device_memory import check_batch
 from modtok_cli.inference.model import SlicedModel
 from modtok_cli.inference.processes import ALONE, Processes
 from modtok_cli.inference.score import Request, score
+from modtok_cli.inference.slicefile import NAME
 from modtok_cli.inference.source import Source
 from modtok_cli.inference.sources import RunSource, open_source
+from modtok_cli.inference.windows import window_bounds
 from modtok_cli.measure.references import References, references_or_none
 from modtok_cli.measure.texts import Text, check_texts, load_texts
 
 TASK = "bpb"
+INFER_MODEL = "model"
+"""Inference mode of a directory of transformers: its own vocabulary."""
+Measured = tuple[Floats, Floats]
+"""(negative log-likelihood in nats, number of tokens) of each document, (n,) each."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,9 @@ def evaluate_bpb(
 ) -> list[dict[str, Any]]:
     """Bits per byte and per character of texts, per language.
 
+    `run` is a run, a slice, or a directory of any causal language model of transformers, which
+    has no modes: it predicts over its vocabulary, after the token that begins a text.
+
     Args:
         texts: files, directories or `-`; a line of a `.txt` file is a document.
         language: language of all texts; by default that of each document, see `measure.texts`.
@@ -89,6 +100,21 @@ def evaluate_bpb(
     """
     settings = settings or Settings()
     check_texts(texts)
+    if is_hf_directory(run) and not (run / NAME).is_file():
+        if settings.infer or tokenizer or step is not None:
+            raise UsageError(
+                "is a Hugging Face model: --infer, -t and --step do not apply", where=str(run)
+            )
+        if processes.count > 1:
+            raise UsageError(
+                "a Hugging Face model runs on one GPU", where=str(run), remedy="leave --gpus out"
+            )
+        loaded = load_texts(
+            texts, language=language, references=None, keep_documents=True, errors=errors,
+            progress=progress,
+        )  # fmt: skip
+        model = CausalLM(run, dtype=dtype, device=device)
+        return measure_directory(model, loaded, settings, progress)[0]
     source = open_source(Path(run), tokenizer=tokenizer, step=step, progress=progress)
     loaded = load_texts(
         texts,
@@ -122,8 +148,8 @@ def evaluate_bpb(
     for infer in dict.fromkeys(vocabularies.values()):
         for text in loaded:
             if vocabularies.get(text.language) == infer:
-                model = models.of(infer)
-                rows.append(_measure(model, text, infer, mode, settings, processes, progress))
+                chosen = models.of(infer)
+                rows.append(_measure(chosen, text, infer, mode, settings, processes, progress))
     return rows
 
 
@@ -135,18 +161,12 @@ def _references(source: Source) -> References | None:
 
 
 def windows(model: SlicedModel, ids: Sequence[int]) -> list[Request]:
-    """(context rows, ids) pairs that together predict each of `ids` once.
-
-    The first window follows the end-of-text token; the last one has as much left context as fits.
-    """
-    width = model.context
+    """(context rows, ids) pairs that together predict each of `ids` once; see `window_bounds`."""
     rows = model.vocabularies.row_of_out[list(ids)].tolist() if len(ids) else []
-    found: list[Request] = []
-    for start in range(0, len(ids), width):
-        stop = min(start + width, len(ids))
-        before = rows[max(0, stop - width - 1) : start]
-        found.append((before or [model.end_of_text], list(ids[start:stop])))
-    return found
+    return [
+        (rows[before:start] or [model.end_of_text], list(ids[start:stop]))
+        for before, start, stop in window_bounds(len(ids), model.context)
+    ]
 
 
 def document_nats(
@@ -157,8 +177,8 @@ def document_nats(
     label: str = TASK,
     processes: Processes = ALONE,
     progress: Progress = SILENT,
-) -> tuple[Floats, Floats]:
-    """(negative log-likelihood in nats, number of tokens) of each document, (n,) each."""
+) -> Measured:
+    """What each document takes."""
     requests: list[Request] = []
     owners: list[int] = []
     for owner, document in enumerate(documents):
@@ -189,11 +209,7 @@ def _measure(
     processes: Processes,
     progress: Progress,
 ) -> dict[str, Any]:
-    if text.documents is None or not text.documents:
-        raise ModtokError(
-            "contains word counts only", where=text.name, remedy="pass the text itself"
-        )
-    documents = [each.decode() for each in text.documents[: settings.limit]]
+    documents = documents_of(text, settings.limit)
     nats, tokens = document_nats(
         model,
         documents,
@@ -202,19 +218,92 @@ def _measure(
         processes=processes,
         progress=progress,
     )
+    return bits_row(
+        text,
+        documents,
+        nats,
+        tokens,
+        infer=mode,
+        vocabulary=f"{mode}:{infer}",
+        size=model.tokenizer_out.size,
+        checkpoint=checkpoint_digest(model),
+    )
+
+
+def measure_directory(
+    model: CausalLM, texts: Sequence[Text], settings: Settings, progress: Progress = SILENT
+) -> tuple[list[dict[str, Any]], list[Measured]]:
+    """Rows as those of `evaluate_bpb`, and what they are made of.
+
+    Raises:
+        ModtokError: the model does not fit in memory, or transformers does not open it.
+    """
+    rows: list[dict[str, Any]] = []
+    measured: list[Measured] = []
+    for text in texts:
+        documents = documents_of(text, settings.limit)
+        with progress.task(f"{text.language} {text.name}", len(documents), "documents") as task:
+            measured.append(
+                model.nats(documents, batch_size=settings.batch_size, advance=task.advance)
+            )
+        rows.append(
+            bits_row(
+                text,
+                documents,
+                *measured[-1],
+                infer=INFER_MODEL,
+                vocabulary=INFER_MODEL,
+                size=model.rows,
+                checkpoint=model.name,
+            )
+        )
+    return rows, measured
+
+
+def documents_of(text: Text, limit: int | None) -> list[str]:
+    """The first documents of a text.
+
+    Raises:
+        ModtokError: it holds none.
+    """
+    if not text.documents:
+        raise ModtokError(
+            "contains word counts only", where=text.name, remedy="pass the text itself"
+        )
+    return [each.decode() for each in text.documents[:limit]]
+
+
+def bits_row(
+    text: Text,
+    documents: Sequence[str],
+    nats: Floats,
+    tokens: Floats,
+    *,
+    infer: str,
+    vocabulary: str,
+    size: int,
+    checkpoint: str,
+) -> dict[str, Any]:
+    """A row of `evaluate_bpb`.
+
+    Args:
+        nats, tokens: of each document, (n,) each, as of `document_nats`.
+        infer: name of the inference mode; `vocabulary` says which one that is.
+        size: tokens of the vocabulary.
+        checkpoint: name and digest of the model.
+    """
     bits = nats / log(2)
     sizes = np.array([len(document.encode()) for document in documents], dtype=np.float64)
-    characters = sum(map(len, documents))
     low = high = None
     if len(documents) > 1:
         sums = resampled_sums(np.stack([bits, sizes], axis=1))
         low, high = interval(sums[:, 0] / sums[:, 1])
-    checkpoint = checkpoint_digest(model)
+    characters = sum(map(len, documents))
     total = float(bits.sum())
     return {
         "text": text.name,
         "language": text.language,
-        "infer": mode,
+        "infer": infer,
         "bits_per_byte": total / float(sizes.sum()),
         "low": low,
         "high": high,
@@ -224,7 +313,7 @@ def _measure(
         "bytes": int(sizes.sum()),
         "characters": characters,
         "tokens": int(tokens.sum()),
-        "size": model.tokenizer_out.size,
+        "size": size,
         "checkpoint": checkpoint,
         "signature": evaluation_signature(
             TASK,
@@ -232,7 +321,7 @@ def _measure(
             data=data_digest(documents),
             shots=0,
             normalization="none",
-            infer=f"{mode}:{infer}",
+            infer=vocabulary,
             checkpoint=checkpoint,
         ),
     }

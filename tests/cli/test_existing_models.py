@@ -27,6 +27,8 @@ def model(workspace: Path) -> Path:
     (workspace / "data").mkdir()
     for language in ("en", "fi", "fr"):
         shutil.copy(SAMPLE / "parallel" / f"{language}.txt", workspace / "data")
+        news = (SAMPLE / "parallel" / f"{language}.txt").read_text("utf-8").splitlines()[:5]
+        (workspace / f"news.{language}.txt").write_text("\n".join(news) + "\n", "utf-8")
     return build(workspace / "model")
 
 
@@ -53,6 +55,45 @@ def test_selections_of_a_slice(model: Path, here: Any) -> None:
     ):
         status, _, err = here(*line.split())
         assert status == 0, f"{line}: {err}"
+
+
+def test_the_report_compares_both_models(model: Path, here: Any) -> None:
+    line = "slice model --langs fr -k 400 -o part --json --report news.fr.txt --report news.en.txt"
+    status, out, err = here(*line.split())
+    assert status == 0, err
+    sizes, rows = [], []
+    for row in map(json.loads, out.splitlines()):
+        (rows if "text" in row else sizes).append(row)
+    assert [(row["text"], row["language"]) for row in rows] == [
+        ("news.fr.txt", "fr"), ("news.en.txt", "en"),
+    ]  # fmt: skip
+    for side, path in (("full_", "model"), ("", "part")):
+        status, out, _ = here("eval", "bpb", "--run", path, "news.fr.txt", "news.en.txt")
+        assert status == 0
+        for row, alone in zip(rows, map(json.loads, out.splitlines()), strict=True):
+            for name in ("tokens", "bits_per_byte"):
+                assert row[side + name] == pytest.approx(alone[name], rel=1e-9)
+            assert row[f"{side}rows"] == alone["size"]
+            assert row["documents"] == alone["documents"] == 5
+    for row in rows:
+        assert row["full_rows"] == PADDED
+        assert row["rows"] == sizes[0]["tokens"]
+        change = row["bits_per_byte"] - row["full_bits_per_byte"]
+        assert row["change"] == pytest.approx(change)
+        assert row["low"] <= change <= row["high"]
+        assert row["tokens"] >= row["full_tokens"]
+    shutil.copy("news.fr.txt", "some.txt")
+    line = "bpe-seq --langs fr -k 300 --no-references -o tokenizer"
+    assert here(*line.split())[0] == 0
+    line = "transplant model -t tokenizer@fr -o new --table --report some.txt"
+    status, out, err = here(*line.split())
+    assert status == 0, err
+    assert "Size of the weights" in out
+    assert "bits/byte before" in out
+    assert "unknown" in out
+    status, _, err = here(*line.replace("some.txt", "nowhere").split(), "--force")
+    assert status == 1
+    assert "nowhere" in err
 
 
 def test_token_lists_of_all_formats(model: Path, here: Any) -> None:
@@ -97,6 +138,7 @@ def test_errors_of_adopt_and_slice_are_one_line(model: Path, here: Any) -> None:
         ("slice model --run other --langs fr -o part", "two models given"),
         ("slice model --in fr -o part", "are for runs of modtok pretrain"),
         ("slice data --text data/fr.txt -o part", "are for Hugging Face models"),
+        ("eval bpb --run model news.fr.txt --infer full", "--infer, -t and --step do not apply"),
     ):
         status, _, err = here(*line.split())
         assert status in (1, 2), line

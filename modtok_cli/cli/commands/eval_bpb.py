@@ -46,6 +46,8 @@ BatchSize = Annotated[
     modtok eval bpb --run fr-en/ fr.jsonl en.jsonl --limit 100
     # eight GPUs share the work
     modtok eval bpb flores/ --gpus 8
+    # any Hugging Face model in safetensors
+    modtok eval bpb --run model/ fr.txt
     """,
 )
 def eval_bpb(
@@ -70,7 +72,9 @@ def eval_bpb(
     compare on the same text. A line of a text file is a document and is predicted from its
     start, as in training; a document longer than the context is predicted in windows.
 
-    Texts in languages that the mode does not support are skipped with a warning.
+    Texts in languages that the mode does not support are skipped with a warning. A Hugging Face
+    model has no modes: it predicts over its vocabulary, after the token that begins a text, in
+    windows of 2,048 tokens at most.
     """
     sources = text_paths(texts)
     check_plot(plot)

@@ -23,6 +23,7 @@ from modtok_cli.cli.inference_options import (
 )
 from modtok_cli.cli.options import Data, Errors, Force, Json, Langs, Output, split_languages
 from modtok_cli.cli.output import Column, emit_rows
+from modtok_cli.cli.report_output import Report, emit_with_report, load_report
 from modtok_cli.cli.session import Session
 
 if TYPE_CHECKING:
@@ -97,6 +98,8 @@ Keep = Annotated[
     modtok slice model/ --langs fr,en -o small/
     # the same, with a tokenizer of modtok adopt
     modtok slice model/ -t adopted --langs fr,en -o small/
+    # bits per byte of a text, before and after
+    modtok slice model/ --langs fr,en -o small/ --report news.fr.txt
     # add Finnish, from the run of the slice
     modtok slice --run fr-en/ --append fi
     # full input vocabulary, French output vocabulary (modtok only)
@@ -121,6 +124,7 @@ def slice(
     token_ids: Keep = None,
     k: TokensPerLanguage = None,
     coverage: Coverage = None,
+    report: Report = None,
     errors: Errors = "strict",
     bos: Bos = None,
     license: License = None,
@@ -170,6 +174,7 @@ def slice(
                 k=session.if_explicit("k", k) if tokenizer else k,
                 coverage=session.if_explicit("coverage", coverage) if tokenizer else coverage,
             ),
+            report=report,
             errors=errors,
             force=force,
             json=json,
@@ -178,11 +183,13 @@ def slice(
     if (
         text
         or token_ids
+        or report
         or session.if_explicit("k", k)
         or session.if_explicit("coverage", coverage)
     ):
         raise UsageError(
-            "--text, --token-ids, -k and --coverage are for Hugging Face models", where=str(run)
+            "--text, --token-ids, --report, -k and --coverage are for Hugging Face models",
+            where=str(run),
         )
     added = split_languages(append, "--append")
     inputs, outputs = sides(langs, reading, writing)
@@ -200,7 +207,7 @@ def slice(
     require_models()
     from modtok_cli.inference.slice import slice_model
 
-    report = slice_model(
+    made = slice_model(
         run,
         output=output or run,
         inputs=inputs,
@@ -216,9 +223,9 @@ def slice(
         force=force,
         progress=session.progress,
     )
-    facts = report.facts
-    caption = f"{report.output}  (signature {facts.signature}, step {facts.step:,})"
-    emit_rows(report.rows(), COLUMNS, title="Size of the weights", json=json, caption=caption)
+    facts = made.facts
+    caption = f"{made.output}  (signature {facts.signature}, step {facts.step:,})"
+    emit_rows(made.rows(), COLUMNS, title="Size of the weights", json=json, caption=caption)
 
 
 def _slice_directory(
@@ -227,11 +234,12 @@ def _slice_directory(
     output: Path | None,
     selection: Selection,
     *,
+    report: list[str] | None,
     errors: str,
     force: bool,
     json: bool,
 ) -> None:
-    """Slice a Hugging Face directory and print sizes.
+    """Slice a Hugging Face directory, print sizes and the report.
 
     Raises:
         UsageError: no output, or as `slice_directory`.
@@ -242,9 +250,22 @@ def _slice_directory(
         raise UsageError(
             "no output directory given", remedy=f"as in: modtok slice {path} --langs fr,en -o fr-en"
         )
+    if report:
+        require_models()
+    texts = load_report(session, report, errors)
     made = slice_directory(
         path, selection, output, errors=errors, force=force, progress=session.progress
     )
     before = next(iter(made.rows.values()))[0]
     caption = f"{made.output}: {len(made.ids):,} of {before:,} rows"
-    emit_rows(made.table_rows(), COLUMNS, title="Size of the weights", json=json, caption=caption)
+    emit_with_report(
+        session,
+        made.table_rows(),
+        COLUMNS,
+        texts,
+        path,
+        made.output,
+        title="Size of the weights",
+        caption=caption,
+        json=json,
+    )

@@ -10,8 +10,9 @@ import typer
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.options import Force, Json, Output
-from modtok_cli.cli.output import Column, emit_rows
+from modtok_cli.cli.options import Errors, Force, Json, Output
+from modtok_cli.cli.output import Column
+from modtok_cli.cli.report_output import Report, emit_with_report, load_report
 from modtok_cli.cli.session import Session
 
 COLUMNS = (
@@ -38,6 +39,8 @@ NewTokenizer = Annotated[
     examples="""
     # a model with the vocabulary of French and English
     modtok transplant model/ -t tokenizer@fr,en -o model-fr-en/
+    # tokens and bits per byte of a text, before and after
+    modtok transplant model/ -t tokenizer@fr,en -o new/ --report fr.txt
     """,
 )
 def transplant(
@@ -45,6 +48,8 @@ def transplant(
     model: Model,
     tokenizer: NewTokenizer = "tokenizer",
     output: Output = None,
+    report: Report = None,
+    errors: Errors = "strict",
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -62,10 +67,21 @@ def transplant(
     require_models()
     from modtok_cli.inference.transplant import transplant as run
 
-    report = run(model, tokenizer, output=output, force=force, progress=session.progress)
-    tokens = report.tokens
+    texts = load_report(session, report, errors)
+    made = run(model, tokenizer, output=output, force=force, progress=session.progress)
+    tokens = made.tokens
     caption = (
-        f"{report.output}: {tokens['identical']:,} rows copied, {tokens['spelled']:,} spelled, "
-        f"{tokens['special']} special tokens kept (signature {report.signature})"
+        f"{made.output}: {tokens['identical']:,} rows copied, {tokens['spelled']:,} spelled, "
+        f"{tokens['special']} special tokens kept (signature {made.signature})"
     )
-    emit_rows(report.rows(), COLUMNS, title="Size of the weights", json=json, caption=caption)
+    emit_with_report(
+        session,
+        made.rows(),
+        COLUMNS,
+        texts,
+        model,
+        made.output,
+        title="Size of the weights",
+        caption=caption,
+        json=json,
+    )

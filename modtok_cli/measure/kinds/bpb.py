@@ -51,9 +51,10 @@ def bpb_command(rows: Sequence[Row]) -> str:
     texts = list(dict.fromkeys(str(row["text"]) for row in rows))
     lines = []
     for mode in dict.fromkeys(str(row["infer"]) for row in rows):
-        # The vocabularies of a slice are fixed: "slice" in its rows is not a mode.
+        # The vocabularies of a slice or another model are fixed: these are no modes.
         words = ["modtok", "eval", "bpb", *texts]
-        lines.append(shlex.join([*words, *([] if mode == "slice" else ["--infer", mode])]))
+        fixed = mode in ("slice", "model")
+        lines.append(shlex.join([*words, *([] if fixed else ["--infer", mode])]))
     return "\n".join(lines)
 
 

@@ -1,0 +1,93 @@
+"""`--report` of `modtok slice` and `modtok transplant`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Option
+
+from modtok_cli.cli.output import Column, emit_tables
+from modtok_cli.cli.session import Session
+
+if TYPE_CHECKING:
+    from modtok_cli.measure.texts import Text
+
+Report = Annotated[
+    list[str] | None,
+    Option(
+        "--report",
+        metavar="TEXT",
+        help="Hugging Face model: compare tokens and bits per byte on this text, before and "
+        "after. Repeatable.",
+    ),
+]
+# Language of texts whose name and documents do not say it.
+_UNKNOWN = "unknown"
+COLUMNS = (
+    Column("text", "text"),
+    Column("language", "lang"),
+    Column("full_tokens_per_byte", "tokens/byte before", "ratio"),
+    Column("tokens_per_byte", "after", "ratio"),
+    Column("full_bits_per_byte", "bits/byte before", "ratio"),
+    Column("bits_per_byte", "after", "ratio"),
+    Column("change", "change", "ratio"),
+    Column("low", "from", "ratio"),
+    Column("high", "to", "ratio"),
+)
+
+
+def load_report(session: Session, report: Sequence[str] | None, errors: str) -> list[Text]:
+    """Read the texts before the work starts.
+
+    Raises:
+        ModtokError: one is missing, empty or damaged.
+    """
+    if not report:
+        return []
+    from modtok_cli.measure.texts import load_texts
+
+    return load_texts(
+        report,
+        language=None,
+        references=None,
+        keep_documents=True,
+        errors=errors,
+        progress=session.progress,
+        unknown=_UNKNOWN,
+    )
+
+
+def emit_with_report(
+    session: Session,
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[Column],
+    texts: Sequence[Text],
+    before: Path,
+    after: Path,
+    *,
+    title: str,
+    caption: str,
+    json: bool,
+) -> None:
+    """Print the sizes of a model's weights and, if there are texts, its bits per byte.
+
+    Raises:
+        ModtokError: a model does not fit in memory, or transformers does not open it.
+    """
+    tables: list[tuple[str, Sequence[Mapping[str, Any]], Sequence[Column]]] = [
+        (title, rows, columns)
+    ]
+    found: list[dict[str, Any]] = []
+    if texts:
+        from modtok_cli.evaluate.before_after import compare
+
+        found = compare(before, after, texts, progress=session.progress)
+        heading = (
+            f"Text in {found[0]['rows']:,} of {found[0]['full_rows']:,} rows"
+            if found[0]["rows"] <= found[0]["full_rows"]
+            else f"Text in {found[0]['rows']:,} rows instead of {found[0]['full_rows']:,}"
+        )
+        tables.append((heading, found, COLUMNS))
+    emit_tables([*rows, *found], tables, json=json, caption=caption)
