@@ -62,8 +62,8 @@ bench: $(DEV) ## Run the benchmarks on the text in TEXT (corpus/, ntrex/); print
 		build/bench-tokenizer@en build/bench-tokenizer@de,en build/bench-tokenizer@es,it,pt \
 		build/bench-tokenizer@bg,el build/bench-tokenizer@et,fi
 
-models-check: $(DEV) ## Fetch SmolLM2 and Gemma 3 (350 MB), slice them, compare ids and logits
-	@$(BIN)/python -m benchmarks published_models build/models '$(TEXT)/ntrex/fr.txt'
+models-check: $(DEV) ## Fetch SmolLM2 and Gemma 3 (350 MB), slice them, compare ids, logits and output
+	@$(BIN)/python -m benchmarks published_models build/models '$(TEXT)/ntrex'
 
 gpu-check: $(DEV) ## Run the GPU tests of pretraining, with timings in benchmarks/results
 	@$(BIN)/python -m benchmarks gpu_check

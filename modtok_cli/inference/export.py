@@ -1,4 +1,4 @@
-"""`modtok export`: a slice, or a subset of a run, as a file for another program.
+"""`modtok export`: a slice, a subset of a run, or a model of transformers, for another program.
 
 Other programs split text in their own ways. The export compares token ids on a probe first: words
 of the slice's own vocabulary, or text of the user.
@@ -16,9 +16,10 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import atomic_file
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.dtypes import DTYPES, check_range
-from modtok_cli.inference.export_format import ExportedModel, ExportedTokenizer
+from modtok_cli.inference.export_format import Ends, ExportedModel, ExportedTokenizer
 from modtok_cli.inference.formats import export_format
-from modtok_cli.inference.source import Side
+from modtok_cli.inference.hf_source import HfSource, is_foreign
+from modtok_cli.inference.source import Side, Source
 from modtok_cli.inference.sources import open_source
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
@@ -57,7 +58,7 @@ def export(
     force: bool = False,
     progress: Progress = SILENT,
 ) -> ExportReport:
-    """Write a slice, or a subset of a run, for another program.
+    """Write a slice, a subset of a run, or a model of transformers for another program.
 
     `probe`: texts that must get the same ids there; with `inexact` the file is written even if
     they do not (every text stays lossless).
@@ -76,7 +77,13 @@ def export(
         raise UsageError(
             "already exists", where=str(output), remedy="choose another -o, or use --force"
         )
-    source = open_source(path, tokenizer=tokenizer, step=step, progress=progress)
+    source: HfSource | Source
+    if is_foreign(path):
+        source = HfSource(path)
+        ends, template = source.ends(), source.chat_template()
+    else:
+        source = open_source(path, tokenizer=tokenizer, step=step, progress=progress)
+        ends, template = Ends.of_run(source.end_of_text()), None
     vocabularies = source.vocabularies(languages, None)
     if not vocabularies.same:
         raise UsageError(
@@ -102,7 +109,14 @@ def export(
     backbone.pop("embed_tokens.weight", None)
     check_range({"input rows": embedding, "output rows": head, **backbone}, dtype)
     model = ExportedModel(
-        source.shape, own, embedding, head, backbone, source.context, source.end_of_text()
+        source.shape,
+        own,
+        embedding,
+        head,
+        backbone,
+        source.context,
+        ends,
+        template,
     )
     with atomic_file(output) as beside:
         kind.write(beside, model, chosen, dtype)

@@ -28,6 +28,25 @@ class ExportedTokenizer(Protocol):
         """Token ids that the program assigns."""
 
 
+@dataclass(frozen=True)
+class Ends:
+    """The tokens that begin, end and fill up texts.
+
+    Attributes:
+        adds_begin: whether `begin` stands before every text.
+    """
+
+    begin: int
+    end: int
+    pad: int
+    adds_begin: bool
+
+    @classmethod
+    def of_run(cls, end_of_text: int) -> Ends:
+        """Every text in training follows an end of text."""
+        return cls(end_of_text, end_of_text, end_of_text, adds_begin=True)
+
+
 @dataclass(frozen=True, eq=False)
 class ExportedModel:
     """What a format writes.
@@ -35,7 +54,7 @@ class ExportedModel:
     Attributes:
         embedding, head: (|V|, d) input and output rows, one object if tied.
         backbone: parameters under their transformers names, float32.
-        end_of_text: id of the token between documents.
+        chat_template: in the language of Jinja, if there is one.
     """
 
     shape: Shape
@@ -44,7 +63,8 @@ class ExportedModel:
     head: torch.Tensor
     backbone: Mapping[str, torch.Tensor]
     context: int
-    end_of_text: int
+    ends: Ends
+    chat_template: str | None = None
 
 
 class ExportFormat(Protocol):

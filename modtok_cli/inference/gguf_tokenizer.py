@@ -25,12 +25,13 @@ import orjson
 from modtok_cli.base.errors import UsageError
 from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS, likelihood_of_scores
 from modtok_cli.learn.viterbi_kernel import UNKNOWN_PENALTY
+from modtok_cli.modular.segmenters.adopted import Library
 from modtok_cli.modular.sentencepiece_file import BYTE, NORMAL, UNKNOWN, read_model
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
 Ints = npt.NDArray[np.int64]
 
-_CONTROL = 3
+_CONTROL, _USER_DEFINED, _UNUSED = 3, 4, 5
 # Regular expressions of llama.cpp by their name in the file, the preferred one first.
 PATTERNS = {
     "gpt-2": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
@@ -117,6 +118,43 @@ class MergesTokenizer:
         writer.add_tokenizer_pre(self.pattern)
         writer.add_token_list(names)
         writer.add_token_types([_CONTROL] * specials + [NORMAL] * (len(names) - specials))
+        merges = self._tokenizer.merges.tolist()
+        writer.add_token_merges([f"{names[left]} {names[right]}" for left, right, _ in merges])
+
+
+class AdoptedTokenizer(MergesTokenizer):
+    """Byte-level merges of another program's file, whose pre-tokenizer llama.cpp has.
+
+    Raises:
+        UsageError: it has none that splits as the file does, or merges are of characters.
+    """
+
+    def __init__(self, tokenizer: Subtokenizer, where: str) -> None:
+        assert isinstance(tokenizer.segmenter, Library)
+        file, pattern = tokenizer.segmenter.file, tokenizer.pretokenizer.llama_cpp
+        if pattern is None or file.form.of_characters:
+            raise UsageError(
+                "llama.cpp's tokenizers of this kind are not supported"
+                if file.form.of_characters
+                else "llama.cpp has no known pre-tokenizer that splits as this tokenizer does",
+                where=where,
+                remedy="byte-level tokenizers of GPT-2, Llama 3, Qwen, SmolLM or o200k can be "
+                "exported; for others use llama.cpp's own converter",
+            )
+        super().__init__(tokenizer, pattern)
+        self._file = file
+
+    def write(self, writer: Any) -> None:
+        """Written as "gpt2", with the names of the file."""
+        file = self._file
+        writer.add_tokenizer_model("gpt2")
+        writer.add_tokenizer_pre(self.pattern)
+        names = [name or f"[PAD{index}]" for index, name in enumerate(file.names)]
+        kinds = np.where(np.array([not name for name in file.names]), _UNUSED, NORMAL)
+        kinds[file.added] = _USER_DEFINED
+        kinds[file.special] = _CONTROL
+        writer.add_token_list(names)
+        writer.add_token_types(kinds.tolist())
         merges = self._tokenizer.merges.tolist()
         writer.add_token_merges([f"{names[left]} {names[right]}" for left, right, _ in merges])
 
@@ -271,6 +309,8 @@ def candidates(tokenizer: Subtokenizer, where: str) -> list[GgufTokenizer]:
     Raises:
         UsageError: it cannot; says why.
     """
+    if isinstance(tokenizer.segmenter, Library):
+        return [AdoptedTokenizer(tokenizer, where)]
     if tokenizer.segmentation == "merges":
         same = tokenizer.pretokenizer.llama_cpp
         names = PATTERNS if same is None else (same,)

@@ -47,7 +47,7 @@ def encode_texts(
     id_arena: Ids,
     fill: Ints,
 ) -> tuple[Ids, Ints]:
-    """Token ids of each text `data[offsets[i]:offsets[i + 1]]`.
+    """Token ids of each text `data[offsets[i]:offsets[i + 1]]`; bytes without a token give none.
 
     Shapes: data (B,) uint8, UTF-8; offsets (D + 1,) int64; entry and table a
     `pretokenizer.Splitter`; byte_ids … added a `symbol_kernel.Symbols`; merges … active as in

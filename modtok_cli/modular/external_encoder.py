@@ -33,6 +33,13 @@ class LibraryEncoder(Encoder):
         if hasattr(self._inner.model, "dropout"):
             self._inner.model.dropout = None
 
+    def first_of_text(self) -> int | None:
+        """The token that its post-processor puts before a text; None if it puts none."""
+        with in_library("cannot encode", self._where):
+            plain = self._inner.encode("a", add_special_tokens=False).ids
+            whole = self._inner.encode("a", add_special_tokens=True).ids
+        return int(whole[0]) if whole[:1] != plain[:1] else None
+
     def flat(self, data: npt.NDArray[np.uint8], offsets: Ints) -> tuple[Ids, Ints]:
         """Ids of texts in one buffer of UTF-8."""
         content = data.tobytes()

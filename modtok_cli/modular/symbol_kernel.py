@@ -28,9 +28,10 @@ def _empty_ids() -> Ids:
 class Symbols(NamedTuple):
     """Which token each byte, each character and each added token is.
 
-    byte_ids (256,) int32; characters (POINTS,) int32, -1 where bytes spell the character, or
-    empty, if bytes spell all text; trie (U,) uint64, of added tokens, or empty; added (A,) int32,
-    their ids by their number in the trie, -1 for those that a text never contains as such.
+    byte_ids (256,) int32, -1 for a byte that the library leaves out; characters (POINTS,) int32,
+    -1 where bytes spell the character, or empty, if bytes spell all text; trie (U,) uint64, of
+    added tokens, or empty; added (A,) int32, their ids by their number in the trie, -1 for those
+    that a text never contains as such.
     """
 
     byte_ids: Ids
@@ -40,8 +41,9 @@ class Symbols(NamedTuple):
 
     @property
     def are_bytes(self) -> bool:
-        """Whether every text is spelled by its bytes, and nothing else is looked for."""
-        return not len(self.characters) and not len(self.trie)
+        """Whether every text is spelled by all its bytes, and nothing else is looked for."""
+        plain = not len(self.characters) and not len(self.trie)
+        return plain and bool((self.byte_ids >= 0).all())
 
 
 @njit
@@ -52,8 +54,9 @@ def _merge_span(  # type: ignore[no-untyped-def]
     count = 0
     if len(characters) == 0:
         for at in range(start, stop):
-            ids[end + count] = byte_ids[data[at]]
-            count += 1
+            if byte_ids[data[at]] >= 0:
+                ids[end + count] = byte_ids[data[at]]
+                count += 1
     else:
         at = start
         while at < stop:

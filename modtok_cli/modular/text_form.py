@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from modtok_cli.modular.restrict import BYTE_TOKENS, is_byte_level
+from modtok_cli.modular.vocabulary import spell
 from modtok_cli.text.pretokenizer import PreTokenizer, pretokenizer_of_json
 from modtok_cli.text.pretokenizers.gemma import PRETOKENIZER as GEMMA
 from modtok_cli.text.pretokenizers.none import PRETOKENIZER as NONE
@@ -50,6 +51,9 @@ def _of_bytes(document: Mapping[str, Any]) -> TextForm:
     found = pretokenizer_of_json(document.get("pre_tokenizer"), byte_level=True)
     if found is None or _ordinary_added(document):
         return OTHER
+    model = document["model"]
+    if model.get("unk_token") and not model["vocab"].keys() >= set(spell(bytes(range(256)))):
+        return OTHER  # of bytes without a token, which are left out if there is no such token
     normalizer = document.get("normalizer")
     if normalizer is None:
         return TextForm(found, is_native=True)

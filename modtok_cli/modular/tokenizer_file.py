@@ -94,6 +94,14 @@ class TokenizerFile:
         return mask
 
     @cached_property
+    def special(self) -> Mask:
+        """Which ids are special tokens, a kind of added ones; (V,) bool."""
+        mask = np.zeros(self.size, dtype=np.bool_)
+        for token in self.document.get("added_tokens") or ():
+            mask[token["id"]] = bool(token.get("special"))
+        return mask
+
+    @cached_property
     def vocabulary(self) -> Vocabulary:
         """The bytes of each token: what it decodes to in the middle of a text."""
         level = is_byte_level(self.document)

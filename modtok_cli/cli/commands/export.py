@@ -41,6 +41,9 @@ Inexact = Annotated[
     examples="""
     # a slice for llama.cpp
     modtok export --run fr-en/ --format gguf -o fr-en.gguf
+    # a published model of the Llama family, sliced
+    modtok slice model/ --langs fr -o fr-model
+    modtok export --run fr-model/ -o fr-model.gguf
     # a subset of the last run, with a probe of real text
     modtok export --langs fr,en --probe flores/fr.txt -o fr-en.gguf
     """,
@@ -60,7 +63,7 @@ def export(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Export a run or slice as a GGUF file for llama.cpp.
+    """Export a run, a slice or a Hugging Face model as a GGUF file for llama.cpp.
 
     llama.cpp has a fixed set of pre-tokenizers. The closest one is selected, and its token ids
     are compared on a probe text; a difference is an error unless --inexact is given. Merges

@@ -15,7 +15,7 @@ import torch
 
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import UsageError
-from modtok_cli.inference.export_format import ExportedModel
+from modtok_cli.inference.export_format import Ends, ExportedModel
 from modtok_cli.inference.gguf_tokenizer import GgufTokenizer, candidates
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
@@ -50,14 +50,17 @@ class Gguf:
             ) from error
         writer = gguf.GGUFWriter(path, model.shape.gguf_name)
         languages = model.tokenizer.languages
-        writer.add_name(f"modtok {','.join(languages)}")
-        writer.add_languages(list(languages))
+        writer.add_name(f"modtok {','.join(languages) or model.tokenizer.name}")
+        if languages:
+            writer.add_languages(list(languages))
         _add_shape(writer, model.shape)
         writer.add_context_length(model.context)
         writer.add_vocab_size(model.tokenizer.size + len(tokenizer.twins))
         writer.add_file_type(_FILE_TYPES[dtype])
         tokenizer.write(writer)
-        _add_ends(writer, model.end_of_text)
+        _add_ends(writer, model.ends)
+        if model.chat_template is not None:
+            writer.add_chat_template(model.chat_template)
         for name, tensor in _tensors(model, tokenizer.twins):
             _add_tensor(gguf, writer, name, tensor, dtype)
         writer.write_header_to_file()
@@ -82,12 +85,12 @@ def _add_shape(writer: Any, shape: Shape) -> None:
         writer.add_layer_norm_eps(shape.norm_epsilon)
 
 
-def _add_ends(writer: Any, end: int) -> None:
-    writer.add_bos_token_id(end)
-    writer.add_eos_token_id(end)
-    writer.add_pad_token_id(end)
-    # Every text in training follows an end-of-text token: llama.cpp adds it before prompts.
-    writer.add_add_bos_token(True)
+def _add_ends(writer: Any, ends: Ends) -> None:
+    writer.add_bos_token_id(ends.begin)
+    writer.add_eos_token_id(ends.end)
+    writer.add_pad_token_id(ends.pad)
+    # llama.cpp adds it before prompts.
+    writer.add_add_bos_token(ends.adds_begin)
     writer.add_add_eos_token(False)
     writer.add_add_space_prefix(False)
 

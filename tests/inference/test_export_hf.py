@@ -1,0 +1,90 @@
+"""GGUF of models of transformers: tables, ids, special tokens, refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+import tokenizers
+
+from helpers.external_tokenizers import external_tokenizer
+from helpers.hf_models import FAMILIES, save_model
+from helpers.sample import SAMPLE
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.inference.export import export
+from modtok_cli.inference.slice_directory import Selection, slice_directory
+
+gguf = pytest.importorskip("gguf")
+
+TOKENS, ROWS = 602, 640
+TEMPLATE = "{% for m in messages %}{{ m.content }}<|im_end|>{% endfor %}"
+
+
+def read(file: Path) -> tuple[dict, dict]:
+    reader = gguf.GGUFReader(file)
+    fields = {name: field.contents() for name, field in reader.fields.items()}
+    return fields, {tensor.name: tensor.data for tensor in reader.tensors}
+
+
+def save(path: Path, family: str, kind: str = "byte-level", **fields) -> dict:
+    ends = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 3}
+    model = save_model(family, path, external_tokenizer(kind), rows=ROWS, **ends, **fields)
+    (path / "chat_template.jinja").write_text(TEMPLATE)
+    return {name: tensor.numpy() for name, tensor in model.state_dict().items()}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_whole_model(family: str, tmp_path: Path) -> None:
+    state = save(tmp_path / "m", family)
+    report = export(tmp_path / "m", tmp_path / "m.gguf", dtype="float32")
+    assert (report.vocabulary, report.tokenizer, report.different) == (TOKENS, "gpt-2", 0)
+    fields, tensors = read(tmp_path / "m.gguf")
+    # Rows that only fill the table up are left out.
+    assert np.array_equal(tensors["token_embd.weight"], state["model.embed_tokens.weight"][:TOKENS])
+    if "output.weight" in tensors:
+        assert np.array_equal(tensors["output.weight"], state["lm_head.weight"][:TOKENS])
+    norm = state["model.layers.1.post_attention_layernorm.weight"]
+    assert np.array_equal(tensors["blk.1.ffn_norm.weight"], norm)
+    document = orjson.loads(external_tokenizer("byte-level"))
+    assert fields["tokenizer.ggml.pre"] == "gpt-2"
+    assert fields["tokenizer.ggml.tokens"][100] == list(document["model"]["vocab"])[100]
+    assert fields["tokenizer.ggml.tokens"][599] == "<|im_end|>"
+    types = fields["tokenizer.ggml.token_type"]
+    assert [types[index] for index in (0, 3, 100, 599)] == [3, 3, 1, 3]
+    merges = [" ".join(pair) for pair in document["model"]["merges"]]
+    assert fields["tokenizer.ggml.merges"] == merges
+    names = ("bos", "eos", "padding")
+    assert [fields[f"tokenizer.ggml.{name}_token_id"] for name in names] == [1, 2, 3]
+    assert fields["tokenizer.ggml.add_bos_token"] is True
+    assert fields["tokenizer.chat_template"] == TEMPLATE
+
+
+def test_a_slice(tmp_path: Path) -> None:
+    state = save(tmp_path / "m", "llama")
+    selection = Selection(languages=("fr",), data=SAMPLE / "parallel", k=500)
+    made = slice_directory(tmp_path / "m", selection, tmp_path / "fr")
+    export(tmp_path / "fr", tmp_path / "fr.gguf", dtype="float32")
+    fields, tensors = read(tmp_path / "fr.gguf")
+    assert np.array_equal(
+        tensors["token_embd.weight"], state["model.embed_tokens.weight"][made.ids]
+    )
+    plain = tokenizers.Tokenizer.from_file(str(tmp_path / "fr" / "tokenizer.json"))
+    names = fields["tokenizer.ggml.tokens"]
+    assert names == [plain.id_to_token(index) for index in range(len(made.ids))]
+    assert fields["tokenizer.ggml.eos_token_id"] == plain.token_to_id("</s>")
+    with pytest.raises(UsageError, match="has no languages"):
+        export(tmp_path / "fr", tmp_path / "x.gguf", languages=["fr"])
+
+
+def test_what_is_not_exported(tmp_path: Path) -> None:
+    save(tmp_path / "m", "llama", kind="characters")
+    with pytest.raises(UsageError, match="tokenizers of this kind are not supported"):
+        export(tmp_path / "m", tmp_path / "m.gguf")
+    config = orjson.loads((tmp_path / "m" / "config.json").read_bytes())
+    (tmp_path / "m" / "config.json").write_bytes(orjson.dumps({**config, "vocab_size": 600}))
+    (tmp_path / "m" / "tokenizer.json").write_bytes(external_tokenizer("byte-level"))
+    with pytest.raises(ModtokError, match="has 600 rows for 602 tokens"):
+        export(tmp_path / "m", tmp_path / "m.gguf")
+    assert not (tmp_path / "m.gguf").exists()
