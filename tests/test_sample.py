@@ -34,7 +34,7 @@ def paragraphs(language: str) -> list[str]:
     return [json.loads(line)["text"] for line in lines_of(SAMPLE / "data" / f"{language}.jsonl")]
 
 
-def test_there_is_a_file_of_each_kind_for_each_language_and_no_other() -> None:
+def test_each_language_has_one_file_of_each_kind() -> None:
     names = {path.name for path in (SAMPLE / "parallel").iterdir()}
     assert names == {f"{language}.txt" for language in LANGUAGES}
     names = {path.name for path in (SAMPLE / "data").iterdir()}

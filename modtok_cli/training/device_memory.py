@@ -113,7 +113,7 @@ def check_fits(
     size: int,
     step: StepRows,
     ranks: int,
-    room: int | None,
+    available: int | None,
     device: str,
 ) -> None:
     """Refuse a run that does not fit its device, before anything is allocated.
@@ -122,14 +122,14 @@ def check_fits(
         ModtokError: it does not fit; says by how much, and names options with which it would.
     """
     parts = memory_parts(config, size, step, ranks)
-    if room is None or total(parts) <= room:
+    if available is None or total(parts) <= available:
         return
     largest = sorted(parts.items(), key=lambda part: -part[1][1])[:2]
     where = ", ".join(f"{name} {_gib(need)}" for name, (_, need) in largest)
     fitting = [
         words
         for words, changed in _alternatives(config, ranks)
-        if total(memory_parts(changed, size, step, ranks)) <= room
+        if total(memory_parts(changed, size, step, ranks)) <= available
     ]
     remedy = (
         f"it fits with {'; or '.join(fitting[:3])}"
@@ -137,7 +137,7 @@ def check_fits(
         else ("use more devices with --tp, a smaller --model or fewer --langs")
     )
     raise ModtokError(
-        f"the run needs {_gib(total(parts))} per device ({where}), {device} has {_gib(room)}",
+        f"the run needs {_gib(total(parts))} per device ({where}), {device} has {_gib(available)}",
         where="memory",
         remedy=remedy,
     )

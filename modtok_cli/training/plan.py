@@ -41,7 +41,7 @@ class Plan:
     Attributes:
         step_rows: mean numbers of rows in a step.
         memory: part → (parameters on this device, bytes); see `device_memory`.
-        room, owner: bytes that the device has for the run, None if unknown, and its name.
+        available, owner: bytes that the device has for the run, None if unknown, and its name.
         host: part → bytes of a node's memory, for rows in host memory.
         words: how the host bytes are computed, for messages.
         notes: changes of a resumed run, as sentences.
@@ -58,7 +58,7 @@ class Plan:
     device: str
     host: dict[str, int] = field(default_factory=dict)
     words: str = ""
-    room: int | None = None
+    available: int | None = None
     owner: str = ""
     notes: Sequence[str] = ()
 
@@ -68,7 +68,9 @@ class Plan:
         Raises:
             ModtokError: it does not fit; names options that reduce its memory.
         """
-        check_fits(self.config, self.vocabulary, self.step_rows, self.ranks, self.room, self.owner)
+        check_fits(
+            self.config, self.vocabulary, self.step_rows, self.ranks, self.available, self.owner
+        )
 
     def rows(self) -> list[dict[str, Any]]:
         """A row per part of memory, each with the figures of the whole run.
@@ -88,7 +90,7 @@ class Plan:
             "step_seconds": round(self.seconds, 4),
             "hours": round(self.seconds * config.steps / 3600, 3),
             "device": self.device,
-            "device_bytes": self.room,
+            "device_bytes": self.available,
             "host": self.words or None,
         }
         parts = {**self.memory, "all": (0, total(self.memory))}
@@ -126,7 +128,7 @@ def plan(
     shape, shards = config.shape, config.tp
     replicas = ranks // shards
     memory = memory_parts(config, subtokenizers.size, step_rows, ranks)
-    room, owner = capacity(config, gpu=gpu, here=ranks)
+    available, owner = capacity(config, gpu=gpu, here=ranks)
     host, words = {}, ""
     if config.offload:
         need = node_need(config, subtokenizers.size, step_rows.union, ranks, ranks)
@@ -146,7 +148,7 @@ def plan(
         name,
         host,
         words,
-        room,
+        available,
         owner,
         notes,
     )

@@ -198,7 +198,7 @@ def test_warmup(here, stand_in) -> None:
     fits(called, *where)
 
 
-def test_progress_reaches_the_room(here, stand_in) -> None:
+def test_progress_reaches_the_package(here, stand_in) -> None:
     called = stand_in("modtok_cli.measure.nsl", "nsl", [])
     here("nsl", "x.txt", "-t", "a")
     called.kwargs["progress"].note("a note")

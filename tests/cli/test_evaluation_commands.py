@@ -91,7 +91,7 @@ def test_pictures(here: Any, room: Any) -> None:
     assert here("eval", "mt", "--plot", "m.txt")[0] == 2
 
 
-def test_what_is_missing_is_said_after_what_is_there(here: Any, room: Any) -> None:
+def test_missing_parts_are_reported_after_the_present_ones(here: Any, room: Any) -> None:
     evaluation = told()
     evaluation.skipped = ["tasks/mt has no text in de"]
     room("translation", "evaluate_mt", evaluation, Settings=settings, SHOTS=5)

@@ -97,7 +97,7 @@ def test_languages_without_questions_end_in_1(
     assert "mcq/endings in fi,fr" in said.err.replace("\n", " ")
 
 
-def test_a_slice_is_asked_as_it_was_cut(
+def test_slice_is_evaluated_as_it_was_cut(
     workspace: Path, few_steps: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from modtok_cli.inference.slice import slice_model
@@ -164,7 +164,7 @@ def test_a_person_sees_one_table_and_a_signature(
     assert "endings|lang:fr|" in said.err
 
 
-def test_the_extra_is_asked_for(
+def test_missing_extra_is_named(
     workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from importlib import util

@@ -216,7 +216,7 @@ def test_studies(name: str, at, learned: Path) -> None:
     assert at(*line, "--force")[1] == out
 
 
-def test_study_options_reach_the_room(here, stand_in) -> None:
+def test_study_options_reach_the_package(here, stand_in) -> None:
     where = ("modtok_cli.measure.study.combos", "study_combos")
     called = stand_in(*where, [])
     line = "study combos x -k 900 --orders 3 --sets 9 --seed 4 --data d -o o.jsonl --threads 2"

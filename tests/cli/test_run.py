@@ -155,7 +155,7 @@ def test_a_closed_pipe_ends_quietly(command: str) -> None:
         assert done.stderr == b""
 
 
-def test_a_closed_standard_error_is_no_failure_either() -> None:
+def test_closed_standard_error_is_no_failure() -> None:
     done = shell('"$@" good 2>&1 >/dev/null | true')
     assert done.returncode == 0
 

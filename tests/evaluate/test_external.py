@@ -341,7 +341,9 @@ def test_selected_examples_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(set(source.examples)) == suites()[task].shots
 
 
-def test_questions_from_the_hub_are_asked(few_steps: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_questions_from_the_hub_are_evaluated(
+    few_steps: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The hub here is a stand-in that knows one suite."""
 
     def loaded(source: Any, code: str, split: str, place: str) -> list[Any]:

@@ -119,7 +119,7 @@ def test_same_ids_in_27_languages(made: Made) -> None:
         assert [ids.tolist() for ids in ours.encode_batch(lines)] == expected, path.name
 
 
-def test_the_slice_writes_what_the_masked_whole_writes(made: Made) -> None:
+def test_slice_generates_as_the_masked_whole_model(made: Made) -> None:
     found, whole = load(made.slice), load(made.run)
     own = made.ours.tokenizer_in.global_ids.astype(np.int64)
     for options in (SamplingOptions(12), SamplingOptions(12, temperature=1.0, seed=1)):

@@ -51,7 +51,7 @@ def masked(
     ],
     ids=["greedy", "drawn", "filtered"],
 )
-def test_token_for_token_the_masked_whole_model(
+def test_equals_the_masked_whole_model_token_for_token(
     model: SlicedModel, options: SamplingOptions
 ) -> None:
     whole = model.with_vocabulary("full")

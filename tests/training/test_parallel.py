@@ -95,7 +95,7 @@ def test_a_checkpoint_changes_its_number_of_shards(
     same(once, twice, atol=0, rtol=0)
 
 
-def test_a_checkpoint_is_dealt_to_replicas_and_put_together(
+def test_checkpoint_is_sharded_over_replicas_and_gathered(
     left: Path, subtokenizers: SubtokenizerCache
 ) -> None:
     # Two shards' files to Megatron's distributed optimizer on two replicas, and to one file.

@@ -87,13 +87,13 @@ def test_text_in_another_order_is_other_text(settings: Settings) -> None:  # noq
     pretrain(replace(plain(settings), steps=3), resume=True)
 
 
-def test_bytes_that_are_no_text_are_met_as_the_run_was_told(settings: Settings) -> None:  # noqa: F811
+def test_invalid_utf8_is_handled_as_the_run_says(settings: Settings) -> None:  # noqa: F811
     (settings.data / "fi.txt").write_bytes(b"hyv\xe4\n")
     pretrain(replace(settings, steps=2, errors="replace"))
     pretrain(replace(plain(settings), steps=3), resume=True)
 
 
-def test_a_part_of_the_settings_may_be_told_again(settings: Settings) -> None:  # noqa: F811
+def test_resume_accepts_settings_that_are_repeated(settings: Settings) -> None:  # noqa: F811
     odd = replace(settings, batch_size=6, micro_batch=3, offload=True, offload_delay=0, steps=2)
     pretrain(odd)
     for told in ({"batch_size": 6}, {"micro_batch": 3}, {"offload_delay": 0}):
@@ -217,7 +217,7 @@ DAMAGE: tuple[tuple[Callable[[dict[str, Any]], Any], str], ...] = (
 )
 
 
-def test_a_config_that_is_damaged_or_foreign(settings: Settings) -> None:  # noqa: F811
+def test_damaged_or_external_config(settings: Settings) -> None:  # noqa: F811
     pretrain(replace(settings, steps=1))
     file = settings.runs / "it" / "config.json"
     whole = file.read_bytes()

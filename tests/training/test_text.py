@@ -99,7 +99,7 @@ def test_unpacking_continues_after_a_kill(
         assert (again.directory / each).read_bytes() == (whole.directory / each).read_bytes()
 
 
-def test_store_is_made_once_and_anew_for_changed_text(tmp_path: Path) -> None:
+def test_store_is_reused_until_the_text_changes(tmp_path: Path) -> None:
     file = tmp_path / "fi.txt"
     file.write_text("yksi\nkaksi\n", encoding="utf-8")
     first = text_store("fi", [file], tmp_path / "cache")
