@@ -15,6 +15,7 @@ from modtok_cli.base.kernel_cache import (
     PACKAGE,
     installed_directory,
     is_writable,
+    source_stamp,
     writable_directory,
 )
 
@@ -25,10 +26,7 @@ _InTree: Any = getattr(caching, "InTreeCacheLocator", None) or caching._InTreeCa
 
 
 class KernelLocator(_InTree):  # type: ignore[misc]
-    """Cache of a kernel of this package where the installation is read-only.
-
-    Source stamps are those of the cache beside the source, so that its files stay valid.
-    """
+    """Cache of a kernel of this package where the installation is read-only."""
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> KernelLocator | None:
@@ -54,6 +52,15 @@ def _save_overload(self: Any, sig: Any, data: Any) -> None:
             raise
 
 
+def _source_stamp(self: Any) -> object:
+    """What a stored kernel is valid for; see `kernel_cache.source_stamp`."""
+    source = Path(self._py_file)
+    return source_stamp(source) if PACKAGE in source.parents else _numba_source_stamp(self)
+
+
+_FileLocator: Any = caching._SourceFileBackedLocatorMixin
+_numba_source_stamp = _FileLocator.get_source_stamp
+_FileLocator.get_source_stamp = _source_stamp
 _numba_save_overload = caching.Cache.save_overload
 caching.Cache.save_overload = _save_overload
 caching.CacheImpl._locator_classes.insert(0, KernelLocator)

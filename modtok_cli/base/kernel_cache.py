@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from contextlib import suppress
@@ -21,6 +22,7 @@ from pathlib import Path
 import modtok_cli
 
 PACKAGE = Path(modtok_cli.__file__).parent
+_MODULES = re.compile(rf"\b{PACKAGE.name}\.((?!base\.)[\w.]+)")  # imported, also when first used
 
 
 def installed_directory(source: Path) -> Path:
@@ -65,6 +67,31 @@ def _remove(directory: str, owner: int) -> None:
         shutil.rmtree(directory, ignore_errors=True)
 
 
+@cache
+def source_stamp(source: Path) -> bytes:
+    """SHA-256 of a source and of the modules that it imports, directly or not, `base` apart.
+
+    A kernel contains the compiled code of the kernels that it calls. numba compares the kernel's
+    own file only, and would run old code after an upgrade that changed another file.
+    """
+    digest = hashlib.sha256()
+    for file in sorted(_with_imports(source)):
+        digest.update(file.read_bytes())
+    return digest.digest()
+
+
+def _with_imports(source: Path) -> set[Path]:
+    found, waiting = {source}, [source]
+    while waiting:
+        text = waiting.pop().read_text(encoding="utf-8")
+        for name in _MODULES.findall(text):
+            file = PACKAGE.joinpath(*name.split(".")).with_suffix(".py")
+            if file not in found and file.exists():
+                found.add(file)
+                waiting.append(file)
+    return found
+
+
 def subdirectory(source: Path) -> str:
     """Name of the directory of the kernels of `source` below the user's cache.
 
@@ -72,7 +99,7 @@ def subdirectory(source: Path) -> str:
     """
     versions = f"{modtok_cli.__version__} {version('numba')} {version('llvmlite')}"
     head = f"{source.resolve()}\0{versions}\0".encode()
-    return f"{source.stem}-{hashlib.sha256(head + source.read_bytes()).hexdigest()[:16]}"
+    return f"{source.stem}-{hashlib.sha256(head + source_stamp(source)).hexdigest()[:16]}"
 
 
 def writable_directory(source: Path) -> Path | None:

@@ -1,22 +1,19 @@
 """Find compiled kernels on disk without compiling or loading any.
 
 numba stores an index file per kernel, named after module, function and line. It is valid for one
-version of numba and one source: its hash, in older versions its modification time. Index files
-are never unpickled here: one that contains both counts as valid.
+version of numba and one `kernel_cache.source_stamp`. Index files are never unpickled here: one
+that contains both counts as valid.
 """
 
 from __future__ import annotations
 
 import ast
-import hashlib
-import struct
 import sys
 from dataclasses import dataclass
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-from modtok_cli.base.kernel_cache import PACKAGE, index_directories
+from modtok_cli.base.kernel_cache import PACKAGE, index_directories, source_stamp
 
 # Functions of a pre-tokenizer, compiled on first use; see `text.pretokenizer`.
 _SPLITTING = ("word_end", "split_block")
@@ -72,15 +69,6 @@ def is_warm(kernel: Kernel) -> bool:
                 data = index.read_bytes()
             except OSError:
                 continue
-            if release in data and any(stamp in data for stamp in _stamps(kernel.file)):
+            if release in data and source_stamp(kernel.file) in data:
                 return True
     return False
-
-
-@cache
-def _stamps(source: Path) -> tuple[bytes, bytes]:
-    """What numba stores of a source: its hash, or its modification time."""
-    return (
-        hashlib.sha256(source.read_bytes()).digest(),
-        struct.pack(">d", source.stat().st_mtime),
-    )

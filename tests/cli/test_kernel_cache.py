@@ -14,10 +14,18 @@ import modtok_cli
 
 _KERNEL = """
 from modtok_cli.base.jit import njit
+from modtok_cli.text.sum_kernel import add
 
 @njit(cache=True)
 def double(x):
-    return 2 * x
+    return add(x, x)
+"""
+_CALLED = """
+from modtok_cli.base.jit import njit
+
+@njit
+def add(x, y):
+    return x + y
 """
 # Permissions do not stop root, who may run the tests: what cannot be written is named.
 _PROGRAM = """
@@ -62,6 +70,7 @@ def installation(tmp_path: Path) -> Path:
     (package / "text").mkdir()
     (package / "text" / "__init__.py").touch()
     (package / "text" / "toy_kernel.py").write_text(_KERNEL)
+    (package / "text" / "sum_kernel.py").write_text(_CALLED)
     return package
 
 
@@ -126,3 +135,13 @@ def test_a_chosen_directory_is_left_to_numba(installation: Path, tmp_path: Path)
     assert run(installation, NUMBA_CACHE_DIR=str(chosen)) == "0 1"
     assert len(kernels_in(chosen)) == 2
     assert kernels_in(installation) == []
+
+
+def test_a_kernel_is_compiled_again_if_a_kernel_that_it_calls_has_changed(
+    installation: Path,
+) -> None:
+    called = installation / "text" / "sum_kernel.py"
+    assert run(installation) == "0 1"
+    called.write_text(_CALLED.replace("x + y", "2 * y"))
+    assert run(installation) == "0 1"
+    assert run(installation) == "1 0"
