@@ -15,6 +15,7 @@ from modtok_cli.api.arguments import (
     text_paths,
 )
 from modtok_cli.base.progress import Progress
+from modtok_cli.text.reading import Reading
 
 if TYPE_CHECKING:
     from modtok_cli.api.tokenizers import Errors
@@ -79,6 +80,8 @@ def corpus_count(
     data: FilePath = "data",
     output: FilePath = "counts",
     errors: Errors = "strict",
+    field: str = "text",
+    lang_field: str | None = None,
     threads: int | None = None,
     force: bool = False,
     progress: Progress | None = None,
@@ -89,7 +92,7 @@ def corpus_count(
         languages: Languages of `data` to count; all by default.
         data: Directory with one text file or directory per language.
         output: Directory to write.
-        errors, threads, progress: As in `bpe`.
+        errors, field, lang_field, threads, progress: As in `bpe`.
         force: Count again even if the text is unchanged.
 
     Returns:
@@ -110,7 +113,7 @@ def corpus_count(
         optional_languages(languages),
         data=Path(data),
         output=Path(output),
-        errors=errors,
+        reading=Reading(errors, field, lang_field),
         threads=threads,
         force=force,
         progress=progress_or_default(progress),

@@ -14,6 +14,7 @@ from modtok_cli.api.arguments import (
     progress_or_default,
 )
 from modtok_cli.base.progress import Progress
+from modtok_cli.text.reading import Reading
 
 if TYPE_CHECKING:
     from modtok_cli.api.tokenizers import Errors
@@ -30,6 +31,8 @@ def bpe(
     specials: Sequence[str] = (),
     default_specials: bool = True,
     errors: Errors = "strict",
+    field: str = "text",
+    lang_field: str | None = None,
     threads: int | None = None,
     force: bool = False,
     progress: Progress | None = None,
@@ -45,6 +48,8 @@ def bpe(
         specials: Special tokens to add to the default ones.
         default_specials: Include the default special tokens, end of text and padding.
         errors: What to do with invalid UTF-8.
+        field: Field or column of the text in JSON, Parquet, CSV and Arrow files.
+        lang_field: Field of each document's language, for files of several languages.
         threads: Threads of this process; one per core by default.
         force: Replace an existing output.
         progress: Receives progress; warnings become `ModtokWarning` by default.
@@ -66,7 +71,7 @@ def bpe(
         joint=joint,
         specials=specials,
         default_specials=default_specials,
-        errors=errors,
+        reading=Reading(errors, field, lang_field),
         threads=threads,
         force=force,
         progress=progress_or_default(progress),
@@ -90,6 +95,8 @@ def bpe_seq(
     specials: Sequence[str] = (),
     default_specials: bool = True,
     errors: Errors = "strict",
+    field: str = "text",
+    lang_field: str | None = None,
     threads: int | None = None,
     force: bool = False,
     progress: Progress | None = None,
@@ -111,7 +118,8 @@ def bpe_seq(
         tokenizer: Tokenizer to extend; by default `output`, in place, of which the old version
             is kept as `NAME.SIGNATURE`.
         references: Learn a monolingual tokenizer per language too, for `nsl`.
-        specials, default_specials, errors, threads, force, progress: As in `bpe`.
+        errors, field, lang_field: As in `bpe`.
+        specials, default_specials, threads, force, progress: As in `bpe`.
 
     Examples:
         >>> report = modtok.bpe_seq("en,fi,fr", data="data", output="tokenizer", k=1200)
@@ -138,7 +146,7 @@ def bpe_seq(
         references=references,
         specials=specials,
         default_specials=default_specials,
-        errors=errors,
+        reading=Reading(errors, field, lang_field),
         threads=threads,
         force=force,
         progress=progress_or_default(progress),
@@ -160,6 +168,8 @@ def bpe_merge(
     specials: Sequence[str] = (),
     default_specials: bool = True,
     errors: Errors = "strict",
+    field: str = "text",
+    lang_field: str | None = None,
     threads: int | None = None,
     force: bool = False,
     progress: Progress | None = None,
@@ -178,7 +188,8 @@ def bpe_merge(
         tokenizer: Tokenizer to change; by default `output`, in place, of which the old version
             is kept as `NAME.SIGNATURE`.
         references: Keep a monolingual tokenizer per language too, for `nsl`.
-        specials, default_specials, errors, threads, force, progress: As in `bpe`.
+        errors, field, lang_field: As in `bpe`.
+        specials, default_specials, threads, force, progress: As in `bpe`.
 
     Examples:
         >>> report = modtok.bpe_merge("en,fi", output="merged", k=1200)
@@ -204,7 +215,7 @@ def bpe_merge(
         references=references,
         specials=specials,
         default_specials=default_specials,
-        errors=errors,
+        reading=Reading(errors, field, lang_field),
         threads=threads,
         force=force,
         progress=progress_or_default(progress),
@@ -221,6 +232,8 @@ def unigram(
     specials: Sequence[str] = (),
     default_specials: bool = True,
     errors: Errors = "strict",
+    field: str = "text",
+    lang_field: str | None = None,
     threads: int | None = None,
     force: bool = False,
     progress: Progress | None = None,
@@ -248,7 +261,7 @@ def unigram(
         joint=joint,
         specials=specials,
         default_specials=default_specials,
-        errors=errors,
+        reading=Reading(errors, field, lang_field),
         threads=threads,
         force=force,
         progress=progress_or_default(progress),
@@ -270,6 +283,8 @@ def unigram_merge(
     specials: Sequence[str] = (),
     default_specials: bool = True,
     errors: Errors = "strict",
+    field: str = "text",
+    lang_field: str | None = None,
     threads: int | None = None,
     force: bool = False,
     progress: Progress | None = None,
@@ -288,7 +303,8 @@ def unigram_merge(
         tolerance: EM stops when the relative change of the log-likelihood is below this.
         iterations: Maximum number of EM iterations.
         references: Keep the monolingual models, for `nsl`.
-        specials, default_specials, errors, threads, force, progress: As in `bpe`.
+        errors, field, lang_field: As in `bpe`.
+        specials, default_specials, threads, force, progress: As in `bpe`.
 
     Examples:
         >>> report = modtok.unigram_merge("en,fi", weights={"fi": 2.0}, output="pieces", k=600)
@@ -317,7 +333,7 @@ def unigram_merge(
         references=references,
         specials=specials,
         default_specials=default_specials,
-        errors=errors,
+        reading=Reading(errors, field, lang_field),
         threads=threads,
         force=force,
         progress=progress_or_default(progress),

@@ -16,6 +16,7 @@ from modtok_cli.api.arguments import (
 )
 from modtok_cli.base.progress import Progress
 from modtok_cli.text.languages import language_list
+from modtok_cli.text.reading import Reading
 
 if TYPE_CHECKING:
     from modtok_cli.api.tokenizers import Errors
@@ -35,6 +36,8 @@ def nsl(
     morphemes: FilePath | None = None,
     language: str | None = None,
     errors: Errors = "strict",
+    field: str = "text",
+    lang_field: str | None = None,
     progress: Progress | None = None,
 ) -> Rows:
     """Measure sequence lengths relative to monolingual tokenizers (NSL).
@@ -48,6 +51,8 @@ def nsl(
         morphemes: File or directory with segmented words; adds MorphScore and boundary F1.
         language: Language of all texts.
         errors: What to do with invalid UTF-8.
+        field: Field or column of the text in JSON, Parquet, CSV and Arrow files.
+        lang_field: Field of each document's language, for files of several languages.
         progress: Receives progress; warnings become `ModtokWarning` by default.
 
     Returns:
@@ -70,7 +75,7 @@ def nsl(
         references=optional_path(references),
         morphemes=optional_path(morphemes),
         language=language,
-        errors=errors,
+        reading=Reading(errors, field, lang_field),
         progress=progress_or_default(progress),
     )
 
@@ -81,12 +86,14 @@ def check(
     *,
     language: str | None = None,
     errors: Errors = "strict",
+    field: str = "text",
+    lang_field: str | None = None,
     progress: Progress | None = None,
 ) -> Rows:
     """Judge how well tokenizers suit languages, without references or parallel text.
 
     Args:
-        tokenizers, texts, language, errors, progress: As in `nsl`.
+        tokenizers, texts, language, errors, field, lang_field, progress: As in `nsl`.
 
     Returns:
         One row per language, text and tokenizer, the worst languages first: `tokens_per_word`,
@@ -109,7 +116,7 @@ def check(
         _tokenizers(tokenizers),
         text_paths(texts),
         language=language,
-        errors=errors,
+        reading=Reading(errors, field, lang_field),
         progress=progress_or_default(progress),
     )
 
@@ -122,12 +129,14 @@ def fairness(
     references: FilePath | None = None,
     language: str | None = None,
     errors: Errors = "strict",
+    field: str = "text",
+    lang_field: str | None = None,
     progress: Progress | None = None,
 ) -> Rows:
     """Compare the cost of the same content across languages on line-aligned texts.
 
     Args:
-        tokenizers, references, language, errors, progress: As in `nsl`.
+        tokenizers, references, language, errors, field, lang_field, progress: As in `nsl`.
         texts: One line-aligned file per language, or a directory of them.
         pivot: Language that premiums are relative to; English by default.
 
@@ -152,7 +161,7 @@ def fairness(
         pivot=pivot,
         references=optional_path(references),
         language=language,
-        errors=errors,
+        reading=Reading(errors, field, lang_field),
         progress=progress_or_default(progress),
     )
 
@@ -163,13 +172,15 @@ def origin(
     *,
     language: str | None = None,
     errors: Errors = "strict",
+    field: str = "text",
+    lang_field: str | None = None,
     progress: Progress | None = None,
 ) -> Rows:
     """Measure which languages the tokens of a text come from.
 
     Args:
         tokenizer: A modular directory, or `DIR@fr,en` for a subset of it.
-        texts, language, errors, progress: As in `nsl`.
+        texts, language, errors, field, lang_field, progress: As in `nsl`.
 
     Returns:
         One row per text and language: `tokens`, `outside` (share of tokens that the language's
@@ -189,7 +200,7 @@ def origin(
         str(tokenizer),
         text_paths(texts),
         language=language,
-        errors=errors,
+        reading=Reading(errors, field, lang_field),
         progress=progress_or_default(progress),
     )
 

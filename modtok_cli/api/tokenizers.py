@@ -16,6 +16,7 @@ from modtok_cli.api.arguments import (
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Progress
 from modtok_cli.text.languages import language_list
+from modtok_cli.text.reading import Reading
 
 if TYPE_CHECKING:
     from modtok_cli.modular.inspect import Report
@@ -55,6 +56,8 @@ def adopt(
     k: int | None = None,
     coverage: float | None = None,
     errors: Errors = "strict",
+    field: str = "text",
+    lang_field: str | None = None,
     threads: int | None = None,
     force: bool = False,
     progress: Progress | None = None,
@@ -68,7 +71,7 @@ def adopt(
         data: Directory with the text of each language.
         k: Tokens per language, those of greatest use; all used tokens by default.
         coverage: Remove rare tokens until a text takes 1 - coverage more tokens.
-        errors, threads, force, progress: As in `bpe_seq`.
+        errors, field, lang_field, threads, force, progress: As in `bpe_seq`.
 
     Examples:
         >>> adopted = modtok.adopt("bpe/fi.json", "en,fi", data="data")
@@ -89,7 +92,7 @@ def adopt(
         data=Path(data),
         k=k,
         coverage=coverage,
-        errors=errors,
+        reading=Reading(errors, field, lang_field),
         threads=threads,
         progress=progress_or_default(progress),
     )
@@ -156,6 +159,8 @@ def extract_frequent(
     output: FilePath,
     *,
     errors: Errors = "strict",
+    field: str = "text",
+    lang_field: str | None = None,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Tokenizer:
@@ -166,7 +171,7 @@ def extract_frequent(
         texts: Files or directories to count tokens in.
         k: Vocabulary size; special tokens and bytes always stay.
         output: File to write, `.json` or `.model`.
-        errors, force, progress: As in `bpe`.
+        errors, field, lang_field, force, progress: As in `bpe`.
 
     Examples:
         >>> modtok.extract_frequent("unigram/fr.model", "data/fr.jsonl", 400, "small.model").size
@@ -187,7 +192,7 @@ def extract_frequent(
         k,
         text_paths(texts),
         as_model=output.suffix == ".model",
-        errors=errors,
+        reading=Reading(errors, field, lang_field),
         progress=progress_or_default(progress),
     )
     write_bytes(output, data)

@@ -1,8 +1,8 @@
 """Declare functions as commands: shared flags, examples, help within 80 columns.
 
 `@command("nsl", examples=…)` registers a function. Its first parameter is the `Session`; the
-other parameters are the options of the command. `-q`, `-v` and `--debug` are added to every
-command here.
+other parameters are the options of the command; one of type `Reading` stands for those that say
+how text is read. `-q`, `-v` and `--debug` are added to every command here.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.cli.options import STDOUT, Debug, Quiet, Table, Verbose
+from modtok_cli.cli.options import READING, STDOUT, Debug, Quiet, Table, Verbose
 from modtok_cli.cli.output import TABLES
 from modtok_cli.cli.session import Session
 from modtok_cli.cli.tree import describe
+from modtok_cli.text.reading import Reading
 
 P = ParamSpec("P")
 _SHARED = (("quiet", Quiet), ("verbose", Verbose), ("debug", Debug))
@@ -198,7 +199,9 @@ def command(
 
 def as_command(function: Callable[..., None], *, tables: bool = True) -> Callable[..., None]:
     """Adapt `function` to click: context to session, plus the shared flags."""
-    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    declared = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    own = [option for parameter in declared for option in _options_of(parameter)]
+    reading = next((each.name for each in declared if each.annotation is Reading), None)
     annotations = {parameter.name: parameter.annotation for parameter in own}
 
     def run(**values: Any) -> None:
@@ -218,6 +221,8 @@ def as_command(function: Callable[..., None], *, tables: bool = True) -> Callabl
             if param.name in annotations:
                 value = checked_value(param, annotations[param.name], values[param.name])
                 values[param.name] = value
+        if reading is not None:
+            values[reading] = Reading(**{name: values.pop(name) for name, _, _ in READING})
         if session.verbose:
             _say_settings(session, ctx)
         started = time.perf_counter()
@@ -243,6 +248,15 @@ def as_command(function: Callable[..., None], *, tables: bool = True) -> Callabl
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__doc__ = function.__doc__
     return run
+
+
+def _options_of(parameter: inspect.Parameter) -> list[inspect.Parameter]:
+    if parameter.annotation is not Reading:
+        return [parameter]
+    return [
+        inspect.Parameter(name, parameter.kind, default=default, annotation=annotation)
+        for name, annotation, default in READING
+    ]
 
 
 def checked_value(param: Any, annotation: Any, value: Any) -> Any:

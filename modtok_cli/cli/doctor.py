@@ -31,6 +31,7 @@ PURPOSES = {
     "": "every command",
     "tiktoken": "tiktoken files as tokenizers",
     "plot": "PNG plots (--plot x.png); SVG and terminal plots need no extra",
+    "data": "text in Parquet and Arrow files",
     "corpus": "corpus build, corpus train-quality, --executor",
     "lm": "pretrain, generate, slice, export, latency, study sampling",
     "eval": "every command of modtok eval",

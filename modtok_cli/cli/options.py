@@ -96,8 +96,26 @@ Tokenizers = Annotated[
 ]
 Errors = Annotated[
     ErrorHandling,
-    Option("--errors", help="Invalid UTF-8: fail, replace with U+FFFD, or skip the line."),
+    Option("--errors", help="Invalid UTF-8: fail, replace with U+FFFD, or skip the document."),
 ]
+Field = Annotated[
+    str,
+    Option(
+        "--field",
+        metavar="NAME",
+        help="Field or column of the text in JSON, Parquet, CSV and Arrow files; a.b if nested.",
+    ),
+]
+LangField = Annotated[
+    str | None,
+    Option(
+        "--lang-field",
+        metavar="NAME",
+        help="Field of each document's language, for files of several languages.",
+    ),
+]
+READING = (("errors", Errors, "strict"), ("field", Field, "text"), ("lang_field", LangField, None))
+"""The options that a command gets for a parameter of type `Reading`: name, type, default."""
 Threads = Annotated[
     int | None,
     Option("--threads", metavar="N", min=1, help="Number of threads; all cores by default."),
@@ -164,14 +182,16 @@ Texts = Annotated[
     list[str],
     Argument(
         metavar="TEXT",
-        help="Text file (.txt or .jsonl, optionally .zst or .gz), directory, or - (stdin).",
+        help="Text file (.txt, .jsonl, .parquet, .csv, .arrow; may be compressed), directory, or - "
+        "(stdin).",
     ),
 ]
 OptionalTexts = Annotated[
     list[str] | None,
     Argument(
         metavar="TEXT",
-        help="Text file (.txt or .jsonl, optionally .zst or .gz), directory, or - (stdin).",
+        help="Text file (.txt, .jsonl, .parquet, .csv, .arrow; may be compressed), directory, or - "
+        "(stdin).",
     ),
 ]
 Quiet = Annotated[bool, Option("-q", "--quiet", help="Print only warnings and errors.")]

@@ -10,6 +10,7 @@ from typer import Option
 
 from modtok_cli.cli.output import Column, emit_tables
 from modtok_cli.cli.session import Session
+from modtok_cli.text.reading import Reading
 
 if TYPE_CHECKING:
     from modtok_cli.measure.texts import Text
@@ -38,7 +39,7 @@ COLUMNS = (
 )
 
 
-def load_report(session: Session, report: Sequence[str] | None, errors: str) -> list[Text]:
+def load_report(session: Session, report: Sequence[str] | None, reading: Reading) -> list[Text]:
     """Read the texts before the work starts.
 
     Raises:
@@ -53,7 +54,7 @@ def load_report(session: Session, report: Sequence[str] | None, errors: str) -> 
         language=None,
         references=None,
         keep_documents=True,
-        errors=errors,
+        reading=reading,
         progress=session.progress,
         unknown=_UNKNOWN,
     )

@@ -24,6 +24,7 @@ from modtok_cli.learn.merges import LearnedMerges
 from modtok_cli.modular.directory import check_place
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import WordCounts, merge_counts
+from modtok_cli.text.reading import Reading
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ def bpe(
     pretokenizer: str = "bpe",
     specials: Sequence[str] = (),
     default_specials: bool = True,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     threads: int | None = None,
     force: bool = False,
     progress: Progress = SILENT,
@@ -162,7 +163,7 @@ def bpe(
         k=k,
         specials=specials,
         default_specials=default_specials,
-        errors=errors,
+        reading=reading,
         threads=threads,
         force=force,
         progress=progress,

@@ -28,6 +28,7 @@ from modtok_cli.learn.state import GlobalMerges
 from modtok_cli.learn.unite import part, unite, without
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.reading import Reading
 
 
 @dataclass(frozen=True)
@@ -203,7 +204,7 @@ def bpe_merge(
     references: bool = True,
     specials: Sequence[str] = (),
     default_specials: bool = True,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     threads: int | None = None,
     force: bool = False,
     progress: Progress = SILENT,
@@ -227,7 +228,7 @@ def bpe_merge(
         references: keep the monolingual BPE tokenizer of each language too.
         specials: special tokens, after the default ones (end of text and padding).
         default_specials: include the default special tokens.
-        errors: handling of invalid UTF-8: "strict", "replace", "skip".
+        reading: which field has the text, and handling of invalid UTF-8.
         threads: number of languages to learn at a time; default one per core.
         force: replace an existing output.
         journal_seconds: least time between two writes of the journal.
@@ -249,7 +250,7 @@ def bpe_merge(
         tokenizer=tokenizer,
         remove=remove,
         references=references,
-        errors=errors,
+        reading=reading,
         threads=threads,
         force=force,
         progress=progress,

@@ -23,6 +23,7 @@ from modtok_cli.learn.state import check_budget
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.text.pretokenizer import find_pretokenizer
 from modtok_cli.text.readers import read_documents
+from modtok_cli.text.reading import Reading
 from modtok_cli.text.table_files import is_table
 from modtok_cli.text.workspace import language_files
 
@@ -44,7 +45,7 @@ def bpe_parity(
     pretokenizer: str = "bpe",
     specials: Sequence[str] = (),
     default_specials: bool = True,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     force: bool = False,
     progress: Progress = SILENT,
 ) -> BuildReport:
@@ -73,8 +74,8 @@ def bpe_parity(
     check_budget(k, specials)
     check_specials(specials)
     check_absent(request)
-    files = language_files(data, languages)
-    balance = language_files(parallel, list(files))
+    files = language_files(data, languages, reading)
+    balance = language_files(parallel, list(files), reading)
     for language, paths in [*files.items(), *balance.items()]:
         tables = [path for path in paths if is_table(path)]
         if tables:
@@ -97,17 +98,18 @@ def bpe_parity(
     total = sum(path.stat().st_size for paths in files.values() for path in paths)
     with progress.task("parity-aware BPE", total=total, unit="B") as task:
 
-        def texts(paths: Sequence[Path], counted: bool) -> Iterator[str]:
+        def texts(language: str, paths: Sequence[Path], counted: bool) -> Iterator[str]:
             for path in paths:
-                for document in read_documents(path, errors, progress=progress):
+                own = reading.of(language)
+                for document in read_documents(path, own, progress=progress):
                     yield document.text.decode()
                 if counted:
                     task.advance(path.stat().st_size)
 
         trainer.train_from_iterator(
             tokenizer,
-            train_iterators=[texts(paths, counted=True) for paths in files.values()],
-            dev_iterators=[texts(balance[language], counted=False) for language in files],
+            train_iterators=[texts(name, paths, counted=True) for name, paths in files.items()],
+            dev_iterators=[texts(name, balance[name], counted=False) for name in files],
         )
     data_out = tokenizer.to_str().encode()
     made = open_bytes(data_out, str(output), str(output))

@@ -31,6 +31,7 @@ from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.languages import normalize
+from modtok_cli.text.reading import Reading
 
 Ints = npt.NDArray[np.int64]
 
@@ -227,7 +228,7 @@ def bpe_seq(
     references: bool = True,
     specials: Sequence[str] = (),
     default_specials: bool = True,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     threads: int | None = None,
     force: bool = False,
     progress: Progress = SILENT,
@@ -253,7 +254,7 @@ def bpe_seq(
         references: learn the monolingual tokenizer of each language too.
         specials: special tokens, after the default ones (end of text and padding).
         default_specials: include the default special tokens.
-        errors: handling of invalid UTF-8: "strict", "replace", "skip".
+        reading: which field has the text, and handling of invalid UTF-8.
         threads: threads for counting and references; default one per core.
         force: replace an existing output.
         journal_seconds: least time between two writes of the journal.
@@ -274,7 +275,7 @@ def bpe_seq(
         append=append,
         tokenizer=tokenizer,
         references=references,
-        errors=errors,
+        reading=reading,
         threads=threads,
         force=force,
         progress=progress,

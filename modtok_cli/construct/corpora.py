@@ -16,6 +16,7 @@ from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import PreTokenizer
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.reading import Reading
 
 
 def corpus_of(counts: WordCounts) -> Corpus:
@@ -57,7 +58,7 @@ def without_long_words(counts: WordCounts) -> tuple[WordCounts, int]:
 def count_language(
     language: str,
     paths: Sequence[Path],
-    errors: str,
+    reading: Reading,
     progress: Progress,
     pretokenizer: PreTokenizer = BPE,
 ) -> WordCounts:
@@ -66,7 +67,7 @@ def count_language(
     Raises:
         ModtokError: the files cannot be read, or contain no text.
     """
-    counts = count_corpus(paths, pretokenizer=pretokenizer, errors=errors, progress=progress)
+    counts = count_corpus(paths, pretokenizer=pretokenizer, reading=reading, progress=progress)
     if not len(counts):
         raise ModtokError(
             f"the text of language '{language}' is empty",

@@ -69,8 +69,9 @@ def _construct(
     learner.check()
     if base is not None:
         learner.start(base)
-    files = language_files(request.data, request.append or request.languages)
-    languages = learner.order(list(files), request.append or request.languages)
+    named = request.append or request.languages
+    files = language_files(request.data, named, request.reading)
+    languages = learner.order(list(files), named)
     if base is not None:
         _refuse_present(base, request, languages)
     if base is None or not request.is_in_place:
@@ -90,7 +91,7 @@ def _construct(
         "languages": languages,
         "append": base.signature if base else None,
         "references": request.references,
-        "errors": request.errors,
+        "reading": request.reading.as_json(),
         "files": file_stamps(files),
     }
     seconds = (

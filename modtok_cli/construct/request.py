@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.text.reading import Reading
 
 # The end-of-text token separates documents in pretraining; padding fills batches.
 DEFAULT_SPECIALS = ("<|endoftext|>", "<|pad|>")
@@ -30,7 +31,7 @@ class Request:
         remove: languages to remove from it.
         tokenizer: that tokenizer; None: `output`, which is then changed in place.
         references: keep a monolingual tokenizer per language to measure against.
-        errors: handling of invalid UTF-8: "strict", "replace", "skip".
+        reading: which field has the text, and handling of invalid UTF-8.
         threads: threads to use; None: one per core.
         force: replace an existing output.
         journal_seconds: least time between two writes of the journal; None: the learner's.
@@ -46,7 +47,7 @@ class Request:
     remove: Sequence[str] | None = None
     tokenizer: Path | None = None
     references: bool = False
-    errors: str = "strict"
+    reading: Reading = Reading()
     threads: int | None = None
     force: bool = False
     progress: Progress = SILENT

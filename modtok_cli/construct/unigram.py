@@ -29,6 +29,7 @@ from modtok_cli.modular.segmenters.unigram import Unigram
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import merge_counts
 from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
+from modtok_cli.text.reading import Reading
 
 EM_SECONDS = 10.0
 """How much EM a kill may lose; its state is some megabytes."""
@@ -165,7 +166,7 @@ def unigram(
     joint: bool = False,
     specials: Sequence[str] = (),
     default_specials: bool = True,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     threads: int | None = None,
     force: bool = False,
     progress: Progress = SILENT,
@@ -188,7 +189,7 @@ def unigram(
         k=k,
         specials=specials,
         default_specials=default_specials,
-        errors=errors,
+        reading=reading,
         threads=threads,
         force=force,
         progress=progress,

@@ -39,6 +39,7 @@ from modtok_cli.learn.em import (
 from modtok_cli.learn.pieces import LearnedPieces, make_pieces, unite
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import WordCounts, merge_counts
+from modtok_cli.text.reading import Reading
 
 INITS = ("uniform", "mean")
 MODELS = Path("unigram")
@@ -282,7 +283,7 @@ def unigram_merge(
     references: bool = True,
     specials: Sequence[str] = (),
     default_specials: bool = True,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     threads: int | None = None,
     force: bool = False,
     progress: Progress = SILENT,
@@ -309,7 +310,7 @@ def unigram_merge(
         references: keep the monolingual models, for `nsl` to measure against.
         specials: special tokens, after `<unk>` and the default ones (end of text and padding).
         default_specials: include the default special tokens.
-        errors: handling of invalid UTF-8: "strict", "replace", "skip".
+        reading: which field has the text, and handling of invalid UTF-8.
         threads: threads to use; default one per core.
         force: replace an existing output.
         journal_seconds: least time between two writes of the state of EM. Models are written
@@ -329,7 +330,7 @@ def unigram_merge(
         specials=specials,
         default_specials=default_specials,
         references=references,
-        errors=errors,
+        reading=reading,
         threads=threads,
         force=force,
         progress=progress,

@@ -89,7 +89,7 @@ class Work:
         counts = count_language(
             language,
             self._files[language],
-            self.request.errors,
+            self.request.reading.of(language),
             self.progress,
             self._learner.pretokenizer,
         )

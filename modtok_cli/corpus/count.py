@@ -25,6 +25,7 @@ from modtok_cli.corpus.plan import check_name, read_json
 from modtok_cli.text.counts import merge_counts
 from modtok_cli.text.pretokenizer import PreTokenizer
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.reading import Reading
 from modtok_cli.text.rewriting import restore_pretokenizer
 from modtok_cli.text.table_files import (
     SUFFIX,
@@ -98,7 +99,7 @@ class CountOrMerge(PipelineStep):
                 table = count_files(
                     [Path(path) for path in job.inputs],
                     restore_pretokenizer(plan["pretokenizer"]),
-                    plan["errors"],
+                    Reading(**plan["reading"]).of(job.language),
                     SILENT,
                     None,
                     may_be_empty=not job.last,
@@ -118,7 +119,7 @@ class CountOrMerge(PipelineStep):
                 Path(job.output),
                 job.language,
                 sources if job.last else (),
-                plan["errors"] if job.last else "strict",
+                Reading(**plan["reading"]),
             )
         yield from ()
 
@@ -129,7 +130,7 @@ def count_shards(
     data: Path = Path("data"),
     output: Path = Path("counts"),
     pretokenizer: PreTokenizer = BPE,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     executor: str = "local",
     executor_options: Mapping[str, str] | None = None,
     workers: int | None = None,
@@ -149,7 +150,7 @@ def count_shards(
     options = check_executor(executor, executor_options or {})
     files = {
         language: [path.absolute() for path in paths]
-        for language, paths in language_files(data, languages).items()
+        for language, paths in language_files(data, languages, reading).items()
     }
     output = output.absolute()
     for language, paths in files.items():
@@ -166,7 +167,7 @@ def count_shards(
         orjson.dumps(
             {
                 "pretokenizer": pretokenizer.name,
-                "errors": errors,
+                "reading": reading.as_json(),
                 "files": {name: list(map(str, paths)) for name, paths in files.items()},
                 "stamps": {name: list(map(asdict, sources_of(p))) for name, p in files.items()},
                 "stages": [[asdict(job) for job in stage] for stage in stages],
@@ -175,7 +176,7 @@ def count_shards(
     )
     places = {language: output / f"{language}{SUFFIX}" for language in files}
     same = (work / _PLAN).is_file() and read_json(work / _PLAN) == plan
-    current = all(_is_current(places[name], files[name], pretokenizer, errors) for name in files)
+    current = all(_is_current(places[name], files[name], pretokenizer, reading) for name in files)
     if current and (same or not force):
         clear_sockets(work / "logs")
         shutil.rmtree(work, ignore_errors=True)
@@ -206,7 +207,7 @@ def count_shards(
 
 
 def _is_current(
-    place: Path, paths: Sequence[Path], pretokenizer: PreTokenizer, errors: str
+    place: Path, paths: Sequence[Path], pretokenizer: PreTokenizer, reading: Reading
 ) -> bool:
     if not place.exists():
         return False
@@ -214,9 +215,9 @@ def _is_current(
         header = read_header(place)
     except ModtokError:
         return False
-    return (header.pretokenizer, header.errors, header.sources) == (
+    return (header.pretokenizer, header.reading, header.sources) == (
         pretokenizer.name,
-        errors,
+        reading,
         sources_of(paths),
     )
 

@@ -22,6 +22,7 @@ from modtok_cli.corpus.dedup import paragraph_hash
 from modtok_cli.corpus.fasttext_file import as_fasttext
 from modtok_cli.corpus.language import load_fasttext
 from modtok_cli.text.readers import read_documents
+from modtok_cli.text.reading import Reading
 
 CHARACTERS = 5000
 """Maximum number of characters of a page that are classified."""
@@ -157,7 +158,7 @@ def _examples(paths: Sequence[Path], side: str, progress: Progress) -> dict[int,
     found: dict[int, str] = {}
     with progress.task(f"reading {side}", None, "documents") as task:
         for path in paths:
-            for document in read_documents(path, "replace", progress=progress):
+            for document in read_documents(path, Reading("replace"), progress=progress):
                 text = one_line(document.text[: 4 * CHARACTERS].decode(errors="ignore"))
                 # Scripts without spaces have few "words": their length counts instead.
                 if len(text.split()) >= 10 or len(text) >= 100:

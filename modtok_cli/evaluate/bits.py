@@ -42,6 +42,7 @@ from modtok_cli.inference.sources import RunSource, open_source
 from modtok_cli.inference.windows import window_bounds
 from modtok_cli.measure.references import References, references_or_none
 from modtok_cli.measure.texts import Text, check_texts, load_texts
+from modtok_cli.text.reading import Reading
 
 TASK = "bpb"
 INFER_MODEL = "model"
@@ -71,7 +72,7 @@ def evaluate_bpb(
     *,
     language: str | None = None,
     settings: Settings | None = None,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     tokenizer: Path | None = None,
     step: int | None = None,
     dtype: torch.dtype | None = None,
@@ -110,7 +111,7 @@ def evaluate_bpb(
                 "a Hugging Face model runs on one GPU", where=str(run), remedy="leave --gpus out"
             )
         loaded = load_texts(
-            texts, language=language, references=None, keep_documents=True, errors=errors,
+            texts, language=language, references=None, keep_documents=True, reading=reading,
             progress=progress,
         )  # fmt: skip
         model = CausalLM(run, dtype=dtype, device=device)
@@ -121,7 +122,7 @@ def evaluate_bpb(
         language=language,
         references=_references(source),
         keep_documents=True,
-        errors=errors,
+        reading=reading,
         progress=progress,
     )
     of_language = settings.infer in (LANG, FULL_LANG) or (

@@ -20,7 +20,7 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.evaluate.json_lines import json_lines, own_name
 from modtok_cli.evaluate.parallel import KEPT
 from modtok_cli.text.languages import is_language, normalize
-from modtok_cli.text.readers import COMPRESSED
+from modtok_cli.text.streams import SUFFIXES
 from modtok_cli.text.workspace import same_language
 
 LAYOUT = (
@@ -89,7 +89,7 @@ def _files(directory: Path) -> dict[tuple[str, str], Path]:
     """Files `fr.jsonl`, `fr.test.jsonl`, `fra_Latn.train.jsonl.zst` by language and split."""
     found: dict[tuple[str, str], Path] = {}
     for path in sorted(directory.iterdir()) if directory.is_dir() else ():
-        plain = path.with_suffix("") if path.suffix in COMPRESSED else path
+        plain = path.with_suffix("") if path.suffix in SUFFIXES else path
         code, _, part = plain.stem.partition(".")
         part = part or "test"
         if plain.suffix == ".jsonl" and is_language(code) and part in ("test", "train"):

@@ -22,8 +22,8 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.measure.aligned import parting
 from modtok_cli.text.languages import is_language, language_of_path, normalize
-from modtok_cli.text.readers import COMPRESSED, LINE_SUFFIXES
 from modtok_cli.text.streams import Broken, read_chunks
+from modtok_cli.text.text_format import format_of_name
 
 # Without a dev split this many lines are reserved for shots even if fewer are used, so that scores
 # with 0 and with 5 shots are on the same lines.
@@ -186,9 +186,9 @@ def _files(directory: Path, progress: Progress) -> dict[str, Path]:
     """Text files of a directory by language; the first by name if a language has several."""
     found: dict[str, Path] = {}
     for path in _children(directory):
-        plain = path.with_suffix("") if path.suffix in COMPRESSED else path
+        form = format_of_name(path)
         language = language_of_path(path.name)
-        if language is None or plain.suffix not in LINE_SUFFIXES or not path.is_file():
+        if language is None or form is None or form.fields or not path.is_file():
             continue
         if language in found:
             progress.note(f"{path}: ignored, {found[language].name} is used for {language}")

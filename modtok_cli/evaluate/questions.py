@@ -21,7 +21,7 @@ from typing import Any
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.evaluate.json_lines import json_lines, own_name
 from modtok_cli.text.languages import is_language, normalize
-from modtok_cli.text.readers import COMPRESSED
+from modtok_cli.text.streams import SUFFIXES
 from modtok_cli.text.workspace import same_language
 
 _ROW = 'a row is {"question": "…", "choices": ["…", "…"], "answer": 0}'
@@ -102,7 +102,7 @@ class Folder:
         found: dict[tuple[str, str], Path] = {}
         folder = self.path / task
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-            plain = path.with_suffix("") if path.suffix in COMPRESSED else path
+            plain = path.with_suffix("") if path.suffix in SUFFIXES else path
             code, _, part = plain.stem.partition(".")
             part = part or "test"
             if plain.suffix == ".jsonl" and is_language(code) and part in ("test", "train"):

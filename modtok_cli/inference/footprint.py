@@ -13,6 +13,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.inference.memory import choose_models, memory
+from modtok_cli.text.reading import Reading
 from modtok_cli.training.config import stored_shape
 from modtok_cli.training.run_tokenizer import find_tokenizer
 
@@ -25,7 +26,7 @@ def footprint(
     run: Path | None = None,
     tied: bool = False,
     language: str | None = None,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
     """The rows of `memory` for tokenizer arguments as on the command line.
@@ -46,7 +47,7 @@ def footprint(
         models = models or shape
         specs = specs or own
     if texts:
-        sizes, figures = _measured(specs, texts, language, errors, progress)
+        sizes, figures = _measured(specs, texts, language, reading, progress)
     else:
         sizes, figures = _sizes(specs), None
     return memory(sizes or None, models=models, tied=tied, tokens_per_character=figures)
@@ -91,7 +92,7 @@ def _measured(
     specs: Sequence[str],
     texts: Sequence[Path | str],
     language: str | None,
-    errors: str,
+    reading: Reading,
     progress: Progress,
 ) -> tuple[dict[str, int], dict[str, dict[str, float]]]:
     """(name → size, language → name → tokens per character)."""
@@ -99,7 +100,7 @@ def _measured(
 
     sizes: dict[str, int] = {}
     figures: dict[str, dict[str, float]] = {}
-    for row in nsl(specs, texts, language=language, errors=errors, progress=progress):
+    for row in nsl(specs, texts, language=language, reading=reading, progress=progress):
         name = row["tokenizer"]
         sizes[name] = max(sizes.get(name, 0), row["size"])
         figures.setdefault(row["language"], {})[name] = row["tokens_per_character"]

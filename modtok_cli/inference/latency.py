@@ -26,6 +26,7 @@ from modtok_cli.measure.candidates import Candidate, in_order, open_each, open_n
 from modtok_cli.measure.references import find_references
 from modtok_cli.measure.texts import load_texts
 from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.text.reading import Reading
 
 Ids = npt.NDArray[np.int64]
 
@@ -67,7 +68,7 @@ def latency(
     decode_steps: int = 16,
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
     """Time tokenizers on texts for some models, next to the monolingual reference.
@@ -89,7 +90,7 @@ def latency(
         raise UsageError("no model size given", remedy="choose one with --scale")
     where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     chosen = dtype or (torch.bfloat16 if where.type == "cuda" else torch.float32)
-    entries = _entries(tokenizers, texts, references, language, lines, errors, progress)
+    entries = _entries(tokenizers, texts, references, language, lines, reading, progress)
     largest = max(entry.size for each in entries.values() for entry in each)
     passes = sum(len(entry.contexts) for each in entries.values() for entry in each)
     rows: list[dict[str, Any]] = []
@@ -110,7 +111,7 @@ def _entries(
     references: Path | None,
     language: str | None,
     lines: int | None,
-    errors: str,
+    reading: Reading,
     progress: Progress,
 ) -> dict[str, list[_Entry]]:
     """Language → its reference, then the tokenizers, each with the ids of the text."""
@@ -121,7 +122,7 @@ def _entries(
         language=language,
         references=known,
         keep_documents=True,
-        errors=errors,
+        reading=reading,
         progress=progress,
     )
     present = sorted({text.language for text in loaded})

@@ -18,6 +18,7 @@ from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.segmenters.adopted import ModularLibrary
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_languages
+from modtok_cli.text.reading import Reading
 from modtok_cli.text.workspace import language_files
 
 Ids = npt.NDArray[np.int32]
@@ -51,7 +52,7 @@ class Selection:
     coverage: float | None = None
 
     def ids(
-        self, model: ModelDirectory, *, errors: str = "strict", progress: Progress = SILENT
+        self, model: ModelDirectory, *, reading: Reading = Reading(), progress: Progress = SILENT
     ) -> Ids:
         """The ids to keep, ascending, with all that these tokens are built from.
 
@@ -73,10 +74,15 @@ class Selection:
         file = model.file
         mask = np.zeros(file.size, dtype=np.bool_)
         if self.languages:
-            mask[self._of_languages(model, errors, progress)] = True
+            mask[self._of_languages(model, reading, progress)] = True
         if self.texts:
             mask |= used_tokens(
-                file, self.texts, k=self.k, coverage=self.coverage, errors=errors, progress=progress
+                file,
+                self.texts,
+                k=self.k,
+                coverage=self.coverage,
+                reading=reading,
+                progress=progress,
             )
         if self.keep is not None:
             ids = read_keep_list(self.keep)
@@ -89,14 +95,14 @@ class Selection:
             mask[ids] = True
         return np.flatnonzero(file.closed(mask)).astype(np.int32)
 
-    def _of_languages(self, model: ModelDirectory, errors: str, progress: Progress) -> Ids:
+    def _of_languages(self, model: ModelDirectory, reading: Reading, progress: Progress) -> Ids:
         if self.tokenizer is not None:
             adopted = self._adopted(self.tokenizer, model)
         else:
             counted = count_languages(
-                language_files(self.data, self.languages),
+                language_files(self.data, self.languages, reading),
                 pretokenizer=model.file.pretokenizer,
-                errors=errors,
+                reading=reading,
                 progress=progress,
             )
             adopted = adopt_counts(
@@ -148,7 +154,7 @@ def slice_directory(
     selection: Selection,
     output: Path,
     *,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     force: bool = False,
     progress: Progress = SILENT,
 ) -> VocabularySlice:
@@ -168,7 +174,7 @@ def slice_directory(
                 "already exists", where=str(output), remedy="choose another -o, or use --force"
             )
     model = ModelDirectory(path)
-    made = model.slice(selection.ids(model, errors=errors, progress=progress), output)
+    made = model.slice(selection.ids(model, reading=reading, progress=progress), output)
     if made.left_out:
         progress.note(f"not copied: {', '.join(made.left_out)}")
     return made

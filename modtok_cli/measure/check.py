@@ -37,6 +37,7 @@ from modtok_cli.modular.manifest import read_manifest
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.text.language_names import UNKNOWN, language_name
 from modtok_cli.text.readers import is_text
+from modtok_cli.text.reading import Reading
 from modtok_cli.text.table_files import is_table
 
 LETTERS = 0.25
@@ -85,7 +86,7 @@ def check(
     texts: Sequence[Path | str],
     *,
     language: str | None = None,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
     """Judge tokenizers by language, without references or parallel text.
@@ -125,7 +126,7 @@ def check(
         references=None,
         unknown=UNKNOWN,
         keep_documents=wants_documents(opened, texts),
-        errors=errors,
+        reading=reading,
         progress=progress,
         pretokenizers=pretokenizers_of(opened, tokenizers),
     )

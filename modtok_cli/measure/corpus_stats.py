@@ -15,6 +15,7 @@ from modtok_cli.text.corpus import count_files
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.readers import read_batches
+from modtok_cli.text.reading import Reading
 from modtok_cli.text.stats import corpus_stats as text_stats
 from modtok_cli.text.table_files import is_table
 
@@ -23,7 +24,7 @@ def corpus_stats(
     files: Mapping[str, Sequence[Path | str]],
     *,
     tokenizer: str | None = None,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     samples: int = 0,
     threads: int | None = None,
     progress: Progress = SILENT,
@@ -46,7 +47,7 @@ def corpus_stats(
     tables: dict[str, WordCounts] = {}
     found = text_stats(
         files,
-        errors=errors,
+        reading=reading,
         samples=samples,
         threads=threads,
         progress=progress,
@@ -57,7 +58,8 @@ def corpus_stats(
         row = asdict(stats)
         used = of.get(stats.language)
         name = stats.language
-        row["tokens"] = _tokens(used, tables[name], files[name], errors, progress) if used else None
+        own = reading.of(name)
+        row["tokens"] = _tokens(used, tables[name], files[name], own, progress) if used else None
         rows.append(row)
     return rows
 
@@ -74,7 +76,7 @@ def _tokens(
     tokenizer: Tokenizer,
     counts: WordCounts,
     files: Sequence[Path | str],
-    errors: str,
+    reading: Reading,
     progress: Progress,
 ) -> int:
     """Number of tokens: from word counts if the pre-tokenizer allows it, else from text."""
@@ -82,7 +84,7 @@ def _tokens(
     if pretokenizer is BPE:
         return int(tokenizer.token_lengths(counts) @ counts.counts)
     if pretokenizer is not None:
-        counts = count_files(files, pretokenizer, errors, progress, None)
+        counts = count_files(files, pretokenizer, reading, progress, None)
         return int(tokenizer.token_lengths(counts) @ counts.counts)
     total = 0
     for file in files:
@@ -92,7 +94,7 @@ def _tokens(
                 where=str(file),
                 remedy="pass the text itself instead of its word counts",
             )
-        for batch in read_batches(file, errors, progress=progress):
+        for batch in read_batches(file, reading, progress=progress):
             texts = [document.text.decode() for document in batch]
             total += sum(len(ids) for ids in tokenizer.encode_batch(texts))
     return total

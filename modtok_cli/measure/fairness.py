@@ -32,6 +32,7 @@ from modtok_cli.measure.nsl import word_total
 from modtok_cli.measure.references import References, references_or_none
 from modtok_cli.measure.texts import Text, check_texts, load_texts
 from modtok_cli.measure.usage import Usage, merge_only, round_trip, specials_of, usage
+from modtok_cli.text.reading import Reading
 
 DEFAULT_PIVOT = "en"
 
@@ -43,7 +44,7 @@ def fairness(
     pivot: str | None = None,
     references: Path | None = None,
     language: str | None = None,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
     """Measure tokenizers on the same lines in several languages.
@@ -74,7 +75,7 @@ def fairness(
         language=language,
         references=reference_set,
         keep_documents=wants_documents(opened, texts),
-        errors=errors,
+        reading=reading,
         progress=progress,
         pretokenizers=pretokenizers_of(opened, tokenizers),
     )

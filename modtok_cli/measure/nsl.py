@@ -29,6 +29,7 @@ from modtok_cli.measure.usage import usage
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.text.code_points import class_table
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.reading import Reading
 
 
 def word_total(counts: WordCounts) -> int:
@@ -56,7 +57,7 @@ def nsl(
     references: Path | None = None,
     morphemes: Path | None = None,
     language: str | None = None,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
     """Measure tokenizers on texts, per language.
@@ -89,7 +90,7 @@ def nsl(
         language=language,
         references=reference_set,
         keep_documents=any(candidate.tokenizer.pretokenizer is None for candidate in opened),
-        errors=errors,
+        reading=reading,
         progress=progress,
         pretokenizers=pretokenizers_of(opened, tokenizers),
     )

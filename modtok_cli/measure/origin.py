@@ -25,6 +25,7 @@ from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.open import split_spec
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.text.reading import Reading
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -77,7 +78,7 @@ def origin(
     texts: Sequence[Path | str],
     *,
     language: str | None = None,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
     """Measure the origin of the tokens of texts.
@@ -102,7 +103,7 @@ def origin(
         language=language,
         references=references_or_none(None, [tokenizer]),
         keep_documents=False,
-        errors=errors,
+        reading=reading,
         progress=progress,
         pretokenizers=[subset.pretokenizer],
     )

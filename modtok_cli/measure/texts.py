@@ -20,6 +20,7 @@ from modtok_cli.text.languages import language_of_path, normalize
 from modtok_cli.text.pretokenizer import PreTokenizer
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.readers import read_documents
+from modtok_cli.text.reading import Reading
 from modtok_cli.text.table_files import is_table
 from modtok_cli.text.workspace import files_in
 
@@ -84,7 +85,7 @@ def load_texts(
     language: str | None,
     references: References | None,
     keep_documents: bool,
-    errors: str,
+    reading: Reading,
     progress: Progress,
     pretokenizers: Iterable[PreTokenizer | None] = (BPE,),
     unknown: str | None = None,
@@ -102,7 +103,7 @@ def load_texts(
     for source in sources:
         parts: dict[str, _Part] = {}
         reader = _Reader(
-            parts, list(wanted), language, references, keep_documents, errors, progress, unknown
+            parts, list(wanted), language, references, keep_documents, reading, progress, unknown
         )
         files = files_in(source)
         for path in files:
@@ -130,7 +131,7 @@ class _Reader:
     language: str | None
     references: References | None
     keep: bool
-    errors: str
+    reading: Reading
     progress: Progress
     unknown: str | None = None
 
@@ -156,7 +157,7 @@ class _Reader:
             known.clear()
 
         documents = read_documents(
-            path, self.errors, progress=self.progress, may_be_empty=may_be_empty
+            path, self.reading, progress=self.progress, may_be_empty=may_be_empty
         )
         for document in documents:
             name = (self.language and by_name) or document.language or by_name
@@ -203,5 +204,5 @@ class _Reader:
             )
         if name is None:
             raise ModtokError("unknown language", where=str(path), remedy="pass it with --lang")
-        table = count_corpus([path], errors=self.errors, progress=self.progress)
+        table = count_corpus([path], reading=self.reading, progress=self.progress)
         self.part(name).tables.append(table)

@@ -20,6 +20,7 @@ from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.tokenizer_file import TokenizerFile
 from modtok_cli.text.corpus import count_corpus, count_languages
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.reading import Reading
 from modtok_cli.text.workspace import language_files
 
 Ints = npt.NDArray[np.int64]
@@ -100,7 +101,7 @@ def adopt(
     data: Path,
     k: int | None = None,
     coverage: float | None = None,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     threads: int | None = None,
     progress: Progress = SILENT,
 ) -> ModularTokenizer:
@@ -111,11 +112,11 @@ def adopt(
         ModtokError: a file is damaged or missing, or there is no text.
     """
     file = read_tokenizer_file(tokenizer)
-    files = language_files(data, languages)
+    files = language_files(data, languages, reading)
     counted = count_languages(
         files,
         pretokenizer=file.pretokenizer,
-        errors=errors,
+        reading=reading,
         progress=progress,
         threads=threads,
     )
@@ -159,7 +160,7 @@ def used_tokens(
     *,
     k: int | None = None,
     coverage: float | None = None,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     progress: Progress = SILENT,
 ) -> Mask:
     """The tokens that texts of any language use; see `members`.
@@ -167,5 +168,5 @@ def used_tokens(
     Raises:
         UsageError, ModtokError: as `adopt`.
     """
-    counts = count_corpus(texts, pretokenizer=file.pretokenizer, errors=errors, progress=progress)
+    counts = count_corpus(texts, pretokenizer=file.pretokenizer, reading=reading, progress=progress)
     return members(file, token_counts(file, counts), k, coverage)

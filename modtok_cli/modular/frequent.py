@@ -33,6 +33,7 @@ from modtok_cli.modular.sentencepiece_file import (
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.readers import read_batches
+from modtok_cli.text.reading import Reading
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -71,7 +72,7 @@ def extract_frequent(
     texts: Sequence[Path | str],
     *,
     as_model: bool | None = None,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     progress: Progress = SILENT,
 ) -> bytes:
     """The tokenizer `spec` with the `k` tokens that it uses most on `texts`.
@@ -86,19 +87,19 @@ def extract_frequent(
     """
     tokenizer = open_tokenizer(spec, progress=progress)
     if isinstance(tokenizer, Subtokenizer) and tokenizer.scores is not None:
-        return _cut_ours(tokenizer, k, texts, bool(as_model), errors, progress)
+        return _cut_ours(tokenizer, k, texts, bool(as_model), reading, progress)
     if isinstance(tokenizer, SentencePieceTokenizer):
         if as_model is False:
             raise UsageError(
                 "an external .model is only written as .model", where=spec, remedy="-o x.model"
             )
-        return _cut_model(tokenizer, spec, k, texts, errors, progress)
+        return _cut_model(tokenizer, spec, k, texts, reading, progress)
     if isinstance(tokenizer, LibraryTokenizer):
         if as_model:
             raise UsageError(
                 "an external tokenizer.json is only written as JSON", where=spec, remedy="-o x.json"
             )
-        return _cut_json(tokenizer, spec, k, texts, errors, progress)
+        return _cut_json(tokenizer, spec, k, texts, reading, progress)
     raise _not_unigram(spec, "it is a BPE tokenizer")
 
 
@@ -115,11 +116,11 @@ def _cut_ours(
     k: int,
     texts: Sequence[Path | str],
     as_model: bool,
-    errors: str,
+    reading: Reading,
     progress: Progress,
 ) -> bytes:
     counts = count_corpus(
-        texts, pretokenizer=tokenizer.pretokenizer, errors=errors, progress=progress
+        texts, pretokenizer=tokenizer.pretokenizer, reading=reading, progress=progress
     )
     scores = tokenizer.scores
     assert scores is not None
@@ -133,12 +134,12 @@ def _cut_ours(
 
 
 def _occurrences(
-    tokenizer: Tokenizer, texts: Sequence[Path | str], errors: Any, progress: Progress
+    tokenizer: Tokenizer, texts: Sequence[Path | str], reading: Reading, progress: Progress
 ) -> Ints:
     """How often each token occurs in the documents of `texts`; (V,) int64."""
     total = np.zeros(tokenizer.size, dtype=np.int64)
     for path in texts:
-        for batch in read_batches(path, errors, progress=progress):
+        for batch in read_batches(path, reading, progress=progress):
             for ids in tokenizer.encode_batch([document.text.decode() for document in batch]):
                 total += np.bincount(ids, minlength=len(total))
     return total
@@ -149,7 +150,7 @@ def _cut_model(
     spec: str,
     k: int,
     texts: Sequence[Path | str],
-    errors: str,
+    reading: Reading,
     progress: Progress,
 ) -> bytes:
     data = _content(spec)
@@ -157,7 +158,7 @@ def _cut_model(
     if model.model_type != UNIGRAM:
         raise _not_unigram(spec, f"it is of type '{kind_name(model.model_type)}'")
     always = np.array(model.kinds) != NORMAL
-    counts = _occurrences(tokenizer, texts, errors, progress)
+    counts = _occurrences(tokenizer, texts, reading, progress)
     kept = most_frequent(counts, np.array(model.scores), always, k)
     return without_pieces(data, kept.tolist())
 
@@ -167,7 +168,7 @@ def _cut_json(
     spec: str,
     k: int,
     texts: Sequence[Path | str],
-    errors: str,
+    reading: Reading,
     progress: Progress,
 ) -> bytes:
     document = orjson.loads(_content(spec))
@@ -182,7 +183,7 @@ def _cut_json(
     if model.get("unk_id") is not None:
         always[model["unk_id"]] = True
     # Tokens that were added after the vocabulary are not pieces; they stay after it.
-    counts = _occurrences(tokenizer, texts, errors, progress)[: len(rows)]
+    counts = _occurrences(tokenizer, texts, reading, progress)[: len(rows)]
     kept = most_frequent(counts, np.array([row[1] for row in rows]), always, k)
     local = np.cumsum(kept) - 1
     known = set(names)

@@ -13,6 +13,7 @@ from modtok_cli.text.parallel import read_each
 from modtok_cli.text.pretokenizer import PreTokenizer
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.readers import read_spans
+from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import Advance, display
 from modtok_cli.text.table_files import (
     SUFFIX,
@@ -31,7 +32,7 @@ def count_corpus(
     paths: Iterable[Path | str],
     *,
     pretokenizer: PreTokenizer = BPE,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     progress: Progress = SILENT,
     threads: int = 1,
 ) -> WordCounts:
@@ -39,7 +40,7 @@ def count_corpus(
 
     A path is a text file, a `.counts` or `.tsv` table, a directory of those, or "-". The
     result depends neither on the order of the files nor on `threads`, which share them.
-    `errors` is that of `readers.read_documents`; progress is in bytes of the files.
+    `reading` is that of `readers.read_documents`; progress is in bytes of the files.
 
     Raises:
         ModtokError: a file is missing or damaged, or there is no text; names it, with the line.
@@ -52,7 +53,7 @@ def count_corpus(
     shares = [[file] for file in files] if threads > 1 else [files]
     tables = read_each(
         lambda share, advance: count_files(
-            share, pretokenizer, errors, progress, advance, may_be_empty=len(files) > 1
+            share, pretokenizer, reading, progress, advance, may_be_empty=len(files) > 1
         ),
         shares,
         files=files,
@@ -74,7 +75,7 @@ def count_languages(
     files: Mapping[str, Sequence[Path]],
     *,
     pretokenizer: PreTokenizer = BPE,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     progress: Progress = SILENT,
     threads: int | None = None,
 ) -> dict[str, WordCounts]:
@@ -85,7 +86,9 @@ def count_languages(
     """
     languages = sorted(files)
     tables = read_each(
-        lambda name, advance: count_files(files[name], pretokenizer, errors, progress, advance),
+        lambda name, advance: count_files(
+            files[name], pretokenizer, reading.of(name), progress, advance
+        ),
         languages,
         files=[file for language in languages for file in files[language]],
         label="counting words",
@@ -98,7 +101,7 @@ def count_languages(
 def count_files(
     files: Sequence[Path | str],
     pretokenizer: PreTokenizer,
-    errors: str,
+    reading: Reading,
     progress: Progress,
     advance: Advance | None,
     *,
@@ -115,7 +118,7 @@ def count_files(
     for file in files:
         if not is_table(file):
             for spans in read_spans(
-                file, errors, progress=progress, advance=advance, may_be_empty=may_be_empty
+                file, reading, progress=progress, advance=advance, may_be_empty=may_be_empty
             ):
                 counter.add_spans(spans.data, spans.starts, spans.stops)
         elif Path(file).suffix == SUFFIX:
@@ -135,7 +138,7 @@ def count_files(
                 read_tsv(
                     file,
                     pretokenizer=pretokenizer,
-                    errors=errors,
+                    reading=reading,
                     progress=progress,
                     advance=advance,
                 )
@@ -151,7 +154,7 @@ def write_counts(
     data: Path = Path("data"),
     output: Path = Path("counts"),
     pretokenizer: PreTokenizer = BPE,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     threads: int | None = None,
     force: bool = False,
     progress: Progress = SILENT,
@@ -164,7 +167,7 @@ def write_counts(
     Raises:
         ModtokError: as `count_corpus` and `workspace.language_files`.
     """
-    files = language_files(data, languages)
+    files = language_files(data, languages, reading)
     for language, paths in files.items():
         place = output / f"{language}{SUFFIX}"
         if any(path.resolve() == place.resolve() for path in paths):
@@ -175,7 +178,7 @@ def write_counts(
     waiting = []
     for language, paths in files.items():
         place = output / f"{language}{SUFFIX}"
-        found = None if force else _finished(place, paths, pretokenizer, errors)
+        found = None if force else _finished(place, paths, pretokenizer, reading)
         if found:
             rows[language] = _row(language, found.size, found.words, found.unique, place, True)
         else:
@@ -189,14 +192,14 @@ def write_counts(
         sources = sources_of(
             paths
         )  # before reading: a file that changes meanwhile is counted again
-        table = count_files(paths, pretokenizer, errors, progress, advance)
+        table = count_files(paths, pretokenizer, reading.of(language), progress, advance)
         if not len(table):
             raise ModtokError(
                 f"language '{language}' has no text",
                 where=", ".join(map(str, paths)),
                 remedy="add text, or leave the language out",
             )
-        save_counts(table, place, language, sources, errors)
+        save_counts(table, place, language, sources, reading)
         rows[language] = _row(
             language, table.size, table.occurrences, len(table), place, unchanged=False
         )
@@ -228,7 +231,7 @@ def _row(
 
 
 def _finished(
-    place: Path, paths: Sequence[Path], pretokenizer: PreTokenizer, errors: str
+    place: Path, paths: Sequence[Path], pretokenizer: PreTokenizer, reading: Reading
 ) -> Header | None:
     """The header of the table at `place` if it was counted from these files, this way."""
     if not place.exists():
@@ -237,9 +240,9 @@ def _finished(
         header = read_header(place)
     except ModtokError:
         return None  # damaged, or of an older format: counted again
-    same = (header.pretokenizer, header.errors, header.sources) == (
+    same = (header.pretokenizer, header.reading, header.sources) == (
         pretokenizer.name,
-        errors,
+        reading,
         sources_of(paths),
     )
     return header if same else None

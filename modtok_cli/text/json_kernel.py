@@ -237,7 +237,9 @@ def _skip_value(data: Bytes, at: int, out: Bytes, to: int) -> int:
 
 
 @_inner
-def _read_line(data: Bytes, at: int, out: Bytes, to: int) -> tuple[int, int, int]:
+def _read_line(
+    data: Bytes, at: int, field: Bytes, lang_field: Bytes, out: Bytes, to: int
+) -> tuple[int, int, int]:
     """Where the line at `at` ends, and its text begins and ends in `out`; or (-1, …)."""
     begin, end = _NO, _NO
     at = _skip_space(data, at)
@@ -249,9 +251,8 @@ def _read_line(data: Bytes, at: int, out: Bytes, to: int) -> tuple[int, int, int
         at, stop = _read_key(data, _skip_space(data, at), out, key)
         if at < 0:
             return _NO, begin, end
-        four = stop - key == 4
-        is_text = four and _spells(out, key, 0x74, 0x65, 0x78, 0x74)
-        is_language = four and _spells(out, key, 0x6C, 0x61, 0x6E, 0x67)
+        is_text = _spells(out, key, stop, field)
+        is_language = _spells(out, key, stop, lang_field)
         if is_text and begin >= 0:
             return _NO, begin, end
         if _peek(data, at) == _QUOTE:
@@ -280,16 +281,24 @@ def _read_line(data: Bytes, at: int, out: Bytes, to: int) -> tuple[int, int, int
 
 
 @_inner
-def _spells(out: Bytes, at: int, a: int, b: int, c: int, d: int) -> Any:
-    return out[at] == a and out[at + 1] == b and out[at + 2] == c and out[at + 3] == d
+def _spells(out: Bytes, at: int, stop: int, name: Bytes) -> bool:
+    if stop - at != len(name):
+        return False
+    for i in range(len(name)):  # noqa: SIM110 (numba has no all())
+        if out[at + i] != name[i]:
+            return False
+    return True
 
 
 _INTS = types.int64[::1]
+_READ = types.Array(types.uint8, 1, "C", readonly=True)
 
 
 @njit(
     types.UniTuple(types.int64, 2)(  # type: ignore[no-untyped-call]
-        types.Array(types.uint8, 1, "C", readonly=True),
+        _READ,
+        _READ,
+        _READ,
         types.uint8[::1],
         _INTS,
         _INTS,
@@ -299,19 +308,28 @@ _INTS = types.int64[::1]
     nogil=True,
 )
 def read_json_lines(
-    data: Bytes, out: Bytes, starts: Ints, stops: Ints, doubts: Ints
+    data: Bytes,
+    field: Bytes,
+    lang_field: Bytes,
+    out: Bytes,
+    starts: Ints,
+    stops: Ints,
+    doubts: Ints,
 ) -> tuple[int, int]:
     """Unescape the text of every line of `data` into `out`; the numbers of texts and doubts.
 
     Text d is out[starts[d]:stops[d]]. For a line in doubt d is kept free, and a row of
     `doubts` says (d, line from 0, its begin, its end). Blank lines are passed over.
 
+    The text is in `field`; a line with a language in `lang_field` that is not a string or null is
+    in doubt.
+
     Shapes: data (B,) uint8, lines cut at "\\n"; out (≥ B + ROOM,) uint8; starts, stops (≥ L,)
     int64 and doubts (≥ L, 4) int64 for L lines.
     """
     at, to, line, texts, doubtful = 0, 0, 0, 0, 0
     while at < len(data):
-        end, begin, stop = _read_line(data, at, out, to)
+        end, begin, stop = _read_line(data, at, field, lang_field, out, to)
         # The UTF-8 test starts after three bytes, which are `{"` and hardly ever not ASCII.
         if end >= 0 and (
             (data[at] | data[at + 1] | data[at + 2]) >= 0x80 or not utf8_from_third(data, at, end)

@@ -19,6 +19,7 @@ from modtok_cli.text.parallel import read_each
 from modtok_cli.text.pretokenizer import PreTokenizer
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.readers import Spans, read_spans
+from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import Advance
 from modtok_cli.text.table_files import is_table
 
@@ -51,7 +52,7 @@ def language_stats(
     language: str,
     files: Sequence[Path | str],
     pretokenizer: PreTokenizer,
-    errors: str,
+    reading: Reading,
     samples: int,
     progress: Progress,
     advance: Advance | None,
@@ -64,10 +65,10 @@ def language_stats(
     picked: list[tuple[int, str]] = []
     for file in files:
         if is_table(file):
-            tables.append(count_files([file], pretokenizer, errors, progress, advance))
+            tables.append(count_files([file], pretokenizer, reading, progress, advance))
             continue
         for spans in read_spans(
-            file, errors, progress=progress, advance=advance, may_be_empty=len(files) > 1
+            file, reading, progress=progress, advance=advance, may_be_empty=len(files) > 1
         ):
             counter.add_spans(spans.data, spans.starts, spans.stops)
             filled = spans.stops > spans.starts
@@ -109,7 +110,7 @@ def corpus_stats(
     files: Mapping[str, Sequence[Path | str]],
     *,
     pretokenizer: PreTokenizer = BPE,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     samples: int = 0,
     threads: int | None = None,
     progress: Progress = SILENT,
@@ -127,7 +128,14 @@ def corpus_stats(
     """
     return read_each(
         lambda language, advance: language_stats(
-            language, files[language], pretokenizer, errors, samples, progress, advance, counted
+            language,
+            files[language],
+            pretokenizer,
+            reading.of(language),
+            samples,
+            progress,
+            advance,
+            counted,
         ),
         sorted(files),
         files=[file for paths in files.values() for file in paths],

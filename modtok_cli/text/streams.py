@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
+import lzma
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import zstandard
 
@@ -16,14 +18,20 @@ STDIN = "-"
 CHUNK = 1 << 20
 """Approximate number of bytes per piece of text."""
 
-ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-GZIP_MAGIC = b"\x1f\x8b"
+SUFFIXES = {
+    ".zst": b"\x28\xb5\x2f\xfd",
+    ".gz": b"\x1f\x8b",
+    ".bz2": b"BZh",
+    ".xz": b"\xfd7zXZ\0",
+}
+"""Suffixes of compressed files, and how their content begins."""
 
 _READ = 1 << 18
 # A zstd block of four bytes may stand for 128 KiB; with slices this small, a
 # hostile file expands to 64 MiB at most, and a normal one loses no speed.
 _ZSTD_SLICE = 1 << 11
 _ZSTD_WINDOW = 1 << 31  # `zstd --long=31` files open too
+_XZ_MEMORY = 1 << 28  # `xz -9` needs 64 MiB
 
 Advance = Callable[[float], None]
 
@@ -40,7 +48,7 @@ def display(path: str | Path) -> str:
 def read_chunks(path: str | Path, advance: Advance | None = None) -> Iterator[bytes]:
     """The content of a file (or "-": standard input) in pieces of about a megabyte.
 
-    `.zst` and `.gz` are decompressed, pipes and standard input by their first bytes.
+    Files of `SUFFIXES` are decompressed, pipes and standard input by their first bytes.
     `advance` receives the number of compressed bytes read.
 
     Raises:
@@ -51,10 +59,16 @@ def read_chunks(path: str | Path, advance: Advance | None = None) -> Iterator[by
     pieces = _raw(path, advance)
     first = next(pieces, b"")
     suffix = "" if is_pipe(path) else Path(path).suffix
-    if suffix == ".zst" or (not suffix and first.startswith(ZSTD_MAGIC)):
+    if not suffix:
+        suffix = next((s for s, magic in SUFFIXES.items() if first.startswith(magic)), "")
+    if suffix == ".zst":
         return _gather(_zstd(first, pieces))
-    if suffix == ".gz" or (not suffix and first.startswith(GZIP_MAGIC)):
+    if suffix == ".gz":
         return _gather(_gzip(first, pieces))
+    if suffix == ".bz2":
+        return _gather(_limited(first, pieces, bz2.BZ2Decompressor, "bzip2"))
+    if suffix == ".xz":
+        return _gather(_limited(first, pieces, _xz, "xz"))
     return _gather(_chain(first, pieces))
 
 
@@ -155,3 +169,33 @@ def _gzip(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
                 member = None
     if member is not None:
         raise Broken("gzip data ends in the middle: the file is truncated")
+
+
+def _xz() -> lzma.LZMADecompressor:
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
+
+
+def _limited(
+    first: bytes, pieces: Iterator[bytes], new: Callable[[], Any], name: str
+) -> Iterator[bytes]:
+    """Streams of the standard library's decompressors, a megabyte of output at a time."""
+    stream = None
+    for piece in _chain(first, pieces):
+        rest = piece
+        while True:
+            if stream is None:
+                rest = rest.lstrip(b"\0")  # padding between streams is allowed
+                if not rest:
+                    break
+                stream = new()
+            try:
+                yield stream.decompress(rest, CHUNK)
+            except (OSError, lzma.LZMAError, ValueError) as error:
+                raise Broken(f"damaged {name} data ({error})") from error
+            rest = b""
+            if stream.eof:
+                rest, stream = stream.unused_data, None
+            elif stream.needs_input:
+                break
+    if stream is not None:
+        raise Broken(f"{name} data ends in the middle: the file is truncated")

@@ -19,12 +19,15 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.memory import check_memory
 from modtok_cli.text.counts import CorpusSize, WordCounts
+from modtok_cli.text.reading import Reading
 from modtok_cli.text.rewriting import restore_pretokenizer
+from modtok_cli.text.streams import SUFFIXES, Broken, read_chunks
 
 SUFFIX = ".counts"
 FORMAT = "modtok word counts"
-VERSION = 1
+VERSION = 2
 _ARRAYS = {"data": np.uint8, "offsets": np.int64, "counts": np.int64}
+_WRONG = (KeyError, TypeError, ValueError, OverflowError, AttributeError, UsageError)
 _REMEDY = "count the text again with `modtok corpus count --force`"
 
 
@@ -58,14 +61,28 @@ class Header:
     unique: int
     fingerprint: str
     sources: tuple[Source, ...] = ()
-    errors: str = "strict"
+    reading: Reading = Reading()
 
 
 def is_table(path: str | Path) -> bool:
-    """Whether the name is that of a count table: `.counts`, `.tsv`, `.tsv.zst`, `.tsv.gz`."""
+    """Whether a file is a count table by its name: `.counts`, `.tsv`, or `.tsv` compressed.
+
+    A `.tsv` file with a header (a first line with tabs that does not end in a number) has text.
+    """
     path = Path(path)
-    stem = path.with_suffix("") if path.suffix in (".zst", ".gz") else path
-    return path.suffix == SUFFIX or stem.suffix == ".tsv"
+    stem = path.with_suffix("") if path.suffix in SUFFIXES else path
+    return path.suffix == SUFFIX or (stem.suffix == ".tsv" and not _has_header(path))
+
+
+def _has_header(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    try:
+        begin = next(read_chunks(path), b"")
+    except (Broken, ModtokError):
+        return False  # whoever reads it says what is wrong
+    _, tab, last = begin.partition(b"\n")[0].rstrip(b"\r").rpartition(b"\t")
+    return bool(tab) and not last.isdigit()
 
 
 def save_counts(
@@ -73,11 +90,11 @@ def save_counts(
     path: Path,
     language: str,
     sources: Sequence[Source] = (),
-    errors: str = "strict",
+    reading: Reading = Reading(),
 ) -> None:
     """Write a table atomically; equal tables give equal files.
 
-    `sources` and `errors`: what was counted, and how; `corpus count` compares them.
+    `sources` and `reading`: what was counted, and how; `corpus count` compares them.
     """
     from safetensors.numpy import save
 
@@ -90,9 +107,10 @@ def save_counts(
         len(table),
         table.fingerprint(),
         tuple(sources),
-        errors,
+        reading,
     )
     content = {"format": FORMAT, "version": VERSION, **asdict(header)}
+    content["reading"] = reading.as_json()
     arrays = {name: np.ascontiguousarray(getattr(table, name)) for name in _ARRAYS}
     metadata = {"modtok": json.dumps(content, sort_keys=True)}
     # `save_file` of the library would make a file that only its owner can read.
@@ -183,16 +201,18 @@ def _header(path: Path, text: str) -> Header:
     try:
         kinds: dict[str, type] = dict.fromkeys(("language", "pretokenizer", "pattern"), str)
         kinds |= {"fingerprint": str, "words": int, "unique": int}
-        values: dict[str, Any] = {"errors": str(content.get("errors", "strict"))}
+        values: dict[str, Any] = {}
         for field, kind in kinds.items():
             values[field] = content[field]
             if type(values[field]) is not kind:
                 raise TypeError
         field = "size"
         values["size"] = CorpusSize(**{key: int(n) for key, n in content["size"].items()})
+        field = "reading"
+        values["reading"] = Reading(**content["reading"])
         field = "sources"
         values["sources"] = tuple(Source(**source) for source in content["sources"])
-    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+    except _WRONG as error:
         raise damaged(path, f"field '{field}' is missing or not what it should be") from error
     header = Header(**values)
     try:

@@ -19,6 +19,7 @@ from modtok_cli.text.counts import WordCounts, size_of
 from modtok_cli.text.pretokenizer import PreTokenizer
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.readers import read_line_batches
+from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import Advance, display
 
 _PLAIN = {rb"\t": b"\t", rb"\n": b"\n", rb"\r": b"\r", rb"\\": b"\\"}
@@ -31,7 +32,7 @@ def read_tsv(
     path: str | Path,
     *,
     pretokenizer: PreTokenizer = BPE,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     progress: Progress = SILENT,
     advance: Advance | None = None,
 ) -> WordCounts:
@@ -45,7 +46,7 @@ def read_tsv(
     from modtok_cli.text.counter import WordCounter
 
     counter = WordCounter(pretokenizer)
-    for documents in read_line_batches(path, errors, progress=progress, advance=advance):
+    for documents in read_line_batches(path, reading, progress=progress, advance=advance):
         words, weights = [], []
         for document in documents:
             if document.text:

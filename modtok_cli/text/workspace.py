@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 
 from modtok_cli.base.errors import ModtokError, UsageError
@@ -13,18 +14,25 @@ from modtok_cli.text.languages import (
     normalize,
     suggest,
 )
-from modtok_cli.text.readers import is_text, text_files
+from modtok_cli.text.readers import has_fields, is_text, read_documents, text_files
+from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import is_pipe
 from modtok_cli.text.table_files import SUFFIX, is_table, read_header
 
 _LAYOUT = "put each language there as <lang>.txt, <lang>.jsonl.zst, <lang>.counts or <lang>/"
 
 
-def language_files(data: Path, languages: Sequence[str] | None = None) -> dict[str, list[Path]]:
+def language_files(
+    data: Path, languages: Sequence[str] | None = None, reading: Reading = Reading()
+) -> dict[str, list[Path]]:
     """The files of each language in the directory `data`: language → files, both sorted.
 
     An entry belongs to the language it is named after (`fr.jsonl.zst`, `fra_Latn.devtest`,
     `fr.counts`, `fr.tsv`, all text in `fr/`). Without `languages`, all languages.
+
+    With `reading.lang_field`, files with fields that are not named after a language belong to
+    every language; `reading.of(language)` reads its documents. Without `languages`, these files
+    are read for the languages that they hold.
 
     Raises:
         ModtokError: no such directory; nothing in it; a language without text.
@@ -35,6 +43,7 @@ def language_files(data: Path, languages: Sequence[str] | None = None) -> dict[s
         raise ModtokError("no such directory", where=str(data), remedy=_LAYOUT)
     wanted = None if languages is None else [_checked(name) for name in languages]
     entries: dict[str, list[Path]] = {}
+    mixed: list[Path] = []
     for entry in sorted(data.iterdir()):
         if entry.name.startswith(".") or not (entry.is_dir() or is_text(entry) or is_table(entry)):
             continue
@@ -45,6 +54,11 @@ def language_files(data: Path, languages: Sequence[str] | None = None) -> dict[s
             language = first if first in wanted else None
         if language is not None:
             entries.setdefault(language, []).append(entry)
+        elif reading.lang_field is not None:
+            mixed += _mixed(entry)
+    if mixed:
+        for language in wanted or _languages_in(mixed, reading):
+            entries.setdefault(language, []).extend(mixed)
     there = ", ".join(sorted(entries))
     if not entries and not wanted:
         raise ModtokError("no language in this directory", where=str(data), remedy=_LAYOUT)
@@ -60,6 +74,26 @@ def language_files(data: Path, languages: Sequence[str] | None = None) -> dict[s
     for language in chosen:
         _check_spelling(language, entries[language])
     return {language: _files_of(language, entries[language]) for language in chosen}
+
+
+def _mixed(entry: Path) -> list[Path]:
+    files = _files_below(entry) if entry.is_dir() else [entry]
+    return [file for file in files if is_text(file) and has_fields(file)]
+
+
+def _languages_in(files: Sequence[Path], reading: Reading) -> list[str]:
+    """Languages of the documents of `files`."""
+    found: set[str] = set()
+    for file in files:
+        stat = file.stat()
+        found |= _languages_of(file, stat.st_size, stat.st_mtime_ns, reading)
+    return sorted(found)
+
+
+@cache
+def _languages_of(file: Path, size: int, time: int, reading: Reading) -> frozenset[str]:
+    documents = read_documents(file, reading, may_be_empty=True)
+    return frozenset(one.language for one in documents if one.language is not None)
 
 
 def _check_spelling(language: str, entries: Sequence[Path]) -> None:

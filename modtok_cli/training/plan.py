@@ -204,7 +204,7 @@ def _cpu(config: Config) -> tuple[str, float]:
 
 def _mixture(config: Config, subtokenizers: SubtokenizerCache) -> Mixture:
     """The mixture by file sizes: a plan does not read the text."""
-    files: dict[str, list[Path]] = language_files(config.data, config.langs)
+    files: dict[str, list[Path]] = language_files(config.data, config.langs, config.reading)
     sizes = {
         language: sum(path.stat().st_size for path in paths if is_text(path))
         for language, paths in files.items()

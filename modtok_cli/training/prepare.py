@@ -13,6 +13,7 @@ import torch
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.text.reading import Reading
 from modtok_cli.text.workspace import language_files
 from modtok_cli.training.checkpoint import Checkpointer
 from modtok_cli.training.config import Config, Settings, check_ranks
@@ -114,7 +115,7 @@ def prepare(
     for note in filter(None, notes):
         progress.note(note)
     check_step_memory(config)
-    files = language_files(config.data, config.langs)
+    files = language_files(config.data, config.langs, config.reading)
     strangers = sorted(set(files) - set(subtokenizers.tokenizer.languages))
     if strangers:
         raise UsageError(
@@ -130,13 +131,13 @@ def prepare(
     error: ModtokError | None = None
     if ranks.first:  # the others read what rank 0 unpacks, on a shared file system
         try:
-            _stores(files, cache, config.errors, progress)
-            open_validation(valid_files, cache, config.errors, progress)
+            _stores(files, cache, config.reading, progress)
+            open_validation(valid_files, cache, config.reading, progress)
         except ModtokError as caught:
             error = caught
     raise_together(ranks, error)
-    stores = _stores(files, cache, config.errors, SILENT)
-    valid = open_validation(valid_files, cache, config.errors, SILENT)
+    stores = _stores(files, cache, config.reading, SILENT)
+    valid = open_validation(valid_files, cache, config.reading, SILENT)
     sizes = {language: store.text_bytes for language, store in stores.items()}
     mixture = Mixture.of(sizes, config.mix, config.mix_rest)
     config.regime.check(mixture.languages)
@@ -181,7 +182,8 @@ def prepare_text(settings: Settings, *, resume: bool, progress: Progress) -> lis
     gpu = pick_device().type == "cuda"
     _, config, _ = choose_run(settings, resume=resume, gpu=gpu)
     cache = config.runs / TEXTS
-    stores = _stores(language_files(config.data, config.langs), cache, config.errors, progress)
+    files = language_files(config.data, config.langs, config.reading)
+    stores = _stores(files, cache, config.reading, progress)
     return [
         {
             "language": language,
@@ -225,10 +227,10 @@ def _check_draw(config: Config, ranks: Ranks, directory: RunDirectory) -> None:
 
 
 def _stores(
-    files: dict[str, list[Path]], cache: Path, errors: str, progress: Progress
+    files: dict[str, list[Path]], cache: Path, reading: Reading, progress: Progress
 ) -> dict[str, TextStore]:
     return {
-        language: text_store(language, paths, cache, errors=errors, progress=progress)
+        language: text_store(language, paths, cache, reading=reading, progress=progress)
         for language, paths in files.items()
     }
 

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from modtok_cli.base.files import path_text
 from modtok_cli.base.option import option, options_of
+from modtok_cli.text.reading import Reading
 from modtok_cli.training import option_values as values
 from modtok_cli.training.model_settings import ModelSettings
 
@@ -233,10 +234,26 @@ class Settings(ModelSettings):
     )
     runs: Path = option("Directory of all runs.", default=Path("runs"), metavar="DIR")
     errors: Literal["strict", "replace", "skip"] = option(
-        "Text that is not UTF-8: stop, insert U+FFFD, or skip the line.",
+        "Text that is not UTF-8: stop, insert U+FFFD, or skip the document.",
         default="strict",
         section="data",
     )
+    field: str = option(
+        "Field or column of the text in JSON, Parquet, CSV and Arrow files; a.b if nested.",
+        default="text",
+        section="data",
+        metavar="NAME",
+    )
+    lang_field: str | None = option(
+        "Field of each document's language, for files of several languages.",
+        section="data",
+        metavar="NAME",
+    )
+
+    @property
+    def reading(self) -> Reading:
+        """How text is read."""
+        return Reading(self.errors, self.field, self.lang_field)
 
 
 OPTIONS = options_of(Settings)

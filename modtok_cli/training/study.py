@@ -64,7 +64,7 @@ def study_sampling(
     ]
     config = resolve(runs[0], gpu=False)
     paths = {each.sampling: config.runs / str(each.name) for each in runs}
-    languages = list(language_files(config.data, config.langs))
+    languages = list(language_files(config.data, config.langs, config.reading))
     for each in runs:
         Regime.parse(each.sampling).check(languages)
     references = find_references(None, [str(config.tokenizer)])

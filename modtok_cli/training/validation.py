@@ -7,6 +7,7 @@ from pathlib import Path
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Progress
+from modtok_cli.text.reading import Reading
 from modtok_cli.text.workspace import language_files
 from modtok_cli.training.config import Config
 from modtok_cli.training.data.text_store import TextStore, text_store
@@ -25,7 +26,7 @@ def check_validation(config: Config, languages: Sequence[str]) -> tuple[Files, l
     found: Files = {}
     notes = []
     for name, path in (config.valid or {}).items():
-        files = language_files(path)
+        files = language_files(path, reading=config.reading)
         if path.samefile(config.data):
             raise UsageError(
                 f"{path} is the text of the run", where=_FLAG, remedy="use other text, or leave out"
@@ -47,7 +48,7 @@ def check_validation(config: Config, languages: Sequence[str]) -> tuple[Files, l
 def open_validation(
     files: Mapping[str, Mapping[str, Sequence[Path]]],
     cache: Path,
-    errors: str,
+    reading: Reading,
     progress: Progress,
 ) -> dict[str, dict[str, TextStore]]:
     """The stores of the files, created in `cache` if they do not exist.
@@ -57,7 +58,9 @@ def open_validation(
     """
     return {
         name: {
-            language: text_store(language, paths, cache, errors=errors, least=1, progress=progress)
+            language: text_store(
+                language, paths, cache, reading=reading, least=1, progress=progress
+            )
             for language, paths in by_language.items()
         }
         for name, by_language in files.items()

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from modtok_cli.text.reading import Reading
+
 from .conftest import FakeReport, StandIn
 
 
@@ -51,7 +53,7 @@ def test_bpe_seq(here, stand_in) -> None:
         "references": True,
         "specials": (),
         "default_specials": True,
-        "errors": "strict",
+        "reading": Reading(),
         "threads": None,
         "force": False,
     }
@@ -76,7 +78,7 @@ def test_bpe_seq(here, stand_in) -> None:
         "references": False,
         "specials": ("<s>", "</s>"),
         "default_specials": False,
-        "errors": "skip",
+        "reading": Reading("skip"),
         "threads": 3,
         "force": True,
     }
@@ -144,9 +146,10 @@ def test_bpe(here, stand_in) -> None:
         "output": None,
         "k": 24000,
         "joint": False,
+        "pretokenizer": "bpe",
         "specials": (),
         "default_specials": True,
-        "errors": "strict",
+        "reading": Reading(),
         "threads": None,
         "force": False,
     }
@@ -167,7 +170,7 @@ def test_corpus_count(here, stand_in) -> None:
     assert rest(called) == {
         "data": Path("data"),
         "output": Path("counts"),
-        "errors": "replace",
+        "reading": Reading("replace"),
         "threads": None,
         "force": True,
     }
@@ -183,7 +186,7 @@ def test_nsl(here, stand_in) -> None:
     assert rest(called) == {
         "references": Path("refs"),
         "language": "fr",
-        "errors": "skip",
+        "reading": Reading("skip"),
         "morphemes": Path("m.tsv"),
     }
     fits(called, *where)

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from modtok_cli.text.reading import Reading
+
 from .test_commands import fits, rest
 
 SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
@@ -108,7 +110,7 @@ def test_corpus_count_by_an_executor(here, stand_in) -> None:
     assert rest(called) == {
         "data": Path("data"),
         "output": Path("counts"),
-        "errors": "skip",
+        "reading": Reading("skip"),
         "executor": "ray",
         "executor_options": {"address": "auto"},
         "workers": 2,

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from modtok_cli.text.reading import Reading
+
 from .conftest import FakeReport
 from .test_commands import fits, rest
 
@@ -25,13 +27,14 @@ def test_bpe_merge(here: Any, stand_in: Any) -> None:
         "k": 24000,
         "overtrain": 1.25,
         "whole_characters": False,
+        "pretokenizer": "bpe",
         "append": None,
         "remove": None,
         "tokenizer": None,
         "references": True,
         "specials": (),
         "default_specials": True,
-        "errors": "strict",
+        "reading": Reading(),
         "threads": None,
         "force": False,
     }
@@ -47,19 +50,21 @@ def test_bpe_merge(here: Any, stand_in: Any) -> None:
         "k": 900,
         "overtrain": 1.5,
         "whole_characters": True,
+        "pretokenizer": "bpe",
         "append": None,
         "remove": None,
         "tokenizer": None,
         "references": False,
         "specials": ("<s>",),
         "default_specials": True,
-        "errors": "skip",
+        "reading": Reading("skip"),
         "threads": 3,
         "force": True,
     }
     here("bpe-merge", "--append", "sv,da")
     # Of a tokenizer that is there, its own settings hold where the command line is silent.
-    silent = {**plain, "k": None, "overtrain": None, "whole_characters": None}
+    given = ("k", "overtrain", "whole_characters", "pretokenizer")
+    silent = {**plain, **dict.fromkeys(given)}
     assert rest(called) == {**silent, "append": ["sv", "da"]}
     here("bpe-merge", "--remove", "sv")
     assert rest(called) == {**silent, "remove": ["sv"]}

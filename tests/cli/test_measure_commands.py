@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer, models
 
+from modtok_cli.text.reading import Reading
+
 from .test_commands import fits, rest
 
 SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
@@ -62,14 +64,14 @@ def test_fairness_and_origin_hand_their_options_on(here, stand_in) -> None:
     assert here(*line.split())[0] == 0
     assert called.args == (["a", "b"], [Path("x"), Path("y")])
     assert rest(called) == {
-        "pivot": "fi", "references": Path("r"), "language": "en", "errors": "skip",
+        "pivot": "fi", "references": Path("r"), "language": "en", "reading": Reading("skip"),
     }  # fmt: skip
     fits(called, *where)
     where = ("modtok_cli.measure.origin", "origin")
     called = stand_in(*where, [])
     assert here("origin", "x", "-t", "d@en,fi", "--lang", "fi")[0] == 0
     assert called.args == ("d@en,fi", [Path("x")])
-    assert rest(called) == {"language": "fi", "errors": "strict"}
+    assert rest(called) == {"language": "fi", "reading": Reading()}
     fits(called, *where)
 
 
@@ -227,7 +229,7 @@ def test_study_options_reach_the_package(here, stand_in) -> None:
     assert kept.pop("command").startswith("modtok study combos x -k 900")
     assert kept == {
         "data": Path("d"), "output": Path("o.jsonl"), "k": 900, "orders": 3, "sets": 9,
-        "seed": 4, "errors": "skip", "threads": 2, "force": False,
+        "seed": 4, "reading": Reading("skip"), "threads": 2, "force": False,
     }  # fmt: skip
     fits(called, *where)
 

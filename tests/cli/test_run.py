@@ -47,7 +47,10 @@ def test_one_line_and_status(here, command: str, status: int, line: str) -> None
 @pytest.mark.parametrize(
     ("args", "line"),
     [
-        (["bpe", "--lang", "fr"], 'No such option: --lang (Possible options: --langs); try "mod'),
+        (
+            ["bpe", "--lang", "fr"],
+            'No such option: --lang (Possible options: --lang-field, --langs); try "mod',
+        ),
         (["bpe", "fr"], 'Got unexpected extra argument(s) (fr); try "modtok bpe --help"'),
         (["bpe", "-k"], "Option '-k' requires an argument; try \"modtok bpe --help\""),
         (["bpe", "-k", "x"], "Invalid value for '-k' / '--budget': "),

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from modtok_cli.text.reading import Reading
+
 from .conftest import FakeReport
 from .test_commands import fits, rest
 
@@ -28,7 +30,7 @@ def test_unigram(here: Any, stand_in: Any) -> None:
         "joint": True,
         "specials": ("<s>",),
         "default_specials": True,
-        "errors": "skip",
+        "reading": Reading("skip"),
         "threads": 3,
         "force": True,
     }
@@ -51,7 +53,7 @@ def test_unigram_merge(here: Any, stand_in: Any) -> None:
         "references": True,
         "specials": (),
         "default_specials": True,
-        "errors": "strict",
+        "reading": Reading(),
         "threads": None,
         "force": False,
     }

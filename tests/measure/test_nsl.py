@@ -25,6 +25,7 @@ from modtok_cli.measure.study.orders import study_orders
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import write_counts
 from modtok_cli.text.counter import count_documents
+from modtok_cli.text.reading import Reading
 
 LANGUAGES = ["el", "en", "fi", "fr", "ne", "sw"]
 
@@ -151,7 +152,7 @@ def test_skipped_documents_are_reported(place: Path, tmp_path: Path) -> None:
     (tmp_path / "fr.txt").write_bytes(b"C'est une maison.\n\xff\n")
     for errors, said in (("skip", "1 document skipped"), ("replace", "1 document read")):
         progress = Silent()
-        nsl([str(place)], [tmp_path / "fr.txt"], errors=errors, progress=progress)
+        nsl([str(place)], [tmp_path / "fr.txt"], reading=Reading(errors), progress=progress)
         assert [said in warning for warning in progress.warnings] == [True]
 
 

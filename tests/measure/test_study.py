@@ -27,6 +27,7 @@ from modtok_cli.measure.study import budget, combos, cost, orders, scaling
 from modtok_cli.measure.study.bench import load_counts
 from modtok_cli.measure.study.rows import StudyFile, read_study
 from modtok_cli.modular.open import open_bytes
+from modtok_cli.text.reading import Reading
 
 DATA, PARALLEL = SAMPLE / "data", SAMPLE / "parallel"
 LANGUAGES = ["el", "en", "fi", "fr"]
@@ -51,7 +52,7 @@ def test_studies_skip_overlong_words(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "en.txt").write_text("word words\n" + "a" * 70000 + "\n")
     progress = Silent()
-    counts = load_counts(None, tmp_path / "data", "strict", 1, progress)
+    counts = load_counts(None, tmp_path / "data", Reading(), 1, progress)
     assert counts["en"].words() == [b" words", b"word"]
     assert "en: ignoring 1 word of more than 65,536 bytes" in progress.warnings
 
@@ -133,7 +134,7 @@ def test_smaller_budget_is_a_prefix(tmp_path: Path) -> None:
     from modtok_cli.measure.study.bench import load_bench
 
     bench = load_bench(
-        ["fi"], [PARALLEL / "fi.txt"], data=DATA, k=K, cache=tmp_path, errors="strict",
+        ["fi"], [PARALLEL / "fi.txt"], data=DATA, k=K, cache=tmp_path, reading=Reading(),
         threads=1, progress=SILENT,
     )  # fmt: skip
     cut = budget.first_tokens(bench.references["fi"], 400)

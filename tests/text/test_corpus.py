@@ -22,6 +22,7 @@ from modtok_cli.base.progress import Silent
 from modtok_cli.text.corpus import count_corpus, count_languages, write_counts
 from modtok_cli.text.counter import count_documents, split_words
 from modtok_cli.text.counts import CorpusSize, merge_counts
+from modtok_cli.text.reading import Reading
 from modtok_cli.text.stats import corpus_stats
 from modtok_cli.text.table_files import load_counts, save_counts
 
@@ -124,9 +125,9 @@ def test_errors_are_passed_on(tmp_path):
     with pytest.raises(ModtokError, match=r"fr\.txt:2"):
         count_corpus([path])
     progress = Silent()
-    assert count_corpus([path], errors="skip", progress=progress).words() == [b"good"]
+    assert count_corpus([path], reading=Reading("skip"), progress=progress).words() == [b"good"]
     assert len(progress.warnings) == 1
-    replaced = count_corpus([path], errors="replace")
+    replaced = count_corpus([path], reading=Reading("replace"))
     assert "b\ufffdd".encode() == b"".join(split_words("b\ufffdd".encode()))
     assert sorted(replaced.words()) == sorted([b"good", *split_words("b\ufffdd".encode())])
 
@@ -195,7 +196,7 @@ def test_write_counts_is_resumable(data):
     forced, notes = _write(data, force=True)
     assert not notes
     assert not forced["fr"]["unchanged"]
-    other, _ = _write(data, errors="replace")
+    other, _ = _write(data, reading=Reading("replace"))
     assert not other["fr"]["unchanged"]
 
 

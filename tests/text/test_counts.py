@@ -22,6 +22,7 @@ from modtok_cli.text.counter import count_documents
 from modtok_cli.text.counts import CorpusSize, WordCounts, merge_counts
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
+from modtok_cli.text.reading import Reading
 from modtok_cli.text.table_files import (
     Source,
     check_counts,
@@ -94,13 +95,13 @@ SOURCES = (Source("fr.txt", 5, 7),)
 
 def test_save_and_load(tmp_path):
     path = tmp_path / "fr.counts"
-    save_counts(TABLE, path, "fr", SOURCES, "skip")
+    save_counts(TABLE, path, "fr", SOURCES, Reading("skip"))
     loaded = load_counts(path)
     assert list(loaded.pairs()) == list(TABLE.pairs())
     assert (loaded.pretokenizer, loaded.size) == (TABLE.pretokenizer, TABLE.size)
     assert loaded.data.flags.writeable  # what the kernels of other rooms are compiled for
     header = read_header(path)
-    assert (header.language, header.sources, header.errors) == ("fr", SOURCES, "skip")
+    assert (header.language, header.sources, header.reading) == ("fr", SOURCES, Reading("skip"))
     assert (header.words, header.unique) == (TABLE.occurrences, len(TABLE))
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import os
+import re
 import threading
 import tracemalloc
 
@@ -18,6 +21,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.text import streams
 from modtok_cli.text.readers import Document, read_batches, read_documents, read_spans, text_files
+from modtok_cli.text.reading import Reading
 
 TEXTS = ["un", "deux  mots", "", "tab\there", "cr\r", "\x85\u2028 not a line end", "नमस्ते\0 👍"]
 LINES = "".join(f"{text}\n" for text in TEXTS).encode()
@@ -27,15 +31,18 @@ PACK = {
     "": bytes,
     ".gz": gzip.compress,
     ".zst": zstandard.ZstdCompressor(write_checksum=True).compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
 }
 
 
-def texts(path, errors="strict", **options) -> list[bytes]:
+def texts(path, errors="strict", field="text", **options) -> list[bytes]:
     """By all ways of reading, which must agree."""
-    documents = list(read_documents(path, errors, **options))
+    reading = Reading(errors, field)
+    documents = list(read_documents(path, reading, **options))
     spans = [
         spans.data[start:stop].tobytes()
-        for spans in read_spans(path, errors)
+        for spans in read_spans(path, reading)
         for start, stop in zip(spans.starts, spans.stops, strict=True)
     ]
     assert spans == [document.text for document in documents]
@@ -47,7 +54,7 @@ def failure(path, errors="strict") -> str:
     messages = set()
     for read in (read_documents, read_spans):
         with pytest.raises(ModtokError) as caught:
-            list(read(path, errors))
+            list(read(path, Reading(errors)))
         messages.add(str(caught.value))
     assert len(messages) == 1
     message = messages.pop()
@@ -131,9 +138,14 @@ def test_directory_is_read_sorted_and_hidden_files_are_not(tmp_path):
 
 
 def test_several_frames_and_members(tmp_path):
-    for suffix, pack in (("gz", gzip.compress), ("zst", zstandard.compress)):
+    for suffix, pack in (
+        ("gz", gzip.compress),
+        ("bz2", bz2.compress),
+        ("xz", lzma.compress),
+        ("zst", zstandard.compress),
+    ):
         path = tmp_path / f"a.txt.{suffix}"
-        padding = b"\0" * 10 if suffix == "gz" else b""
+        padding = b"" if suffix == "zst" else b"\0" * 10
         path.write_bytes(pack(b"one\ntw") + pack(b"o\n") + pack(b"three") + padding)
         assert texts(path) == [b"one", b"two", b"three"]
     skippable = b"\x50\x2a\x4d\x18\x03\x00\x00\x00abc"
@@ -203,7 +215,7 @@ def test_empty_file(tmp_path, name):
     assert "holds no text" in failure(path)
 
 
-@pytest.mark.parametrize("suffix", ["zst", "gz"])
+@pytest.mark.parametrize("suffix", ["zst", "gz", "bz2", "xz"])
 @pytest.mark.parametrize("cut", [-1, -200, 20])
 def test_truncated(tmp_path, suffix, cut):
     path = tmp_path / f"a.txt.{suffix}"
@@ -214,17 +226,17 @@ def test_truncated(tmp_path, suffix, cut):
         got.extend(document.text for document in read_documents(path))
     assert got == lines.split(b"\n")[: len(got)]  # nothing before the damage is lost
     assert str(caught.value).startswith(f"{path}:{len(got) + 1}: ")
-    assert len(got) > 4900 or cut == 20
+    assert len(got) > 4000 or cut == 20  # a block of bzip2 is 900 kB
 
 
-@pytest.mark.parametrize("suffix", ["zst", "gz"])
+@pytest.mark.parametrize("suffix", ["zst", "gz", "bz2", "xz"])
 def test_damaged_or_not_compressed(tmp_path, suffix):
     path = tmp_path / f"a.txt.{suffix}"
     packed = bytearray(PACK[f".{suffix}"](os.urandom(5000).hex().encode()))
     packed[2000:2100] = bytes(100)
     for content in (bytes(packed), b"plain text\n", PACK[f".{suffix}"](b"x\n") + b"rubbish" * 9):
         path.write_bytes(content)
-        assert "damaged" in failure(path)
+        assert re.search("damaged|truncated", failure(path))
 
 
 BROKEN = b"good\nbad \xff\xc3 here\n\xed\xa0\x80\ncut \xe0\xa4\nlast\n"
@@ -246,7 +258,7 @@ def test_invalid_utf8(tmp_path, packing):
     progress = Silent()
     assert texts(path, "skip", progress=progress) == [b"good", b"last"]
     assert progress.warnings == [f"{path}:2: not UTF-8; 3 documents skipped"]
-    assert [d.line for d in read_documents(path, "skip")] == [1, 5]
+    assert [d.line for d in read_documents(path, Reading("skip"))] == [1, 5]
 
 
 @pytest.mark.parametrize(
@@ -278,8 +290,6 @@ def test_invalid_characters_in_json(tmp_path, line, what, replaced):
         (b"plain", "not JSON"),
         (b"[1]", "not a JSON object"),
         (b'"text"', "not a JSON object"),
-        (b'{"txt": "a"}', "no field 'text'"),
-        (b'{"text": null}', "field 'text' is null"),
         (b'{"text": 3}', "field 'text' is int"),
         (b'{"text": ["a"]}', "field 'text' is list"),
         (b"[" * 100_000, "JSON nested too deeply"),
@@ -313,4 +323,4 @@ def test_byte_order_mark_before_json(tmp_path):
 def test_unknown_error_mode(tmp_path):
     (tmp_path / "a.txt").write_text("x")
     with pytest.raises(UsageError, match="strict, replace, skip"):
-        list(read_documents(tmp_path / "a.txt", "ignore"))
+        list(read_documents(tmp_path / "a.txt", Reading("ignore")))

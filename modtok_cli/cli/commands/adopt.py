@@ -12,7 +12,6 @@ from modtok_cli.cli.command import command
 from modtok_cli.cli.commands.inspect import LANGUAGES
 from modtok_cli.cli.options import (
     Data,
-    Errors,
     Force,
     Json,
     Langs,
@@ -22,6 +21,7 @@ from modtok_cli.cli.options import (
 )
 from modtok_cli.cli.output import emit_rows
 from modtok_cli.cli.session import Session
+from modtok_cli.text.reading import Reading
 
 Source = Annotated[
     Path,
@@ -70,7 +70,7 @@ def adopt(
     k: TokensPerLanguage = None,
     coverage: Coverage = None,
     output: Output = Path("tokenizer"),
-    errors: Errors = "strict",
+    reading: Reading = Reading(),
     threads: Threads = None,
     force: Force = False,
     json: Json = False,
@@ -96,7 +96,7 @@ def adopt(
         data=data,
         k=k,
         coverage=coverage,
-        errors=errors,
+        reading=reading,
         threads=threads,
         progress=session.progress,
     )

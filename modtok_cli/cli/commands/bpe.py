@@ -10,7 +10,6 @@ from modtok_cli.cli.command import command
 from modtok_cli.cli.options import (
     Budget,
     Data,
-    Errors,
     Force,
     Json,
     Langs,
@@ -23,6 +22,7 @@ from modtok_cli.cli.options import (
 )
 from modtok_cli.cli.report import emit_report
 from modtok_cli.cli.session import Session
+from modtok_cli.text.reading import Reading
 
 Joint = Annotated[
     bool,
@@ -51,7 +51,7 @@ def bpe(
     no_default_specials: NoDefaultSpecials = False,
     data: Data = Path("data"),
     output: Output = None,
-    errors: Errors = "strict",
+    reading: Reading = Reading(),
     threads: Threads = None,
     force: Force = False,
     json: Json = False,
@@ -74,7 +74,7 @@ def bpe(
         pretokenizer=pretokenizer,
         specials=tuple(special or ()),
         default_specials=not no_default_specials,
-        errors=errors,
+        reading=reading,
         threads=threads,
         force=force,
         progress=session.progress,

@@ -9,7 +9,6 @@ from modtok_cli.cli.command import command
 from modtok_cli.cli.options import (
     MAX_BUDGET,
     Data,
-    Errors,
     Force,
     Json,
     Langs,
@@ -21,6 +20,7 @@ from modtok_cli.cli.options import (
 )
 from modtok_cli.cli.report import emit_report
 from modtok_cli.cli.session import Session
+from modtok_cli.text.reading import Reading
 
 Parallel = Annotated[
     Path,
@@ -60,7 +60,7 @@ def bpe_parity(
     no_default_specials: NoDefaultSpecials = False,
     data: Data = Path("data"),
     output: Output = Path("bpe-parity.json"),
-    errors: Errors = "strict",
+    reading: Reading = Reading(),
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -81,7 +81,7 @@ def bpe_parity(
         pretokenizer=pretokenizer,
         specials=tuple(special or ()),
         default_specials=not no_default_specials,
-        errors=errors,
+        reading=reading,
         force=force,
         progress=session.progress,
     )

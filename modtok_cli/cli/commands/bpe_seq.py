@@ -10,7 +10,6 @@ from modtok_cli.cli.command import command
 from modtok_cli.cli.options import (
     Budget,
     Data,
-    Errors,
     Extended,
     Force,
     Json,
@@ -26,6 +25,7 @@ from modtok_cli.cli.options import (
 )
 from modtok_cli.cli.report import emit_report
 from modtok_cli.cli.session import Session, Value
+from modtok_cli.text.reading import Reading
 
 Order = Annotated[
     Literal["alphabetical", "given", "size"],
@@ -95,7 +95,7 @@ def bpe_seq(
     no_default_specials: NoDefaultSpecials = False,
     data: Data = Path("data"),
     output: Output = Path("tokenizer"),
-    errors: Errors = "strict",
+    reading: Reading = Reading(),
     threads: Threads = None,
     force: Force = False,
     json: Json = False,
@@ -131,7 +131,7 @@ def bpe_seq(
         references=not no_references,
         specials=tuple(setting("special", special or []) or ()),
         default_specials=not setting("no_default_specials", no_default_specials),
-        errors=errors,
+        reading=reading,
         threads=threads,
         force=force,
         progress=session.progress,

@@ -11,17 +11,18 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.cli import completion
 from modtok_cli.cli.command import command
 from modtok_cli.cli.commands.nsl import text_paths, tokenizers_or_default
-from modtok_cli.cli.options import Errors, Json, Lang, Plot, Tokenizers
+from modtok_cli.cli.options import Json, Lang, Plot, Tokenizers
 from modtok_cli.cli.output import Column, emit_tables
 from modtok_cli.cli.plotting import check_plot, emit_plot
 from modtok_cli.cli.session import Session
+from modtok_cli.text.reading import Reading
 
 Arguments = Annotated[
     list[str],
     typer.Argument(
         metavar="TOKENIZER_OR_TEXT",
         autocompletion=completion.tokenizers,
-        help="Tokenizers (as in -t) and texts (.txt or .jsonl, optionally .zst or .gz, "
+        help="Tokenizers (as in -t) and texts (.txt, .jsonl, .parquet, .csv, .arrow, "
         "directory, or - for stdin), in any order.",
     ),
 ]
@@ -43,7 +44,7 @@ def check(
     arguments: Arguments,
     tokenizer: Tokenizers = None,
     lang: Lang = None,
-    errors: Errors = "strict",
+    reading: Reading = Reading(),
     plot: Plot = None,
     json: Json = False,
 ) -> None:
@@ -73,7 +74,7 @@ def check(
     check_plot(plot)
     sources = text_paths(texts)
     specs = [*tokenizers, *(tokenizer or [])] or tokenizers_or_default(session, None, texts)
-    rows = check(specs, sources, language=lang, errors=errors, progress=session.progress)
+    rows = check(specs, sources, language=lang, reading=reading, progress=session.progress)
     emit_tables(
         rows,
         [

@@ -12,7 +12,6 @@ from modtok_cli.cli.command import command
 from modtok_cli.cli.corpus_options import ExecutorKind, ExecutorOptions, Workers, split_options
 from modtok_cli.cli.options import (
     Data,
-    Errors,
     Force,
     Json,
     Langs,
@@ -22,6 +21,7 @@ from modtok_cli.cli.options import (
 )
 from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.cli.session import Session
+from modtok_cli.text.reading import Reading
 
 COLUMNS = (
     Column("language", "language"),
@@ -60,7 +60,7 @@ def corpus_count(
     langs: Langs = None,
     data: Data = Path("data"),
     output: Output = Path("counts"),
-    errors: Errors = "strict",
+    reading: Reading = Reading(),
     threads: Threads = None,
     executor: Executor = None,
     executor_option: ExecutorOptions = None,
@@ -83,7 +83,7 @@ def corpus_count(
             languages,
             data=data,
             output=output,
-            errors=errors,
+            reading=reading,
             executor=executor,
             executor_option=executor_option,
             workers=workers,
@@ -99,7 +99,7 @@ def corpus_count(
         languages,
         data=data,
         output=output or Path("counts"),
-        errors=errors,
+        reading=reading,
         threads=threads,
         force=force,
         progress=session.progress,
@@ -113,7 +113,7 @@ def _count_shards(
     *,
     data: Path,
     output: Path | None,
-    errors: str,
+    reading: Reading,
     executor: str,
     executor_option: list[str] | None,
     workers: int | None,
@@ -129,7 +129,7 @@ def _count_shards(
         languages,
         data=data,
         output=output or Path("counts"),
-        errors=errors,
+        reading=reading,
         executor=executor,
         executor_options=split_options(executor_option),
         workers=workers,

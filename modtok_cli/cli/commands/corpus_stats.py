@@ -11,7 +11,6 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
 from modtok_cli.cli.options import (
     Data,
-    Errors,
     Json,
     Lang,
     Langs,
@@ -21,6 +20,7 @@ from modtok_cli.cli.options import (
 )
 from modtok_cli.cli.output import Column, emit_rows, wants_json
 from modtok_cli.cli.session import Session
+from modtok_cli.text.reading import Reading
 
 COLUMNS = (
     Column("language", "language"),
@@ -72,7 +72,7 @@ def corpus_stats(
     data: Data = Path("data"),
     tokenizer: StatsTokenizer = None,
     samples: Samples = 0,
-    errors: Errors = "strict",
+    reading: Reading = Reading(),
     threads: Threads = None,
     json: Json = False,
 ) -> None:
@@ -90,11 +90,11 @@ def corpus_stats(
     from modtok_cli.measure.corpus_stats import corpus_stats
     from modtok_cli.text.workspace import by_language, language_files
 
-    files = by_language(texts, lang) if texts else language_files(data, languages)
+    files = by_language(texts, lang) if texts else language_files(data, languages, reading)
     found = corpus_stats(
         files,
         tokenizer=tokenizer,
-        errors=errors,
+        reading=reading,
         samples=samples,
         threads=threads,
         progress=session.progress,

@@ -10,7 +10,6 @@ import typer
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
 from modtok_cli.cli.options import (
-    Errors,
     GlobalIds,
     Json,
     Langs,
@@ -20,6 +19,7 @@ from modtok_cli.cli.options import (
 )
 from modtok_cli.cli.output import emit_text
 from modtok_cli.cli.session import Session
+from modtok_cli.text.reading import Reading
 
 if TYPE_CHECKING:
     from modtok_cli.modular.protocol import Tokenizer as AnyTokenizer
@@ -55,7 +55,7 @@ def encode(
     ids: Ids = True,
     global_ids: GlobalIds = False,
     add_special_tokens: AddSpecialTokens = False,
-    errors: Errors = "strict",
+    reading: Reading = Reading(),
     json: Json = False,
 ) -> None:
     """Encode text to token ids, one JSON line per document.
@@ -79,7 +79,7 @@ def encode(
         as_ids=ids,
         global_ids=global_ids,
         specials=add_special_tokens,
-        errors=errors,
+        reading=reading,
         progress=session.progress,
     )
     option = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
@@ -93,7 +93,7 @@ def encode_documents(
     as_ids: bool,
     global_ids: bool,
     specials: bool,
-    errors: Any,
+    reading: Reading,
     progress: Any,
 ) -> Iterator[dict[str, Any]]:
     """One row per document of `texts`: {"ids": (N,) int32} or {"tokens": [str]}.
@@ -116,7 +116,7 @@ def encode_documents(
         return names[index]
 
     for path in texts:
-        for batch in read_batches(path, errors, progress=progress):
+        for batch in read_batches(path, reading, progress=progress):
             documents = [document.text.decode() for document in batch]
             if ours is not None and specials:
                 encoded = [ours.encode(document, specials=True) for document in documents]

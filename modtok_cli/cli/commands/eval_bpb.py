@@ -11,11 +11,12 @@ from modtok_cli.cli.command import command
 from modtok_cli.cli.commands.nsl import text_paths
 from modtok_cli.cli.evaluation_output import Infer, Limit, require_evaluation, torch_dtype
 from modtok_cli.cli.inference_options import LATEST, Dtype, Gpus, Run, RunTokenizer, Step
-from modtok_cli.cli.options import Errors, Json, Lang, Plot, Texts
+from modtok_cli.cli.options import Json, Lang, Plot, Texts
 from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.cli.plotting import check_plot, emit_plot
 from modtok_cli.cli.session import Session
 from modtok_cli.cli.several_processes import sharing
+from modtok_cli.text.reading import Reading
 
 COLUMNS = (
     Column("text", "text"),
@@ -59,7 +60,7 @@ def eval_bpb(
     batch_size: BatchSize = 8,
     limit: Limit = None,
     gpus: Gpus = 1,
-    errors: Errors = "strict",
+    reading: Reading = Reading(),
     step: Step = None,
     tokenizer: RunTokenizer = None,
     dtype: Dtype = None,
@@ -87,7 +88,7 @@ def eval_bpb(
             sources,
             language=lang,
             settings=Settings(infer=infer, batch_size=batch_size, limit=limit),
-            errors=errors,
+            reading=reading,
             tokenizer=tokenizer,
             step=step,
             dtype=torch_dtype(dtype),

@@ -10,10 +10,11 @@ import typer
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
 from modtok_cli.cli.inference_options import LATEST, Run, RunTokenizer, Step, require_models
-from modtok_cli.cli.options import Errors, Force, Json, Langs, Output, split_languages
+from modtok_cli.cli.options import Force, Json, Langs, Output, split_languages
 from modtok_cli.cli.output import emit_object
 from modtok_cli.cli.session import Session
 from modtok_cli.inference.formats import export_formats
+from modtok_cli.text.reading import Reading
 
 Format = Annotated[
     str,
@@ -59,7 +60,7 @@ def export(
     dtype: ExportDtype = "float16",
     step: Step = None,
     tokenizer: RunTokenizer = None,
-    errors: Errors = "strict",
+    reading: Reading = Reading(),
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -82,7 +83,7 @@ def export(
             document.text.decode()
             for text in probe
             for path in files_in(Path(text))
-            for document in read_documents(path, errors)
+            for document in read_documents(path, reading)
         ]
         if not texts:
             raise UsageError("contains no text", where=", ".join(probe))

@@ -10,7 +10,6 @@ import typer
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
 from modtok_cli.cli.options import (
-    Errors,
     Force,
     Json,
     Langs,
@@ -22,6 +21,7 @@ from modtok_cli.cli.options import (
 )
 from modtok_cli.cli.output import emit_bytes, emit_object, is_stdout_terminal
 from modtok_cli.cli.session import Session
+from modtok_cli.text.reading import Reading
 
 WORKSPACE_TOKENIZER = "tokenizer"
 
@@ -90,7 +90,7 @@ def extract(
     hf: HfDirectory = None,
     special: Special = None,
     chat_template: ChatTemplate = None,
-    errors: Errors = "strict",
+    reading: Reading = Reading(),
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -150,7 +150,7 @@ def extract(
             top_k,
             texts,
             as_model=None if output is None and hf is None else as_model,
-            errors=errors,
+            reading=reading,
             progress=session.progress,
         )
     else:

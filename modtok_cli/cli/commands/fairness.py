@@ -9,10 +9,11 @@ import typer
 
 from modtok_cli.cli.command import command
 from modtok_cli.cli.commands.nsl import text_paths, tokenizers_or_default
-from modtok_cli.cli.options import Errors, Json, Lang, Plot, References, Texts, Tokenizers
+from modtok_cli.cli.options import Json, Lang, Plot, References, Texts, Tokenizers
 from modtok_cli.cli.output import Column, emit_tables
 from modtok_cli.cli.plotting import check_plot, emit_plot
 from modtok_cli.cli.session import Session
+from modtok_cli.text.reading import Reading
 
 TOTALS = (
     Column("tokenizer", "tokenizer"),
@@ -55,7 +56,7 @@ def fairness(
     pivot: Pivot = None,
     references: References = None,
     lang: Lang = None,
-    errors: Errors = "strict",
+    reading: Reading = Reading(),
     plot: Plot = None,
     json: Json = False,
 ) -> None:
@@ -79,7 +80,7 @@ def fairness(
         pivot=pivot,
         references=references,
         language=lang,
-        errors=errors,
+        reading=reading,
         progress=session.progress,
     )
     totals = [row for row in rows if row["kind"] == "tokenizer"]

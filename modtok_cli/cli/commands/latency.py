@@ -10,9 +10,10 @@ import typer
 from modtok_cli.cli.command import command
 from modtok_cli.cli.commands.memory import OptionalRun, Scales
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.options import Errors, Json, Lang, References, Texts, Tokenizers
+from modtok_cli.cli.options import Json, Lang, References, Texts, Tokenizers
 from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.cli.session import Session
+from modtok_cli.text.reading import Reading
 
 COLUMNS = (
     Column("model", "model"),
@@ -54,7 +55,7 @@ def latency(
     references: References = None,
     lines: Lines = None,
     lang: Lang = None,
-    errors: Errors = "strict",
+    reading: Reading = Reading(),
     json: Json = False,
 ) -> None:
     """Measure forward and decoding time by tokenizer.
@@ -87,7 +88,7 @@ def latency(
         references=references,
         language=lang,
         lines=lines,
-        errors=errors,
+        reading=reading,
         progress=session.progress,
     )
     emit_rows(rows, COLUMNS, title="Time relative to monolingual tokenizers", json=json)

@@ -9,9 +9,10 @@ import typer
 
 from modtok_cli.cli import completion
 from modtok_cli.cli.command import command
-from modtok_cli.cli.options import Errors, Json, Lang, OptionalTexts, Tokenizers
+from modtok_cli.cli.options import Json, Lang, OptionalTexts, Tokenizers
 from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.cli.session import Session
+from modtok_cli.text.reading import Reading
 
 COLUMNS = (
     Column("model", "model"),
@@ -66,7 +67,7 @@ def memory(
     run: OptionalRun = None,
     tied: Tied = False,
     lang: Lang = None,
-    errors: Errors = "strict",
+    reading: Reading = Reading(),
     json: Json = False,
 ) -> None:
     """Compute parameters and KV cache size by tokenizer.
@@ -84,7 +85,7 @@ def memory(
         run=run,
         tied=tied,
         language=lang,
-        errors=errors,
+        reading=reading,
         progress=session.progress,
     )
     columns = COLUMNS + (TEXT_COLUMNS if texts else ())

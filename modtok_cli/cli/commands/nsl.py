@@ -7,10 +7,11 @@ import typer
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
-from modtok_cli.cli.options import Errors, Json, Lang, Plot, References, Texts, Tokenizers
+from modtok_cli.cli.options import Json, Lang, Plot, References, Texts, Tokenizers
 from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.cli.plotting import check_plot, emit_plot
 from modtok_cli.cli.session import Session, stdin_holds_data
+from modtok_cli.text.reading import Reading
 
 COLUMNS = (
     Column("text", "text"),
@@ -63,7 +64,7 @@ def nsl(
     references: References = None,
     morphemes: Morphemes = None,
     lang: Lang = None,
-    errors: Errors = "strict",
+    reading: Reading = Reading(),
     plot: Plot = None,
     json: Json = False,
 ) -> None:
@@ -87,7 +88,7 @@ def nsl(
         references=references,
         morphemes=morphemes,
         language=lang,
-        errors=errors,
+        reading=reading,
         progress=session.progress,
     )
     columns = (*COLUMNS, *BOUNDARIES) if morphemes else COLUMNS

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from modtok_cli.cli.command import command
 from modtok_cli.cli.commands.nsl import text_paths
-from modtok_cli.cli.options import Errors, Json, Lang, Plot, Texts, Tokenizer
+from modtok_cli.cli.options import Json, Lang, Plot, Texts, Tokenizer
 from modtok_cli.cli.output import Column, emit_tables
 from modtok_cli.cli.plotting import check_plot, emit_plot
 from modtok_cli.cli.session import Session
+from modtok_cli.text.reading import Reading
 
 COLUMNS = (
     Column("text", "text"),
@@ -35,7 +36,7 @@ def origin(
     texts: Texts,
     tokenizer: Tokenizer = "tokenizer",
     lang: Lang = None,
-    errors: Errors = "strict",
+    reading: Reading = Reading(),
     plot: Plot = None,
     json: Json = False,
 ) -> None:
@@ -48,7 +49,7 @@ def origin(
     check_plot(plot)
     from modtok_cli.measure.origin import origin
 
-    rows = origin(tokenizer, sources, language=lang, errors=errors, progress=session.progress)
+    rows = origin(tokenizer, sources, language=lang, reading=reading, progress=session.progress)
     shown = [
         {
             **row,

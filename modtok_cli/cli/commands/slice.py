@@ -21,10 +21,11 @@ from modtok_cli.cli.inference_options import (
     require_models,
     sides,
 )
-from modtok_cli.cli.options import Data, Errors, Force, Json, Langs, Output, split_languages
+from modtok_cli.cli.options import Data, Force, Json, Langs, Output, split_languages
 from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.cli.report_output import Report, emit_with_report, load_report
 from modtok_cli.cli.session import Session
+from modtok_cli.text.reading import Reading
 
 if TYPE_CHECKING:
     from modtok_cli.inference.slice_directory import Selection
@@ -125,7 +126,7 @@ def slice(
     k: TokensPerLanguage = None,
     coverage: Coverage = None,
     report: Report = None,
-    errors: Errors = "strict",
+    text_reading: Reading = Reading(),
     bos: Bos = None,
     license: License = None,
     base_model: BaseModel = None,
@@ -175,7 +176,7 @@ def slice(
                 coverage=session.if_explicit("coverage", coverage) if tokenizer else coverage,
             ),
             report=report,
-            errors=errors,
+            reading=text_reading,
             force=force,
             json=json,
         )
@@ -235,7 +236,7 @@ def _slice_directory(
     selection: Selection,
     *,
     report: list[str] | None,
-    errors: str,
+    reading: Reading,
     force: bool,
     json: bool,
 ) -> None:
@@ -252,9 +253,9 @@ def _slice_directory(
         )
     if report:
         require_models()
-    texts = load_report(session, report, errors)
+    texts = load_report(session, report, reading)
     made = slice_directory(
-        path, selection, output, errors=errors, force=force, progress=session.progress
+        path, selection, output, reading=reading, force=force, progress=session.progress
     )
     before = next(iter(made.rows.values()))[0]
     caption = f"{made.output}: {len(made.ids):,} of {before:,} rows"

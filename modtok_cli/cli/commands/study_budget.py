@@ -10,7 +10,6 @@ from modtok_cli.cli.commands.nsl import text_paths
 from modtok_cli.cli.options import (
     Budget,
     Data,
-    Errors,
     Force,
     Json,
     Langs,
@@ -24,6 +23,7 @@ from modtok_cli.cli.output import Column
 from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
 from modtok_cli.cli.study import command_line, emit_study, parse_numbers, study_output
+from modtok_cli.text.reading import Reading
 
 COLUMNS = (
     Column("k", "budget", "int"),
@@ -58,7 +58,7 @@ def study_budget(
     k: Budget = 24000,
     data: Data = Path("data"),
     output: Output = None,
-    errors: Errors = "strict",
+    reading: Reading = Reading(),
     threads: Threads = None,
     plot: Plot = None,
     force: Force = False,
@@ -81,7 +81,7 @@ def study_budget(
         output=study_output(output, "budget"),
         budgets=chosen,
         k=k,
-        errors=errors,
+        reading=reading,
         threads=threads,
         force=force,
         command=command_line(session),

@@ -10,7 +10,6 @@ from modtok_cli.cli.commands.nsl import text_paths
 from modtok_cli.cli.options import (
     Budget,
     Data,
-    Errors,
     Force,
     Json,
     Langs,
@@ -24,6 +23,7 @@ from modtok_cli.cli.output import Column
 from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
 from modtok_cli.cli.study import Orders, Seed, command_line, emit_study, study_output
+from modtok_cli.text.reading import Reading
 
 COLUMNS = (
     Column("n", "languages", "int"),
@@ -67,7 +67,7 @@ def study_combos(
     seed: Seed = 0,
     data: Data = Path("data"),
     output: Output = None,
-    errors: Errors = "strict",
+    reading: Reading = Reading(),
     threads: Threads = None,
     plot: Plot = None,
     force: Force = False,
@@ -92,7 +92,7 @@ def study_combos(
         orders=orders,
         sets=sets,
         seed=seed,
-        errors=errors,
+        reading=reading,
         threads=threads,
         force=force,
         command=command_line(session),

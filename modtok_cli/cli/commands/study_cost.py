@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from modtok_cli.cli.command import command
 from modtok_cli.cli.commands.nsl import text_paths, tokenizers_or_default
-from modtok_cli.cli.options import Errors, Json, Lang, Plot, References, Texts, Tokenizers
+from modtok_cli.cli.options import Json, Lang, Plot, References, Texts, Tokenizers
 from modtok_cli.cli.output import Column
 from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
 from modtok_cli.cli.study import emit_study
+from modtok_cli.text.reading import Reading
 
 COLUMNS = (
     Column("tokenizer", "tokenizer"),
@@ -35,7 +36,7 @@ def study_cost(
     tokenizer: Tokenizers = None,
     references: References = None,
     lang: Lang = None,
-    errors: Errors = "strict",
+    reading: Reading = Reading(),
     plot: Plot = None,
     json: Json = False,
 ) -> None:
@@ -54,7 +55,7 @@ def study_cost(
         tokenizers_or_default(session, tokenizer, texts),
         references=references,
         language=lang,
-        errors=errors,
+        reading=reading,
         progress=session.progress,
     )
     tables = [("Cost relative to monolingual tokenizers", cost_summary(rows), COLUMNS)]

@@ -23,7 +23,7 @@ COLUMNS = (
 )
 OPTIONS = (
     *("langs", "model", "steps", "batch_size", "seq_length", "lr", "p", "mix", "mix_rest"),
-    *("update", "seed", "data", "tokenizer", "runs", "errors"),
+    *("update", "seed", "data", "tokenizer", "runs", "errors", "field", "lang_field"),
 )
 Regimes = Annotated[
     str,

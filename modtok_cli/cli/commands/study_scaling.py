@@ -6,7 +6,6 @@ from modtok_cli.cli.command import command
 from modtok_cli.cli.options import (
     Budget,
     Data,
-    Errors,
     Force,
     Json,
     Langs,
@@ -19,6 +18,7 @@ from modtok_cli.cli.output import Column
 from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
 from modtok_cli.cli.study import Orders, Seed, command_line, emit_study, study_output
+from modtok_cli.text.reading import Reading
 
 COLUMNS = (
     Column("n", "languages", "int"),
@@ -47,7 +47,7 @@ def study_scaling(
     seed: Seed = 0,
     data: Data = Path("data"),
     output: Output = None,
-    errors: Errors = "strict",
+    reading: Reading = Reading(),
     threads: Threads = None,
     plot: Plot = None,
     force: Force = False,
@@ -69,7 +69,7 @@ def study_scaling(
         k=k,
         orders=orders,
         seed=seed,
-        errors=errors,
+        reading=reading,
         threads=threads,
         force=force,
         command=command_line(session),

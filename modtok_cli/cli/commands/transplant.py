@@ -10,10 +10,11 @@ import typer
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.options import Errors, Force, Json, Output
+from modtok_cli.cli.options import Force, Json, Output
 from modtok_cli.cli.output import Column
 from modtok_cli.cli.report_output import Report, emit_with_report, load_report
 from modtok_cli.cli.session import Session
+from modtok_cli.text.reading import Reading
 
 COLUMNS = (
     Column("part", "part"),
@@ -49,7 +50,7 @@ def transplant(
     tokenizer: NewTokenizer = "tokenizer",
     output: Output = None,
     report: Report = None,
-    errors: Errors = "strict",
+    reading: Reading = Reading(),
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -67,7 +68,7 @@ def transplant(
     require_models()
     from modtok_cli.inference.transplant import transplant as run
 
-    texts = load_report(session, report, errors)
+    texts = load_report(session, report, reading)
     made = run(model, tokenizer, output=output, force=force, progress=session.progress)
     tokens = made.tokens
     caption = (

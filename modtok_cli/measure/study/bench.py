@@ -20,6 +20,7 @@ from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.corpus import count_languages
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.reading import Reading
 from modtok_cli.text.workspace import language_files
 
 
@@ -63,7 +64,7 @@ class Bench:
 def load_counts(
     languages: Sequence[str] | None,
     data: Path,
-    errors: str,
+    reading: Reading,
     threads: int | None,
     progress: Progress,
 ) -> dict[str, WordCounts]:
@@ -72,8 +73,8 @@ def load_counts(
     Raises:
         ModtokError: text is missing, empty or damaged.
     """
-    files = language_files(data, languages)
-    counts = count_languages(files, errors=errors, threads=threads, progress=progress)
+    files = language_files(data, languages, reading)
+    counts = count_languages(files, reading=reading, threads=threads, progress=progress)
     for language, table in counts.items():
         if not len(table):
             raise ModtokError(
@@ -90,7 +91,7 @@ def load_bench(
     data: Path,
     k: int,
     cache: Path,
-    errors: str,
+    reading: Reading,
     threads: int | None,
     progress: Progress,
 ) -> Bench:
@@ -101,13 +102,13 @@ def load_bench(
         ModtokError: text is missing, empty or damaged.
     """
     check_texts(texts)
-    counts = load_counts(languages, data, errors, threads, progress)
+    counts = load_counts(languages, data, reading, threads, progress)
     loaded = load_texts(
         texts,
         language=None,
         references=None,
         keep_documents=False,
-        errors=errors,
+        reading=reading,
         progress=progress,
     )
     tests: dict[str, WordCounts] = {}

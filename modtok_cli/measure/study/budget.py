@@ -14,6 +14,7 @@ from modtok_cli.measure.study.orders import learn_order
 from modtok_cli.measure.study.rows import Row, StudyFile
 from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.text.reading import Reading
 
 BUDGETS = (8000, 16000, 24000, 32000)
 
@@ -26,7 +27,7 @@ def study_budget(
     output: Path = Path("studies/budget.jsonl"),
     budgets: Sequence[int] = BUDGETS,
     k: int = 24000,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     threads: int | None = None,
     force: bool = False,
     command: str = "modtok study budget",
@@ -46,7 +47,7 @@ def study_budget(
         raise UsageError("no budgets", where="--budgets", remedy="use --budgets 8000,16000")
     cache = output.parent / f"references-{k}"
     bench = load_bench(
-        languages, texts, data=data, k=k, cache=cache, errors=errors, threads=threads,
+        languages, texts, data=data, k=k, cache=cache, reading=reading, threads=threads,
         progress=progress,
     )  # fmt: skip
     for budget in wanted:

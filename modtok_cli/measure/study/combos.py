@@ -26,6 +26,7 @@ from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.reading import Reading
 
 SIZES = (1, 2, 3, 4)
 
@@ -40,7 +41,7 @@ def study_combos(
     orders: int = 4,
     sets: int = 60,
     seed: int = 0,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     threads: int | None = None,
     force: bool = False,
     command: str = "modtok study combos",
@@ -65,7 +66,7 @@ def study_combos(
         raise UsageError(f"expected 1 or more, got {sets}", where="--sets")
     cache = output.parent / f"references-{k}"
     bench = load_bench(
-        languages, texts, data=data, k=k, cache=cache, errors=errors, threads=threads,
+        languages, texts, data=data, k=k, cache=cache, reading=reading, threads=threads,
         progress=progress,
     )  # fmt: skip
     chosen = language_orders(bench.languages, orders, seed)

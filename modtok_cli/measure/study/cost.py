@@ -22,6 +22,7 @@ from modtok_cli.base.signature import signature
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.measure.references import find_references
 from modtok_cli.measure.study.rows import Row
+from modtok_cli.text.reading import Reading
 
 # The paper's models (its table of memory by scale).
 SCALES = {name.upper(): SIZES[name] for name in PAPER}
@@ -39,7 +40,7 @@ def study_cost(
     *,
     references: Path | None = None,
     language: str | None = None,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     progress: Progress = SILENT,
 ) -> list[Row]:
     """Relative cost of tokenizers on texts, for models of the paper's sizes.
@@ -56,7 +57,7 @@ def study_cost(
         texts,
         references=references,
         language=language,
-        errors=errors,
+        reading=reading,
         progress=progress,
     )
     against = find_references(references, tokenizers)

@@ -13,6 +13,7 @@ from modtok_cli.measure.study.bench import Bench, language_orders, load_bench
 from modtok_cli.measure.study.rows import Row, StudyFile
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import merge_counts
+from modtok_cli.text.reading import Reading
 
 
 def study_orders(
@@ -25,7 +26,7 @@ def study_orders(
     orders: int = 5,
     seed: int = 0,
     joint: bool = True,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     threads: int | None = None,
     force: bool = False,
     command: str = "modtok study orders",
@@ -45,7 +46,7 @@ def study_orders(
     """
     cache = output.parent / f"references-{k}"
     bench = load_bench(
-        languages, texts, data=data, k=k, cache=cache, errors=errors, threads=threads,
+        languages, texts, data=data, k=k, cache=cache, reading=reading, threads=threads,
         progress=progress,
     )  # fmt: skip
     chosen = language_orders(bench.languages, orders, seed)

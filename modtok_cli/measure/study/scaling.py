@@ -10,6 +10,7 @@ from modtok_cli.construct.request import DEFAULT_SPECIALS
 from modtok_cli.learn.sequential import SequentialLearner
 from modtok_cli.measure.study.bench import language_orders, load_counts
 from modtok_cli.measure.study.rows import Row, StudyFile
+from modtok_cli.text.reading import Reading
 
 
 def study_scaling(
@@ -20,7 +21,7 @@ def study_scaling(
     k: int = 24000,
     orders: int = 3,
     seed: int = 0,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     threads: int | None = None,
     force: bool = False,
     command: str = "modtok study scaling",
@@ -35,7 +36,7 @@ def study_scaling(
     Raises:
         ModtokError, UsageError: texts, settings or output are invalid.
     """
-    counts = load_counts(languages, data, errors, threads, progress)
+    counts = load_counts(languages, data, reading, threads, progress)
     chosen = language_orders(list(counts), orders, seed)
     settings = {
         "k": k,

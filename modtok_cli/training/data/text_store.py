@@ -17,12 +17,14 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import fsync_directory, remove_directory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.signature import digest
 from modtok_cli.text.readers import is_text
+from modtok_cli.text.reading import Reading
 from modtok_cli.training.data.unpack import discard, unpack
 
 # The last of every hundred documents is held out for evaluation, at least one.
@@ -127,7 +129,7 @@ def text_store(
     files: Sequence[Path],
     cache: Path,
     *,
-    errors: str = "strict",
+    reading: Reading = Reading(),
     least: int = 2,
     progress: Progress = SILENT,
 ) -> TextStore:
@@ -149,9 +151,11 @@ def text_store(
             remedy="add its text, or exclude the language with --langs",
         )
     stamps = [f"{file.resolve()}:{(s := file.stat()).st_size}:{s.st_mtime_ns}" for file in texts]
-    final = cache / f"{language}-{digest(errors.encode(), *map(os.fsencode, stamps))}"
+    settings = orjson.dumps(reading.as_json())
+    reading = reading.of(language)
+    final = cache / f"{language}-{digest(settings, *map(os.fsencode, stamps))}"
     if not (final / "checksum").is_file():
-        _create(language, texts, final, errors, least, progress)
+        _create(language, texts, final, reading, least, progress)
     store = TextStore(final)
     _check_count(language, texts, len(store), least)
     return store
@@ -168,7 +172,12 @@ def _check_count(language: str, texts: Sequence[Path], count: int, least: int) -
 
 
 def _create(
-    language: str, texts: Sequence[Path], final: Path, errors: str, least: int, progress: Progress
+    language: str,
+    texts: Sequence[Path],
+    final: Path,
+    reading: Reading,
+    least: int,
+    progress: Progress,
 ) -> None:
     """Unpack texts beside `final`, from where a killed process stopped, and rename the result."""
     working = final.with_name(f".{final.name}.unpacking")
@@ -178,7 +187,7 @@ def _create(
                 discard(working)
                 return
             try:
-                facts = unpack(language, texts, working, errors, progress)
+                facts = unpack(language, texts, working, reading, progress)
                 _check_count(language, texts, facts.documents, max(1, least))
                 if final.exists():
                     remove_directory(final)

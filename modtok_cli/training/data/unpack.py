@@ -22,6 +22,7 @@ from modtok_cli.base.files import write_bytes
 from modtok_cli.base.progress import Progress
 from modtok_cli.text.parallel import read_each
 from modtok_cli.text.readers import read_batches
+from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import Advance
 
 _CHUNK = 1 << 24
@@ -55,7 +56,7 @@ class Facts:
 
 
 def unpack(
-    language: str, files: Sequence[Path], directory: Path, errors: str, progress: Progress
+    language: str, files: Sequence[Path], directory: Path, reading: Reading, progress: Progress
 ) -> Facts:
     """Write `text`, `ends.npy` and `checksum` to `directory`; continues what it already holds.
 
@@ -72,7 +73,7 @@ def unpack(
     ]
 
     def read(item: tuple[int, Path], advance: Advance) -> None:
-        _unpack_part(directory, *item, errors, progress, advance, alone=len(files) == 1)
+        _unpack_part(directory, *item, reading, progress, advance, alone=len(files) == 1)
 
     label = f"unpacking {language}"
     todo = [file for _, file in missing]
@@ -90,7 +91,7 @@ def _unpack_part(
     directory: Path,
     part: int,
     file: Path,
-    errors: str,
+    reading: Reading,
     progress: Progress,
     advance: Advance,
     *,
@@ -102,7 +103,7 @@ def _unpack_part(
         open(_path(directory, part, "ends"), "wb") as ends,
     ):
         for batch in read_batches(
-            file, errors, progress=progress, advance=advance, may_be_empty=not alone
+            file, reading, progress=progress, advance=advance, may_be_empty=not alone
         ):
             positions = array("q")
             for document in batch:

@@ -1,0 +1,1 @@
+"""Formats of text files, one module each; see `text_format`."""

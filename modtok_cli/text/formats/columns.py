@@ -1,0 +1,346 @@
+"""Parquet and Arrow files: a document per row, with the text in one of the columns.
+
+Parquet as published (FineWeb-2), and Arrow files of the library `datasets`. Both are read in
+batches of about a megabyte, and only the columns in use. Texts of a batch are kept as a
+dictionary, so a text that a file stores once and names a million times takes memory once.
+"""
+
+from __future__ import annotations
+
+import struct
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.text.counts import Bytes, Ints
+from modtok_cli.text.streams import CHUNK, is_pipe
+from modtok_cli.text.text_format import (
+    LONGEST,
+    PADDING,
+    Document,
+    Spans,
+    TextFormat,
+    TextReader,
+    join,
+)
+
+_MOST_ROWS = 1 << 13
+_BUFFER = 1 << 18
+_ASCII = bytes(3)  # the compiled test of UTF-8 needs it before the tested bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Rows `first` … (from 1): row r has text `texts[r]` of the dictionary (-1: null).
+
+    Text t of the dictionary is data[starts[t]:stops[t]], as the file has it; data ends with 16
+    bytes more.
+    """
+
+    first: int
+    texts: Ints
+    data: Bytes
+    starts: Ints
+    stops: Ints
+    languages: Sequence[str | None] | None
+
+
+class Columns(TextReader):
+    """Rows of a file that `pyarrow` reads."""
+
+    kind: str
+
+    def blocks(self) -> Iterator[_Batch]:
+        """Batches of rows."""
+        if is_pipe(self.source.path):
+            raise UsageError(f"{self.kind} cannot be read from a pipe", where=self.name)
+        path = Path(self.source.path)
+        row = 1
+        size, told = path.stat().st_size, 0
+        with _one_line_errors(self.kind, lambda: f"{self.name}:{row}"):
+            for batch, total in self.batches(path):
+                yield self._batch(batch, row)
+                row += len(batch)
+                if self.source.advance and total:
+                    now = size * (row - 1) // total
+                    self.source.advance(now - told)
+                    told = now
+        if self.source.advance:
+            self.source.advance(size - told)
+
+    @abstractmethod
+    def batches(self, path: Path) -> Iterator[tuple[Any, int]]:
+        """Record batches with the columns in use, and the rows of the file (0: unknown)."""
+
+    def columns_in(self, schema: Any) -> list[str]:
+        """Names of the columns in use that `schema` has, that of the text first.
+
+        Raises:
+            ModtokError: there is no text column.
+        """
+        kind = find_type(schema, self.reading.field)
+        if kind is None:
+            raise self.no_field(schema.names, 1)
+        if not _is_text(kind):
+            raise ModtokError(
+                f"field '{self.reading.field}' is {kind}, not a string", where=f"{self.name}:1"
+            )
+        name = self.reading.language_field
+        if name is None or find_type(schema, name) is None:
+            return [self.reading.field]
+        return [self.reading.field, name]
+
+    def _batch(self, batch: Any, row: int) -> _Batch:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        texts = _column(batch, self.reading.field)
+        if not pa.types.is_dictionary(texts.type):
+            indices = np.arange(len(texts), dtype=np.int64)
+            indices[np.asarray(texts.is_null())] = -1
+        else:
+            indices = np.asarray(pc.fill_null(texts.indices.cast(pa.int64()), -1))
+            texts = texts.dictionary
+        texts = texts.cast(pa.large_binary())
+        texts.validate(full=True)  # offsets of a damaged file may point anywhere
+        if len(indices) and not -1 <= indices.min() <= indices.max() < len(texts):
+            raise ModtokError(f"damaged {self.kind} file", where=f"{self.name}:{row}")
+        _, offsets, content = texts.buffers()
+        places = np.frombuffer(offsets, np.int64, len(texts) + 1, 8 * texts.offset)
+        begin, end = int(places[0]), int(places[-1])
+        data = np.zeros(len(_ASCII) + end - begin + len(PADDING), dtype=np.uint8)
+        if content is not None:
+            data[len(_ASCII) : -len(PADDING)] = np.frombuffer(content, np.uint8)[begin:end]
+        places = places - begin + len(_ASCII)
+        lengths = np.diff(places)
+        if len(lengths) and int(lengths.max()) > LONGEST:
+            raise ModtokError(
+                f"a text of more than {LONGEST:,} bytes",
+                where=f"{self.name}:{row}",
+                remedy="break it into several",
+            )
+        name = self.reading.language_field
+        languages = None
+        if name is not None and find_type(batch.schema, name) is not None:
+            languages = _column(batch, name).to_pylist()
+        return _Batch(row, indices, data, places[:-1], places[1:], languages)
+
+    def documents(self, block: _Batch) -> list[Document]:
+        """A document per row."""
+        known: dict[int, bytes] = {}
+        found = []
+        for place, language, line in self._rows(block):
+            if place not in known:
+                known[place] = block.data[block.starts[place] : block.stops[place]].tobytes()
+            text = self.checked(known[place], line)
+            if text is not None:
+                found.append(Document(text, language, line))
+        return found
+
+    def _rows(self, block: _Batch) -> Iterator[tuple[int, str | None, int]]:
+        """Place, language and number of the rows that are read."""
+        languages = block.languages or [None] * len(block.texts)
+        for row, (place, stated) in enumerate(zip(block.texts.tolist(), languages, strict=True)):
+            line = block.first + row
+            if place < 0:
+                self.lacks_text(line)
+                continue
+            language = self.language(stated or None, line)
+            if self.is_wanted(language, line):
+                yield place, language, line
+
+    def spans(self, block: _Batch) -> Spans:
+        """The texts where they are, if all are valid."""
+        from modtok_cli.text.utf8_kernel import is_utf8
+
+        places = np.array([place for place, _, _ in self._rows(block)], dtype=np.int64)
+        filled = block.starts[block.stops > block.starts]
+        if not is_utf8(block.data) or bool(((block.data[filled] & 0xC0) == 0x80).any()):
+            return join([document.text for document in self.documents(block)])
+        return Spans(block.data, block.starts[places], block.stops[places])
+
+
+class Parquet(Columns):
+    """Parquet files."""
+
+    kind = "Parquet"
+
+    def batches(self, path: Path) -> Iterator[tuple[Any, int]]:
+        """Batches of row groups, decoded page by page."""
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(path) as probe:
+            schema, metadata = probe.schema_arrow, probe.metadata
+        columns = self.columns_in(schema)
+        rows = metadata.num_rows
+        with pq.ParquetFile(
+            path, read_dictionary=columns[:1], buffer_size=_BUFFER, pre_buffer=False
+        ) as file:
+            size = _column_bytes(metadata, self.reading.field)
+            most = max(1, min(_MOST_ROWS, CHUNK * max(rows, 1) // max(size, 1)))
+            for batch in file.iter_batches(most, columns=columns, use_threads=False):
+                yield batch, rows
+
+
+class Arrow(Columns):
+    """Arrow files: streams, as `datasets` writes them, and files with an index."""
+
+    kind = "Arrow"
+
+    def batches(self, path: Path) -> Iterator[tuple[Any, int]]:
+        """Batches, in slices of about a megabyte."""
+        import pyarrow as pa
+
+        def opened() -> Any:
+            file = pa.memory_map(str(path))
+            # A file with an index is a stream between eight bytes and the index.
+            file.seek(8 if file.read(8) == b"ARROW1\0\0" else 0)
+            return file
+
+        with opened() as file:
+            for message in pa.ipc.MessageReader.open_stream(file):
+                if message.type == "record batch" and _is_compressed(message.metadata):
+                    raise ModtokError(
+                        "compressed Arrow files are not read",
+                        where=self.name,
+                        remedy="write it as Parquet, or without compression",
+                    )
+        with opened() as file:
+            stream = pa.ipc.open_stream(file)
+            columns = self.columns_in(stream.schema)
+            top = sorted({_top(stream.schema, name) for name in columns})
+            for batch in stream:
+                part = batch.select(top)
+                most = max(1, CHUNK * max(len(part), 1) // max(part.get_total_buffer_size(), 1))
+                for start in range(0, len(part), most):
+                    yield part.slice(start, most), 0
+
+
+def _top(schema: Any, name: str) -> str:
+    return name if name in schema.names else name.split(".")[0]
+
+
+def find_type(schema: Any, name: str) -> Any:
+    """Type of a column, of the whole name or nested by dots; None if there is none."""
+    if name in schema.names:
+        return schema.field(name).type
+    kind: Any = None
+    for depth, part in enumerate(name.split(".")):
+        if depth == 0:
+            if part not in schema.names:
+                return None
+            kind = schema.field(part).type
+        else:
+            fields = [kind.field(i) for i in range(kind.num_fields)] if _is_struct(kind) else []
+            kind = next((field.type for field in fields if field.name == part), None)
+            if kind is None:
+                return None
+    return kind
+
+
+def _is_text(kind: Any) -> bool:
+    """Whether a column of this type has texts; one without any value has the type null."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    known = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    return any(one(kind) for one in (*known, types.is_string_view, types.is_null))
+
+
+def _is_struct(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_struct(kind))
+
+
+def _column(batch: Any, name: str) -> Any:
+    """A column of a batch; fields of a null object are null."""
+    import pyarrow.compute as pc
+
+    if name in batch.schema.names:
+        return batch.column(name)
+    top, *parts = name.split(".")
+    return pc.struct_field(batch.column(top), parts)
+
+
+def _column_bytes(metadata: Any, name: str) -> int:
+    """Uncompressed size of a column in all row groups."""
+    total = 0
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        for place in range(row_group.num_columns):
+            column = row_group.column(place)
+            if column.path_in_schema == name:
+                total += column.total_uncompressed_size
+    return total
+
+
+def _is_compressed(metadata: Any) -> bool:
+    """Whether the flatbuffer of a record batch has the field `compression`.
+
+    Sizes of compressed buffers are whatever the file says, and `pyarrow` allocates them.
+    """
+    data = memoryview(metadata)
+
+    def field(table: int, number: int) -> int:
+        """Position of a field of a table; 0 if it is not there."""
+        described = table - struct.unpack_from("<i", data, table)[0]
+        if 4 + 2 * number >= struct.unpack_from("<H", data, described)[0]:
+            return 0
+        offset = struct.unpack_from("<H", data, described + 4 + 2 * number)[0]
+        return table + offset if offset else 0
+
+    root = struct.unpack_from("<I", data, 0)[0]
+    header = field(root, 2)
+    batch = header + struct.unpack_from("<I", data, header)[0]
+    return bool(field(batch, 3))
+
+
+@contextmanager
+def _one_line_errors(kind: str, where: Callable[[], str]) -> Iterator[None]:
+    """What `pyarrow` raises as a `ModtokError`; `where` names the file and the row."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet
+    except ImportError as error:
+        raise UsageError(
+            f"{kind} files require pyarrow", remedy="pip install 'modtok[data]'"
+        ) from error
+    try:
+        yield
+    except MemoryError:
+        raise
+    except (pa.ArrowException, OSError, struct.error, ValueError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise ModtokError("no such file", where=where().rpartition(":")[0]) from error
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ModtokError(
+            f"damaged {kind} file ({first[:200]})",
+            where=where(),
+            remedy="download or create it again",
+        ) from error
+
+
+def _is_cache(path: Path) -> bool:
+    return path.name.startswith("cache-")
+
+
+FORMATS = (
+    TextFormat((".parquet",), Parquet, compressed=False, begins=lambda b: b[:4] == b"PAR1"),
+    # `datasets` keeps results of transformations as cache-….arrow beside the data.
+    TextFormat(
+        (".arrow",),
+        Arrow,
+        compressed=False,
+        begins=lambda b: b[:6] == b"ARROW1",
+        left_out=_is_cache,
+    ),
+)

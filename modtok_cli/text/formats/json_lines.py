@@ -1,0 +1,160 @@
+"""JSON lines: an object per line, with the text in one of its fields."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import orjson
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.text.lines import BOM, Lines, line_ends, whole_lines
+from modtok_cli.text.text_format import (
+    PADDING,
+    Document,
+    Spans,
+    TextFormat,
+    TextReader,
+    is_utf8,
+)
+
+_EXAMPLE = 'a line is an object such as {"text": "..."}'
+
+
+class JsonLines(TextReader):
+    """Blank lines are passed over."""
+
+    def blocks(self) -> Iterator[Lines]:
+        """Whole lines."""
+        return whole_lines(self.source)
+
+    def documents(self, block: Lines) -> list[Document]:
+        """A document per line that is not blank."""
+        found = []
+        for number, text in enumerate(block.data.split(b"\n"), block.first):
+            document = self._document(text, number)
+            if document is not None:
+                found.append(document)
+        return found
+
+    def spans(self, block: Lines) -> Spans:
+        """The texts by the compiled reader, which leaves unusual lines to the slow one."""
+        from modtok_cli.text.json_kernel import ROOM, read_json_lines
+
+        field, lang_field = self.reading.field, self.reading.language_field
+        # The kernel does not look into objects and does not tell languages apart.
+        if "." in field or "." in (lang_field or "") or self.reading.language is not None:
+            return super().spans(block)
+        lines = line_ends(block.data) + 1
+        out = np.empty(len(block.data) + ROOM, dtype=np.uint8)
+        starts, stops = np.empty(lines, dtype=np.int64), np.empty(lines, dtype=np.int64)
+        doubts = np.empty((lines, 4), dtype=np.int64)
+        data, text_name, lang_name = (
+            np.frombuffer(each, dtype=np.uint8)
+            for each in (block.data, field.encode(), (lang_field or "").encode())
+        )
+        texts, doubtful = read_json_lines(data, text_name, lang_name, out, starts, stops, doubts)
+        starts, stops = starts[:texts], stops[:texts]
+        self.found += texts - doubtful
+        if not doubtful:
+            return Spans(out, starts, stops)
+        # Lines that the kernel left are parsed by the slow path and appended.
+        end = len(block.data)
+        pieces: list[memoryview | bytes] = [out[:end].data]
+        kept = np.ones(texts, dtype=np.bool_)
+        for text, number, begin, stop in doubts[:doubtful].tolist():
+            document = self._document(block.data[begin:stop], block.first + number)
+            if document is None:
+                kept[text] = False
+                continue
+            pieces.append(document.text)
+            starts[text], stops[text] = end, end + len(document.text)
+            end += len(document.text)
+        data = np.frombuffer(b"".join([*pieces, PADDING]), dtype=np.uint8)
+        return Spans(data, starts[kept], stops[kept])
+
+    def _document(self, raw: bytes, line: int) -> Document | None:
+        if not raw.strip():
+            return None
+        if line == 1:
+            raw = raw.removeprefix(BOM)
+        try:
+            record: Any = orjson.loads(raw)
+        except orjson.JSONDecodeError as error:
+            repaired = self._decode_again(raw, error, line)
+            if repaired is None:
+                return None
+            record = repaired
+        where = f"{self.name}:{line}"
+        if not isinstance(record, dict):
+            raise ModtokError("not a JSON object", where=where, remedy=_EXAMPLE)
+        is_there, text = _value(record, self.reading.field)
+        if text is None:
+            self.lacks_text(line, None if is_there else record)
+            return None
+        if not isinstance(text, str):
+            raise ModtokError(
+                f"field '{self.reading.field}' is {type(text).__name__}, not a string",
+                where=where,
+                remedy=_EXAMPLE,
+            )
+        lang_field = self.reading.language_field
+        stated = None if lang_field is None else _value(record, lang_field)[1]
+        language = self.language(stated, line)
+        if not self.is_wanted(language, line):
+            return None
+        return Document(text.encode(), language, line)
+
+    def _decode_again(self, raw: bytes, error: orjson.JSONDecodeError, line: int) -> Any:
+        """The record of `raw` if only its characters are invalid, by `errors`; None to skip it.
+
+        Invalid characters are bytes that are not UTF-8, and escapes of lone surrogates, which
+        Python's parser accepts and UTF-8 cannot encode.
+        """
+        try:
+            # Parsed by orjson again: Python's parser also accepts NaN and infinite numbers.
+            record = json.loads(raw.decode(errors="replace"))
+            repaired = orjson.loads(_without_surrogates(json.dumps(record)))
+        except ValueError:
+            raise ModtokError(
+                f"not JSON ({error.msg}, column {error.colno})",
+                where=f"{self.name}:{line}",
+                remedy="expected one JSON object per line; fix or delete the line",
+            ) from error
+        except RecursionError:
+            raise ModtokError(
+                "JSON nested too deeply",
+                where=f"{self.name}:{line}",
+                remedy="fix or delete the line",
+            ) from error
+        what = "not UTF-8" if not is_utf8(raw) else "escape of a lone surrogate"
+        return None if self.repair(lambda: raw, what, line) is None else repaired
+
+
+def _value(record: dict[str, Any], name: str) -> tuple[bool, Any]:
+    """Whether a record has the field, and its value: of the whole name, else nested by dots."""
+    if name in record:
+        return True, record[name]
+    value: Any = record
+    for part in name.split("."):
+        if not isinstance(value, dict) or part not in value:
+            return value is None, None
+        value = value[part]
+    return True, value
+
+
+def _without_surrogates(escaped: str) -> bytes:
+    """JSON with ASCII escapes → JSON in UTF-8, lone surrogates as U+FFFD."""
+    plain = json.dumps(json.loads(escaped), ensure_ascii=False)
+    return plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+
+
+def _begins(begin: bytes) -> bool:
+    return begin.removeprefix(BOM).lstrip()[:1] == b"{"
+
+
+FORMATS = (
+    TextFormat((".jsonl", ".ndjson"), JsonLines, packed_suffixes=(".json",), begins=_begins),
+)

@@ -1,0 +1,121 @@
+"""CSV and TSV with a header: a document per row, with the text in one of the columns.
+
+Cells are quoted as spreadsheets and pandas do it: `"a ""b"" c"`, and may then hold line ends. A
+`.tsv` without a header is a table of word counts (`table_files.is_table`).
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.text.lines import BOM, whole_lines
+from modtok_cli.text.streams import CHUNK
+from modtok_cli.text.text_format import Document, TextFormat, TextReader
+
+LONGEST_CELL = 1 << 26
+"""Characters of the longest cell. An open quote takes in all that follows, at 4 bytes each."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row: line of its beginning, text, language; None for a cell that is not there."""
+
+    line: int
+    text: str
+    language: str | None
+
+
+class Commas(TextReader):
+    """Cells separated by commas."""
+
+    delimiter = ","
+
+    def blocks(self) -> Iterator[list[_Row]]:
+        """Rows, about a megabyte at a time."""
+        csv.field_size_limit(LONGEST_CELL)  # of the process; other readers keep no limit of theirs
+        rows = csv.reader(self._lines(), delimiter=self.delimiter, strict=True)
+        found: list[_Row] = []
+        size, line = 0, 1
+        header: list[str] | None = None
+        places: tuple[int, int | None] = (0, None)
+        try:
+            for row in rows:
+                first, line = line, rows.line_num + 1
+                if not row:
+                    continue
+                if header is None:
+                    header, places = row, self._places(row, first)
+                    continue
+                if len(row) != len(header):
+                    raise ModtokError(
+                        f"{len(row)} cells under a header of {len(header)}",
+                        where=f"{self.name}:{first}",
+                        remedy="quote cells that hold separators or line ends",
+                    )
+                text = row[places[0]]
+                language = None if places[1] is None else row[places[1]] or None
+                found.append(_Row(first, text, language))
+                size += len(text)
+                if size >= CHUNK:
+                    yield found
+                    found, size = [], 0
+        except csv.Error as error:
+            raise ModtokError(
+                f"not {'TSV' if self.delimiter == chr(9) else 'CSV'} ({error})",
+                where=f"{self.name}:{line}",
+                remedy="quote cells that hold quotes or line ends, and close every quote",
+            ) from error
+        if found:
+            yield found
+
+    def _lines(self) -> Iterator[str]:
+        for block in whole_lines(self.source):
+            data = block.data.removeprefix(BOM) if block.first == 1 else block.data
+            # Invalid bytes are kept, and reported with the row.
+            for line in _with_ends(data):
+                yield line.decode("utf-8", "surrogateescape")
+
+    def _places(self, header: list[str], line: int) -> tuple[int, int | None]:
+        """Columns of the text and of the language."""
+        reading = self.reading
+        if reading.field not in header:
+            raise self.no_field(header, line)
+        for name in (reading.field, reading.language_field):
+            if name is not None and header.count(name) > 1:
+                raise ModtokError(f"two columns '{name}'", where=f"{self.name}:{line}")
+        name = reading.language_field
+        return header.index(reading.field), header.index(name) if name in header else None
+
+    def documents(self, block: list[_Row]) -> list[Document]:
+        """A document per row."""
+        found = []
+        for row in block:
+            language = self.language(row.language, row.line)
+            text = row.text.encode("utf-8", "surrogateescape")
+            if not self.is_wanted(language, row.line):
+                continue
+            checked = self.checked(text, row.line)
+            if checked is not None:
+                found.append(Document(checked, language, row.line))
+        return found
+
+
+class Tabs(Commas):
+    """Cells separated by tabs."""
+
+    delimiter = "\t"
+
+
+def _with_ends(data: bytes) -> Iterator[bytes]:
+    """Lines with their "\\n"; no other character ends a line."""
+    lines = data.split(b"\n")
+    last = lines.pop()
+    yield from (line + b"\n" for line in lines)
+    if last:
+        yield last
+
+
+FORMATS = (TextFormat((".csv",), Commas), TextFormat((".tsv",), Tabs))

@@ -1,0 +1,57 @@
+"""Text with a document per line, in files of several names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from modtok_cli.text.lines import Lines, whole_lines
+from modtok_cli.text.text_format import (
+    PADDING,
+    Document,
+    Spans,
+    TextFormat,
+    TextReader,
+    is_utf8,
+    join,
+)
+
+_ASCII = bytes(3)  # the compiled test of UTF-8 needs it before the tested bytes
+
+
+class TextLines(TextReader):
+    """Lines end at "\\n" only and are otherwise kept byte for byte."""
+
+    def blocks(self) -> Iterator[Lines]:
+        """Whole lines."""
+        return whole_lines(self.source)
+
+    def documents(self, block: Lines) -> list[Document]:
+        """A document per line; a blank line is an empty one."""
+        lines = block.data.split(b"\n")
+        if not lines[-1]:
+            lines.pop()
+        numbered = enumerate(lines, block.first)
+        if is_utf8(block.data):
+            return [Document(text, None, number) for number, text in numbered]
+        checked = ((self.checked(text, number), number) for number, text in numbered)
+        return [Document(text, None, number) for text, number in checked if text is not None]
+
+    def spans(self, block: Lines) -> Spans:
+        """The lines where they are."""
+        from modtok_cli.text.utf8_kernel import is_utf8
+
+        data = np.frombuffer(b"".join([_ASCII, block.data, PADDING]), dtype=np.uint8)
+        end = len(_ASCII) + len(block.data)
+        if not is_utf8(data[:end]):
+            return join([document.text for document in self.documents(block)])
+        stops = np.flatnonzero(data[:end] == 10)
+        if not block.data.endswith(b"\n"):
+            stops = np.append(stops, end)
+        starts = np.full(len(stops), len(_ASCII), dtype=np.int64)
+        starts[1:] = stops[:-1] + 1
+        return Spans(data, starts, stops.astype(np.int64, copy=False))
+
+
+FORMATS = (TextFormat((".txt", ".dev", ".devtest", ".test"), TextLines, fields=False),)

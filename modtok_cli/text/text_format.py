@@ -1,0 +1,273 @@
+"""What a text format defines, and what its readers share.
+
+A module of `text/formats` defines `FORMATS`, a tuple of `TextFormat`; modules of that package are
+discovered.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.progress import Progress
+from modtok_cli.text.counts import Bytes, Ints
+from modtok_cli.text.languages import normalize
+from modtok_cli.text.reading import Reading
+from modtok_cli.text.streams import SUFFIXES, Advance, display, read_chunks
+
+PADDING = bytes(16)  # kernels load 16 bytes at a time
+LONGEST = 1 << 28
+"""Bytes of the longest document that is read: a gigabyte without a line end may be kilobytes of
+compressed file, and would be held in memory several times."""
+
+# After so many documents without the field, the field is taken for a wrong one.
+_ENOUGH = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text (valid UTF-8), its stated language, and its line or row number (from 1)."""
+
+    text: bytes
+    language: str | None
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Documents as places in one buffer: document d is data[starts[d]:stops[d]].
+
+    Shapes: data (B,) uint8, with at least 16 bytes after the last document;
+    starts, stops (D,) int64. Places may overlap.
+    """
+
+    data: Bytes
+    starts: Ints
+    stops: Ints
+
+
+def join(texts: list[bytes]) -> Spans:
+    """Spans of texts, one after the other."""
+    stops = np.cumsum([len(text) for text in texts], dtype=np.int64)
+    starts = np.zeros(len(texts), dtype=np.int64)
+    starts[1:] = stops[:-1]
+    return Spans(np.frombuffer(b"".join([*texts, PADDING]), dtype=np.uint8), starts, stops)
+
+
+def is_utf8(text: bytes) -> bool:
+    """Whether `text` is valid UTF-8."""
+    if text.isascii():
+        return True
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file, pipe or "-". `begun`: its content, if reading has begun."""
+
+    path: str | Path
+    advance: Advance | None = None
+    begun: Iterator[bytes] | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name in errors."""
+        return display(self.path)
+
+    def chunks(self) -> Iterator[bytes]:
+        """Its content, decompressed, in pieces of about a megabyte; see `streams.read_chunks`."""
+        return read_chunks(self.path, self.advance) if self.begun is None else self.begun
+
+
+class TextReader(ABC):
+    """Reads one file in blocks, and counts what it leaves out.
+
+    A format implements `blocks` (about a megabyte each, of any type) and `documents` of a block.
+    """
+
+    def __init__(self, source: Source, reading: Reading) -> None:
+        self.source = source
+        self.name = source.name
+        self.reading = reading
+        self.found = 0
+        self.repaired: list[int] = [0, 0]  # how many, and the line of the first
+        self.empty: list[int] = [0, 0]
+        self.unlabelled: list[int] = [0, 0]
+        self._absent = 0
+        self._fields: list[str] = []
+
+    @abstractmethod
+    def blocks(self) -> Iterator[Any]:
+        """The file in pieces."""
+
+    @abstractmethod
+    def documents(self, block: Any) -> list[Document]:
+        """The documents of a block.
+
+        Raises:
+            ModtokError: invalid content, as `file:line`.
+        """
+
+    def spans(self, block: Any) -> Spans:
+        """The documents of a block for counting: without Python objects where possible."""
+        return join([document.text for document in self.documents(block)])
+
+    def report(self, progress: Progress) -> None:
+        """Warn, in a line each, about documents that were changed or left out.
+
+        Raises:
+            ModtokError: no document had the field of the text.
+        """
+        if self._absent and not self.found:
+            raise self.no_field(self._fields, self.empty[1])
+        reading = self.reading
+        done = "skipped" if reading.errors == "skip" else "read with U+FFFD for invalid bytes"
+        for (number, first), what, how in (
+            (self.repaired, "not UTF-8", done),
+            (self.empty, f"no text in field '{reading.field}'", "skipped"),
+            (self.unlabelled, f"no language in field '{reading.language_field}'", "skipped"),
+        ):
+            if number:
+                noun = "document" if number == 1 else "documents"
+                progress.warn(f"{self.name}:{first}: {what}; {number} {noun} {how}")
+
+    def no_field(self, fields: Iterable[str], line: int) -> ModtokError:
+        """The error for a file without the field of the text."""
+        names = ", ".join(list(fields)[:8])
+        return ModtokError(
+            f"no field '{self.reading.field}'",
+            where=f"{self.name}:{line}",
+            remedy=f"choose one with --field: {names}" if names else "choose one with --field",
+        )
+
+    def lacks_text(self, line: int, fields: Iterable[str] | None = None) -> None:
+        """Count a document whose text is null or missing; `fields`: those that it has instead.
+
+        Raises:
+            ModtokError: as all documents so far.
+        """
+        _count(self.empty, line)
+        if fields is not None:
+            self._absent += 1
+            self._fields = self._fields or list(fields)
+            if self._absent >= _ENOUGH and not self.found:
+                raise self.no_field(self._fields, self.empty[1])
+
+    def language(self, value: Any, line: int) -> str | None:
+        """The language of a document from the value of its field.
+
+        Raises:
+            ModtokError: the value is not a language.
+        """
+        if value is None:
+            return None
+        if not isinstance(value, str) or not value:
+            raise ModtokError(
+                f"field '{self.reading.language_field}' is not a language code",
+                where=f"{self.name}:{line}",
+                remedy="fix or drop it",
+            )
+        return normalize(value)
+
+    def is_wanted(self, language: str | None, line: int) -> bool:
+        """Whether a document of this language is read; counts it if it has none."""
+        self.found += 1
+        wanted = self.reading.language
+        if wanted is not None and language is None:
+            _count(self.unlabelled, line)
+        return wanted is None or language == wanted
+
+    def repair(self, text: Callable[[], bytes], what: str, line: int) -> bytes | None:
+        """By `errors`: fail, the text with replacements, or None to skip the document."""
+        if self.reading.errors == "strict":
+            raise ModtokError(
+                what,
+                where=f"{self.name}:{line}",
+                remedy="pass --errors replace or --errors skip, or convert the file",
+            )
+        _count(self.repaired, line)
+        return text() if self.reading.errors == "replace" else None
+
+    def checked(self, text: bytes, line: int) -> bytes | None:
+        """A text as UTF-8, by `errors`."""
+        try:
+            text.decode()
+        except UnicodeDecodeError as error:
+            what = f"not UTF-8 (byte 0x{text[error.start]:02x} at column {error.start + 1})"
+            return self.repair(lambda: text.decode(errors="replace").encode(), what, line)
+        return text
+
+
+def _count(tally: list[int], line: int) -> None:
+    tally[0] += 1
+    tally[1] = tally[1] or line
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """A format of text files.
+
+    Attributes:
+        suffixes: names of its files end with one of them.
+        reader: reads a file.
+        packed_suffixes: further ones, which count only before a suffix of compression.
+        compressed: whether a suffix of compression may follow.
+        fields: whether documents have fields; `--field` and `--lang-field` choose among them.
+        begins: recognizes the beginning of a pipe, or of a compressed file without a suffix.
+        left_out: recognizes files that programs leave beside those with text.
+    """
+
+    suffixes: tuple[str, ...]
+    reader: type[TextReader]
+    packed_suffixes: tuple[str, ...] = ()
+    compressed: bool = True
+    fields: bool = True
+    begins: Callable[[bytes], bool] | None = None
+    left_out: Callable[[Path], bool] | None = None
+
+
+@cache
+def text_formats() -> Mapping[str, TextFormat]:
+    """Formats by suffix; what a module does not know is not text."""
+    from modtok_cli.text import formats as package
+
+    found: dict[str, TextFormat] = {}
+    for module in pkgutil.iter_modules(package.__path__):
+        loaded = importlib.import_module(f"{package.__name__}.{module.name}")
+        for each in loaded.FORMATS:
+            found |= dict.fromkeys(each.suffixes, each)
+    return found
+
+
+def format_of_name(path: Path) -> TextFormat | None:
+    """The format of a file by its name; None for other files, and if the content decides."""
+    known = text_formats()
+    if path.suffix not in SUFFIXES:
+        found = known.get(path.suffix)
+        return None if found and found.left_out and found.left_out(path) else found
+    inner = path.with_suffix("").suffix
+    for each in known.values():
+        if each.compressed and inner in (*each.suffixes, *each.packed_suffixes):
+            return each
+    return None
+
+
+def format_of_content(begin: bytes) -> TextFormat:
+    """The format of a pipe, or of a file such as `fr.gz`, by its first bytes."""
+    for each in text_formats().values():
+        if each.begins is not None and each.begins(begin):
+            return each
+    return text_formats()[".txt"]

@@ -1,0 +1,341 @@
+"""JSON lines with other fields, CSV, TSV, Parquet, Arrow: each against an obvious reader."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import itertools
+import re
+import tracemalloc
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Silent
+from modtok_cli.text import streams
+from modtok_cli.text.formats import columns as columns_module
+from modtok_cli.text.formats import separated
+from modtok_cli.text.readers import is_text, read_batches, read_documents, read_spans
+from modtok_cli.text.reading import Reading
+from modtok_cli.text.table_files import is_table
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=20)
+LANGUAGE = st.sampled_from(["fi", "fra_Latn", "eng", None])
+ROWS = st.lists(st.tuples(TEXT | st.none(), LANGUAGE), min_size=1, max_size=12)
+SHORT = {"fi": "fi", "fra_Latn": "fr", "eng": "en", None: None}
+NUMBERS = itertools.count()
+
+
+def read(path, **reading):
+    """(texts with languages, warnings) by both ways of reading, which must agree."""
+    progress = Silent()
+    chosen = Reading(**reading)
+    documents = list(read_documents(path, chosen, progress=progress))
+    spans = [
+        one.data[start:stop].tobytes()
+        for one in read_spans(path, chosen)
+        for start, stop in zip(one.starts, one.stops, strict=True)
+    ]
+    assert spans == [document.text for document in documents]
+    return [(one.text.decode(), one.language) for one in documents], progress.warnings
+
+
+def failure(path, **reading):
+    messages = set()
+    for way in (read_documents, read_spans):
+        with pytest.raises((ModtokError, UsageError)) as caught:
+            list(way(path, Reading(**reading)))
+        messages.add(str(caught.value))
+    assert len(messages) == 1
+    message = messages.pop()
+    assert "\n" not in message
+    assert message.startswith(str(path))
+    return message[len(str(path)) :]
+
+
+def write_json(path, rows):
+    lines = [{"id": 1, "body": {"of": text}, "language": name} for text, name in rows]
+    path.write_bytes(b"\n".join(map(orjson.dumps, lines)))
+
+
+def table_of(rows, kind=None):
+    kind = kind or pa.string()
+    texts, names = [text for text, _ in rows], [name for _, name in rows]
+    body = pa.StructArray.from_arrays([pa.array(texts, kind)], ["of"])
+    columns = [pa.array(range(len(rows))), pa.array(texts, kind), body, pa.array(names)]
+    return pa.table(columns, ["id", "content", "body", "language"])
+
+
+def write_arrow(path, table, with_index, rows):
+    make = pa.ipc.new_file if with_index else pa.ipc.new_stream
+    with make(path, table.schema) as writer:
+        writer.write_table(table, max_chunksize=rows)
+
+
+def expected(rows, language=None):
+    """What `read` gives, by going through the rows."""
+    known = [(text, SHORT[name]) for text, name in rows if text is not None]
+    return [one for one in known if language is None or one[1] == language]
+
+
+@settings(max_examples=60, deadline=None)
+@given(ROWS, st.sampled_from([None, "fi", "fr"]))
+def test_json_with_other_fields(tmp_path_factory, rows, language):
+    path = tmp_path_factory.getbasetemp() / f"{next(NUMBERS)}.jsonl"
+    write_json(path, rows)
+    found, warnings = read(path, field="body.of", lang_field="language", language=language)
+    assert found == expected(rows, language)
+    nulls = sum(text is None for text, _ in rows)
+    assert [f"; {nulls} document" in line for line in warnings if "no text" in line] == (
+        [True] if nulls else []
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(ROWS, st.sampled_from([".csv", ".tsv"]), st.sampled_from([None, "fi"]), st.booleans())
+def test_csv_and_tsv(tmp_path_factory, rows, suffix, language, small):
+    path = tmp_path_factory.getbasetemp() / f"{next(NUMBERS)}{suffix}.gz"
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter="," if suffix == ".csv" else "\t", lineterminator="\n")
+    writer.writerow(["n", "content", "language"])
+    filled = [(text or "", name) for text, name in rows]
+    for number, (text, name) in enumerate(filled):
+        writer.writerow([number, text, name or ""])
+    path.write_bytes(gzip.compress(out.getvalue().encode()))
+    with pytest.MonkeyPatch.context() as patch:
+        if small:
+            patch.setattr(streams, "CHUNK", 16)
+            patch.setattr(separated, "CHUNK", 8)
+        found, _ = read(path, field="content", lang_field="language", language=language)
+    assert found == expected(filled, language)
+
+
+KINDS = [pa.string(), pa.large_string(), pa.binary(), pa.dictionary(pa.int16(), pa.string())]
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    ROWS,
+    st.sampled_from(["parquet", "stream", "file"]),
+    st.sampled_from(KINDS),
+    st.sampled_from(["content", "body.of"]),
+    st.sampled_from([None, "fi"]),
+    st.integers(1, 5),
+    st.booleans(),
+)
+def test_columns(tmp_path_factory, rows, form, kind, field, language, size, small):
+    if field == "body.of" and pa.types.is_dictionary(kind):
+        kind = pa.string()
+    table = table_of(rows, kind)
+    path = tmp_path_factory.getbasetemp() / f"{next(NUMBERS)}"
+    if form == "parquet":
+        path = path.with_suffix(".parquet")
+        pq.write_table(table, path, row_group_size=size, use_dictionary=small, compression="zstd")
+    else:
+        path = path.with_suffix(".arrow")
+        write_arrow(path, table, form == "file", size)
+    with pytest.MonkeyPatch.context() as patch:
+        if small:
+            patch.setattr(columns_module, "CHUNK", 8)
+        found, warnings = read(path, field=field, lang_field="language", language=language)
+    assert found == expected(rows, language)
+    assert any("no text in field" in line for line in warnings) == (None in [r[0] for r in rows])
+
+
+def test_rows_are_numbered_over_batches(tmp_path, monkeypatch):
+    monkeypatch.setattr(columns_module, "CHUNK", 64)
+    pq.write_table(pa.table({"text": ["x" * 30] * 50}), tmp_path / "a.parquet", row_group_size=7)
+    assert [one.line for one in read_documents(tmp_path / "a.parquet")] == list(range(1, 51))
+    told: list[float] = []
+    list(read_documents(tmp_path / "a.parquet", advance=told.append))
+    assert sum(told) == (tmp_path / "a.parquet").stat().st_size
+    assert len(told) > 5
+
+
+def test_invalid_utf8_in_columns_and_cells(tmp_path):
+    raw = [b"good", b"a \xff b", b"\xc3", b"\xa9", b"last"]  # two halves of a character
+    kept, skipped = ["good", "a \ufffd b", "\ufffd", "\ufffd", "last"], ["good", "last"]
+    pq.write_table(pa.table({"text": pa.array(raw, pa.binary())}), tmp_path / "a.parquet")
+    (tmp_path / "a.csv").write_bytes(b"text\n" + b"\n".join(raw))
+    for name, line in (("a.parquet", 2), ("a.csv", 3)):
+        path = tmp_path / name
+        assert failure(path).startswith(f":{line}: not UTF-8 (byte 0xff at column 3)")
+        found, warnings = read(path, errors="replace")
+        assert [text for text, _ in found] == kept
+        assert warnings == [
+            f"{path}:{line}: not UTF-8; 3 documents read with U+FFFD for invalid bytes"
+        ]
+        assert [text for text, _ in read(path, errors="skip")[0]] == skipped
+
+
+def test_null_and_missing_text_is_skipped_and_counted(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"text": "a"}\n{"text": null}\n\n{"t": 1}\n{"text": "b"}')
+    found, warnings = read(path)
+    assert [text for text, _ in found] == ["a", "b"]
+    assert warnings == [f"{path}:2: no text in field 'text'; 2 documents skipped"]
+    path.write_bytes(b'{"a": {"b": "x"}}\n{"a": null}\n{"a": {}}\n{"a.b": "y"}\n{"a": "z"}')
+    found, warnings = read(path, field="a.b")
+    assert [text for text, _ in found] == ["x", "y"]
+    assert "; 3 documents skipped" in warnings[0]
+
+
+def test_wrong_field_names_those_there_are(tmp_path):
+    rows = [("a", "fi"), ("b", "fi")]
+    write_json(tmp_path / "a.jsonl", rows)
+    (tmp_path / "a.csv").write_text("id,body,language\n1,a,fi\n")
+    pq.write_table(table_of(rows).select(["id", "body", "language"]), tmp_path / "a.parquet")
+    write_arrow(tmp_path / "a.arrow", table_of(rows).select(["id", "body"]), False, 9)
+    for name in ("a.jsonl", "a.csv", "a.parquet", "a.arrow"):
+        message = failure(tmp_path / name)
+        assert message.startswith(":1: no field 'text'; choose one with --field: id, body")
+    # Not only at the end of a large file.
+    path = tmp_path / "b.jsonl"
+    path.write_bytes(b'{"content": "a"}\n' * 1001 + b"not JSON")
+    assert "no field 'text'" in failure(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        ("text,n\na,1\nb\n", ":3: 1 cells under a header of 2"),
+        ("text,n\na,1,2\n", ":2: 3 cells under a header of 2"),
+        ('text\nx\n"open\n\n', ":3: not CSV"),
+        ('text\n"a"b\n', ":2: not CSV"),
+        ("text\na\rb\n", ":2: not CSV"),
+        ("text,text\na,b\n", ":1: two columns 'text'"),
+    ],
+)
+def test_invalid_csv(tmp_path, content, what):
+    path = tmp_path / "a.csv"
+    path.write_bytes(content.encode())
+    assert failure(path).startswith(what)
+
+
+def test_types_that_are_not_text(tmp_path):
+    for kind, values in ((pa.int64(), [1]), (pa.list_(pa.string()), [["a"]])):
+        table = pa.table({"text": pa.array(values, kind)})
+        pq.write_table(table, tmp_path / "a.parquet")
+        write_arrow(tmp_path / "a.arrow", table, True, 1)
+        for name in ("a.parquet", "a.arrow"):
+            assert "not a string" in failure(tmp_path / name)
+
+
+def test_damaged_columns_are_one_line(tmp_path):
+    rows = [("some text " * 40, "fi")] * 50
+    pq.write_table(table_of(rows), tmp_path / "a.parquet", use_dictionary=False)
+    write_arrow(tmp_path / "a.arrow", table_of(rows), False, 20)
+    rng = np.random.default_rng(3)
+    for name in ("a.parquet", "a.arrow"):
+        whole = (tmp_path / name).read_bytes()
+        path = tmp_path / f"b{name}"
+        refused = 0
+
+        def outcome(way, path=path):
+            try:
+                return [len(each.text) for each in way(path, Reading(field="content"))]
+            except ModtokError as error:
+                return str(error)
+
+        for case in range(60):
+            data = bytearray(whole)
+            if case % 2:
+                del data[int(rng.integers(len(data))) :]
+            else:
+                for place in rng.integers(len(data), size=4):
+                    data[place] = rng.integers(256)
+            path.write_bytes(data)
+            said = outcome(read_documents)
+            if isinstance(said, str):
+                assert re.fullmatch(rf"{path}(:\d+)?: [^\n]+", said)
+                assert failure(path, field="content") == said[len(str(path)) :]
+                refused += 1
+        assert refused >= 25
+
+
+def test_compressed_arrow_and_pipes_are_refused(tmp_path):
+    path = tmp_path / "a.arrow"
+    table = pa.table({"text": ["a" * 1000]})
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_file(path, table.schema, options=options) as writer:
+        writer.write_table(table)
+    assert "compressed Arrow files are not read" in failure(path)
+
+
+def test_text_named_a_million_times_is_held_once(tmp_path):
+    path = tmp_path / "a.parquet"
+    array = pa.DictionaryArray.from_arrays(np.zeros(20_000, np.int32), ["x" * (1 << 20)])
+    pq.write_table(pa.table({"text": array}), path)
+    assert path.stat().st_size < 1_000_000
+    total = 0
+    for spans in read_spans(path):
+        assert len(spans.data) < 3 << 20
+        total += int((spans.stops - spans.starts).sum())
+    assert total == 20_000 << 20
+    documents = next(read_batches(path))
+    assert len({id(one.text) for one in documents}) == 1
+
+
+def test_bombs_stay_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(separated, "LONGEST_CELL", 1 << 16)
+    path = tmp_path / "a.csv.bz2"
+    path.write_bytes(bz2.compress(b'text\n"' + b"a\n" * (1 << 20)))
+    tracemalloc.start()
+    assert "field larger than field limit" in failure(path)
+    assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    tracemalloc.stop()
+    monkeypatch.setattr(columns_module, "LONGEST", 1 << 16)
+    pq.write_table(pa.table({"text": ["a" * (1 << 20)]}), tmp_path / "a.parquet")
+    assert failure(tmp_path / "a.parquet").startswith(":1: a text of more than 65,536 bytes")
+
+
+def test_files_without_a_format_in_the_name(tmp_path):
+    (tmp_path / "fr.gz").write_bytes(gzip.compress(b"un\ndeux\n"))
+    (tmp_path / "fi.bz2").write_bytes(bz2.compress(b'{"text": "yksi"}\n'))
+    (tmp_path / "en.json.gz").write_bytes(gzip.compress(b'{"text": "one"}\n'))
+    found = [read(tmp_path / name)[0][0][0] for name in ("fr.gz", "fi.bz2", "en.json.gz")]
+    assert found == ["un", "yksi", "one"]
+    assert not is_text(tmp_path / "fr.tar.gz")
+    assert not is_text(tmp_path / "corpus.json")
+
+
+def test_tsv_is_text_with_a_header_and_else_a_word_table(tmp_path):
+    path = tmp_path / "fr.tsv"
+    path.write_text("text\tid\nun\t1\n")
+    assert (is_text(path), is_table(path)) == (True, False)
+    path.write_text("un\t1\n")
+    assert (is_text(path), is_table(path)) == (False, True)
+
+
+def test_caches_of_datasets_are_not_text(tmp_path):
+    table = pa.table({"text": ["a"]})
+    write_arrow(tmp_path / "data-00000-of-00001.arrow", table, False, 1)
+    write_arrow(tmp_path / "cache-1f2e.arrow", table, False, 1)
+    (tmp_path / "state.json").write_text("{}")
+    (tmp_path / "dataset_info.json").write_text("{}")
+    assert read(tmp_path)[0] == [("a", None)]
+
+
+def test_directory_that_datasets_saved(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    rows = {"text": ["un", None, "deux"], "label": [0, 1, 0]}
+    datasets.Dataset.from_dict(rows).save_to_disk(tmp_path / "fr")
+    assert [text for text, _ in read(tmp_path / "fr")[0]] == ["un", "deux"]
+
+
+def test_settings_of_reading():
+    with pytest.raises(UsageError, match="--field"):
+        Reading(field="a..b")
+    with pytest.raises(UsageError, match="--lang-field"):
+        Reading(lang_field="text")
+    assert Reading(lang_field="x").of("fra_Latn").language == "fr"
+    assert Reading().of("fr").language is None
