@@ -7,11 +7,13 @@ adopted tokenizer keeps its own file.
 
 from __future__ import annotations
 
-import re
 import sys
 import unicodedata
 from collections.abc import Callable, Mapping
 from functools import cache
+
+import numpy as np
+import numpy.typing as npt
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.text.pretokenizer import PreTokenizer, Splitter, find_pretokenizer
@@ -93,7 +95,11 @@ def composed(document: bytes) -> bytes:
     if document.isascii():
         return document
     text = document.decode()
-    if _unassigned().search(text):
+    kinds = _kinds()[np.frombuffer(text.encode("utf-32-le"), dtype="<u4")]
+    most = int(kinds.max())
+    if most == 0:
+        return document
+    if most == 2:
         from tokenizers.normalizers import NFC
 
         changed = str(NFC().normalize_str(text))
@@ -103,16 +109,25 @@ def composed(document: bytes) -> bytes:
 
 
 @cache
-def _unassigned() -> re.Pattern[str]:
-    """One code point without a category in this version of Unicode; private ones are not."""
-    runs: list[list[int]] = []
-    for point in range(sys.maxunicode + 1):
-        if unicodedata.category(chr(point)) == "Cn":
-            if runs and runs[-1][1] == point - 1:
-                runs[-1][1] = point
-            else:
-                runs.append([point, point])
-    return re.compile("[" + "".join(f"\\U{a:08x}-\\U{b:08x}" for a, b in runs) + "]")
+def _kinds() -> npt.NDArray[np.uint8]:
+    """What a code point means for form C: 0 nothing, 1 it may change something, 2 unknown.
+
+    1 are those that change alone, that combine, or that compose with the one before. All from the
+    fourth plane on count as unknown.
+    """
+    kinds = np.zeros(sys.maxunicode + 1, dtype=np.uint8)
+    kinds[0x1161:0x1176] = kinds[0x11A8:0x11C3] = 1  # Hangul is composed by a rule
+    for point in range(0x300, 0x30000):
+        character = chr(point)
+        parts = unicodedata.decomposition(character)
+        if parts and not parts.startswith("<"):
+            kinds[int(parts.split()[-1], 16)] = 1
+        if unicodedata.combining(character) or unicodedata.normalize("NFC", character) != character:
+            kinds[point] = 1
+        elif unicodedata.category(character) == "Cn":
+            kinds[point] = 2
+    kinds[0x30000:] = 2
+    return kinds
 
 
 REWRITES: Mapping[str, Callable[[bytes], bytes]] = {
