@@ -8,12 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from modtok_cli.architectures.registry import shape_of_hf
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.reading import read_file
+from modtok_cli.base.reading import read_object
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,6 +33,30 @@ def is_hf_directory(path: Path) -> bool:
     return (path / CONFIG).is_file() and any(file.is_file() for file in files)
 
 
+def indexed_files(path: Path) -> dict[str, Path] | None:
+    """Name of each tensor → its file, as the index of a model in several files has it.
+
+    None without an index.
+
+    Raises:
+        ModtokError: the index is damaged.
+    """
+    index = path / INDEX
+    if not index.is_file():
+        return None
+    table = read_object(index).get("weight_map")
+    if not isinstance(table, dict) or not table:
+        raise ModtokError("field 'weight_map' is not an object of files", where=str(index))
+    for name, file in table.items():
+        # A file elsewhere is not part of the model.
+        if not isinstance(file, str) or Path(file).name != file:
+            raise ModtokError(
+                f"field 'weight_map.{name}' is {file!r}, expected the name of a file",
+                where=str(index),
+            )
+    return {name: path / file for name, file in table.items()}
+
+
 @dataclass(frozen=True)
 class HfDirectory:
     """A directory that `save_pretrained` wrote, weights in one file or several.
@@ -51,7 +73,7 @@ class HfDirectory:
         Raises:
             ModtokError: it cannot be read, or is not a JSON object.
         """
-        return _read_object(self.path / CONFIG)
+        return read_object(self.path / CONFIG, largest=_CONFIG_LIMIT)
 
     @cached_property
     def shape(self) -> Shape:
@@ -78,20 +100,10 @@ class HfDirectory:
     @cached_property
     def _files(self) -> dict[str, Path]:
         """Name of each tensor → its file."""
-        index = self.path / INDEX
-        if not index.is_file():
+        found = indexed_files(self.path)
+        if found is None:
             return dict.fromkeys(_open(self.path / WEIGHTS).keys(), self.path / WEIGHTS)
-        table = _read_object(index).get("weight_map")
-        if not isinstance(table, dict) or not table:
-            raise ModtokError("field 'weight_map' is not an object of files", where=str(index))
-        for name, file in table.items():
-            # A file elsewhere is not part of the model.
-            if not isinstance(file, str) or Path(file).name != file:
-                raise ModtokError(
-                    f"field 'weight_map.{name}' is {file!r}, expected the name of a file",
-                    where=str(index),
-                )
-        return {name: self.path / file for name, file in table.items()}
+        return found
 
     @property
     def files(self) -> list[Path]:
@@ -197,13 +209,3 @@ def _open(file: Path) -> Any:
         return safe_open(file, framework="pt")
     except (OSError, SafetensorError) as error:
         raise ModtokError(f"cannot be read ({error})", where=str(file)) from error
-
-
-def _read_object(file: Path) -> dict[str, Any]:
-    try:
-        found = orjson.loads(read_file(file, largest=_CONFIG_LIMIT))
-    except ValueError as error:
-        raise ModtokError(f"is not JSON ({error})", where=str(file)) from error
-    if not isinstance(found, dict):
-        raise ModtokError("is not a JSON object", where=str(file))
-    return found

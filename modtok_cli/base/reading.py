@@ -6,7 +6,9 @@ import errno
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+import orjson
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.memory import check_memory
@@ -50,6 +52,21 @@ def read_file(
             return read_stream(stream, where, largest=largest)
     except OSError as error:
         raise ModtokError(f"cannot read: {error.strerror}", where=where, remedy=remedy) from error
+
+
+def read_object(path: Path, *, largest: int = LARGEST) -> dict[str, Any]:
+    """The JSON object in a file.
+
+    Raises:
+        ModtokError: it cannot be read, or is something else.
+    """
+    try:
+        found = orjson.loads(read_file(path, largest=largest))
+    except ValueError as error:
+        raise ModtokError(f"is not JSON ({error})", where=str(path)) from error
+    if not isinstance(found, dict):
+        raise ModtokError("is not a JSON object", where=str(path))
+    return found
 
 
 def read_bounded(path: Path, *, largest: int = LARGEST) -> bytes:

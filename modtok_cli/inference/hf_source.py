@@ -6,16 +6,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import orjson
 import torch
 
 from modtok_cli.architectures.hf_config import count
 from modtok_cli.architectures.hf_directory import HfDirectory, is_hf_directory, open_hf_directory
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.reading import read_file
+from modtok_cli.base.reading import read_file, read_object
 from modtok_cli.inference.backbone import build_backbone
 from modtok_cli.inference.export_format import Ends
+from modtok_cli.inference.model_configs import CHAT_TEMPLATE, TOKENIZER_CONFIG
 from modtok_cli.inference.slicefile import NAME
 from modtok_cli.inference.source import Side
 from modtok_cli.inference.vocabularies import Vocabularies
@@ -24,7 +24,6 @@ from modtok_cli.modular.external_encoder import LibraryEncoder
 from modtok_cli.modular.segmenters.adopted import Library
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
-_CHAT_FILE, _SETTINGS = "chat_template.jinja", "tokenizer_config.json"
 _LIMIT = 1 << 26
 
 
@@ -127,13 +126,9 @@ class HfSource:
 
     def chat_template(self) -> str | None:
         """Its chat template, if it has one."""
-        if (self.path / _CHAT_FILE).is_file():
-            return read_file(self.path / _CHAT_FILE, largest=_LIMIT).decode(errors="replace")
-        if not (self.path / _SETTINGS).is_file():
+        if (self.path / CHAT_TEMPLATE).is_file():
+            return read_file(self.path / CHAT_TEMPLATE, largest=_LIMIT).decode(errors="replace")
+        if not (self.path / TOKENIZER_CONFIG).is_file():
             return None
-        try:
-            settings = orjson.loads(read_file(self.path / _SETTINGS, largest=_LIMIT))
-        except ValueError as error:
-            raise ModtokError(f"is not JSON ({error})", where=str(self.path / _SETTINGS)) from error
-        found = settings.get("chat_template") if isinstance(settings, dict) else None
+        found = read_object(self.path / TOKENIZER_CONFIG, largest=_LIMIT).get("chat_template")
         return found if isinstance(found, str) else None

@@ -6,9 +6,8 @@ and every token id in every configuration file is renumbered. Nothing else chang
 
 from __future__ import annotations
 
-import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,24 +15,28 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 
+from modtok_cli.architectures.hf_directory import INDEX
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
-from modtok_cli.base.reading import read_file
-from modtok_cli.inference.weight_files import INDEX, StoredTensor, WeightFiles
+from modtok_cli.base.reading import read_file, read_object
+from modtok_cli.inference.model_configs import (
+    CHAT_TEMPLATE,
+    CONFIGS,
+    TABLE,
+    TOKENIZER_CONFIG,
+    with_ids,
+    write_object,
+)
+from modtok_cli.inference.weight_files import StoredTensor, WeightFiles
 from modtok_cli.modular.restrict import indispensable, restrict, vocabulary_of
 from modtok_cli.modular.tokenizer_file import TokenizerFile
 
 Ids = npt.NDArray[np.int32]
 
-_TABLE = re.compile(r"embed|wte\b|lm_head|output|vocab")
-_ID_FIELD = re.compile(r"(^|_)token_(ids?|index)$|^(begin_)?suppress_tokens$|^bad_words_ids$")
-_CONFIGS = ("config.json", "generation_config.json")
 _TOKENIZER = "tokenizer.json"
-_TOKENIZER_CONFIG = "tokenizer_config.json"
 _ADDED = "added_tokens.json"
-_TEMPLATES = ("chat_template.jinja", "chat_template.json", "special_tokens_map.json")
+_TEMPLATES = (CHAT_TEMPLATE, "chat_template.json", "special_tokens_map.json")
 NAME = "modtok-vocabulary.json"
 """File of a sliced model with the ids that its tokens had before."""
 # Files with the old vocabulary: transformers would read them in place of tokenizer.json.
@@ -45,7 +48,6 @@ _STALE = {
 _LEFT_OUT = (".bin", ".pt", ".pth", ".h5", ".msgpack", ".onnx", ".gguf", ".ot", ".tflite")
 # Configuration files are small; a larger one is not read.
 _LIMIT = 64 << 20
-_TOKENIZER_LIMIT = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -105,15 +107,15 @@ class ModelDirectory:
     def configs(self) -> dict[str, dict[str, Any]]:
         """The configuration files that hold token ids, by name."""
         found = {}
-        for name in _CONFIGS:
+        for name in CONFIGS:
             if (self.path / name).is_file():
-                found[name] = _read(self.path / name)
+                found[name] = read_object(self.path / name, largest=_LIMIT)
         return found
 
     @cached_property
     def tokenizer(self) -> dict[str, Any]:
         """The document `tokenizer.json`."""
-        return _read(self.path / _TOKENIZER, _TOKENIZER_LIMIT)
+        return read_object(self.path / _TOKENIZER)
 
     @cached_property
     def file(self) -> TokenizerFile:
@@ -152,7 +154,7 @@ class ModelDirectory:
         found = {
             name: tensor
             for name, tensor in self.weights.tensors.items()
-            if tensor.shape[:1] == (self.vocab_size,) and _TABLE.search(name)
+            if tensor.shape[:1] == (self.vocab_size,) and TABLE.search(name)
         }
         if not any(len(tensor.shape) == 2 for tensor in found.values()):
             raise ModtokError(
@@ -173,7 +175,9 @@ class ModelDirectory:
         known = set(vocabulary_of(self.tokenizer, where).values())
         text = self._templates()
         for token in self.tokenizer.get("added_tokens") or ():
-            if token.get("special") and token["content"] in text:
+            # Marks such as <think> are often not special, unlike runs of line ends, which are text.
+            marks = token.get("special") or not token["content"].isspace()
+            if marks and token["content"] in text:
                 found.add(token["id"])
 
         def note(index: int) -> int:
@@ -182,7 +186,7 @@ class ModelDirectory:
             return index
 
         for config in self.configs.values():
-            _with_ids(config, note)
+            with_ids(config, note)
         return np.array(sorted(found), dtype=np.int32)
 
     def _templates(self) -> str:
@@ -191,8 +195,8 @@ class ModelDirectory:
         for name in _TEMPLATES:
             if (self.path / name).is_file():
                 parts.append(read_file(self.path / name, largest=_LIMIT).decode(errors="replace"))
-        if (self.path / _TOKENIZER_CONFIG).is_file():
-            fields = _read(self.path / _TOKENIZER_CONFIG)
+        if (self.path / TOKENIZER_CONFIG).is_file():
+            fields = read_object(self.path / TOKENIZER_CONFIG, largest=_LIMIT)
             fields.pop("added_tokens_decoder", None)
             parts.append(str(fields))
         return "\n".join(parts)
@@ -223,11 +227,13 @@ class ModelDirectory:
                 elif not self._is_written(file.name):
                     shutil.copyfile(file, beside / file.name)
             total = self.weights.rewrite(beside, dict.fromkeys(self.tables, kept))
-            _write(beside / _TOKENIZER, document)
+            write_object(beside / _TOKENIZER, document)
             for name, config in self.configs.items():
-                _write(beside / name, _sliced_config(config, new_of, self.vocab_size))
+                write_object(beside / name, _sliced_config(config, new_of, self.vocab_size))
             self._write_added(beside, new_of)
-            _write(beside / NAME, {"format": 1, "rows": self.vocab_size, "ids": kept.tolist()})
+            write_object(
+                beside / NAME, {"format": 1, "rows": self.vocab_size, "ids": kept.tolist()}
+            )
         tables = list(self.tables.values())
         before = sum(table.stop - table.start for table in tables)
         return VocabularySlice(
@@ -243,14 +249,14 @@ class ModelDirectory:
         """Whether `slice` writes a file of this name itself."""
         weights = {file.name for file in self.weights.files}
         return name in weights or name in {
-            *_CONFIGS, _TOKENIZER, _TOKENIZER_CONFIG, _ADDED, INDEX, NAME,
+            *CONFIGS, _TOKENIZER, TOKENIZER_CONFIG, _ADDED, INDEX, NAME,
         }  # fmt: skip
 
     def _write_added(self, beside: Path, new_of: Mapping[int, int]) -> None:
         """Files that list added tokens by id."""
-        config = self.path / _TOKENIZER_CONFIG
+        config = self.path / TOKENIZER_CONFIG
         if config.is_file():
-            fields = _read(config)
+            fields = read_object(config, largest=_LIMIT)
             decoder = fields.get("added_tokens_decoder")
             if isinstance(decoder, Mapping):
                 fields["added_tokens_decoder"] = {
@@ -258,47 +264,19 @@ class ModelDirectory:
                     for index, token in decoder.items()
                     if int(index) in new_of
                 }
-            _write(beside / _TOKENIZER_CONFIG, fields)
+            write_object(beside / TOKENIZER_CONFIG, fields)
         added = self.path / _ADDED
         if added.is_file():
-            ids = _read(added)
+            ids = read_object(added, largest=_LIMIT)
             kept = {name: new_of[index] for name, index in ids.items() if index in new_of}
-            _write(beside / _ADDED, kept)
+            write_object(beside / _ADDED, kept)
 
 
 def _sliced_config(
     config: Mapping[str, Any], new_of: Mapping[int, int], vocab_size: int
 ) -> dict[str, Any]:
-    result: dict[str, Any] = _with_ids(config, lambda index: new_of.get(index, index))
+    result: dict[str, Any] = with_ids(config, lambda index: new_of.get(index, index))
     for part in (result, *(part for part in result.values() if isinstance(part, dict))):
         if part.get("vocab_size") == vocab_size:
             part["vocab_size"] = len(new_of)
     return result
-
-
-def _with_ids(part: Any, change: Callable[[int], int], of_ids: bool = False) -> Any:
-    """A copy of a configuration in which each token id was changed."""
-    if isinstance(part, Mapping):
-        return {
-            key: _with_ids(value, change, bool(_ID_FIELD.search(key)))
-            for key, value in part.items()
-        }
-    if isinstance(part, list):
-        return [_with_ids(one, change, of_ids) for one in part]
-    if of_ids and type(part) is int and part >= 0:
-        return change(part)
-    return part
-
-
-def _read(file: Path, limit: int = _LIMIT) -> dict[str, Any]:
-    try:
-        found = orjson.loads(read_file(file, largest=limit))
-    except ValueError as error:
-        raise ModtokError(f"is not JSON ({error})", where=str(file)) from error
-    if not isinstance(found, dict):
-        raise ModtokError("is not a JSON object", where=str(file))
-    return found
-
-
-def _write(file: Path, content: Mapping[str, Any]) -> None:
-    file.write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")

@@ -30,7 +30,15 @@ from modtok_cli.architectures.hf_directory import (
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.base.reading import read_file
+from modtok_cli.base.reading import read_file, read_object
+from modtok_cli.inference.model_configs import (
+    CHAT_TEMPLATE,
+    CONFIGS,
+    TABLE,
+    TOKENIZER_CONFIG,
+    with_ids,
+    write_object,
+)
 from modtok_cli.inference.slice_files import with_bos
 from modtok_cli.modular.external_spelling import LibraryVocabulary
 from modtok_cli.modular.open import open_tokenizer
@@ -38,17 +46,12 @@ from modtok_cli.modular.spelling import Spelling
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.training.rows.growth import spelled_rows
 
-_TABLE = re.compile(r"embed|wte\b|lm_head|output|vocab")
-_GENERATION = "generation_config.json"
-_TOKENIZER_CONFIG = "tokenizer_config.json"
-_CHAT = "chat_template.jinja"
-_ID_FIELD = re.compile(r"(^|_)token_id$")
 # Fields of tokenizer_config.json that do not depend on the vocabulary.
 _KEPT_FIELDS = re.compile(r"_token$|^chat_template$|^model_max_length$|_side$|^model_input_names$")
 # Not copied: weights, and files with the old vocabulary.
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".h5", ".msgpack", ".onnx", ".gguf")
 _OLD = {
-    INDEX, CONFIG, TOKENIZER, _GENERATION, _TOKENIZER_CONFIG, "README.md", "added_tokens.json",
+    INDEX, *CONFIGS, TOKENIZER, TOKENIZER_CONFIG, "README.md", "added_tokens.json",
     "special_tokens_map.json", "vocab.json", "merges.txt", "vocab.txt", "tokenizer.model",
     "spiece.model", "tekken.json", "modtok.json",
 }  # fmt: skip
@@ -132,8 +135,8 @@ class _Transplant:
     def __init__(self, source: HfDirectory, new: Subtokenizer) -> None:
         self.source, self.new = source, new
         self.old = LibraryVocabulary(read_file(source.path / TOKENIZER), str(source.path))
-        self.settings = _read(source.path / _TOKENIZER_CONFIG)
-        self.configs = {name: _read(source.path / name) for name in (CONFIG, _GENERATION)}
+        self.settings = _optional(source.path / TOKENIZER_CONFIG)
+        self.configs = {name: _optional(source.path / name) for name in CONFIGS}
         self.vocab_size = self._vocab_size()
         found = self.old.spell(new.vocabulary)
         self.new_of = self._new_ids(found)
@@ -167,9 +170,10 @@ class _Transplant:
 
     def _extra_tokens(self) -> dict[str, int]:
         """Added tokens of the model that its files name and the new vocabulary does not have."""
-        named = set(_special_ids(self.configs))
+        named: set[int] = set()
+        with_ids(self.configs, named.add)
         texts = orjson.dumps(self.settings).decode()
-        chat = self.source.path / _CHAT
+        chat = self.source.path / CHAT_TEMPLATE
         if chat.is_file():
             texts += read_file(chat).decode(errors="replace")
         have = set(self.new.vocabulary.specials)
@@ -196,9 +200,9 @@ class _Transplant:
             sizes = self._write_weights(beside)
             for name, config in self.configs.items():
                 if config:
-                    _write(beside / name, self._config(config))
+                    write_object(beside / name, self._config(config))
             (beside / TOKENIZER).write_bytes(self._tokenizer())
-            _write(beside / _TOKENIZER_CONFIG, self._tokenizer_config())
+            write_object(beside / TOKENIZER_CONFIG, self._tokenizer_config())
             for file in sorted(self.source.path.iterdir()):
                 if file.is_file() and file.name not in _OLD and file.suffix not in _WEIGHTS:
                     shutil.copyfile(file, beside / file.name)
@@ -220,7 +224,7 @@ class _Transplant:
             for name, tensor in _tensors(file):
                 part = "others"
                 bytes_before = tensor.nbytes
-                if len(tensor) == self.vocab_size and _TABLE.search(name):
+                if len(tensor) == self.vocab_size and TABLE.search(name):
                     part, tensor = "tables", self._table(name, tensor)
                 tensors[name], where[name] = tensor, file.name
                 before[part] += bytes_before
@@ -234,7 +238,7 @@ class _Transplant:
             )
         if self.source.files[0].name != WEIGHTS:
             size = {"total_size": sum(after.values())}
-            _write(beside / INDEX, {"metadata": size, "weight_map": where})
+            write_object(beside / INDEX, {"metadata": size, "weight_map": where})
         return {part: (after[part], before[part]) for part in before}
 
     def _table(self, name: str, old: torch.Tensor) -> torch.Tensor:
@@ -248,7 +252,7 @@ class _Transplant:
         return table.to(old.dtype).reshape(-1, *old.shape[1:])
 
     def _config(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        result: dict[str, Any] = _renumbered(config, self.new_of)
+        result: dict[str, Any] = with_ids(config, self.new_of.get)
         if "vocab_size" in result:
             result["vocab_size"] = self.size
         return result
@@ -300,42 +304,6 @@ def _tensors(file: Path) -> Iterator[tuple[str, torch.Tensor]]:
         raise ModtokError(f"cannot be read ({error})", where=str(file)) from error
 
 
-def _special_ids(part: Any, of_id: bool = False) -> Iterator[int]:
-    """Token ids in the fields of configurations that hold them."""
-    if isinstance(part, Mapping):
-        for key, value in part.items():
-            yield from _special_ids(value, _ID_FIELD.search(key) is not None)
-    elif isinstance(part, list):
-        for one in part:
-            yield from _special_ids(one, of_id)
-    elif of_id and type(part) is int:
-        yield part
-
-
-def _renumbered(part: Any, new_of: Mapping[int, int], of_id: bool = False) -> Any:
-    if isinstance(part, Mapping):
-        return {
-            key: _renumbered(value, new_of, _ID_FIELD.search(key) is not None)
-            for key, value in part.items()
-        }
-    if isinstance(part, list):
-        return [_renumbered(one, new_of, of_id) for one in part]
-    return new_of.get(part) if of_id and type(part) is int else part
-
-
-def _read(file: Path) -> dict[str, Any]:
+def _optional(file: Path) -> dict[str, Any]:
     """A JSON object; empty if the file does not exist."""
-    if not file.is_file():
-        return {}
-    try:
-        found = orjson.loads(read_file(file, largest=1 << 26))
-    except ValueError as error:
-        raise ModtokError(f"is not JSON ({error})", where=str(file)) from error
-    if not isinstance(found, dict):
-        raise ModtokError("is not a JSON object", where=str(file))
-    return found
-
-
-def _write(file: Path, content: Mapping[str, Any]) -> None:
-    option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-    file.write_bytes(orjson.dumps(content, option=option))
+    return read_object(file, largest=1 << 26) if file.is_file() else {}

@@ -17,12 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from modtok_cli.architectures.hf_directory import INDEX, WEIGHTS, indexed_files
 from modtok_cli.base.errors import ModtokError
 
 Ids = npt.NDArray[np.integer[Any]]
 
-INDEX = "model.safetensors.index.json"
-SINGLE = "model.safetensors"
 # A header of a model with 100,000 tensors takes about 15 MB; the library's limit is 100 MB.
 _HEADER_LIMIT = 100_000_000
 _CHUNK = 1 << 24
@@ -61,24 +60,17 @@ class WeightFiles:
         self.files = self._files()
 
     def _files(self) -> list[Path]:
-        index = self.directory / INDEX
-        if not index.is_file():
-            single = self.directory / SINGLE
-            if not single.is_file():
-                raise ModtokError(
-                    f"has no {SINGLE} and no {INDEX}",
-                    where=str(self.directory),
-                    remedy="save the model with save_pretrained(..., safe_serialization=True)",
-                )
-            return [single]
-        try:
-            names = set(orjson.loads(index.read_bytes())["weight_map"].values())
-            # Only names in this directory: an index must not lead elsewhere.
-            if not names or any(Path(name).name != name for name in names):
-                raise ValueError
-        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-            raise ModtokError("field 'weight_map' is damaged", where=str(index)) from error
-        return [self.directory / name for name in sorted(names)]
+        found = indexed_files(self.directory)
+        if found is not None:
+            return sorted(set(found.values()))
+        single = self.directory / WEIGHTS
+        if not single.is_file():
+            raise ModtokError(
+                f"has no {WEIGHTS} and no {INDEX}",
+                where=str(self.directory),
+                remedy="save the model with save_pretrained(..., safe_serialization=True)",
+            )
+        return [single]
 
     @cached_property
     def tensors(self) -> dict[str, StoredTensor]:
@@ -124,7 +116,7 @@ class WeightFiles:
                     for block in _blocks(source.fileno(), tensor, select.get(tensor.name)):
                         target.write(block)
             total += at
-        if self.files[0].name != SINGLE:
+        if self.files[0].name != WEIGHTS:
             index = {"metadata": {"total_size": total}, "weight_map": where}
             options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
             (output / INDEX).write_bytes(orjson.dumps(index, option=options))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from modtok_cli.modular.external import in_library
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.json_frame import parse_document
 from modtok_cli.modular.piece_vocabulary import PieceVocabulary
+from modtok_cli.modular.restrict import is_byte_level
 from modtok_cli.modular.spelling import Spelling
 from modtok_cli.modular.vocabulary import Vocabulary, unspell
 from modtok_cli.modular.vocabulary import spell as visible
@@ -39,7 +39,7 @@ class LibraryVocabulary:
     def __init__(self, data: bytes, where: str) -> None:
         document = parse_document(data, where)
         self._library = LibraryTokenizer(where, data, where)
-        self._byte_level = _has(document, "ByteLevel")
+        self._byte_level = is_byte_level(document)
         model = document["model"]
         if model.get("type") not in (None, "BPE", "Unigram") or model.get(
             "continuing_subword_prefix"
@@ -159,14 +159,3 @@ def _text(token: bytes) -> str | None:
         return token.decode()
     except UnicodeDecodeError:
         return None
-
-
-def _has(document: Mapping[str, Any], kind: str) -> bool:
-    """Whether the pre-tokenizer or the decoder has a part of this type."""
-
-    def found(part: Any) -> bool:
-        if isinstance(part, Mapping):
-            return part.get("type") == kind or any(map(found, part.values()))
-        return isinstance(part, list) and any(map(found, part))
-
-    return found(document.get("pre_tokenizer")) or found(document.get("decoder"))

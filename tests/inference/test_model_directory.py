@@ -87,6 +87,45 @@ def test_ids_of_all_configurations_are_renumbered(tmp_path: Path) -> None:
     assert made.left_out == ("tokenizer.model",)
 
 
+def test_marks_that_the_chat_template_names_stay(tmp_path: Path) -> None:
+    whole = build(tmp_path / "whole", "Qwen3")
+    file = whole / "tokenizer.json"
+    document = orjson.loads(file.read_bytes())
+    like = document["added_tokens"][0]
+    document["added_tokens"] += [
+        {**like, "id": 602 + index, "content": text, "special": False}
+        for index, text in enumerate(("<think>", "<tool_call>", "\n\n"))
+    ]
+    file.write_bytes(orjson.dumps(document))
+    template = whole / "chat_template.jinja"
+    template.write_text(template.read_text() + "<think>\n\n")
+    made = ModelDirectory(whole).slice(np.arange(0, dtype=np.int32), tmp_path / "part")
+    part = transformers.AutoTokenizer.from_pretrained(made.output)
+    assert part.tokenize("a<think>b<tool_call>")[:3] == ["a", "<think>", "b"]
+    assert {"<tool_call>", "\n\n"}.isdisjoint(part.get_vocab())
+
+
+def test_greedy_tokens_are_the_whole_models_without_the_removed(tmp_path: Path) -> None:
+    for family in FAMILIES:
+        whole = build(tmp_path / family, family)
+        made = ModelDirectory(whole).slice(np.arange(300, 500, 3), tmp_path / f"{family}-part")
+        prompt = torch.tensor([[1, 90, 120, 100]])
+        models = [
+            transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+            for path in (made.output, whole)
+        ]
+        found = models[0].generate(
+            prompt, max_new_tokens=6, min_new_tokens=6, do_sample=False, eos_token_id=None,
+            suppress_tokens=None,
+        )  # fmt: skip
+        ids = made.ids[prompt[0]].tolist()
+        with torch.no_grad():
+            for _ in range(6):
+                logits = models[1](torch.tensor([ids])).logits[0, -1]
+                ids.append(int(made.ids[int(logits[made.ids].argmax())]))
+        assert made.ids[found[0]].tolist() == ids, family
+
+
 def test_what_cannot_be_sliced(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"has no config\.json"):
         ModelDirectory(tmp_path)
