@@ -13,13 +13,13 @@ import torch
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.text.reading import Reading
+from modtok_cli.text.parallel import cores
 from modtok_cli.text.workspace import language_files
 from modtok_cli.training.checkpoint import Checkpointer
 from modtok_cli.training.config import Config, Settings, check_ranks
 from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
-from modtok_cli.training.data.text_store import TextStore, text_store
+from modtok_cli.training.data.text_store import TextStore, text_stores
 from modtok_cli.training.device_memory import capacity, check_disk, check_fits
 from modtok_cli.training.distributed.ranks import (
     Ranks,
@@ -129,15 +129,22 @@ def prepare(
         progress.note(note)
     cache = config.runs / TEXTS
     error: ModtokError | None = None
-    if ranks.first:  # the others read what rank 0 unpacks, on a shared file system
-        try:
-            _stores(files, cache, config.reading, progress)
-            open_validation(valid_files, cache, config.reading, progress)
-        except ModtokError as caught:
-            error = caught
+    stores: dict[str, TextStore] = {}
+    valid: dict[str, dict[str, TextStore]] = {}
+    here = gather_json(ranks, platform.node()).count(platform.node())
+    try:
+        # The ranks share the files, and wait for each other outside of collectives.
+        stores = text_stores(
+            files,
+            cache,
+            reading=config.reading,
+            threads=max(1, cores() // here),
+            progress=progress,
+        )
+        valid = open_validation(valid_files, cache, config.reading, progress)
+    except ModtokError as caught:
+        error = caught
     raise_together(ranks, error)
-    stores = _stores(files, cache, config.reading, SILENT)
-    valid = open_validation(valid_files, cache, config.reading, SILENT)
     sizes = {language: store.text_bytes for language, store in stores.items()}
     mixture = Mixture.of(sizes, config.mix, config.mix_rest)
     config.regime.check(mixture.languages)
@@ -183,7 +190,7 @@ def prepare_text(settings: Settings, *, resume: bool, progress: Progress) -> lis
     _, config, _ = choose_run(settings, resume=resume, gpu=gpu)
     cache = config.runs / TEXTS
     files = language_files(config.data, config.langs, config.reading)
-    stores = _stores(files, cache, config.reading, progress)
+    stores = text_stores(files, cache, reading=config.reading, progress=progress)
     return [
         {
             "language": language,
@@ -224,15 +231,6 @@ def _check_draw(config: Config, ranks: Ranks, directory: RunDirectory) -> None:
             where="--gpus",
             remedy=f"resume on {replicas} replicas",
         )
-
-
-def _stores(
-    files: dict[str, list[Path]], cache: Path, reading: Reading, progress: Progress
-) -> dict[str, TextStore]:
-    return {
-        language: text_store(language, paths, cache, reading=reading, progress=progress)
-        for language, paths in files.items()
-    }
 
 
 def _check_resources(

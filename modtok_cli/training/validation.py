@@ -10,7 +10,7 @@ from modtok_cli.base.progress import Progress
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.workspace import language_files
 from modtok_cli.training.config import Config
-from modtok_cli.training.data.text_store import TextStore, text_store
+from modtok_cli.training.data.text_store import TextStore, text_stores
 
 Files = dict[str, dict[str, list[Path]]]
 _FLAG = "--valid"
@@ -57,11 +57,6 @@ def open_validation(
         ModtokError: a text is unreadable or empty.
     """
     return {
-        name: {
-            language: text_store(
-                language, paths, cache, reading=reading, least=1, progress=progress
-            )
-            for language, paths in by_language.items()
-        }
+        name: text_stores(by_language, cache, reading=reading, least=1, progress=progress)
         for name, by_language in files.items()
     }

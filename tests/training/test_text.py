@@ -1,5 +1,8 @@
 """Stores and packers: which bytes become which batch."""
 
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +12,12 @@ from hypothesis import strategies as st
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.text import parallel
+from modtok_cli.text.text_format import Spans
 from modtok_cli.training.data import unpack as unpacking
 from modtok_cli.training.data.sampling import Mixture, Regime
 from modtok_cli.training.data.slot_packer import SlotPacker
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
-from modtok_cli.training.data.text_store import TextStore, permuted, text_store
+from modtok_cli.training.data.text_store import TextStore, permuted, text_store, text_stores
 
 
 def packer(
@@ -83,13 +87,13 @@ def test_unpacking_continues_after_a_kill(
     assert not [path for path in cache.iterdir() if not path.name.startswith(".")]
     monkeypatch.setattr(unpacking, name, real)
     read: list[Path] = []
-    reader = unpacking.read_batches
+    reader = unpacking.read_spans
 
     def recording(file: Path, *args: object, **options: object) -> object:
         read.append(file)
         return reader(file, *args, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(unpacking, "read_batches", recording)
+    monkeypatch.setattr(unpacking, "read_spans", recording)
     again = text_store("fi", files, cache)
     assert read == (files[after:] if name == "_unpack_part" else [])
     names = ["checksum", "ends.npy", "text"]
@@ -225,3 +229,75 @@ def test_ids_stay_within_the_subset(every_construction: SubtokenizerCache, store
         assert batch.targets.max() < subset.size
         assert np.isin(batch.inputs, subset.global_ids).all()
         assert isinstance(stores[batch.draw.language], TextStore)
+
+
+@given(st.lists(st.binary(max_size=5), max_size=8), st.sampled_from(["joined", "lines", "any"]))
+def test_packed_documents_are_one_after_the_other(documents: list[bytes], layout: str) -> None:
+    order = range(len(documents)) if layout != "any" else reversed(range(len(documents)))
+    data, starts, stops = b"+", [0] * len(documents), [0] * len(documents)
+    for index in order:
+        starts[index] = len(data)
+        data += documents[index] + (b"\n" if layout == "lines" else b"")
+        stops[index] = starts[index] + len(documents[index])
+    padded = np.frombuffer(data + bytes(16), dtype=np.uint8)
+    spans = Spans(padded, np.array(starts, np.int64), np.array(stops, np.int64))
+    assert bytes(unpacking.packed(spans)) == b"".join(documents)
+
+
+UNPACK = """
+import sys
+from pathlib import Path
+from modtok_cli.training.data.text_store import text_stores
+root = Path(sys.argv[1])
+files = {name: sorted((root / name).iterdir()) for name in ("fi", "fr")}
+for store in text_stores(files, root / "cache").values():
+    print(store.directory.name, store.checksum)
+"""
+
+
+def test_processes_share_the_files_and_survive_kills(tmp_path: Path) -> None:
+    for name in ("fi", "fr"):
+        (tmp_path / name).mkdir()
+        for part in range(6):
+            lines = "".join(f"{name} {part} {i}\n" for i in range(2000))
+            (tmp_path / name / f"{part}.txt").write_text(lines)
+    files = {name: sorted((tmp_path / name).iterdir()) for name in ("fi", "fr")}
+    whole = text_stores(files, tmp_path / "whole")
+    call = [sys.executable, "-c", UNPACK, str(tmp_path)]
+    running = [subprocess.Popen(call, stdout=subprocess.PIPE) for _ in range(3)]
+    running[0].kill()  # before, while or after it unpacks
+    said = [process.communicate()[0] for process in running]
+    expected = "".join(f"{one.directory.name} {one.checksum}\n" for one in whole.values())
+    assert said[1:] == [expected.encode()] * 2
+    for store in whole.values():
+        again = tmp_path / "cache" / store.directory.name
+        for each in ("checksum", "ends.npy", "text"):
+            assert (again / each).read_bytes() == (store.directory / each).read_bytes()
+        assert len(list(again.iterdir())) == 3
+    assert len(list((tmp_path / "cache").iterdir())) == 2
+
+
+def test_a_kill_between_the_last_steps_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "fi.txt"
+    file.write_text("yksi\nkaksi\n")
+    whole = text_store("fi", [file], tmp_path / "whole")
+    for steps in range(3):
+        left, unlink = [steps], Path.unlink
+
+        def dying(path: Path, missing_ok: bool = False, left=left, unlink=unlink) -> None:
+            if path.name in ("ends", "claims", "joined.json"):
+                if not left[0]:
+                    raise Killed
+                left[0] -= 1
+            unlink(path, missing_ok=missing_ok)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "unlink", dying)
+            with pytest.raises(Killed):
+                text_store("fi", [file], tmp_path / "cache")
+        again = text_store("fi", [file], tmp_path / "cache")
+        assert (again.document(1), again.checksum) == (b"kaksi", whole.checksum)
+        assert len(list(again.directory.iterdir())) == 3
+        shutil.rmtree(tmp_path / "cache")

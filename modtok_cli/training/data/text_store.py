@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,14 +22,15 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import fsync_directory, remove_directory
-from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.progress import SILENT, Progress, Task
 from modtok_cli.base.signature import digest
 from modtok_cli.text.readers import is_text
 from modtok_cli.text.reading import Reading
-from modtok_cli.training.data.unpack import discard, unpack
+from modtok_cli.training.data.unpack import discard, join_parts, start, unpack_parts
 
 # The last of every hundred documents is held out for evaluation, at least one.
 HELD_OUT_EVERY = 100
+_POLL_SECONDS = 0.5
 _MASK = (1 << 64) - 1
 
 
@@ -133,32 +135,146 @@ def text_store(
     least: int = 2,
     progress: Progress = SILENT,
 ) -> TextStore:
-    """The store of a language's files, created in `cache` if it does not exist.
+    """The store of one language; see `text_stores`."""
+    made = text_stores({language: files}, cache, reading=reading, least=least, progress=progress)
+    return made[language]
 
-    `least`: required number of documents.
 
-    Its name is a hash of size and time of each file, so changed text gives another store. A
-    process that is killed leaves what it has unpacked, and the next one continues from it.
+def text_stores(
+    files: Mapping[str, Sequence[Path]],
+    cache: Path,
+    *,
+    reading: Reading = Reading(),
+    least: int = 2,
+    threads: int | None = None,
+    progress: Progress = SILENT,
+) -> dict[str, TextStore]:
+    """The stores of the files of each language, created in `cache` if they do not exist.
+
+    Processes that call it at the same time, on any number of nodes with this file system, share
+    the files; each returns when all stores are there. `least`: required number of documents;
+    `threads`: files that this process unpacks at once, by default one per core.
+
+    The name of a store is a hash of size and time of each file and of `reading`, so changed text
+    gives another store. A process that is killed leaves what it has unpacked, and the next one
+    continues from it.
 
     Raises:
         ModtokError: unreadable text, only word counts, or too few documents.
     """
-    texts = [file for file in files if is_text(file)]
-    if not texts:
-        raise ModtokError(
-            f"language '{language}' has word counts only, no text",
-            where=str(files[0]),
-            remedy="add its text, or exclude the language with --langs",
-        )
-    stamps = [f"{file.resolve()}:{(s := file.stat()).st_size}:{s.st_mtime_ns}" for file in texts]
-    settings = orjson.dumps(reading.as_json())
-    reading = reading.of(language)
-    final = cache / f"{language}-{digest(settings, *map(os.fsencode, stamps))}"
-    if not (final / "checksum").is_file():
-        _create(language, texts, final, reading, least, progress)
-    store = TextStore(final)
-    _check_count(language, texts, len(store), least)
-    return store
+    wanted = {
+        language: _Wanted.of(language, paths, cache, reading, least)
+        for language, paths in files.items()
+    }
+    missing = [each for each in wanted.values() if not each.is_done]
+    for each in missing:
+        each.unpack(progress, threads)
+    with ExitStack() as stack:
+        task: Task | None = None
+        while missing := [each for each in missing if not each.join()]:
+            if task is None:
+                task = stack.enter_context(
+                    progress.task("waiting for other processes to unpack text", None, "languages")
+                )
+            time.sleep(_POLL_SECONDS)
+            for each in missing:  # what a killed process has left
+                each.unpack(SILENT, threads)
+    stores = {language: TextStore(each.final) for language, each in wanted.items()}
+    for language, store in stores.items():
+        _check_count(language, wanted[language].texts, len(store), least)
+    return stores
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A store that is to be: unpacked beside `final`, and renamed when it is complete."""
+
+    language: str
+    texts: Sequence[Path]
+    final: Path
+    reading: Reading
+    least: int
+
+    @staticmethod
+    def of(
+        language: str, files: Sequence[Path], cache: Path, reading: Reading, least: int
+    ) -> _Wanted:
+        texts = [file for file in files if is_text(file)]
+        if not texts:
+            raise ModtokError(
+                f"language '{language}' has word counts only, no text",
+                where=str(files[0]),
+                remedy="add its text, or exclude the language with --langs",
+            )
+        stamps = [
+            f"{file.resolve()}:{(s := file.stat()).st_size}:{s.st_mtime_ns}" for file in texts
+        ]
+        settings = orjson.dumps(reading.as_json())
+        name = f"{language}-{digest(settings, *map(os.fsencode, stamps))}"
+        return _Wanted(language, texts, cache / name, reading.of(language), least)
+
+    @property
+    def working(self) -> Path:
+        """Where parts are."""
+        return self.final.with_name(f".{self.final.name}.unpacking")
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the store is there."""
+        return (self.final / "checksum").is_file()
+
+    def unpack(self, progress: Progress, threads: int | None) -> None:
+        """Unpack the files that no other process does."""
+        if self.is_done:
+            return
+        with self._one_line_errors():
+            self.working.mkdir(parents=True, exist_ok=True)
+            with _alone(self.working) as is_alone:
+                if is_alone:
+                    start(self.working)
+            if self.is_done:  # meanwhile
+                discard(self.working)
+                return
+            unpack_parts(self.language, self.texts, self.working, self.reading, progress, threads)
+
+    def join(self) -> bool:
+        """Complete the store if all files are unpacked and no other process does; whether it is
+        there."""
+        if self.is_done:
+            return True
+        with self._one_line_errors(), _alone(self.working) as is_alone:
+            if not is_alone:
+                return False
+            if not self.is_done:  # another process was faster
+                documents = join_parts(self.working, len(self.texts))
+                if documents is None:
+                    return False
+                _check_count(self.language, self.texts, documents, max(1, self.least))
+                if self.final.exists():
+                    remove_directory(self.final)
+                self.working.rename(self.final)
+                fsync_directory(self.final.parent)
+        return True
+
+    @contextmanager
+    def _one_line_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except ModtokError:
+            discard(self.working)
+            raise
+        except OSError as error:
+            if self.is_done:  # completed by another process meanwhile
+                return
+            was_there = self.working.is_dir()
+            discard(self.working)
+            raise ModtokError(
+                f"cannot unpack text: {error.strerror}"
+                if was_there
+                else "another process could not unpack the text",
+                where=str(self.final.parent) if was_there else str(self.texts[0].parent),
+                remedy="free space" if was_there else "its message says why",
+            ) from error
 
 
 def _check_count(language: str, texts: Sequence[Path], count: int, least: int) -> None:
@@ -171,50 +287,22 @@ def _check_count(language: str, texts: Sequence[Path], count: int, least: int) -
         )
 
 
-def _create(
-    language: str,
-    texts: Sequence[Path],
-    final: Path,
-    reading: Reading,
-    least: int,
-    progress: Progress,
-) -> None:
-    """Unpack texts beside `final`, from where a killed process stopped, and rename the result."""
-    working = final.with_name(f".{final.name}.unpacking")
-    try:
-        with _alone(working):
-            if (final / "checksum").is_file():  # another process was faster
-                discard(working)
-                return
-            try:
-                facts = unpack(language, texts, working, reading, progress)
-                _check_count(language, texts, facts.documents, max(1, least))
-                if final.exists():
-                    remove_directory(final)
-                working.rename(final)
-                fsync_directory(final.parent)
-            except (ModtokError, OSError):
-                discard(working)
-                raise
-    except OSError as error:
-        raise ModtokError(
-            f"cannot unpack text: {error.strerror}", where=str(final.parent), remedy="free space"
-        ) from error
-
-
 @contextmanager
-def _alone(directory: Path) -> Iterator[None]:
-    """Create a directory, and wait until no other process works in it."""
-    while True:
-        directory.mkdir(parents=True, exist_ok=True)
+def _alone(directory: Path) -> Iterator[bool]:
+    """Whether no other process is in this block with this directory."""
+    try:
         handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:  # renamed meanwhile
+        yield False
+        return
+    try:
         try:
-            with suppress(OSError):  # a file system without locks is used without
-                fcntl.flock(handle, fcntl.LOCK_EX)
-            # The other process may have finished, or failed and removed it.
-            if not directory.is_dir() or not os.path.samestat(os.fstat(handle), directory.stat()):
-                continue
-            yield
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
             return
-        finally:
-            os.close(handle)
+        except OSError:  # a file system without locks is used without
+            pass
+        yield directory.is_dir() and os.path.samestat(os.fstat(handle), directory.stat())
+    finally:
+        os.close(handle)

@@ -1,14 +1,15 @@
 """Unpack the text of a language: its files in parallel, in constant memory, resumable.
 
 Every file becomes a part: its documents, and where they end. Parts are then joined in order. A
-process that is killed leaves complete parts behind, and the next one continues from them.
+process that is killed leaves complete parts behind, and the next one continues from them. Processes
+on any number of nodes divide the files by locks on the parts, which a kill releases.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
-from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,12 +22,14 @@ import orjson
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.progress import Progress
 from modtok_cli.text.parallel import read_each
-from modtok_cli.text.readers import read_batches
+from modtok_cli.text.readers import Spans, read_spans
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import Advance
 
 _CHUNK = 1 << 24
-_DONE = "joined.json"
+CHECKSUM = "checksum"
+_JOINED = "joined.json"
+_CLAIMS = "claims"
 
 
 @dataclass(frozen=True)
@@ -55,32 +58,90 @@ class Facts:
             return None
 
 
-def unpack(
-    language: str, files: Sequence[Path], directory: Path, reading: Reading, progress: Progress
-) -> Facts:
-    """Write `text`, `ends.npy` and `checksum` to `directory`; continues what it already holds.
+def start(directory: Path) -> None:
+    """Let processes claim parts, unless all are there. One process at a time may call it."""
+    if not _is_unpacked(directory):
+        (directory / _CLAIMS).touch()
 
-    Empty documents are left out. `ends.npy` holds the end of each document in `text`, int64.
+
+def unpack_parts(
+    language: str,
+    files: Sequence[Path],
+    directory: Path,
+    reading: Reading,
+    progress: Progress,
+    threads: int | None = None,
+) -> None:
+    """Unpack the files that nobody has unpacked or is unpacking; any number of processes may call
+    it for one `directory`.
 
     Raises:
         ModtokError: a file is invalid.
     """
-    joined = Facts.load(directory / _DONE) or Facts()
-    missing = [
-        (part, file)
-        for part, file in enumerate(files)
-        if part >= joined.parts and not _path(directory, part, "json").exists()
-    ]
+    try:
+        claims = os.open(directory / _CLAIMS, os.O_RDWR)
+    except FileNotFoundError:  # another process joins the parts
+        return
+    try:
+        missing = [
+            (part, file)
+            for part, file in enumerate(files)
+            if not _path(directory, part, "json").exists()
+        ]
+        if _is_unpacked(directory):  # parts are missing because they have been joined
+            return
 
-    def read(item: tuple[int, Path], advance: Advance) -> None:
-        _unpack_part(directory, *item, reading, progress, advance, alone=len(files) == 1)
+        def read(item: tuple[int, Path], advance: Advance) -> None:
+            part, file = item
+            if not _claim(claims, part) or _path(directory, part, "json").exists():
+                return
+            if not _is_unpacked(directory):
+                alone = len(files) == 1
+                _unpack_part(directory, part, file, reading, progress, advance, alone=alone)
 
-    label = f"unpacking {language}"
-    todo = [file for _, file in missing]
-    read_each(read, missing, files=todo, label=label, threads=None, progress=progress)
-    facts = _join(directory, joined, len(files))
-    _finish(directory, facts)
-    return facts
+        label = f"unpacking {language}"
+        todo = [file for _, file in missing]
+        read_each(read, missing, files=todo, label=label, threads=threads, progress=progress)
+    finally:
+        os.close(claims)  # and with it the claims
+
+
+def _claim(claims: int, part: int) -> bool:
+    """Whether no other process has claimed a part; a lock of one byte, which a kill releases."""
+    try:
+        fcntl.lockf(claims, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, part)
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError:  # a file system without locks is used without
+        pass
+    return True
+
+
+def _is_unpacked(directory: Path) -> bool:
+    """Whether all parts were there, and are being joined."""
+    return (directory / _JOINED).exists() or (directory / CHECKSUM).exists()
+
+
+def join_parts(directory: Path, parts: int) -> int | None:
+    """Write `text`, `ends.npy` and `checksum` to `directory`, from all parts. One process at a time
+    may call it.
+
+    `ends.npy` holds the end of each document in `text`, int64.
+
+    Returns:
+        Number of documents; None if some parts are not unpacked yet.
+    """
+    if not (directory / CHECKSUM).exists():
+        joined = Facts.load(directory / _JOINED)
+        if joined is None:
+            if not all(_path(directory, part, "json").exists() for part in range(parts)):
+                return None
+            joined = Facts()
+            joined.save(directory / _JOINED)
+        _finish(directory, _join(directory, joined, parts))
+    for name in ("ends", _CLAIMS, _JOINED):
+        (directory / name).unlink(missing_ok=True)
+    return len(np.load(directory / "ends.npy", mmap_mode="r"))
 
 
 def _path(directory: Path, part: int, kind: str) -> Path:
@@ -102,21 +163,39 @@ def _unpack_part(
         open(_path(directory, part, "text"), "wb") as text,
         open(_path(directory, part, "ends"), "wb") as ends,
     ):
-        for batch in read_batches(
+        for spans in read_spans(
             file, reading, progress=progress, advance=advance, may_be_empty=not alone
         ):
-            positions = array("q")
-            for document in batch:
-                if document.text:
-                    text.write(document.text)
-                    crc = crc32(document.text, crc)
-                    size += len(document.text)
-                    positions.append(size)
+            lengths = spans.stops - spans.starts
+            positions = size + np.cumsum(lengths[lengths > 0])
+            data = packed(spans)
+            text.write(data)
+            crc = crc32(data, crc)
+            size += len(data)
             documents += len(positions)
             ends.write(positions.tobytes())
         _sync(text)
         _sync(ends)
     Facts(1, documents, size, crc).save(_path(directory, part, "json"))
+
+
+def packed(spans: Spans) -> memoryview | bytes:
+    """The documents one after the other."""
+    filled = spans.stops > spans.starts
+    starts, stops = spans.starts[filled], spans.stops[filled]
+    if not len(starts):
+        return b""
+    between = starts[1:] - stops[:-1]
+    first, last = int(starts[0]), int(stops[-1])
+    if not between.any():
+        return spans.data[first:last].data
+    if int(between.min()) < 0:  # not in order
+        return b"".join(spans.data[a:b].tobytes() for a, b in zip(starts, stops, strict=True))
+    if int(between.max()) == 1:  # lines: drop what ends them
+        kept = np.ones(last - first, dtype=np.bool_)
+        kept[stops[:-1][between == 1] - first] = False
+        return spans.data[first:last][kept].data
+    return b"".join(spans.data[a:b].tobytes() for a, b in zip(starts, stops, strict=True))
 
 
 def _join(directory: Path, joined: Facts, parts: int) -> Facts:
@@ -140,7 +219,7 @@ def _join(directory: Path, joined: Facts, parts: int) -> Facts:
             joined = Facts(
                 part + 1, joined.documents + own.documents, joined.bytes + own.bytes, crc
             )
-            joined.save(directory / _DONE)
+            joined.save(directory / _JOINED)
             _remove(directory, part)
     for part in range(parts):
         _remove(directory, part)
@@ -159,9 +238,7 @@ def _finish(directory: Path, facts: Facts) -> None:
             crc = crc32(chunk, crc)
             out.write(chunk)
         _sync(out)
-    (directory / "checksum").write_text(f"{crc}\n")
-    for name in ("ends", _DONE):
-        (directory / name).unlink()
+    write_bytes(directory / CHECKSUM, f"{crc}\n".encode())
 
 
 def _appending(path: Path) -> IO[bytes]:
