@@ -74,7 +74,7 @@ def _body(
 
 
 def _stock(facts: SliceFacts, vocabularies: Vocabularies) -> list[str]:
-    end = vocabularies.tokenizer_in.vocabulary.specials[facts.end_of_text]
+    end = vocabularies.text_of(facts.end_of_text)
     text = '"…"' if facts.bos else f'"{end}" + "…"'
     note = "the tokenizer adds it" if facts.bos else "put it before prompts"
     return [

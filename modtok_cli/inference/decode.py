@@ -181,7 +181,7 @@ def _take(
     model: SlicedModel, options: SamplingOptions, token: int, ids: list[int], text: _Text
 ) -> str | None:
     """Append a token; the reason if the sequence ends with it, else None."""
-    if token == model.end_of_text and not options.past_end:
+    if token == model.end_of_output and not options.past_end:
         return "end"
     ids.append(token)
     if text.add(model.tokenizer_out.decode_bytes([token])):

@@ -80,11 +80,12 @@ def export(
     source: HfSource | Source
     if is_foreign(path):
         source = HfSource(path)
+        vocabularies = source.vocabularies(languages, None)
         ends, template = source.ends(), source.chat_template()
     else:
         source = open_source(path, tokenizer=tokenizer, step=step, progress=progress)
-        ends, template = Ends.of_run(source.end_of_text()), None
-    vocabularies = source.vocabularies(languages, None)
+        vocabularies = source.vocabularies(languages, None)
+        ends, template = Ends.of_run(source.end_of_text(vocabularies)), None
     if not vocabularies.same:
         raise UsageError(
             f"input and output vocabularies differ, which {kind.name} cannot represent",

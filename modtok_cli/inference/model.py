@@ -29,8 +29,8 @@ class SlicedModel:
         backbone: the transformers backbone; its inputs are embeddings.
         embedding: (n, d) input rows; head: (|V_out|, d) output rows.
         context: maximum number of tokens.
-        end_of_text: id of the token between documents, on both sides. Every text in training
-            follows one: begin prompts with it.
+        end_of_text: row of the token between documents. Every text in training follows one: begin
+            prompts with it.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class SlicedModel:
         tied = head is embedding
         self.head = self.embedding if tied else head.to(device=self.device, dtype=dtype)
         self.context = source.context
-        self.end_of_text = source.end_of_text()
+        self.end_of_text = source.end_of_text(vocabularies)
         self.row_of_out = torch.from_numpy(vocabularies.row_of_out).to(self.device)
 
     @property
@@ -56,6 +56,11 @@ class SlicedModel:
     def tokenizer_out(self) -> Subtokenizer:
         """Tokenizer of the output side."""
         return self.vocabularies.tokenizer_out
+
+    @property
+    def end_of_output(self) -> int:
+        """Id in `tokenizer_out` of the token between documents."""
+        return int(self.vocabularies.out_of_row[self.end_of_text])
 
     def with_vocabulary(self, inputs: Side, outputs: Side = None) -> SlicedModel:
         """The same backbone, shared, with other rows of its run."""

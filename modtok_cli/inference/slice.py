@@ -243,7 +243,7 @@ def _facts(
         outputs=writing.languages,
         full_inputs=reading.size == total,
         full_outputs=writing.size == total,
-        end_of_text=source.end_of_text(),
+        end_of_text=source.end_of_text(vocabularies),
         context=trained.context,
         dtype=str(dtype).removeprefix("torch."),
         shape=replace(trained.shape, tied=tied),

@@ -38,7 +38,7 @@ def slice_files(
 ) -> dict[str, bytes]:
     """File name → content; `sizes` are those of `model_card`."""
     reading, end = vocabularies.tokenizer_in, facts.end_of_text
-    name = reading.vocabulary.specials[end]
+    name = vocabularies.text_of(end)
     files = {
         "config.json": _json(_config(facts, vocabularies)),
         "generation_config.json": _json(
@@ -76,7 +76,7 @@ def _config(facts: SliceFacts, vocabularies: Vocabularies) -> dict[str, Any]:
 
 def _tokenizer_config(facts: SliceFacts, vocabularies: Vocabularies) -> dict[str, Any]:
     specials = vocabularies.tokenizer_in.vocabulary.specials
-    name = specials[facts.end_of_text]
+    name = vocabularies.text_of(facts.end_of_text)
     document = {
         # By the model type transformers would choose LlamaTokenizer, which has a pre-tokenizer of
         # its own.

@@ -95,7 +95,7 @@ class SliceSource:
                 remedy=_REMEDY,
             )
 
-    def end_of_text(self) -> int:
+    def end_of_text(self, vocabularies: Vocabularies) -> int:
         """Special tokens have the same ids on both sides."""
         return self.facts.end_of_text
 

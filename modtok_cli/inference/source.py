@@ -48,8 +48,8 @@ class Source(Protocol):
     def vocabularies(self, inputs: Side, outputs: Side) -> Vocabularies:
         """Both sides; `inputs` None is everything, `outputs` None the same as `inputs`."""
 
-    def end_of_text(self) -> int:
-        """Id of the token between documents: the same on both sides and in the rows."""
+    def end_of_text(self, vocabularies: Vocabularies) -> int:
+        """Row of the token between documents; both sides have it."""
 
     def tables(self, vocabularies: Vocabularies) -> tuple[torch.Tensor, torch.Tensor]:
         """Input rows (n, d) and output rows (|V_out|, d)."""

@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from modtok_cli.architectures.shape import Shape
@@ -104,9 +105,9 @@ class RunSource:
             writing = reading
         return Vocabularies(reading, writing)
 
-    def end_of_text(self) -> int:
-        """Special tokens have the same ids in every subset."""
-        return self._subsets.end_of_text
+    def end_of_text(self, vocabularies: Vocabularies) -> int:
+        """Row of the token between documents."""
+        return int(np.searchsorted(vocabularies.ids, self._subsets.end_of_text))
 
     def tables(self, vocabularies: Vocabularies) -> tuple[torch.Tensor, torch.Tensor]:
         """Rows of the checkpoint; one tensor for both if tied and the sides are equal."""

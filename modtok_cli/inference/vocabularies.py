@@ -61,6 +61,10 @@ class Vocabularies:
         found[self.row_of_out] = np.arange(self.tokenizer_out.size)
         return found
 
+    def text_of(self, row: int) -> str:
+        """Text of a row that the input side has, such as that of the end of text."""
+        return self.tokenizer_in.decode([int(np.searchsorted(self.row_of_in, row))])
+
     def encode_in(self, text: str) -> list[int]:
         """Rows of a text by `tokenizer_in`."""
         rows: list[int] = self.row_of_in[self.tokenizer_in.encode(text)].tolist()

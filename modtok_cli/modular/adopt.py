@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_file
 from modtok_cli.modular.corpora import Corpus
@@ -25,6 +26,12 @@ from modtok_cli.text.workspace import language_files
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+
+END_OF_TEXT = ("<|endoftext|>", "</s>", "<|end_of_text|>", "<eos>")
+"""Usual names of the token between documents."""
+ADOPTED_END = "end_of_text"
+"""Setting of an adopted tokenizer: the text of its token between documents, or None."""
+_CONFIG_LIMIT = 1 << 26
 
 
 def read_tokenizer_file(path: Path) -> TokenizerFile:
@@ -55,6 +62,40 @@ def check_output(output: Path, *, force: bool = False) -> None:
         raise UsageError(
             "already exists", where=str(output), remedy="choose another -o, or use --force"
         )
+
+
+def find_end_of_text(path: Path, file: TokenizerFile) -> str | None:
+    """The token that ends a text, of the tokenizer at `path`; None if nothing tells.
+
+    It is `eos_token` of tokenizer_config.json, else the first `eos_token_id` of
+    generation_config.json or config.json, else a special token with a usual name.
+
+    Raises:
+        ModtokError: one of these files is damaged.
+    """
+    place = path if path.is_dir() else path.parent
+    found: list[object] = [_setting(place / "tokenizer_config.json", "eos_token")]
+    for name in ("generation_config.json", "config.json"):
+        index = _setting(place / name, "eos_token_id")
+        index = index[0] if isinstance(index, list) and index else index
+        if type(index) is int and 0 <= index < file.size:
+            found.append(file.names[index])
+    for value in (*found, *END_OF_TEXT):
+        text = value.get("content") if isinstance(value, Mapping) else value
+        if isinstance(text, str) and text in file.ids:
+            return text
+    return None
+
+
+def _setting(path: Path, name: str) -> object:
+    """A field of a JSON file; None if there is none."""
+    if not path.is_file():
+        return None
+    try:
+        found = orjson.loads(read_file(path, largest=_CONFIG_LIMIT))
+    except ValueError as error:
+        raise ModtokError(f"is not JSON ({error})", where=str(path)) from error
+    return found.get(name) if isinstance(found, dict) else None
 
 
 def token_counts(file: TokenizerFile, counts: WordCounts) -> Ints:
@@ -101,17 +142,29 @@ def adopt(
     data: Path,
     k: int | None = None,
     coverage: float | None = None,
+    end_of_text: str | None = None,
     reading: Reading = Reading(),
     threads: int | None = None,
     progress: Progress = SILENT,
 ) -> ModularTokenizer:
     """Measure which tokens each language uses; see `members`.
 
+    `end_of_text` is the token between documents in training; by default that of
+    `find_end_of_text`.
+
     Raises:
-        UsageError: a tokenizer that cannot be adopted, an unknown language, an invalid budget.
+        UsageError: a tokenizer that cannot be adopted, an unknown language, an invalid budget,
+            an unknown token.
         ModtokError: a file is damaged or missing, or there is no text.
     """
     file = read_tokenizer_file(tokenizer)
+    if end_of_text is not None and end_of_text not in file.ids:
+        raise UsageError(
+            f"the tokenizer has no token '{end_of_text}'",
+            where="--end-of-text",
+            remedy="name a special token, as tokenizer.json spells it",
+        )
+    end_of_text = end_of_text or find_end_of_text(tokenizer, file)
     files = language_files(data, languages, reading)
     counted = count_languages(
         files,
@@ -120,7 +173,9 @@ def adopt(
         progress=progress,
         threads=threads,
     )
-    return adopt_counts(file, counted, k=k, coverage=coverage, progress=progress)
+    return adopt_counts(
+        file, counted, k=k, coverage=coverage, end_of_text=end_of_text, progress=progress
+    )
 
 
 def adopt_counts(
@@ -129,9 +184,10 @@ def adopt_counts(
     *,
     k: int | None = None,
     coverage: float | None = None,
+    end_of_text: str | None = None,
     progress: Progress = SILENT,
 ) -> ModularTokenizer:
-    """As `adopt`, from the word counts of each language."""
+    """As `adopt`, from the word counts of each language; `end_of_text` is in all of them."""
     masks, corpora = [], {}
     with progress.task("counting tokens", len(counted), "languages") as task:
         for language, counts in counted.items():
@@ -142,13 +198,17 @@ def adopt_counts(
             )
             task.advance()
     membership = np.column_stack(masks)
+    if end_of_text is not None:
+        needed = np.zeros(file.size, dtype=np.bool_)
+        needed[file.ids[end_of_text]] = True
+        membership |= file.closed(needed)[:, None]
     return ModularTokenizer(
         algorithm="adopt",
         languages=tuple(counted),
         k=k or int(membership.sum(axis=0).max()),
         segmenter=ModularLibrary.of_members(file, membership),
         token_membership=membership,
-        settings={"k": k, "coverage": coverage},
+        settings={"k": k, "coverage": coverage, ADOPTED_END: end_of_text},
         corpora=corpora,
         where=file.where,
     )

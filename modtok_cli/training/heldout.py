@@ -47,9 +47,9 @@ def bits_of(
 ) -> dict[str, dict[str, float]]:
     """Bits per byte, nats per token and sizes, by language of `texts` (documents of a store).
 
-    Each language is evaluated with its subtokenizer on up to `most` bytes. Documents are packed as
-    in training, in sequences of `length` tokens, the last padded. Languages are divided among
-    replicas.
+    `end_of_text` is an id of T. Each language is evaluated with its subtokenizer on up to `most`
+    bytes. Documents are packed as in training, in sequences of `length` tokens, the last padded.
+    Languages are divided among replicas.
     """
     languages = sorted(texts)
     sums = LanguageSums(languages, model.ranks.device)
@@ -102,14 +102,15 @@ def _microbatches(
     rows: int,
 ) -> Iterator[tuple[MicroBatch, torch.Tensor, int]]:
     """Documents, split by a subtokenizer: (microbatch, which tokens count, bytes of text)."""
-    end = np.array([end_of_text], dtype=np.int32)
+    local = int(subtokenizer.segmenter.selection.local_of_global[end_of_text])
+    end = np.array([local], dtype=np.int32)
     parts = [end]
     for ids in subtokenizer.encode_utf8(texts, 1):
         parts += [ids, end]
     stream = np.concatenate(parts)
     count = len(stream) - 1
     padded = -(-count // length) * length
-    inputs = np.full((padded // length, length), end_of_text, dtype=np.int32)
+    inputs = np.full((padded // length, length), local, dtype=np.int32)
     targets = inputs.copy()
     inputs.ravel()[:count], targets.ravel()[:count] = stream[:-1], stream[1:]
     size = sum(map(len, texts))
@@ -121,5 +122,5 @@ def _microbatches(
             subtokenizer.global_ids,
             model.ranks.device,
         )
-        counted = microbatch.targets != int(subtokenizer.global_ids[end_of_text])
+        counted = microbatch.targets != end_of_text
         yield microbatch, counted, size if start == 0 else 0

@@ -17,6 +17,9 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Progress
 from modtok_cli.base.reading import read_file
 from modtok_cli.modular.external_spelling import LibraryVocabulary
+from modtok_cli.modular.json_frame import parse_document
+from modtok_cli.modular.restrict import vocabulary_of
+from modtok_cli.modular.segmenters.adopted import ModularLibrary
 from modtok_cli.modular.spelling import Spelling
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.training.checkpoint.reading import BACKBONE_PARTS, reshard
@@ -119,7 +122,12 @@ class InitialModel:
         )
 
     def _spelling(self, new: ModularTokenizer, table: str, *, encode: bool) -> Spelling:
-        """Ids of the model for each token, the end of text included."""
+        """Ids of the model for each token, the end of text included.
+
+        A tokenizer that was adopted from the model's has its ids.
+        """
+        if isinstance(new.segmenter, ModularLibrary) and self._is_own(new.segmenter):
+            return Spelling(np.arange(new.size, dtype=np.int32), np.arange(new.size + 1))
         found = self.vocabulary.spell(new.vocabulary, encode=encode)
         end = SubtokenizerCache(new).end_of_text
         index = self.directory.token_id(*_ENDS[table])
@@ -130,6 +138,11 @@ class InitialModel:
         offsets = found.offsets.copy()
         offsets[end + 1 :] += 1
         return Spelling(ids, offsets)
+
+    def _is_own(self, segmenter: ModularLibrary) -> bool:
+        path = self.directory.path / TOKENIZER
+        document = parse_document(read_file(path), str(path))
+        return segmenter.file.ids == vocabulary_of(document, str(path))
 
 
 def stored_rows(stored: Mapping[str, Any], size: int) -> torch.Tensor:

@@ -190,7 +190,7 @@ def _prompts(
     """An end of text and the first tokens of held-out lines, all equally long."""
     texts = held_out_texts(run.stores[language], 1 << 18)
     lines = [line for text in texts for line in text.split(b"\n") if len(line) > 100]
-    end = np.array([run.subtokenizers.end_of_text], dtype=np.int32)
+    end = np.array([run.subtokenizers.end_in(subtokenizer)], dtype=np.int32)
     encoded = subtokenizer.encode_utf8(lines[: 2 * samples], 1)
     return [
         np.concatenate([end, ids[:PROMPT_TOKENS]]) for ids in encoded if len(ids) >= PROMPT_TOKENS

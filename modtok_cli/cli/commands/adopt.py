@@ -51,6 +51,17 @@ Coverage = Annotated[
 ]
 
 
+EndOfText = Annotated[
+    str | None,
+    typer.Option(
+        "--end-of-text",
+        metavar="TOKEN",
+        help="Token between documents, for pretrain. Default: eos_token of the files beside the "
+        "tokenizer.",
+    ),
+]
+
+
 @command(
     "adopt",
     examples="""
@@ -69,6 +80,7 @@ def adopt(
     data: Data = Path("data"),
     k: TokensPerLanguage = None,
     coverage: Coverage = None,
+    end_of_text: EndOfText = None,
     output: Output = Path("tokenizer"),
     reading: Reading = Reading(),
     threads: Threads = None,
@@ -79,7 +91,8 @@ def adopt(
 
     The vocabulary and its ids stay as they are. A language gets the tokens that its text in
     data/ uses, with all tokens that the merges build them from. Then extract, slice, nsl,
-    fairness and inspect work for any set of the languages.
+    fairness and inspect work for any set of the languages, and pretrain --init-from continues
+    the model with it.
 
     TOKENIZER is a byte-level BPE, a SentencePiece BPE or a Unigram tokenizer.json. Text in other
     languages stays lossless if the tokenizer has bytes.
@@ -96,6 +109,7 @@ def adopt(
         data=data,
         k=k,
         coverage=coverage,
+        end_of_text=end_of_text,
         reading=reading,
         threads=threads,
         progress=session.progress,

@@ -102,7 +102,7 @@ class SlotPacker:
         rows, length = self._shape
         ids, size, position = self._read(what.language, subtokenizer, rows * length, position)
         self.positions = {**self.positions, what.language: position}
-        end = self._subtokenizers.end_of_text
+        end = self._subtokenizers.end_in(subtokenizer)
         # Each batch starts after an end-of-text token, so that every token is predicted once.
         inputs = np.concatenate([ids[:0], np.array([end], dtype=np.int32), ids[:-1]])
         return Batch(
@@ -125,7 +125,7 @@ class SlotPacker:
         self, language: str, subtokenizer: Subtokenizer, wanted: int, position: StreamPosition
     ) -> tuple[Ids, int, StreamPosition]:
         """`wanted` tokens from `position` on, the bytes they stand for, and the position after."""
-        end = np.array([self._subtokenizers.end_of_text], dtype=np.int32)
+        end = np.array([self._subtokenizers.end_in(subtokenizer)], dtype=np.int32)
         found: list[Ids] = []
         missing, size = wanted, 0
         while True:

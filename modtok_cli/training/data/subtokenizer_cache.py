@@ -6,11 +6,12 @@ from collections import OrderedDict
 from pathlib import Path
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.modular.adopt import ADOPTED_END, END_OF_TEXT
 from modtok_cli.modular.directory import is_modular
+from modtok_cli.modular.segmenters.adopted import ModularLibrary
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
-END_OF_TEXT = ("<|endoftext|>", "</s>", "<|end_of_text|>", "<eos>")
 # A subtokenizer takes a few MB; sampled sets rarely repeat soon.
 _KEPT = 32
 
@@ -21,21 +22,16 @@ class SubtokenizerCache:
     Attributes:
         tokenizer: T with its membership.
         size: |T|.
-        end_of_text: id of the token between documents, the same in T and in every subset.
+        end_of_text: id in T of the token between documents; every subset has it.
+
+    Raises:
+        ModtokError: T has none, or its manifest names one that some language lacks.
     """
 
     def __init__(self, tokenizer: ModularTokenizer, where: str = "tokenizer") -> None:
         self.tokenizer = tokenizer
         self.size = tokenizer.size
-        specials = tokenizer.full().vocabulary.specials
-        found = [specials.index(text) for text in END_OF_TEXT if text in specials]
-        if not found:
-            raise ModtokError(
-                "has no end-of-text token",
-                where=where,
-                remedy=f"train the tokenizer again with --special '{END_OF_TEXT[0]}'",
-            )
-        self.end_of_text = found[0]
+        self.end_of_text = _end_of_text(tokenizer, where)
         self._kept: OrderedDict[tuple[str, ...] | None, Subtokenizer] = OrderedDict()
 
     @staticmethod
@@ -54,6 +50,10 @@ class SubtokenizerCache:
             )
         return SubtokenizerCache(ModularTokenizer.load(directory), str(directory))
 
+    def end_in(self, subtokenizer: Subtokenizer) -> int:
+        """Id of the end of text in a subset."""
+        return int(subtokenizer.segmenter.selection.local_of_global[self.end_of_text])
+
     def of(self, languages: tuple[str, ...] | None) -> Subtokenizer:
         """The subtokenizer of `languages`; of all if None. Keeps those used last."""
         found = self._kept.get(languages)
@@ -65,3 +65,25 @@ class SubtokenizerCache:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(languages)
         return found
+
+
+def _end_of_text(tokenizer: ModularTokenizer, where: str) -> int:
+    segmenter = tokenizer.segmenter
+    if isinstance(segmenter, ModularLibrary):
+        index = segmenter.file.ids.get(str(tokenizer.settings.get(ADOPTED_END)))
+        if index is None or not tokenizer.token_membership[index].all():
+            raise ModtokError(
+                "has no end-of-text token in every language",
+                where=where,
+                remedy="adopt it again with --end-of-text TOKEN",
+            )
+        return index
+    specials = tokenizer.vocabulary.specials
+    found = [specials.index(text) for text in END_OF_TEXT if text in specials]
+    if not found:
+        raise ModtokError(
+            "has no end-of-text token",
+            where=where,
+            remedy=f"train the tokenizer again with --special '{END_OF_TEXT[0]}'",
+        )
+    return found[0]

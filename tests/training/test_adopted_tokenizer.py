@@ -1,0 +1,162 @@
+"""A model continued with its own tokenizer, adopted: sampled subtokenizers of its vocabulary."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+import torch
+
+from helpers.external_models import build
+from helpers.metrics import read_metrics
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.inference.model import load
+from modtok_cli.inference.slice import slice_model
+from modtok_cli.modular.adopt import adopt
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.training.config import Settings, resolve
+from modtok_cli.training.data.sampling import Mixture
+from modtok_cli.training.data.slot_packer import SlotPacker
+from modtok_cli.training.data.stream import StreamPlan
+from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.training.data.text_store import TextStore
+from modtok_cli.training.loop import pretrain
+
+from .conftest import SAMPLE
+
+LANGUAGES = ("en", "fr")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Llama with two tables, and its adopted tokenizer."""
+    path = tmp_path_factory.mktemp("adopted")
+    build(path / "model")
+    adopt(path / "model", LANGUAGES, data=SAMPLE).save(path / "tokenizer")
+    return path
+
+
+def settings(path: Path, runs: Path) -> Settings:
+    """Steps that change no weight: the rate is below what float32 can add."""
+    return Settings(
+        init_from=path / "model", langs=LANGUAGES, sampling="sub:1", data=SAMPLE,
+        tokenizer=path / "tokenizer", runs=runs, workers=0, steps=4, lr=1e-30, final_lr=0.0,
+        seq_length=32, batch_size=2, micro_batch=1, name="it", weight_decay=0.0,
+    )  # fmt: skip
+
+
+def packers(path: Path, runs: Path, stores: dict[str, TextStore]) -> list[SlotPacker]:
+    """The packers of the run of `settings`."""
+    config = resolve(settings(path, runs), gpu=False)
+    chosen = {language: stores[language] for language in LANGUAGES}
+    plan = StreamPlan(
+        tokenizer=path / "tokenizer",
+        stores={language: store.directory for language, store in chosen.items()},
+        regime=config.regime,
+        p=config.p,
+        mixture=Mixture.of({language: store.text_bytes for language, store in chosen.items()}),
+        seed=config.seed,
+        slots=config.batch_size,
+        group=config.group_size(1),
+        length=config.seq_length,
+    )
+    return plan.packers(range(config.batch_size), {})
+
+
+def test_the_end_of_text_is_the_model_s_and_in_every_language(model: Path) -> None:
+    whole = ModularTokenizer.load(model / "tokenizer")
+    assert whole.settings["end_of_text"] == "</s>"
+    cache = SubtokenizerCache.load(model / "tokenizer")
+    document = orjson.loads((model / "model" / "tokenizer.json").read_bytes())
+    written = {token["content"]: token["id"] for token in document["added_tokens"]}
+    assert cache.end_of_text == written["</s>"]
+    for languages in (("fr",), ("en",), LANGUAGES, None):
+        part = cache.of(languages)
+        assert part.decode([cache.end_in(part)]) == "</s>"
+    other = adopt(model / "model", ("fr",), data=SAMPLE, end_of_text="<|im_end|>")
+    last = SubtokenizerCache(other)
+    assert last.end_of_text == written["<|im_end|>"]
+    part = last.of(("fr",))
+    assert last.end_in(part) < last.end_of_text
+    assert part.decode([last.end_in(part)]) == "<|im_end|>"
+
+
+def test_batches_are_the_text(model: Path, tmp_path: Path, stores: dict[str, TextStore]) -> None:
+    cache = SubtokenizerCache.load(model / "tokenizer")
+    for packer in packers(model, tmp_path, stores):
+        text, language = b"", ""
+        for step in range(1, 20):
+            batch = packer.batch(step)
+            part = cache.of(batch.draw.languages)
+            assert batch.end_of_text == cache.end_in(part)
+            assert batch.inputs[0, 0] == cache.end_of_text
+            assert np.array_equal(batch.inputs[0, 1:], part.global_ids[batch.targets[0, :-1]])
+            language = language or batch.draw.language
+            if batch.draw.language == language:
+                text += part.decode_bytes(batch.targets[0])
+        store = stores[language]
+        documents = [
+            store.document(store.training_document(2 * number + packer.slot, 0))
+            for number in range(20)
+        ]
+        assert b"</s>".join(documents).startswith(text)
+
+
+def test_the_first_loss_is_the_model_s(
+    model: Path, tmp_path: Path, stores: dict[str, TextStore]
+) -> None:
+    """The softmax is over the sampled subset of the model's logits, as transformers has them."""
+    import transformers
+
+    pretrain(settings(model, tmp_path))
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(model / "model").eval()
+    cache = SubtokenizerCache.load(model / "tokenizer")
+    steps = [row for row in read_metrics(tmp_path / "it") if "loss" in row]
+    assert len(steps) == 4
+    assert {len(draw.split(",")) for row in steps for draw in row["draws"]} == {1, 2}
+    slots = packers(model, tmp_path, stores)
+    for row in steps:
+        nats = []
+        for packer in slots:
+            batch = packer.batch(row["step"])
+            chosen = torch.from_numpy(cache.of(batch.draw.languages).global_ids).long()
+            with torch.no_grad():
+                logits = theirs(torch.from_numpy(batch.inputs).long()).logits[0]
+            targets = torch.from_numpy(batch.targets[0]).long()
+            nats.append(torch.nn.functional.cross_entropy(logits[:, chosen], targets).item())
+        assert row["loss"] == pytest.approx(sum(nats) / len(nats), rel=1e-5)
+
+    # A slice of the run, in transformers and in modtok.
+    slice_model(tmp_path / "it", output=tmp_path / "fr", inputs=["fr"], outputs=["fr"])
+    part = cache.of(("fr",))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "fr")
+    ids = tokenizer("La maison est grande.").input_ids
+    assert ids == [cache.end_in(part), *part.encode("La maison est grande.").tolist()]
+    sliced = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "fr").eval()
+    assert sliced.config.eos_token_id == cache.end_in(part)
+    with torch.no_grad():
+        found = sliced(torch.tensor([ids])).logits[0]
+        whole = theirs(torch.from_numpy(part.global_ids[ids]).long()[None]).logits[0]
+    torch.testing.assert_close(found, whole[:, part.global_ids], atol=1e-4, rtol=1e-4)
+    for loaded in (load(tmp_path / "it", ["fr"]), load(tmp_path / "it", "full", ["fr"])):
+        row = loaded.end_of_text
+        assert loaded.vocabularies.ids[row] == cache.end_of_text
+        assert loaded.tokenizer_out.decode([loaded.end_of_output]) == "</s>"
+
+
+def test_a_tokenizer_without_end_of_text_is_refused(model: Path, tmp_path: Path) -> None:
+    source = tmp_path / "alone.json"
+    document = orjson.loads((model / "model" / "tokenizer.json").read_bytes())
+    for token in document["added_tokens"]:
+        token["content"] = token["content"].replace("</s>", "<stop>")
+    vocabulary = document["model"]["vocab"]
+    vocabulary["<stop>"] = vocabulary.pop("</s>")
+    source.write_bytes(orjson.dumps(document))
+    made = adopt(source, ("fr",), data=SAMPLE)
+    assert made.settings["end_of_text"] is None
+    with pytest.raises(ModtokError, match="adopt it again with --end-of-text TOKEN"):
+        SubtokenizerCache(made)
+    with pytest.raises(UsageError, match="the tokenizer has no token '<end>'"):
+        adopt(source, ("fr",), data=SAMPLE, end_of_text="<end>")
