@@ -48,6 +48,7 @@ def test_selections_of_a_slice(model: Path, here: Any) -> None:
     Path("ids.json").write_text("[300, 301]")
     for line in (
         "adopt model --langs fr --coverage 0.99 -o a --data data --errors strict --threads 1",
+        "adopt model --langs fr --end-of-text <|im_end|> -o b-tokenizer",
         "slice model --text data/fr.txt --token-ids ids.json -k 400 -o b",
         "slice model --text data/fr.txt --coverage 0.99 -o c --errors skip",
         "tokens model --langs fr --coverage 0.99 -o d",
