@@ -35,6 +35,7 @@ TESTS = (
     "test_model.py",
     "test_megatron.py",
     "test_megatron_adamw.py",
+    "test_execution.py",
     "test_run.py",
     "test_offload.py",
     "test_offload_run.py",

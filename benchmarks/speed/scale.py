@@ -2,6 +2,7 @@
 
     python -m benchmarks scale            # print the tables
     python -m benchmarks scale --write    # replace them in docs/scale.md
+    python -m benchmarks scale --check    # exit status 1 if the page has others
 
 Everything is calculated, by the functions of `modtok pretrain --dry-run` and of the exchange of
 rows. Nothing is measured here.
@@ -82,11 +83,17 @@ def run_of(model: str, gpus: int, languages: int, *, offload: bool = False) -> R
         sent = sent_bytes(active, -(-active // replicas), tables, shape.hidden_size, 2, replicas)
         # Reduce-scatter of float32 gradients, all-gather of bfloat16 weights.
         backbone = 6 * (shape.parameters // tp) * (replicas - 1) // replicas
-        # Two all-reduces per layer and pass; recomputation is a third pass.
-        passes = 3 if config.recompute else 2
+        # Two all-reduces per layer and pass, or as many bytes in two pairs of all-gather and
+        # reduce-scatter; recomputation is a third pass. One for the embeddings. With sequence
+        # parallelism the backward pass gathers two inputs of a layer again, and the result is
+        # gathered. The loss: the gradient of the hidden states in float32, three numbers a token.
+        parallel = config.execution(replicas).sequence_parallel
+        passes = (3 if config.recompute else 2) + parallel / 2
+        reduced = 2 * passes * shape.layers + 1 + parallel / 2
         tokens = config.step_tokens // replicas
-        volume = 2 * (tp - 1) * tokens * shape.hidden_size * 2 // tp
-        return Run(config, gpus, memory, sent, backbone, 2 * passes * shape.layers * volume)
+        numbers = shape.hidden_size * (2 * reduced + 4) + 12
+        tensor = int(2 * (tp - 1) * tokens * numbers / tp)
+        return Run(config, gpus, memory, sent, backbone, tensor)
     return None
 
 
@@ -149,12 +156,21 @@ def tables() -> str:
     )
 
 
+def updated(page: str) -> str:
+    """The page with the tables of today."""
+    before, _, rest = page.partition(BEGIN)
+    after = rest.partition(END)[2]
+    return f"{before}{BEGIN}\n{tables()}\n{END}{after}"
+
+
 def main() -> int:
+    page = PAGE.read_text(encoding="utf-8")
     if sys.argv[1:] == ["--write"]:
-        page = PAGE.read_text(encoding="utf-8")
-        before, _, rest = page.partition(BEGIN)
-        after = rest.partition(END)[2]
-        PAGE.write_text(f"{before}{BEGIN}\n{tables()}\n{END}{after}", encoding="utf-8")
+        PAGE.write_text(updated(page), encoding="utf-8")
+    elif sys.argv[1:] == ["--check"]:
+        if updated(page) != page:
+            print(f"{PAGE.name} is not what the formulas give; python -m benchmarks scale --write")
+            return 1
     else:
         print(tables())
     return 0

@@ -149,6 +149,7 @@ class Shape(ABC):
         *,
         recompute: bool = False,
         shards: int = 1,
+        sequence_parallel: bool = False,
         masked: bool = False,
     ) -> int:
         """Bytes that a forward pass keeps for the backward pass on one device.
@@ -157,7 +158,8 @@ class Shape(ABC):
         d, a = heads · head_width, g = kv_heads · head_width, feed-forward size f:
 
         * a norm keeps its input and the normalized input in float32, and its output:
-          N d (8 + b), and 4 N for the scale. Every shard holds it whole.
+          N d (8 + b), and 4 N for the scale. Every shard holds it whole, and with
+          `sequence_parallel` the part of its tokens.
         * attention keeps queries, keys and values before and after rotation and its output:
           b N (3 a + 3 g), and 4 N per head; feed-forward b N 5 f. Shards divide these.
         * rotary embeddings keep 4 length · head_width numbers per layer; with `masked`, a mask
@@ -167,15 +169,25 @@ class Shape(ABC):
         the final norm's are free again. Fused kernels keep less.
         """
         tokens, b = sequences * length, number_bytes
-        norm = tokens * (self.hidden_size * (8 + b) + 4)
+        own = tokens // shards if sequence_parallel else tokens
+        norm = own * (self.hidden_size * (8 + b) + 4)
         wide = 3 * (self.heads + self.kv_heads) * self.head_width + 5 * self.ffn
         layer = 2 * norm + (tokens * (b * wide + 4 * self.heads)) // shards
         layer += 4 * length * self.head_width * b
         if masked:
             layer += sequences * length * length * b
         if recompute:
-            return self.layers * tokens * self.hidden_size * b + layer
-        return self.layers * layer + tokens * (self.hidden_size * 12 + 4)
+            return self.layers * own * self.hidden_size * b + layer
+        whole = tokens * self.hidden_size * b if sequence_parallel else 0  # gathered for the loss
+        return self.layers * layer + own * (self.hidden_size * 12 + 4) + whole
+
+    def scoring_bytes(self, sequences: int, tokens: int, number_bytes: int) -> int:
+        """Bytes of scoring a batch without gradients: KV cache twice, activations of one layer.
+
+        The cache counts twice because scoring copies that of a shared prefix.
+        """
+        activations = (4 * self.hidden_size + 2 * self.ffn) * number_bytes
+        return sequences * tokens * (2 * self.kv_bytes_per_token(number_bytes) + activations)
 
     def working_bytes(self, tokens: int, number_bytes: int, *, shards: int = 1) -> int:
         """Bytes of temporary gradients in the backward pass of a layer, at their peak.

@@ -34,6 +34,7 @@ PURPOSES = {
     "data": "text in Parquet and Arrow files",
     "corpus": "corpus build, corpus train-quality, --executor",
     "lm": "pretrain, generate, slice, export, latency, study sampling",
+    "gpu": "fused kernels and FP8 of pretrain on GPUs",
     "eval": "every command of modtok eval",
     "log": "pretrain --log tensorboard,wandb",
 }

@@ -32,16 +32,8 @@ def check_device_memory(need: int, device: torch.device, work: str, remedy: str)
 
 
 def batch_bytes(model: SlicedModel, sequences: int, tokens: int) -> int:
-    """Estimated bytes of scoring a batch: KV cache twice, activations of one layer.
-
-    The cache counts twice because scoring copies that of a shared prefix.
-    """
-    config = model.backbone.config
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    cache = 2 * config.num_hidden_layers * heads * width
-    activations = 4 * config.hidden_size + 2 * config.intermediate_size
-    return int(sequences * tokens * (2 * cache + activations) * model.dtype.itemsize)
+    """Estimated bytes of scoring a batch, see `Shape.scoring_bytes`."""
+    return model.source.shape.scoring_bytes(sequences, tokens, model.dtype.itemsize)
 
 
 def check_batch(model: SlicedModel, sequences: int, tokens: int) -> None:

@@ -20,6 +20,7 @@ from modtok_cli.training.schedule import Schedule
 from modtok_cli.training.settings import OPTIONS, Settings, plain
 
 if TYPE_CHECKING:
+    from modtok_cli.training.model.execution import Execution
     from modtok_cli.training.rows.table import AdamW
 
 DTYPES: tuple[str, ...] = get_args(get_type_hints(Settings)["dtype"])
@@ -64,6 +65,23 @@ class Config(Settings):
     def init(self) -> InitStd:
         """Scales of the initial weights."""
         return InitStd(self.init_std, self.init_projection_std, self.init_embedding_std)
+
+    def execution(self, replicas: int) -> Execution:
+        """The switches of the backbone on a number of replicas; those without effect are off."""
+        from modtok_cli.training.model.execution import Execution
+
+        several = replicas > 1
+        return Execution(
+            overlap_grad_reduce=self.overlap_grad_reduce and several,
+            overlap_param_gather=self.overlap_param_gather
+            and self.distributed_optimizer
+            and several,
+            sequence_parallel=self.sequence_parallel and self.tp > 1,
+            fuse_swiglu=self.fuse_swiglu,
+            fuse_rope=self.fuse_rope,
+            fuse_grad_accumulation=self.fuse_grad_accumulation,
+            fp8=self.fp8,
+        )
 
     @property
     def step_tokens(self) -> int:
@@ -294,6 +312,18 @@ def _conflicts(config: Config) -> Iterator[tuple[str, str, str]]:
             "update",
             "dense updates read and write whole tables, which --offload avoids",
             "use --update sparse, or leave out --offload",
+        )
+    if config.sequence_parallel and config.seq_length % config.tp:
+        yield (
+            "sequence_parallel",
+            f"sequences of {config.seq_length} tokens are not divisible by --tp {config.tp}",
+            "use another --seq-length, or --no-sequence-parallel",
+        )
+    if config.overlap_param_gather and not config.overlap_grad_reduce:
+        yield (
+            "overlap_param_gather",
+            "needs the overlap of gradients",
+            "add --overlap-grad-reduce",
         )
     if config.train == "rows" and config.update == "dense":
         yield (

@@ -16,6 +16,8 @@ from modtok_cli.training.rows.exchange import BLOCK_BYTES
 Part = tuple[int, int]
 # Tokens whose logits exist at a time, see `model.loss`.
 _CHUNK = 2048
+# Choices that an evaluation of tasks scores together.
+_CHOICES = 32
 # What CUDA, NCCL and fragmentation take of a device.
 _RESERVED = 0.06
 
@@ -74,6 +76,7 @@ def memory_parts(config: Config, size: int, step: StepRows, ranks: int) -> dict[
                 half,
                 recompute=config.recompute,
                 shards=shards,
+                sequence_parallel=config.execution(replicas).sequence_parallel,
                 masked=config.attention == "document",
             ),
         ),
@@ -82,6 +85,12 @@ def memory_parts(config: Config, size: int, step: StepRows, ranks: int) -> dict[
     }
     if config.offload:
         del parts["tables"]
+    if config.eval_tasks:
+        # A checkpoint is evaluated between steps, when the step's own memory is free.
+        free = sum(parts[name][1] for name in ("active rows", "activations", "working memory"))
+        count = shape.parameters + shape.table_parameters(int(step.active))
+        need = count * half + shape.scoring_bytes(_CHOICES, config.seq_length, half)
+        parts["tasks, beyond a step"] = (count, max(0, need - free))
     return parts
 
 

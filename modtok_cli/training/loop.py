@@ -74,6 +74,7 @@ def build_model(run: Run) -> Model:
         z_loss=config.z_loss,
         init=config.init,
         distributed=config.distributed_optimizer,
+        execution=config.execution(run.ranks.replicas),
         offload=offload,
         only_rows=run.only_rows,
         end_of_text=run.subtokenizers.end_of_text if config.attention == "document" else None,

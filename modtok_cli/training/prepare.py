@@ -31,6 +31,7 @@ from modtok_cli.training.distributed.ranks import (
 )
 from modtok_cli.training.initial import Initial, open_initial, trained_rows
 from modtok_cli.training.loggers import require_loggers
+from modtok_cli.training.model.megatron import check_kernels
 from modtok_cli.training.opening import (
     TOKENIZER,
     check_text,
@@ -101,6 +102,7 @@ def prepare(
     ranks = start_ranks(config.tp)
     if config.distributed_optimizer and not gpu:
         raise UsageError("requires GPUs", where="--distributed-optimizer", remedy="leave it out")
+    check_kernels(config.execution(1).kernels, gpu=gpu)
     require_loggers(config.log or ())
     progress = progress if ranks.first else SILENT
     check_ranks(config, ranks.world)

@@ -17,6 +17,7 @@ from modtok_cli.base.files import path_text
 from modtok_cli.base.option import option, options_of
 from modtok_cli.text.reading import Reading
 from modtok_cli.training import option_values as values
+from modtok_cli.training.model.execution import has_kernels
 from modtok_cli.training.model_settings import ModelSettings
 
 
@@ -68,6 +69,44 @@ class Settings(ModelSettings):
         section="parallelism",
         changeable=True,
     )
+    overlap_grad_reduce: bool = option(
+        "Overlap the reduction of gradients with the backward pass. Default: on GPUs.",
+        default=lambda run: run.gpu,
+        section="parallelism",
+        changeable=True,
+    )
+    overlap_param_gather: bool = option(
+        "Overlap the gathering of weights with the forward pass. Default: with "
+        "--distributed-optimizer.",
+        default=lambda run: run.distributed_optimizer and run.overlap_grad_reduce,
+        section="parallelism",
+        changeable=True,
+    )
+    sequence_parallel: bool = option(
+        "Divide sequences among tensor-parallel GPUs between their layers. Default: with --tp.",
+        default=lambda run: run.gpu and run.tp > 1 and run.seq_length % run.tp == 0,
+        section="parallelism",
+        changeable=True,
+    )
+    fuse_swiglu: bool = option(
+        "Fused kernel for SwiGLU. Default: on GPUs.",
+        default=lambda run: run.gpu,
+        section="parallelism",
+        changeable=True,
+    )
+    fuse_rope: bool = option(
+        "Fused kernel for rotary embeddings. Default: on GPUs with Transformer Engine.",
+        default=lambda run: run.gpu and has_kernels(),
+        section="parallelism",
+        changeable=True,
+    )
+    fuse_grad_accumulation: bool = option(
+        "Fused kernel that adds weight gradients to their sum. Default: on GPUs with Transformer "
+        "Engine.",
+        default=lambda run: run.gpu and has_kernels(),
+        section="parallelism",
+        changeable=True,
+    )
     device_memory: int | None = option(
         "Memory of a device, such as 80GB, that the run must fit. Default: the device's own.",
         section="parallelism",
@@ -93,6 +132,11 @@ class Settings(ModelSettings):
     dtype: Literal["bfloat16", "float32"] = option(
         "Backbone dtype. Default: float32; bfloat16 on a GPU.",
         default=lambda run: "bfloat16" if run.gpu else "float32",
+        section="precision",
+    )
+    fp8: Literal["none", "hybrid", "e4m3"] = option(
+        "FP8 matrix products of the backbone: hybrid (E5M2 for gradients) or e4m3.",
+        default="none",
         section="precision",
     )
     eval_every: int = option(

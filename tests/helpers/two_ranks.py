@@ -25,6 +25,7 @@ from modtok_cli.training.data.slot_packer import SlotPacker
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.distributed.ranks import Ranks, start_ranks
+from modtok_cli.training.model.execution import Execution
 from modtok_cli.training.model.initialization import InitStd
 from modtok_cli.training.model.model import MicroBatch, Model
 from modtok_cli.training.rows.table import AdamW
@@ -44,16 +45,29 @@ WAYS = {
     "tp-qk-norm": (2, 2, False, False, "megatron"),
     "dp-qk-norm": (1, 2, False, True, "torch"),
     "dp-distributed": (1, 4, False, False, "distributed"),
+    "tp-sequence": (2, 2, False, False, "torch"),
+    "tp-sequence-qk-norm": (2, 1, True, False, "megatron"),
+    "dp-overlap": (1, 4, False, False, "torch"),
+    "dp-overlap-distributed": (1, 4, True, False, "distributed"),
+}
+# How the two ranks execute; one process does none of it. Buckets of fewer parameters than a layer.
+OVERLAP = Execution(overlap_grad_reduce=True, bucket=5000)
+EXECUTION = {
+    "tp-sequence": Execution(sequence_parallel=True),
+    "tp-sequence-qk-norm": Execution(sequence_parallel=True),
+    "dp-overlap": OVERLAP,
+    "dp-overlap-distributed": replace(OVERLAP, overlap_param_gather=True),
 }
 # Ways with a shape or options other than the default.
-SHAPES = dict.fromkeys(("tp-qk-norm", "dp-qk-norm"), with_switches(replace(SHAPE, qk_norm=True)))
+QK_NORM = ("tp-qk-norm", "dp-qk-norm", "tp-sequence-qk-norm")
+SHAPES = dict.fromkeys(QK_NORM, with_switches(replace(SHAPE, qk_norm=True)))
 KNOBS: dict[str, Any] = {
     "adamw": AdamW(0.8, 0.9, 1e-5, 0.5, ("matrices", "embeddings", "norms")),
     "clip": 0.3,
     "z_loss": 0.01,
     "init": InitStd(0.05, 0.03, 0.1),
 }
-OPTIONS = {"tp-qk-norm": KNOBS, "tp-knobs": KNOBS}
+OPTIONS = {"tp-qk-norm": KNOBS, "tp-knobs": KNOBS, "tp-sequence-qk-norm": KNOBS}
 
 
 def optimizer_of(name: str) -> AbstractContextManager[None]:
@@ -73,8 +87,11 @@ def train(
         seed=4,
         chunk=16,
         distributed=distributed,
+        execution=EXECUTION.get(name) if ranks.world > 1 else None,
         **OPTIONS.get(name, {}),
     )
+    if name in EXECUTION and ranks.world > 1 and slots > 2:
+        assert len(model.backbone.wrapped.bucket_groups) > 3  # some are exchanged before others
     mixture = Mixture.of({language: store.text_bytes for language, store in stores.items()})
     mine = range(ranks.replica, slots, ranks.replicas)
     packers = [

@@ -82,6 +82,28 @@ def test_shards_divide_what_is_inside_a_layer() -> None:
     assert shape.activation_bytes(2, 64, 2, recompute=True) < one
 
 
+def test_sequence_parallel_shards_divide_what_is_between_layers_too() -> None:
+    shape = Llama(layers=2, hidden_size=64, ffn=176, heads=4, kv_heads=2, head_width=16)
+    two = shape.activation_bytes(2, 64, 2, shards=2)
+    parts = shape.activation_bytes(2, 64, 2, shards=2, sequence_parallel=True)
+    norms = 2 * 2 * 128 * (64 * 10 + 4) + 128 * (64 * 12 + 4)
+    assert two - parts == norms // 2 - 128 * 64 * 2  # the result is gathered for the loss
+
+
+def test_an_evaluation_of_tasks_counts_where_a_step_needs_less() -> None:
+    config = large(recompute=True, eval_tasks=("all",), micro_batch=1)
+    without = memory_parts(replace(config, eval_tasks=None), SIZE, ROWS, 8)
+    parts = memory_parts(config, SIZE, ROWS, 8)
+    count, beyond = parts.pop("tasks, beyond a step")
+    assert parts == without
+    shape, step = config.shape, ("active rows", "activations", "working memory")
+    assert count == shape.parameters + shape.table_parameters(int(ROWS.active))
+    need = 2 * count + shape.scoring_bytes(32, config.seq_length, 2)
+    assert beyond == max(0, need - sum(without[name][1] for name in step))
+    more = replace(config, tp=8, distributed_optimizer=False)
+    assert memory_parts(more, SIZE, ROWS, 8)["tasks, beyond a step"][1] > 2 * 10**9
+
+
 @pytest.mark.parametrize(
     ("text", "size"),
     [("80GB", 80 * 10**9), ("1.5 MiB", 1572864), ("7", 7), (123, 123), ("2T", 2 * 10**12)],

@@ -17,8 +17,9 @@ works around:
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -28,9 +29,11 @@ import torch.distributed as dist
 
 from modtok_cli.architectures.rope import rope_frequencies
 from modtok_cli.architectures.shape import Shape
+from modtok_cli.base.errors import UsageError
 from modtok_cli.training.distributed.megatron_core import core, cpu_as_current_device
 from modtok_cli.training.distributed.ranks import summed
 from modtok_cli.training.model.attention import CausalAttention
+from modtok_cli.training.model.execution import Execution
 from modtok_cli.training.model.initialization import InitStd
 
 # Names under Transformer Engine → names without it.
@@ -41,12 +44,7 @@ _FUSED_NORMS = {
 # Weights that every shard holds whole and applies to its own heads only: a shard has the gradient
 # of its heads, and their sum is the gradient.
 _PER_HEAD = ("q_layernorm.weight", "k_layernorm.weight")
-
-
-def sum_over_shards(values: torch.Tensor) -> torch.Tensor:
-    """Sum over tensor-parallel shards; the gradient passes unchanged."""
-    result: torch.Tensor = core().tensor_parallel.reduce_from_tensor_model_parallel_region(values)
-    return result
+_FP8_CAPABILITY = (8, 9)
 
 
 def has_transformer_engine() -> bool:
@@ -58,24 +56,69 @@ def has_transformer_engine() -> bool:
     return True
 
 
-def layer_spec(device: torch.device, masked: bool = False, qk_norm: bool = False) -> Any:
+def check_kernels(names: Sequence[str], *, gpu: bool) -> None:
+    """Check that this machine has the kernels of these options.
+
+    Raises:
+        UsageError: it has not; names the first option.
+    """
+    flags = ["--" + name.replace("_", "-") for name in names]
+    if flags and not gpu:
+        raise UsageError("requires GPUs", where=flags[0], remedy="leave it out")
+    needing = [flag for flag in flags if flag != "--fuse-swiglu"]
+    if needing and not has_transformer_engine():
+        raise UsageError(
+            "requires Transformer Engine", where=needing[0], remedy="pip install 'modtok[gpu]'"
+        )
+    if "--fp8" in flags and torch.cuda.get_device_capability() < _FP8_CAPABILITY:
+        raise UsageError(
+            f"{torch.cuda.get_device_name()} has no FP8", where="--fp8", remedy="leave it out"
+        )
+
+
+class _Norm:
+    """RMSNorm of torch, as Megatron's wrapper, which refuses sequence parallelism."""
+
+    def __new__(cls, config: Any, hidden_size: int, eps: float, **_: Any) -> Any:
+        return torch.nn.RMSNorm(hidden_size, eps=eps)
+
+
+def layer_spec(
+    device: torch.device,
+    masked: bool = False,
+    qk_norm: bool = False,
+    *,
+    sequence_parallel: bool = False,
+    layers: int = 1,
+) -> Any:
     """Transformer Engine's layers if they are installed, else local ones; SDPA on a CPU.
 
     `masked` layers take a mask of documents; then attention is torch's on a GPU too.
     """
     specs = core().models.gpt.gpt_layer_specs
     options = {"qk_layernorm": True} if qk_norm else {}
-    if device.type == "cuda" and has_transformer_engine():
+    with_engine = device.type == "cuda" and has_transformer_engine()
+    if with_engine:
         spec = specs.get_gpt_layer_with_transformer_engine_spec(**options)
         if not masked:
             return spec
     else:
         spec = specs.get_gpt_layer_local_spec(normalization="RMSNorm", **options)
     spec.submodules.self_attention.submodules.core_attention = CausalAttention
+    if sequence_parallel and not with_engine:
+        attention = spec.submodules.self_attention.submodules
+        spec.submodules.input_layernorm = spec.submodules.pre_mlp_layernorm = _Norm
+        if qk_norm:
+            attention.q_layernorm = attention.k_layernorm = _Norm
+        block = core().transformer.transformer_block.TransformerBlockSubmodules
+        return block(layer_specs=[spec] * layers, layer_norm=_Norm)
     return spec
 
 
-def _config(shape: Shape, shards: int, dtype: torch.dtype, init: InitStd) -> Any:
+def _config(
+    shape: Shape, shards: int, dtype: torch.dtype, init: InitStd, execution: Execution
+) -> Any:
+    eight = {} if execution.fp8 == "none" else {"fp8": execution.fp8}
     return core().transformer.transformer_config.TransformerConfig(
         **shape.megatron_config(),
         tensor_model_parallel_size=shards,
@@ -87,12 +130,14 @@ def _config(shape: Shape, shards: int, dtype: torch.dtype, init: InitStd) -> Any
         params_dtype=dtype,
         bf16=dtype == torch.bfloat16,
         pipeline_dtype=dtype,
-        gradient_accumulation_fusion=False,
-        bias_activation_fusion=False,
-        bias_dropout_fusion=False,
-        masked_softmax_fusion=False,
-        apply_rope_fusion=False,
-        persist_layer_norm=False,
+        sequence_parallel=execution.sequence_parallel,
+        gradient_accumulation_fusion=execution.fuse_grad_accumulation,
+        bias_activation_fusion=execution.fuse_swiglu,
+        bias_dropout_fusion=False,  # no bias, no dropout
+        masked_softmax_fusion=False,  # attention is flash attention
+        apply_rope_fusion=execution.fuse_rope,
+        persist_layer_norm=False,  # of Apex
+        **eight,
     )
 
 
@@ -111,6 +156,7 @@ def build_backbone(
     distributed: bool = False,
     masked: bool = False,
     init: InitStd | None = None,
+    execution: Execution | None = None,
 ) -> Backbone:
     """Build the Transformer block, wrapped for data parallelism.
 
@@ -118,19 +164,28 @@ def build_backbone(
     optimizer.
     """
     parts = core()
-    config = _config(shape, shards, dtype, init or InitStd())
-    spec = layer_spec(device, masked, shape.qk_norm)
+    execution = execution or Execution()
+    config = _config(shape, shards, dtype, init or InitStd(), execution)
+    parallel = execution.sequence_parallel
+    spec = layer_spec(
+        device, masked, shape.qk_norm, sequence_parallel=parallel, layers=shape.layers
+    )
 
     Module: Any = parts.transformer.module.MegatronModule
 
     class Block(Module):  # type: ignore[misc]
-        """Transformer layers and the final norm, (S, B, d) to (S, B, d)."""
+        """Transformer layers and the final norm, (S, B, d) to (S, B, d).
+
+        With sequence parallelism, a shard has its part of S.
+        """
 
         def __init__(self) -> None:
             super().__init__(config)
             self.block = parts.transformer.transformer_block.TransformerBlock(
                 config, spec, post_layer_norm=True
             )
+            # The block would fork a random state of CUDA for dropout, which there is not.
+            self.block.config = replace(config, sequence_parallel=False)
             rotary = parts.models.common.embeddings.rotary_pos_embedding.RotaryEmbedding
             self.rotary = rotary(
                 shape.head_width,
@@ -143,7 +198,7 @@ def build_backbone(
                 self.rotary.inv_freq = torch.from_numpy(found).float()
 
         def forward(self, x_SBd: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-            angles = self.rotary(x_SBd.shape[0])
+            angles = self.rotary(x_SBd.shape[0] * (shards if parallel else 1))
             result: torch.Tensor = self.block(
                 hidden_states=x_SBd, attention_mask=mask, rotary_pos_emb=angles
             )
@@ -160,13 +215,15 @@ def build_backbone(
             config,
             ddp.DistributedDataParallelConfig(
                 grad_reduce_in_fp32=True,
-                overlap_grad_reduce=False,
+                overlap_grad_reduce=execution.overlap_grad_reduce,
+                overlap_param_gather=execution.overlap_param_gather,
+                bucket_size=execution.bucket,
                 use_distributed_optimizer=distributed,
             ),
             block,
         )
     shard_group = parts.parallel_state.get_tensor_model_parallel_group() if shards > 1 else None
-    return Backbone(wrapped, device, shard_group)
+    return Backbone(wrapped, device, shard_group, sequence_parallel=parallel)
 
 
 def plain_name(name: str) -> str:
@@ -198,9 +255,15 @@ class Backbone:
     """Megatron's Transformer block, wrapped in Megatron's data parallelism."""
 
     def __init__(
-        self, wrapped: Any, device: torch.device, shard_group: dist.ProcessGroup | None = None
+        self,
+        wrapped: Any,
+        device: torch.device,
+        shard_group: dist.ProcessGroup | None = None,
+        *,
+        sequence_parallel: bool = False,
     ) -> None:
         self.wrapped, self._device, self._shard_group = wrapped, device, shard_group
+        self._sequence_parallel = sequence_parallel
         self.parameters: dict[str, torch.nn.Parameter] = {
             plain_name(name): parameter
             for name, parameter in wrapped.module.named_parameters()
@@ -208,9 +271,30 @@ class Backbone:
         }
 
     def __call__(self, x_SBd: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-        """Hidden states after the final norm, (S, B, d) to (S, B, d); mask as `attention`."""
+        """Hidden states after the final norm, (S, B, d) to (S, B, d); mask as `attention`.
+
+        With sequence parallelism the input is this shard's part, as `sum_over_shards` returns it;
+        the result is whole on every shard, and so must be its gradient.
+        """
         with cpu_as_current_device(self._device):
             result: torch.Tensor = self.wrapped(x_SBd, mask)
+            if self._sequence_parallel:
+                gather = core().tensor_parallel.gather_from_sequence_parallel_region
+                result = gather(result, tensor_parallel_output_grad=False)
+        return result
+
+    def sum_over_shards(self, x_SBd: torch.Tensor) -> torch.Tensor:
+        """Sum of inputs over tensor-parallel shards; this shard's part with sequence parallelism.
+
+        The gradient passes unchanged, that of parts is gathered.
+        """
+        parallel = core().tensor_parallel
+        if self._sequence_parallel:
+            reduce = parallel.reduce_scatter_to_sequence_parallel_region
+        else:
+            reduce = parallel.reduce_from_tensor_model_parallel_region
+        with cpu_as_current_device(self._device):
+            result: torch.Tensor = reduce(x_SBd)
         return result
 
     def freeze(self) -> None:
@@ -222,10 +306,15 @@ class Backbone:
         """Zero the gradient buffers."""
         self.wrapped.zero_grad_buffer()
 
-    def accumulating(self, more: bool) -> AbstractContextManager[None]:
-        """Context of a microbatch; with `more` to follow, gradients are not reduced."""
-        context: Callable[[], AbstractContextManager[None]] = self.wrapped.no_sync
-        return context() if more else nullcontext()
+    @contextmanager
+    def accumulating(self, more: bool) -> Iterator[None]:
+        """Context of a microbatch; with `more` to follow, gradients are not reduced.
+
+        Megatron may start collectives in the backward pass, which asks for CUDA's device.
+        """
+        waiting = self.wrapped.no_sync() if more else nullcontext()
+        with waiting, cpu_as_current_device(self._device):
+            yield
 
     def finish_gradients(self) -> dict[str, torch.Tensor]:
         """Reduce over replicas and shards; returns mean gradients in float32 by parameter."""
@@ -236,7 +325,9 @@ class Backbone:
             for name, parameter in self.parameters.items()
         }
         for name, gradient in gradients.items():
-            if name.endswith(_PER_HEAD):
+            # With sequence parallelism a shard has the gradient of its tokens.
+            whole = self._sequence_parallel and partition(self.parameters[name]) is None
+            if whole or name.endswith(_PER_HEAD):
                 summed(gradient, self._shard_group)
         return gradients
 

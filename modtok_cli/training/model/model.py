@@ -14,6 +14,7 @@ from modtok_cli.architectures.shape import Shape
 from modtok_cli.training.distributed.ranks import Ranks
 from modtok_cli.training.model import megatron
 from modtok_cli.training.model.attention import document_mask
+from modtok_cli.training.model.execution import Execution
 from modtok_cli.training.model.initialization import InitStd
 from modtok_cli.training.model.loss import sliced_cross_entropy
 from modtok_cli.training.model.optimizer import backbone_optimizer, clip, gradient_norm
@@ -59,6 +60,7 @@ class Model:
         init: InitStd | None = None,
         chunk: int = 2048,
         distributed: bool = False,
+        execution: Execution | None = None,
         offload: Offload | None = None,
         only_rows: torch.Tensor | None = None,
         end_of_text: int | None = None,
@@ -83,6 +85,7 @@ class Model:
             recompute=recompute,
             distributed=distributed,
             masked=end_of_text is not None,
+            execution=execution,
             init=self._init,
         )
         self.optimizer = backbone_optimizer(
@@ -159,7 +162,7 @@ class Model:
         else:
             size = (*ids.shape, self.shape.hidden_size)
             found = torch.zeros(size, dtype=self.dtype, device=ids.device)
-        return self.backbone(megatron.sum_over_shards(found), mask)
+        return self.backbone(self.backbone.sum_over_shards(found), mask)
 
     def loss(
         self, microbatch: MicroBatch, active: tuple[GatheredRows, GatheredRows]
