@@ -34,10 +34,18 @@ WAYS: dict[str, tuple[int, bool, bool, int | None, str]] = {
     "tied": (1, True, False, None, "float32"),
     "offload": (1, False, False, 0, "float32"),
     "offload, delay 1": (1, False, False, 1, "float32"),
+    "tied, offload": (1, True, False, 1, "float32"),
     "TP 2": (2, False, False, None, "float32"),
+    "TP 2, dense": (2, False, True, None, "float32"),
+    "TP 2, tied": (2, True, False, None, "float32"),
     "TP 2, offload": (2, False, False, 1, "float32"),
+    "TP 2, tied, offload": (2, True, False, 1, "float32"),
+    "TP 2, sequence parallel": (2, False, False, None, "float32"),
+    "overlap": (1, False, False, None, "float32"),
     "bfloat16": (1, False, False, None, "bfloat16"),
 }
+# The way of one process that a way of several is compared with, where names do not say it.
+SAME = {"": "sparse", "offload": "offload, delay 1", "sequence parallel": "sparse"}
 SLOTS, STEPS, LENGTH, SIZE = 4, 10, 32, 2000
 WIDE = 256
 _BYTES_ACKED = 120  # offset in struct tcp_info
@@ -79,6 +87,7 @@ def train(name: str) -> dict[str, Any]:
 
     from modtok_cli.architectures.families.llama import llama
     from modtok_cli.training.distributed.ranks import gather_json, start_ranks, summed
+    from modtok_cli.training.model.execution import Execution
     from modtok_cli.training.model.model import Model
     from modtok_cli.training.rows.exchange import sent_bytes
     from modtok_cli.training.rows.host_tables import Offload
@@ -87,6 +96,11 @@ def train(name: str) -> dict[str, Any]:
     shards, tied, dense, delay, dtype = WAYS[name]
     ranks = start_ranks(shards)
     offload = None if delay is None else Offload(delay=delay)
+    execution = Execution(
+        overlap_grad_reduce=name == "overlap" and ranks.replicas > 1,
+        sequence_parallel="sequence parallel" in name,
+        bucket=10_000,  # fewer than a layer has
+    )
     model = Model(
         replace(llama(2, 64, 8, 176), tied=tied),
         SIZE,
@@ -94,6 +108,7 @@ def train(name: str) -> dict[str, Any]:
         seed=1,
         dtype=getattr(torch, dtype),
         offload=offload,
+        execution=execution,
     )
     losses, expected = [], 0
     steps = [batches(torch, ranks, step) for step in range(1, STEPS + 1)]
@@ -225,8 +240,8 @@ def main() -> int:
         kept = [one.pop("memory") for one in found]
         for name, first in found[0].items():
             # One process cannot be two shards: compared with its way without them.
-            base = name.removeprefix("TP 2, ").removeprefix("TP 2") or "sparse"
-            base = {"offload": "offload, delay 1"}.get(base, base) if "TP" in name else base
+            base = name.removeprefix("TP 2").removeprefix(", ")
+            base = SAME.get(base, base) if "TP" in name else base
             if world == 1:
                 single[name] = first["losses"]
             difference = max(abs(a - b) for a, b in zip(first["losses"], single[base], strict=True))
