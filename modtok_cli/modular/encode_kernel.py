@@ -1,97 +1,276 @@
-"""Text to token ids block by block: split into words, look each up, merge it only if it is new."""
+"""Text to token ids block by block: split into words, look each up, encode only what is new.
+
+The kernels do not know how a word is segmented. `advance` goes on until a block has words that
+are not in the cache; the caller encodes these (`new_words`) and calls `finish_block`.
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba import types
 
 from modtok_cli.base.jit import njit
-from modtok_cli.learn.word_kernel import I32, I64, MERGES, SHORT, U8, U64
-from modtok_cli.modular.symbol_kernel import merge_word
-from modtok_cli.modular.word_cache import LONGEST_CACHED, copy_ids, keep, look_up
+from modtok_cli.modular.word_cache import (
+    HALF,
+    IDS,
+    LONGEST_CACHED,
+    LOW,
+    META,
+    TABLE,
+    WIDTH,
+    Table,
+    copy_ids,
+    find_word,
+    prefetch_words,
+)
+from modtok_cli.text.bits import load64
 from modtok_cli.text.split_kernel import BLOCK, next_block
+from modtok_cli.text.word_key_kernel import PADDING, SHORT
 
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
 
-_RAGGED = types.Tuple((types.int32[::1], types.int64[::1]))  # type: ignore[no-untyped-call]
+_ZERO = np.uint64(0)
+
+# Indices of the numbers in `Work.state`.
+_SPLIT_DOCUMENT, _POSITION, _BEGIN, _WORDS, _MISSES, _DOCUMENT, _END, _WRITTEN, _CUTS, _CUT = range(
+    10
+)
+
+
+class Work(NamedTuple):
+    """State and scratch of one pass over a text: a block of words, which may span documents.
+
+    classes: of `split_kernel.next_block`. ends: ends of the words, relative to the block. cuts:
+    numbers of words at which documents end. places: the word's slot in the cache, or -1 - m for
+    the m-th of the words that are new; misses: their numbers. state: where the pass is.
+    """
+
+    classes: Bytes
+    ends: Ids
+    cuts: Ids
+    places: Ints
+    misses: Ids
+    state: Ints
+
+
+_WORK = types.NamedTuple(
+    (
+        types.uint8[::1], types.int32[::1], types.int32[::1],
+        types.int64[::1], types.int32[::1], types.int64[::1],
+    ),
+    Work,
+)  # type: ignore[no-untyped-call]  # fmt: skip
+_FLAT_WORDS = types.Tuple((types.uint8[::1], types.int64[::1]))  # type: ignore[no-untyped-call]
+_READ_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+_READ_IDS = types.Array(types.int32, 1, "C", readonly=True)
+_READ_INTS = types.Array(types.int64, 1, "C", readonly=True)
+
+
+def new_work() -> Work:
+    """Scratch for any text; a pass begins with `state` all zeros."""
+    room = 2 * BLOCK + 4
+    return Work(
+        np.empty(BLOCK + 2, dtype=np.uint8),
+        np.empty(room, dtype=np.int32),
+        np.empty(BLOCK, dtype=np.int32),
+        np.empty(room, dtype=np.int64),
+        np.empty(room, dtype=np.int32),
+        np.zeros(10, dtype=np.int64),
+    )
+
+
+@njit(cache=True, nogil=True)
+def _split(data, offsets, entry, table, work):  # type: ignore[no-untyped-def]
+    """Split the next block into words; gives their number."""
+    state = work.state
+    documents = len(offsets) - 1
+    document = state[_SPLIT_DOCUMENT]
+    position = max(state[_POSITION], offsets[0])
+    begin = position
+    words = 0
+    cuts = 0
+    while document < documents and position - begin < BLOCK and cuts < BLOCK:
+        stop = offsets[document + 1]
+        if position < stop:
+            ends = work.ends[words:]
+            found = next_block(data, position, stop, entry, table, work.classes, ends)
+            size = ends[found - 1]
+            if position > begin:
+                for word in range(found):
+                    ends[word] += np.int32(position - begin)
+            words += found
+            position += size
+        if position == stop:
+            work.cuts[cuts] = words
+            cuts += 1
+            document += 1
+    state[_SPLIT_DOCUMENT] = document
+    state[_POSITION] = position
+    state[_BEGIN] = begin
+    state[_WORDS] = words
+    state[_CUTS] = cuts
+    return words
 
 
 @njit(
-    [
-        _RAGGED(
-            U8, I64, I64, U8, I32, I32, U64, I32, MERGES, U64, I32, U8,
-            types.int64[:, ::1], types.uint8[::1], types.int32[::1], types.int64[::1],
-        )
-    ],
+    types.int64(
+        _READ_BYTES, _READ_INTS, _READ_INTS, _READ_BYTES, TABLE, _WORK,
+        types.int32[::1], types.int64[::1],
+    ),
     cache=True,
     nogil=True,
 )  # fmt: skip
-def encode_texts(
+def advance(
     data: Bytes,
     offsets: Ints,
     entry: Ints,
     table: Bytes,
-    byte_ids: Ids,
-    characters: Ids,
-    trie: npt.NDArray[np.uint64],
-    added: Ids,
-    merges: Ids,
-    keys: npt.NDArray[np.uint64],
-    ranks: Ids,
-    active: Bytes,
-    slots: Ints,
-    word_arena: Bytes,
-    id_arena: Ids,
-    fill: Ints,
-) -> tuple[Ids, Ints]:
-    """Token ids of each text `data[offsets[i]:offsets[i + 1]]`; bytes without a token give none.
+    cache: Table,
+    work: Work,
+    ids: Ids,
+    id_offsets: Ints,
+) -> int:
+    """Write the ids of texts until new words come up; gives their number, 0 at the end.
 
-    Shapes: data (B,) uint8, UTF-8; offsets (D + 1,) int64; entry and table a
-    `pretokenizer.Splitter`; byte_ids … added a `symbol_kernel.Symbols`; merges … active as in
-    `learn.word_kernel.encode_words`; the last four are a cache made by `word_cache.new_cache` for
-    these very symbols and merges, which no other thread may be using. Returns ids (N,) int32 and
-    id_offsets (D + 1,) int64.
+    Shapes: data (B,) uint8, UTF-8, with `PADDING` more bytes; offsets (D + 1,) int64, text i is
+    data[offsets[i]:offsets[i + 1]]; entry and table a `pretokenizer.Splitter`; ids (B + 2,) int32;
+    id_offsets (D + 1,) int64, as `offsets` for the ids.
     """
-    texts = len(offsets) - 1
-    ids = np.empty(offsets[texts] - offsets[0], dtype=np.int32)
-    id_offsets = np.empty(texts + 1, dtype=np.int64)
+    # Fields are read once: each access counts references.
+    state, ends, cuts, places, misses = work.state, work.ends, work.cuts, work.places, work.misses
+    slots, cached_words, cached_ids, masks = cache.slots, cache.words, cache.ids, cache.masks
+    wrap = len(slots) - 1
     id_offsets[0] = 0
-    scratch = np.empty(SHORT, dtype=np.int64)
-    room = min(BLOCK, offsets[texts] - offsets[0]) + 2
-    classes = np.empty(room, dtype=np.uint8)
-    word_ends = np.empty(room, dtype=np.int32)
-    end = 0
-    for text in range(texts):
-        block = offsets[text]
-        stop = offsets[text + 1]
-        while block < stop:
-            words = next_block(data, block, stop, entry, table, classes, word_ends)
-            start = block
-            for word in range(words):
-                cut = block + word_ends[word]
-                size = cut - start
-                code = np.int64(0)
-                slot = np.int64(0)
-                if size <= LONGEST_CACHED:
-                    code, slot = look_up(data, start, cut, slots, word_arena)
-                    if slots[slot, 0] != 0:
-                        end = copy_ids(slots, slot, id_arena, ids, end)
-                        start = cut
-                        continue
-                after = merge_word(
-                    data, start, cut, byte_ids, characters, trie, added, merges, keys, ranks,
-                    active, scratch, ids, end,
-                )  # fmt: skip
-                if size <= LONGEST_CACHED:
-                    keep(
-                        data, start, cut, ids, end, after, code, slot,
-                        slots, word_arena, id_arena, fill,
-                    )  # fmt: skip
-                end = after
-                start = cut
-            block = start
-        id_offsets[text + 1] = end
-    return ids[:end].copy(), id_offsets
+    while state[_SPLIT_DOCUMENT] < len(offsets) - 1:
+        words = _split(data, offsets, entry, table, work)
+        begin = state[_BEGIN]
+        prefetch_words(data, begin, words, ends, slots, masks, places)
+        missing = 0
+        end = state[_END]
+        start = begin
+        word = 0
+        for cut in range(state[_CUTS] + 1):
+            limit = cuts[cut] if cut < state[_CUTS] else words
+            while word < limit:
+                stop = begin + ends[word]
+                size = stop - start
+                place = places[word]
+                if size <= SHORT:
+                    first = load64(data, start) & masks[min(size, 8)]
+                    second = load64(data, start + 8) & masks[max(size - 8, 0)]
+                    while True:
+                        meta = slots[place + META]
+                        # One test, nearly always true, in place of three.
+                        unlike = (slots[place] ^ first) | (slots[place + 1] ^ second)
+                        if (unlike | ((meta & LOW) ^ np.uint64(size))) == _ZERO:
+                            break
+                        if meta == _ZERO:
+                            place = np.int64(-1)
+                            break
+                        place = (place + WIDTH) & wrap
+                elif size <= LONGEST_CACHED:
+                    place = find_word(data, start, stop, place, slots, cached_words, masks)
+                    meta = slots[place + META]
+                    if meta == _ZERO:
+                        place = np.int64(-1)
+                else:
+                    meta = _ZERO
+                    place = np.int64(-1)
+                start = stop
+                if missing == 0 and place >= 0:
+                    tokens = np.int64(meta >> HALF)
+                    if tokens <= 2:
+                        pair = slots[place + IDS]
+                        ids[end] = np.int32(pair & LOW)
+                        ids[end + 1] = np.int32(pair >> HALF)
+                        end += tokens
+                    else:
+                        end = copy_ids(slots, place, cached_ids, ids, end)
+                else:
+                    if missing == 0:  # what follows is written when this word is known
+                        state[_WRITTEN] = word
+                        state[_CUT] = cut
+                        state[_END] = end
+                    if place < 0:
+                        misses[missing] = word
+                        missing += 1
+                        place = -missing
+                    places[word] = place
+                word += 1
+            if missing == 0 and cut < state[_CUTS]:
+                state[_DOCUMENT] += 1
+                id_offsets[state[_DOCUMENT]] = end
+        if missing:
+            state[_MISSES] = missing
+            return missing
+        state[_END] = end
+    return 0
+
+
+@njit(
+    _FLAT_WORDS(_READ_BYTES, _WORK),
+    cache=True,
+    nogil=True,
+)
+def new_words(data: Bytes, work: Work) -> tuple[Bytes, Ints]:
+    """The words that `advance` stopped for: bytes with `PADDING`, and offsets."""
+    begin, missing = work.state[_BEGIN], work.state[_MISSES]
+    ends, misses = work.ends, work.misses
+    offsets = np.empty(missing + 1, dtype=np.int64)
+    offsets[0] = 0
+    for i in range(missing):
+        word = misses[i]
+        start = ends[word - 1] if word > 0 else 0
+        offsets[i + 1] = offsets[i] + ends[word] - start
+    found = np.empty(offsets[missing] + PADDING, dtype=np.uint8)
+    for i in range(missing):
+        start = begin + ends[misses[i]] - (offsets[i + 1] - offsets[i])
+        for at in range(offsets[i + 1] - offsets[i]):
+            found[offsets[i] + at] = data[start + at]
+    return found, offsets
+
+
+@njit(
+    types.void(_WORK, _READ_INTS, TABLE, _READ_IDS, _READ_INTS, types.int32[::1], types.int64[::1]),
+    cache=True,
+    nogil=True,
+)
+def finish_block(
+    work: Work,
+    offsets: Ints,
+    cache: Table,
+    new: Ids,
+    new_offsets: Ints,
+    ids: Ids,
+    id_offsets: Ints,
+) -> None:
+    """Write the ids of the block at which `advance` stopped, with those of its new words.
+
+    Shapes: new (N,) int32, new_offsets (misses + 1,) int64; the others as in `advance`.
+    """
+    state, cuts, places = work.state, work.cuts, work.places
+    slots, cached_ids = cache.slots, cache.ids
+    end = state[_END]
+    document = state[_DOCUMENT]
+    word = state[_WRITTEN]
+    for cut in range(state[_CUT], state[_CUTS] + 1):
+        limit = cuts[cut] if cut < state[_CUTS] else state[_WORDS]
+        while word < limit:
+            place = places[word]
+            if place >= 0:
+                end = copy_ids(slots, place, cached_ids, ids, end)
+            else:
+                for i in range(new_offsets[-1 - place], new_offsets[-place]):
+                    ids[end] = new[i]
+                    end += 1
+            word += 1
+        if cut < state[_CUTS]:
+            document += 1
+            id_offsets[document] = end
+    state[_END] = end
+    state[_DOCUMENT] = document

@@ -13,14 +13,15 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.learn.word_kernel import build_pair_table, encode_words
-from modtok_cli.modular.encode_kernel import encode_texts
-from modtok_cli.modular.symbol_kernel import Symbols
-from modtok_cli.modular.word_cache import Cache, new_cache
+from modtok_cli.learn.word_kernel import build_pair_table
+from modtok_cli.modular.encode_kernel import Work, advance, finish_block, new_words, new_work
+from modtok_cli.modular.symbol_kernel import Symbols, merge_words
+from modtok_cli.modular.word_cache import Table, keep, new_table, with_room
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import PreTokenizer
-from modtok_cli.text.pretokenizers.none import PRETOKENIZER as NONE
+from modtok_cli.text.word_key_kernel import PADDING
 
+Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
 
@@ -44,42 +45,35 @@ class Encoder:
         self._merges = np.ascontiguousarray(merges, dtype=np.int32)
         self._keys, self._ranks = build_pair_table(self._merges)
         self._active = np.ones(len(merges), dtype=np.uint8)
-        self._caches: list[Cache] = []
+        self._caches: list[tuple[Table, Work]] = []
 
-    def flat(self, data: npt.NDArray[np.uint8], offsets: Ints) -> tuple[Ids, Ints]:
-        """Ids of texts in one buffer of UTF-8, as they are; see `encode_kernel.encode_texts`."""
-        return self._encode(data, offsets, self._pretokenizer)
+    def flat(self, data: Bytes, offsets: Ints) -> tuple[Ids, Ints]:
+        """Ids of texts `data[offsets[i]:offsets[i + 1]]` in one buffer of UTF-8, as they are.
 
-    def _encode(
-        self, data: npt.NDArray[np.uint8], offsets: Ints, pretokenizer: PreTokenizer
-    ) -> tuple[Ids, Ints]:
+        `data` goes on for `PADDING` bytes after the last text. Returns ids (N,) int32 and their
+        offsets (D + 1,) int64.
+        """
         try:
             # list.pop is atomic: two threads never get the same cache.
-            cache = self._caches.pop()
+            cache, work = self._caches.pop()
         except IndexError:
-            cache = new_cache()
-        entry, table = pretokenizer.splitter
-        try:
-            ids, id_offsets = encode_texts(
-                data,
-                offsets,
-                entry,
-                table,
-                *self._symbols,
-                self._merges,
-                self._keys,
-                self._ranks,
-                self._active,
-                *cache,
-            )
-        finally:
-            self._caches.append(cache)
-        return ids, id_offsets
+            cache, work = new_table(), new_work()
+        work.state[:] = 0
+        ids = np.empty(int(offsets[-1] - offsets[0]) + 2, dtype=np.int32)
+        id_offsets = np.empty(len(offsets), dtype=np.int64)
+        entry, table = self._pretokenizer.splitter
+        while advance(data, offsets, entry, table, cache, work, ids, id_offsets):
+            words, word_offsets = new_words(data, work)
+            new, new_offsets = self.words_flat(words, word_offsets)
+            finish_block(work, offsets, cache, new, new_offsets, ids, id_offsets)
+            cache = with_room(cache, word_offsets)
+            keep(words, word_offsets, new, new_offsets, cache)
+        self._caches.append((cache, work))
+        return ids[: id_offsets[-1]].copy(), id_offsets
 
     def text(self, text: bytes) -> Ids:
         """Ids of one text in UTF-8."""
-        data = np.frombuffer(self._rewrite(text) if self._rewrite else text, dtype=np.uint8)
-        return self.flat(data, np.array([0, len(data)], dtype=np.int64))[0]
+        return self._portion([text])[0]
 
     def texts(self, texts: Sequence[bytes], threads: int | None = None) -> list[Ids]:
         """Ids of each text in UTF-8, on `threads` threads (default: one a core)."""
@@ -97,7 +91,8 @@ class Encoder:
             texts = [self._rewrite(text) for text in texts]
         offsets = np.zeros(len(texts) + 1, dtype=np.int64)
         np.cumsum([len(text) for text in texts], out=offsets[1:])
-        ids, ends = self.flat(np.frombuffer(b"".join(texts), dtype=np.uint8), offsets)
+        data = np.frombuffer(b"".join([*texts, bytes(PADDING)]), dtype=np.uint8)
+        ids, ends = self.flat(data, offsets)
         cuts = ends.tolist()
         return [ids[cuts[i] : cuts[i + 1]] for i in range(len(texts))]
 
@@ -105,20 +100,10 @@ class Encoder:
         """Ids of each unique word: ids (N,) int32 and their offsets (W + 1,) int64."""
         return self.words_flat(counts.data, counts.offsets)
 
-    def words_flat(self, data: npt.NDArray[np.uint8], offsets: Ints) -> tuple[Ids, Ints]:
+    def words_flat(self, data: Bytes, offsets: Ints) -> tuple[Ids, Ints]:
         """Ids of each byte string `data[offsets[i]:offsets[i + 1]]`, taken as one word."""
-        if not self._symbols.are_bytes:
-            return self._encode(data, offsets, NONE)
-        ids, ends = encode_words(
-            data,
-            offsets,
-            self._symbols.byte_ids,
-            self._merges,
-            self._keys,
-            self._ranks,
-            self._active,
-        )
-        return ids, ends
+        tables = (self._merges, self._keys, self._ranks, self._active)
+        return merge_words(data, offsets, *self._symbols, *tables)
 
 
 def _portions(texts: Sequence[bytes]) -> list[Sequence[bytes]]:

@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from modtok_cli.learn.viterbi_kernel import viterbi_words
 from modtok_cli.modular.encoder import Encoder
-from modtok_cli.modular.search_encode_kernel import encode_texts_by_search
-from modtok_cli.modular.word_cache import Cache, new_cache
 from modtok_cli.text.pretokenizer import PreTokenizer
 
 Bytes = npt.NDArray[np.uint8]
@@ -43,36 +41,10 @@ class SearchEncoder(Encoder):
     """Segmentation by search over active tokens; see `encoder.Encoder` for what it offers."""
 
     def __init__(self, lattice: Lattice, local_of_global: Ids | None) -> None:
+        self._pretokenizer = lattice.pretokenizer
         self._lattice = lattice
         self._local = local_of_global
-        self._caches: list[Cache] = []
-
-    def flat(self, data: Bytes, offsets: Ints) -> tuple[Ids, Ints]:
-        """Ids of texts in one buffer of UTF-8."""
-        try:
-            cache = self._caches.pop()
-        except IndexError:
-            cache = new_cache()
-        lattice = self._lattice
-        entry, table = lattice.pretokenizer.splitter
-        try:
-            ids, ends = encode_texts_by_search(
-                data,
-                offsets,
-                entry,
-                table,
-                lattice.units,
-                lattice.scores,
-                lattice.active,
-                lattice.byte_ids,
-                lattice.unknown,
-                lattice.each,
-                lattice.fallback,
-                *cache,
-            )
-        finally:
-            self._caches.append(cache)
-        return self._mapped(ids), ends
+        self._caches = []
 
     def words_flat(self, data: Bytes, offsets: Ints) -> tuple[Ids, Ints]:
         """Ids of each byte string `data[offsets[i]:offsets[i + 1]]`, taken as one word."""
@@ -88,7 +60,4 @@ class SearchEncoder(Encoder):
             lattice.each,
             lattice.fallback,
         )
-        return self._mapped(ids), ends
-
-    def _mapped(self, ids: Ids) -> Ids:
-        return ids if self._local is None else self._local[ids]
+        return (ids if self._local is None else self._local[ids]), ends

@@ -10,15 +10,17 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numba import types
 
 from modtok_cli.base.jit import njit
 from modtok_cli.learn.trie_kernel import base_of, label_of, value_of
-from modtok_cli.learn.word_kernel import merge_symbols
+from modtok_cli.learn.word_kernel import I32, I64, MERGES, SHORT, U8, U64, merge_symbols
 
 Ids = npt.NDArray[np.int32]
 Units = npt.NDArray[np.uint64]
 
 POINTS = 0x110000
+_RAGGED = types.Tuple((types.int32[::1], types.int64[::1]))  # type: ignore[no-untyped-call]
 
 
 def _empty_ids() -> Ids:
@@ -38,12 +40,6 @@ class Symbols(NamedTuple):
     characters: Ids = _empty_ids()
     trie: Units = np.zeros(0, dtype=np.uint64)
     added: Ids = _empty_ids()
-
-    @property
-    def are_bytes(self) -> bool:
-        """Whether every text is spelled by all its bytes, and nothing else is looked for."""
-        plain = not len(self.characters) and not len(self.trie)
-        return plain and bool((self.byte_ids >= 0).all())
 
 
 @njit
@@ -86,7 +82,7 @@ def _merge_span(  # type: ignore[no-untyped-def]
 
 
 @njit
-def merge_word(  # type: ignore[no-untyped-def]
+def _merge_word(  # type: ignore[no-untyped-def]
     data, start, stop, byte_ids, characters, trie, added, merges, keys, ranks, active, scratch,
     ids, end,
 ):  # fmt: skip
@@ -125,3 +121,40 @@ def merge_word(  # type: ignore[no-untyped-def]
     return _merge_span(
         data, first, stop, byte_ids, characters, merges, keys, ranks, active, scratch, ids, end
     )
+
+
+@njit(
+    [_RAGGED(U8, I64, I32, I32, U64, I32, MERGES, U64, I32, U8)],
+    cache=True,
+    nogil=True,
+)
+def merge_words(
+    data: npt.NDArray[np.uint8],
+    offsets: npt.NDArray[np.int64],
+    byte_ids: Ids,
+    characters: Ids,
+    trie: Units,
+    added: Ids,
+    merges: Ids,
+    keys: Units,
+    ranks: Ids,
+    active: npt.NDArray[np.uint8],
+) -> tuple[Ids, npt.NDArray[np.int64]]:
+    """Token ids of each word `data[offsets[i]:offsets[i + 1]]`.
+
+    Shapes: data (B,) uint8; offsets (W + 1,) int64; byte_ids … added a `Symbols`; merges … active
+    as in `learn.word_kernel.encode_words`. Returns ids (N,) int32 and id_offsets (W + 1,) int64.
+    """
+    words = len(offsets) - 1
+    ids = np.empty(offsets[words] - offsets[0], dtype=np.int32)
+    id_offsets = np.empty(words + 1, dtype=np.int64)
+    id_offsets[0] = 0
+    scratch = np.empty(SHORT, dtype=np.int64)
+    end = 0
+    for word in range(words):
+        end = _merge_word(
+            data, offsets[word], offsets[word + 1], byte_ids, characters, trie, added,
+            merges, keys, ranks, active, scratch, ids, end,
+        )  # fmt: skip
+        id_offsets[word + 1] = end
+    return ids[:end].copy(), id_offsets

@@ -1,120 +1,229 @@
 """A cache of encoded words and their token ids, of bounded size.
 
-Most words of a text occurred before, so results are kept in an open-addressing table of words
-over two arenas, one of word bytes, one of token ids. A full cache is emptied, which costs less
-than tracking the age of entries. The functions are inlined into the encoding kernels.
+Most words of a text occurred before. A slot is one cache line: the key of the word (see
+`text.word_key_kernel`), its size and number of tokens, and the ids, so that nearly all look-ups
+touch nothing else. Longer words and longer lists of ids are in arenas. A cache that is full is
+replaced by an empty one, larger up to a limit, which costs less than tracking the age of entries.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
+from numba import types
 
 from modtok_cli.base.jit import njit
-from modtok_cli.text.bits import load64
+from modtok_cli.text.bits import load64, prefetch
+from modtok_cli.text.word_key_kernel import (
+    MASKS,
+    PADDING,
+    SHORT,
+    long_hash,
+    same_bytes,
+    slot_hash,
+)
 
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
-Cache = tuple[Ints, Bytes, Ids, Ints]
 
-# 2^16 slots of 32 bytes; a corpus of 24 MB of English has about twice as many words, of
-# which the frequent ones fit.
-SLOTS = 1 << 16
-WORD_BYTES = 1 << 20
-WORD_IDS = 1 << 18
-# Longer words are rarely repeated, and would evict the others.
+# 2 MB of slots at first, touched only as words come; 32 MB at most, for 330,000 words.
+FIRST_SLOTS = 1 << 15
+MOST_SLOTS = 1 << 19
+_GROWTH = 4
+# Longer words are rarely repeated, and would fill the arenas.
 LONGEST_CACHED = 256
 
-_PRIME = np.uint64(0x9E3779B97F4A7C15)
-_FOLD = np.uint64(29)
+WIDTH = 8  # numbers of 64 bits in a slot: two of key, sizes, ids in pairs
+META = 2
+IDS = 3
+INLINE = 2 * (WIDTH - IDS)
+HALF = np.uint64(32)
+LOW = np.uint64(0xFFFFFFFF)
+_ZERO = np.uint64(0)
 
 
-def new_cache() -> Cache:
-    """An empty word cache: slots (hash, word start, ids start, both lengths), arenas, fill.
+class Table(NamedTuple):
+    """The arrays of a cache.
 
-    Pages are touched only as words come, so an unused cache costs next to nothing.
+    slots (8 * 2^n,) uint64: key, size | tokens << 32 (0: free), ids in pairs, or the place of the
+    ids in `ids` if they are more than 10. words: arena of the bytes of words of more than 16 bytes;
+    ids: arena of long lists of ids. fill (3,) int64: slots, bytes and ids in use.
     """
-    return (
-        np.zeros((SLOTS, 4), dtype=np.int64),
-        np.empty(WORD_BYTES, dtype=np.uint8),
-        np.empty(WORD_IDS, dtype=np.int32),
+
+    slots: npt.NDArray[np.uint64]
+    words: Bytes
+    ids: Ids
+    fill: Ints
+    masks: npt.NDArray[np.uint64]
+
+
+TABLE = types.NamedTuple(  # type: ignore[no-untyped-call]
+    (types.uint64[::1], types.uint8[::1], types.int32[::1], types.int64[::1], types.uint64[::1]),
+    Table,
+)
+
+
+def new_table(slots: int = FIRST_SLOTS) -> Table:
+    """An empty cache. Pages are touched only as words come."""
+    return Table(
+        np.zeros(slots * WIDTH, dtype=np.uint64),
+        np.empty(8 * slots + PADDING, dtype=np.uint8),
+        np.empty(2 * slots, dtype=np.int32),
         np.zeros(3, dtype=np.int64),
+        MASKS,
     )
 
 
-@njit(inline="always")
-def _hash(data, start, stop):  # type: ignore[no-untyped-def]
-    """Never 0, which marks a free slot."""
-    state = np.uint64(stop - start) * _PRIME
-    at = start
-    while at + 8 <= stop:
-        state = (state ^ load64(data, at)) * _PRIME
-        state ^= state >> _FOLD
-        at += 8
-    tail = np.uint64(0)
-    while at < stop:
-        tail = (tail << np.uint64(8)) | np.uint64(data[at])
-        at += 1
-    state = (state ^ tail) * _PRIME
-    state ^= state >> _FOLD
-    return np.int64(state | np.uint64(1))
+def with_room(table: Table, offsets: Ints) -> Table:
+    """`table`, or an empty cache if it is too full for words with these offsets."""
+    slots = len(table.slots) // WIDTH
+    words, sizes = len(offsets) - 1, np.diff(offsets)
+    size = int(sizes[sizes <= LONGEST_CACHED].sum())
+    if (
+        table.fill[0] + words <= slots * 5 // 8
+        and table.fill[1] + size + PADDING <= len(table.words)
+        and table.fill[2] + size <= len(table.ids)
+    ):
+        return table
+    slots = max(slots, min(_GROWTH * slots, MOST_SLOTS))
+    while words > slots * 5 // 8 or size > 2 * slots:
+        slots *= 2
+    return new_table(slots)
 
 
-@njit(inline="always")
-def look_up(data, start, stop, slots, word_arena):  # type: ignore[no-untyped-def]
-    """The word's hash, and its slot, or the free slot for it.
+@njit(cache=True, nogil=True)
+def _key(data, start, stop, masks):  # type: ignore[no-untyped-def]
+    size = stop - start
+    if size <= SHORT:
+        first = load64(data, start) & masks[min(size, 8)]
+        second = load64(data, start + 8) & masks[max(size - 8, 0)]
+    else:
+        first = long_hash(data, start, stop, masks)
+        second = _ZERO
+    return first, second
 
-    It is cached if `slots[slot, 0]` is not 0: its ids are the `slots[slot, 3] & 0xFFFFFFFF`
-    of the id arena from `slots[slot, 2]` on.
+
+@njit(cache=True, nogil=True)
+def _bits(slots):  # type: ignore[no-untyped-def]
+    bits = 0
+    while (WIDTH << bits) < len(slots):
+        bits += 1
+    return bits
+
+
+@njit(cache=True, nogil=True)
+def find_word(data, start, stop, place, slots, words, masks):  # type: ignore[no-untyped-def]
+    """The slot of data[start:stop], or the free one where it belongs, from `place` on.
+
+    `encode_kernel.advance` has the case of a short word in place of a call, which would take
+    several times as long.
     """
     size = stop - start
-    mask = len(slots) - 1
-    code = _hash(data, start, stop)
-    slot = (code >> 20) & mask
-    while slots[slot, 0] != 0:
-        if slots[slot, 0] == code and (slots[slot, 3] >> 32) == size:
-            kept = slots[slot, 1]
-            same = 0
-            while same < size and word_arena[kept + same] == data[start + same]:
-                same += 1
-            if same == size:
+    first, second = _key(data, start, stop, masks)
+    wrap = len(slots) - 1
+    while True:
+        meta = slots[place + META]
+        if meta == _ZERO:
+            break
+        if np.int64(meta & LOW) == size and slots[place] == first:
+            if size <= SHORT:
+                if slots[place + 1] == second:
+                    break
+            elif same_bytes(words, np.int64(slots[place + 1]), data, start, size, masks):
                 break
-        slot = (slot + 1) & mask
-    return code, slot
+        place = (place + WIDTH) & wrap
+    return place
 
 
-@njit(inline="always")
-def copy_ids(slots, slot, id_arena, ids, end):  # type: ignore[no-untyped-def]
-    """Copy the ids of the word in `slot` to `ids[end:]`; returns their end."""
-    tokens = slots[slot, 3] & 0xFFFFFFFF
-    kept = slots[slot, 2]
-    for i in range(tokens):
-        ids[end + i] = id_arena[kept + i]
+@njit(cache=True, nogil=True)
+def prefetch_words(data, begin, words, ends, slots, masks, places):  # type: ignore[no-untyped-def]
+    """Write the place of each word in the cache, where its slot or a free one follows.
+
+    Word i ends at begin + ends[i] and begins where the one before it ends. `data` goes on for
+    `PADDING` bytes after the last one. The cache lines are on their way when they are needed.
+    """
+    shift = np.uint64(64 - _bits(slots))
+    start = begin
+    for word in range(words):
+        stop = begin + ends[word]
+        first, second = _key(data, start, stop, masks)
+        place = np.int64(slot_hash(first, second, stop - start) >> shift) * WIDTH
+        places[word] = place
+        prefetch(slots, place)
+        start = stop
+
+
+@njit(cache=True, nogil=True)
+def copy_ids(slots, place, id_arena, ids, end):  # type: ignore[no-untyped-def]
+    """Copy the ids of the word in the slot at `place` to `ids[end:]`, which has two to spare."""
+    tokens = np.int64(slots[place + META] >> HALF)
+    if tokens <= INLINE:
+        pair = slots[place + IDS]
+        ids[end] = np.int32(pair & LOW)
+        ids[end + 1] = np.int32(pair >> HALF)
+        for i in range(2, tokens, 2):
+            pair = slots[place + IDS + (i >> 1)]
+            ids[end + i] = np.int32(pair & LOW)
+            ids[end + i + 1] = np.int32(pair >> HALF)
+    else:
+        kept = np.int64(slots[place + IDS])
+        for i in range(tokens):
+            ids[end + i] = id_arena[kept + i]
     return end + tokens
 
 
-@njit(inline="always")
-def keep(data, start, stop, ids, first, end, code, slot, slots, word_arena, id_arena, fill):  # type: ignore[no-untyped-def]
-    """Put a word with the ids `ids[first:end]` into the free `slot` that `look_up` found."""
-    size = stop - start
-    tokens = end - first
-    if (
-        fill[0] >= len(slots) * 3 // 4
-        or fill[1] + size > len(word_arena)
-        or fill[2] + tokens > len(id_arena)
-    ):
-        slots[:, 0] = 0
-        fill[:] = 0
-        slot = (code >> 20) & (len(slots) - 1)
-    slots[slot, 0] = code
-    slots[slot, 1] = fill[1]
-    slots[slot, 2] = fill[2]
-    slots[slot, 3] = (size << 32) | tokens
-    for i in range(size):
-        word_arena[fill[1] + i] = data[start + i]
-    for i in range(tokens):
-        id_arena[fill[2] + i] = ids[first + i]
-    fill[0] += 1
-    fill[1] += size
-    fill[2] += tokens
+@njit(
+    types.void(
+        types.Array(types.uint8, 1, "C", readonly=True),
+        types.Array(types.int64, 1, "C", readonly=True),
+        types.Array(types.int32, 1, "C", readonly=True),
+        types.Array(types.int64, 1, "C", readonly=True),
+        TABLE,
+    ),
+    cache=True,
+    nogil=True,
+)
+def keep(data: Bytes, offsets: Ints, ids: Ids, id_offsets: Ints, table: Table) -> None:
+    """Store words data[offsets[i]:offsets[i + 1]] with ids ids[id_offsets[i]:id_offsets[i + 1]].
+
+    There is room, see `with_room`; `data` goes on for `PADDING` bytes.
+    """
+    slots, masks, fill = table.slots, table.masks, table.fill
+    word_arena, id_arena = table.words, table.ids
+    shift = np.uint64(64 - _bits(slots))
+    for word in range(len(offsets) - 1):
+        start, stop = offsets[word], offsets[word + 1]
+        size = stop - start
+        if size > LONGEST_CACHED:
+            continue
+        first, second = _key(data, start, stop, masks)
+        place = np.int64(slot_hash(first, second, size) >> shift) * WIDTH
+        place = find_word(data, start, stop, place, slots, word_arena, masks)
+        if slots[place + META] != _ZERO:
+            continue  # twice among these words
+        tokens = id_offsets[word + 1] - id_offsets[word]
+        slots[place] = first
+        slots[place + 1] = second
+        slots[place + META] = np.uint64(size) | (np.uint64(tokens) << HALF)
+        fill[0] += 1
+        if size > SHORT:
+            slots[place + 1] = np.uint64(fill[1])
+            for i in range(size):
+                word_arena[fill[1] + i] = data[start + i]
+            fill[1] += size
+        if tokens > INLINE:
+            slots[place + IDS] = np.uint64(fill[2])
+            for i in range(tokens):
+                id_arena[fill[2] + i] = ids[id_offsets[word] + i]
+            fill[2] += tokens
+            continue
+        for pair in range(WIDTH - IDS):
+            both = _ZERO
+            for half in range(2):
+                if 2 * pair + half < tokens:
+                    token = np.uint64(np.uint32(ids[id_offsets[word] + 2 * pair + half]))
+                    both |= token << np.uint64(32 * half)
+            slots[place + IDS + pair] = both

@@ -1,9 +1,8 @@
 """Kernels of the word counter: an open-addressing table of words, and its sorted listing.
 
 A slot is four 64-bit numbers, half a cache line: two of key, the word's length in bytes
-(0: free), its count. Words of up to 16 bytes, nearly all of them, are their own key, padded
-with zeros, so a look-up touches nothing but the slot. For longer ones the key is a hash and
-the place of the word's bytes in the arena, which are compared too: no collision ever counts.
+(0: free), its count. See `word_key_kernel` for the key; that of a longer word is its hash and
+the place of its bytes in the arena.
 """
 
 from __future__ import annotations
@@ -18,22 +17,13 @@ from modtok_cli.base.jit import njit
 from modtok_cli.text.bits import load64, prefetch
 from modtok_cli.text.counts_kernel import compare
 from modtok_cli.text.split_kernel import next_block
+from modtok_cli.text.word_key_kernel import PADDING, SHORT, long_hash, same_bytes, slot_hash
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Positions = npt.NDArray[np.int32]
 Slots = npt.NDArray[np.uint64]
 
-PADDING = 16
-"""Bytes that must follow the text in a buffer, since words are loaded 16 bytes at a time."""
-
-SHORT = 16
-MASKS = np.array([(1 << (8 * n)) - 1 for n in range(9)], dtype=np.uint64)
-
-# Odd multipliers with well-mixed bits (of the golden ratio and of square roots of primes).
-_MIX_A = np.uint64(0x9E3779B97F4A7C15)
-_MIX_B = np.uint64(0x6A09E667F3BCC909)
-_MIX_C = np.uint64(0xBB67AE8584CAA73B)
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 _TWO = np.uint64(2)
@@ -42,36 +32,6 @@ _FOUR = np.uint64(4)
 
 # Indices of the numbers that a call of `count_block_run` takes up and leaves behind.
 DOCUMENT, POSITION, WORDS, ARENA, NEED = range(5)
-
-
-@njit(cache=True, nogil=True)
-def _slot_hash(first: Any, second: Any, length: Any) -> Any:
-    mixed = first * _MIX_A + (second ^ np.uint64(length)) * _MIX_B
-    mixed ^= mixed >> np.uint64(31)
-    return mixed * _MIX_C
-
-
-@njit(cache=True, nogil=True)
-def _long_hash(data: Bytes, start: int, stop: int, masks: Slots) -> Any:
-    mixed: Any = _MIX_C
-    while start + 8 <= stop:
-        mixed = (mixed ^ load64(data, start)) * _MIX_A
-        mixed ^= mixed >> np.uint64(29)
-        start += 8
-    mixed = (mixed ^ (load64(data, start) & masks[stop - start])) * _MIX_B
-    return mixed ^ (mixed >> np.uint64(31))
-
-
-@njit(cache=True, nogil=True)
-def _same(a: Bytes, a_start: int, b: Bytes, b_start: int, size: int, masks: Slots) -> Any:
-    """Whether `size` bytes of a and b are equal; both can be read for 8 bytes beyond."""
-    done = 0
-    while done + 8 <= size:
-        if load64(a, a_start + done) != load64(b, b_start + done):
-            return False
-        done += 8
-    differ = load64(a, a_start + done) ^ load64(b, b_start + done)
-    return (differ & masks[size - done]) == _ZERO
 
 
 _READ_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
@@ -161,9 +121,9 @@ def count_documents_into(
                     first = load64(data, begin) & masks[min(size, 8)]
                     second = load64(data, begin + 8) & masks[max(size - 8, 0)]
                 else:
-                    first = _long_hash(data, begin, end, masks)
+                    first = long_hash(data, begin, end, masks)
                     second = _ZERO
-                place = (_slot_hash(first, second, size) >> shift) * _FOUR
+                place = (slot_hash(first, second, size) >> shift) * _FOUR
                 places[word] = place
                 prefetch(slots, np.int64(place))
                 begin = end
@@ -190,12 +150,12 @@ def count_documents_into(
                             break
                         place = (place + _FOUR) & wrap
                 else:
-                    first = _long_hash(data, begin, end, masks)
+                    first = long_hash(data, begin, end, masks)
                     place = places[word]
                     while True:
                         if slots[place + _TWO] == np.uint64(size) and slots[place] == first:
                             kept: Any = np.int64(slots[place + _ONE])
-                            if _same(arena, kept, data, begin, size, masks):
+                            if same_bytes(arena, kept, data, begin, size, masks):
                                 break
                         elif slots[place + _TWO] == _ZERO:
                             slots[place] = first
@@ -232,7 +192,7 @@ def move_slots(old: Slots, new: Slots) -> None:
         if size != 0:
             # A long word went into the hash without its place in the arena.
             second = old[source + 1] if size <= np.uint64(SHORT) else _ZERO
-            hashed = _slot_hash(old[source], second, size)
+            hashed = slot_hash(old[source], second, size)
             place = (hashed >> shift) * _FOUR
             while new[place + _TWO] != 0:
                 place = (place + _FOUR) & wrap
@@ -360,5 +320,5 @@ def hash_documents(data: Bytes, starts: Ints, stops: Ints, masks: Slots, hashes:
     """A 64-bit hash of each data[starts[d]:stops[d]] into hashes (D,) uint64."""
     for document in range(len(starts)):
         start, stop = starts[document], stops[document]
-        mixed = _long_hash(data, start, stop, masks)
-        hashes[document] = _slot_hash(mixed, _ZERO, stop - start)
+        mixed = long_hash(data, start, stop, masks)
+        hashes[document] = slot_hash(mixed, _ZERO, stop - start)

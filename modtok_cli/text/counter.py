@@ -9,9 +9,7 @@ import numpy.typing as npt
 
 from modtok_cli.text.count_kernel import (
     DOCUMENT,
-    MASKS,
     NEED,
-    PADDING,
     POSITION,
     WORDS,
     copy_in_order,
@@ -24,6 +22,7 @@ from modtok_cli.text.counts import Bytes, CorpusSize, Ints, WordCounts, size_of
 from modtok_cli.text.pretokenizer import PreTokenizer
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.split_kernel import BLOCK
+from modtok_cli.text.word_key_kernel import MASKS, PADDING
 
 _FIRST_SLOTS = 1 << 17
 _FIRST_ARENA = 1 << 20

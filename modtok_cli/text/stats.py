@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.text.corpus import count_files
-from modtok_cli.text.count_kernel import MASKS, hash_documents
+from modtok_cli.text.count_kernel import hash_documents
 from modtok_cli.text.counter import WordCounter
 from modtok_cli.text.counts import WordCounts, merge_counts
 from modtok_cli.text.parallel import read_each
@@ -22,6 +22,7 @@ from modtok_cli.text.readers import Spans, read_spans
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import Advance
 from modtok_cli.text.table_files import is_table
+from modtok_cli.text.word_key_kernel import MASKS
 
 Hashes = npt.NDArray[np.uint64]
 

@@ -19,6 +19,7 @@ from helpers.toy_tokenizers import (
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.learn.word_kernel import SHORT, build_pair_table, encode_words
 from modtok_cli.modular import encoder as encoder_module
+from modtok_cli.modular import word_cache
 from modtok_cli.modular.word_cache import LONGEST_CACHED
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
@@ -88,16 +89,9 @@ def test_nasty_texts_roundtrip(text: str) -> None:
 @given(toys, st.lists(texts, max_size=8))
 @settings(deadline=None, max_examples=50)
 def test_full_cache_keeps_results(number: int, batch: list[str]) -> None:
-    def tiny() -> tuple[np.ndarray, ...]:
-        return (
-            np.zeros((4, 4), dtype=np.int64),
-            np.empty(LONGEST_CACHED, dtype=np.uint8),
-            np.empty(LONGEST_CACHED, dtype=np.int32),
-            np.zeros(3, dtype=np.int64),
-        )
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encoder_module, "new_cache", tiny)
+        patch.setattr(encoder_module, "new_table", lambda: word_cache.new_table(8))
+        patch.setattr(word_cache, "MOST_SLOTS", 8)
         subset = TOYS[number].full()
         for text in batch * 2:
             assert subset.encode(text).tolist() == slow_encode(subset, text)
