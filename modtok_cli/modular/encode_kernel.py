@@ -263,7 +263,14 @@ def finish_block(
         while word < limit:
             place = places[word]
             if place >= 0:
-                end = copy_ids(slots, place, cached_ids, ids, end)
+                tokens = np.int64(slots[place + META] >> HALF)
+                if tokens <= 2:
+                    pair = slots[place + IDS]
+                    ids[end] = np.int32(pair & LOW)
+                    ids[end + 1] = np.int32(pair >> HALF)
+                    end += tokens
+                else:
+                    end = copy_ids(slots, place, cached_ids, ids, end)
             else:
                 for i in range(new_offsets[-1 - place], new_offsets[-place]):
                     ids[end] = new[i]

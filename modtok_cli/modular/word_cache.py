@@ -2,13 +2,13 @@
 
 Most words of a text occurred before. A slot is one cache line: the key of the word (see
 `text.word_key_kernel`), its size and number of tokens, and the ids, so that nearly all look-ups
-touch nothing else. Longer words and longer lists of ids are in arenas. A cache that is full is
-replaced by an empty one, larger up to a limit, which costs less than tracking the age of entries.
+touch nothing else. Longer words and longer lists of ids are in arenas. A cache grows up to a limit;
+one that is full is emptied then, which costs less than tracking the age of entries.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -78,20 +78,30 @@ def new_table(slots: int = FIRST_SLOTS) -> Table:
 
 
 def with_room(table: Table, offsets: Ints) -> Table:
-    """`table`, or an empty cache if it is too full for words with these offsets."""
-    slots = len(table.slots) // WIDTH
+    """`table` if words with these offsets fit, else a larger one with its words, or an empty one.
+
+    It is empty if `table` has `MOST_SLOTS`.
+    """
     words, sizes = len(offsets) - 1, np.diff(offsets)
     size = int(sizes[sizes <= LONGEST_CACHED].sum())
-    if (
-        table.fill[0] + words <= slots * 5 // 8
+    if _fits(table, words, size):
+        return table
+    slots = len(table.slots) // WIDTH
+    more = new_table(max(slots, min(_GROWTH * slots, MOST_SLOTS)))
+    while not _fits(more, words, size):
+        more = new_table(2 * len(more.slots) // WIDTH)
+    if len(more.slots) > len(table.slots):
+        _move(table, more)
+    return more
+
+
+def _fits(table: Table, words: int, size: int) -> bool:
+    """Whether `words` more words of `size` bytes together have room."""
+    return bool(
+        table.fill[0] + words <= len(table.slots) // WIDTH * 5 // 8
         and table.fill[1] + size + PADDING <= len(table.words)
         and table.fill[2] + size <= len(table.ids)
-    ):
-        return table
-    slots = max(slots, min(_GROWTH * slots, MOST_SLOTS))
-    while words > slots * 5 // 8 or size > 2 * slots:
-        slots *= 2
-    return new_table(slots)
+    )
 
 
 @njit(cache=True, nogil=True)
@@ -132,8 +142,10 @@ def find_word(data, start, stop, place, slots, words, masks):  # type: ignore[no
             if size <= SHORT:
                 if slots[place + 1] == second:
                     break
-            elif same_bytes(words, np.int64(slots[place + 1]), data, start, size, masks):
-                break
+            else:
+                kept: Any = np.int64(slots[place + 1])
+                if same_bytes(words, kept, data, start, size, masks):
+                    break
         place = (place + WIDTH) & wrap
     return place
 
@@ -227,3 +239,29 @@ def keep(data: Bytes, offsets: Ints, ids: Ids, id_offsets: Ints, table: Table) -
                     token = np.uint64(np.uint32(ids[id_offsets[word] + 2 * pair + half]))
                     both |= token << np.uint64(32 * half)
             slots[place + IDS + pair] = both
+
+
+@njit(types.void(TABLE, TABLE), cache=True, nogil=True)
+def _move(old: Table, new: Table) -> None:
+    """Put all words of `old` into `new`, which is empty and larger."""
+    slots, more = old.slots, new.slots
+    wrap = len(more) - 1
+    shift = np.uint64(64 - _bits(more))
+    for source in range(0, len(slots), WIDTH):
+        size = np.int64(slots[source + META] & LOW)
+        if size == 0:
+            continue
+        # A long word went into the hash without its place in the arena.
+        second = slots[source + 1] if size <= SHORT else _ZERO
+        place = np.int64(slot_hash(slots[source], second, size) >> shift) * WIDTH
+        while more[place + META] != _ZERO:
+            place = (place + WIDTH) & wrap
+        for i in range(WIDTH):
+            more[place + i] = slots[source + i]
+    words, ids, more_words, more_ids = old.words, old.ids, new.words, new.ids
+    for i in range(old.fill[1]):
+        more_words[i] = words[i]
+    for i in range(old.fill[2]):
+        more_ids[i] = ids[i]
+    for i in range(3):
+        new.fill[i] = old.fill[i]

@@ -97,6 +97,29 @@ def test_full_cache_keeps_results(number: int, batch: list[str]) -> None:
             assert subset.encode(text).tolist() == slow_encode(subset, text)
 
 
+def test_cache_that_grows_keeps_its_words() -> None:
+    full = TOYS[1].full()
+    table = word_cache.new_table(8)
+    words = [b"%d" % number * size for number in range(40) for size in (1, 7, 20)]
+    for word in words:
+        offsets = np.array([0, len(word)])
+        ids = full.encode(word.decode())
+        table = word_cache.with_room(table, offsets)
+        data = np.frombuffer(word + bytes(16), dtype=np.uint8)
+        word_cache.keep(data, offsets, ids, np.array([0, len(ids)]), table)
+    assert table.fill[0] == len(set(words))
+    ends = np.cumsum([len(word) for word in words], dtype=np.int32)
+    data = np.frombuffer(b"".join(words) + bytes(16), dtype=np.uint8)
+    places = np.empty(len(words), dtype=np.int64)
+    word_cache.prefetch_words(data, 0, len(words), ends, table.slots, table.masks, places)
+    for word, end, place in zip(words, ends, places, strict=True):
+        span = (data, end - len(word), end, place, table.slots, table.words, table.masks)
+        found = word_cache.find_word(*span)
+        ids = np.empty(300, dtype=np.int32)
+        stop = word_cache.copy_ids(table.slots, found, table.ids, ids, 0)
+        assert ids[:stop].tolist() == full.encode(word.decode()).tolist()
+
+
 @given(st.lists(texts, max_size=12))
 @settings(deadline=None, max_examples=30)
 def test_batches_equal_single_texts_on_any_number_of_threads(batch: list[str]) -> None:
