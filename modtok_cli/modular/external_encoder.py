@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -64,3 +64,55 @@ class LibraryEncoder(Encoder):
     def texts(self, texts: Sequence[bytes], threads: int | None = None) -> list[Ids]:
         """Ids of each text in UTF-8; the library uses threads of its own."""
         return self._portion(texts)
+
+
+class DividedEncoder(Encoder):
+    """Our encoder, but for texts that its pre-tokenizer leaves whole, which the library encodes."""
+
+    def __init__(
+        self, native: Encoder, library: LibraryEncoder, is_whole: Callable[[bytes], bool]
+    ) -> None:
+        self._native, self._library, self._is_whole = native, library, is_whole
+
+    def text(self, text: bytes) -> Ids:
+        """Ids of one text in UTF-8."""
+        return (self._library if self._is_whole(text) else self._native).text(text)
+
+    def texts(self, texts: Sequence[bytes], threads: int | None = None) -> list[Ids]:
+        """Ids of each text in UTF-8."""
+        whole = [self._is_whole(text) for text in texts]
+        parts = {
+            is_whole: iter(
+                encoder.texts(
+                    [text for text, one in zip(texts, whole, strict=True) if one == is_whole],
+                    threads,
+                )
+            )
+            for is_whole, encoder in ((True, self._library), (False, self._native))
+        }
+        return [next(parts[one]) for one in whole]
+
+    def flat(self, data: npt.NDArray[np.uint8], offsets: Ints) -> tuple[Ids, Ints]:
+        """Ids of texts in one buffer of UTF-8."""
+        content = data.tobytes()
+        return _joined(self.texts([content[a:b] for a, b in pairwise(offsets.tolist())]))
+
+    def words_flat(self, data: npt.NDArray[np.uint8], offsets: Ints) -> tuple[Ids, Ints]:
+        """Ids of each word; those that are whole documents go to the library."""
+        content = data.tobytes()
+        words = [content[a:b] for a, b in pairwise(offsets.tolist())]
+        whole = [i for i, word in enumerate(words) if self._is_whole(word)]
+        ids, ends = self._native.words_flat(data, offsets)
+        if not whole:
+            return ids, ends
+        parts = np.split(ids, ends[1:-1])
+        found = self._library.texts([words[i] for i in whole])
+        for i, one in zip(whole, found, strict=True):
+            parts[i] = one
+        return _joined(parts)
+
+
+def _joined(parts: Sequence[Ids]) -> tuple[Ids, Ints]:
+    ends = np.zeros(len(parts) + 1, dtype=np.int64)
+    np.cumsum([len(part) for part in parts], out=ends[1:])
+    return np.concatenate([np.zeros(0, dtype=np.int32), *parts]), ends

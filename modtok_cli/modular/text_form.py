@@ -27,7 +27,8 @@ class TextForm:
 
     Attributes:
         pretokenizer: of ours, with the same words; `none`, if words are whole documents.
-        is_native: whether our encoder gives the ids of the library.
+        is_native: whether our encoder gives the ids of the library, but for texts that the
+            pre-tokenizer leaves whole.
         of_characters: whether merging starts from characters, else from bytes.
     """
 
@@ -41,7 +42,9 @@ OTHER = TextForm()
 
 
 def text_form(document: Mapping[str, Any], built: Iterable[str]) -> TextForm:
-    """The form of a BPE document; `built` are the names of all tokens that merges make."""
+    """The form of a document; `built` are the names of all tokens that merges make."""
+    if document["model"].get("type") == "Unigram":
+        return _of_pieces(document)
     if is_byte_level(document):
         return _of_bytes(document)
     return _of_characters(document, built)
@@ -49,17 +52,16 @@ def text_form(document: Mapping[str, Any], built: Iterable[str]) -> TextForm:
 
 def _of_bytes(document: Mapping[str, Any]) -> TextForm:
     found = pretokenizer_of_json(document.get("pre_tokenizer"), byte_level=True)
-    if found is None or _ordinary_added(document):
+    whole = tuple(token["content"] for token in _ordinary_added(document))
+    if found is None or not all(map(str.isascii, whole)):
         return OTHER
     model = document["model"]
     if model.get("unk_token") and not model["vocab"].keys() >= set(spell(bytes(range(256)))):
         return OTHER  # of bytes without a token, which are left out if there is no such token
     normalizer = document.get("normalizer")
-    if normalizer is None:
-        return TextForm(found, is_native=True)
-    if normalizer == {"type": "NFC"}:
-        return TextForm(rewriting(found, "nfc"), is_native=True)
-    return OTHER
+    if normalizer not in (None, {"type": "NFC"}):
+        return OTHER
+    return TextForm(rewriting(found, "nfc" if normalizer else "", whole), is_native=True)
 
 
 def _of_characters(document: Mapping[str, Any], built: Iterable[str]) -> TextForm:
@@ -72,13 +74,27 @@ def _of_characters(document: Mapping[str, Any], built: Iterable[str]) -> TextFor
     odd = ("single_word", "lstrip", "rstrip", "normalized")
     if change is None or any(token.get(name) for token in added for name in odd):
         return OTHER
-    if change and added:  # the prefix depends on where they are
-        return OTHER
+    # The prefix depends on where they are.
+    whole = tuple(token["content"] for token in added) if change else ()
     # Special tokens in a text are text, but the library looks for no others within them.
     contents = [token["content"] for token in document.get("added_tokens") or ()] if added else []
     crossed = any(map(_SPLIT_OF_GEMMA.search, [*built, *contents]))
     base = NONE if crossed else GEMMA
-    return TextForm(rewriting(base, change) if change else base, is_native=True, of_characters=True)
+    return TextForm(rewriting(base, change, whole), is_native=True, of_characters=True)
+
+
+def _of_pieces(document: Mapping[str, Any]) -> TextForm:
+    """Unigram: the library searches, a word at a time where it splits text at each space."""
+    splits = document.get("pre_tokenizer")
+    known = (
+        isinstance(splits, Mapping)
+        and splits.get("type") == "Metaspace"
+        and splits.get("replacement") == SPACE
+        and splits.get("split", True) is True
+    )
+    if not known or document.get("normalizer") is not None or _ordinary_added(document):
+        return OTHER
+    return TextForm(GEMMA)
 
 
 def _change(document: Mapping[str, Any]) -> str | None:

@@ -188,7 +188,7 @@ class TokenizerFile:
     @cached_property
     def form(self) -> TextForm:
         """What happens to a text before merging."""
-        if not self.is_bpe or not self._reaches_all:
+        if not self._reaches_all:
             return OTHER
         return text_form(self.document, (self.names[i] for i in np.unique(self.merges[:, 2])))
 

@@ -19,8 +19,9 @@ from modtok_cli.text.count_kernel import (
     split_all,
 )
 from modtok_cli.text.counts import Bytes, CorpusSize, Ints, WordCounts, size_of
-from modtok_cli.text.pretokenizer import PreTokenizer
+from modtok_cli.text.pretokenizer import PreTokenizer, Splitter
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.pretokenizers.none import PRETOKENIZER as NONE
 from modtok_cli.text.split_kernel import BLOCK
 from modtok_cli.text.word_key_kernel import MASKS, PADDING
 
@@ -76,8 +77,24 @@ class WordCounter:
             raise ValueError(f"expected {PADDING} bytes after the text in the buffer")
         if weights is None:
             weights = np.ones(len(starts), dtype=np.int64)
-        if self.pretokenizer.rewrite is not None:
+        pretokenizer = self.pretokenizer
+        if pretokenizer.is_whole is not None:
+            bounds = zip(starts.tolist(), stops.tolist(), strict=True)
+            whole = np.array(
+                [pretokenizer.is_whole(data[start:stop].tobytes()) for start, stop in bounds],
+                dtype=np.bool_,
+            )
+            self._count(data, starts[whole], stops[whole], weights[whole], NONE.splitter)
+            starts, stops, weights = starts[~whole], stops[~whole], weights[~whole]
+            self.documents += int(whole.sum())
+        if pretokenizer.rewrite is not None:
             data, starts, stops = self._rewritten(data, starts, stops, weights)
+        self._count(data, starts, stops, weights, self._splitter)
+        self.documents += len(starts)
+
+    def _count(
+        self, data: Bytes, starts: Ints, stops: Ints, weights: Ints, splitter: Splitter
+    ) -> None:
         state = self._state
         state[DOCUMENT] = state[POSITION] = 0
         while True:
@@ -86,7 +103,7 @@ class WordCounter:
                 starts,
                 stops,
                 weights,
-                *self._splitter,
+                *splitter,
                 self._slots,
                 self._arena,
                 state,
@@ -98,7 +115,6 @@ class WordCounter:
             if state[NEED] == 0:
                 break
             self._grow(int(state[NEED]))
-        self.documents += len(starts)
 
     def _rewritten(
         self, data: Bytes, starts: Ints, stops: Ints, weights: Ints

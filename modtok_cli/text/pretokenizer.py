@@ -47,6 +47,7 @@ class PreTokenizer:
         llama_cpp: name of the pre-tokenizer in llama.cpp (`tokenizer.ggml.pre`) that splits
             every text in the same way; None if it has none.
         rewrite: what changes a document in UTF-8 before it is split; see `text.rewriting`.
+        is_whole: which documents are one word, and neither changed nor split.
 
     `word_end(data, start, stop, table)` gives the end of the word that begins at `start`
     (start < stop). `split_block(data, start, stop, table, classes, ends)`, optional, writes the
@@ -60,6 +61,7 @@ class PreTokenizer:
     """
 
     rewrite: Callable[[bytes], bytes] | None = None
+    is_whole: Callable[[bytes], bool] | None = None
 
     def __init__(
         self,

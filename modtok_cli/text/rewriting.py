@@ -1,12 +1,15 @@
-"""Pre-tokenizers of adopted tokenizers that change a document before they split it.
+"""Pre-tokenizers of adopted tokenizers that look at a document before they split it.
 
-The name says both: `qwen2+nfc` composes characters and splits as `qwen2`. Words are then those of
-the changed text. Learning does not use them, and no `tokenizer.json` is written from them: an
-adopted tokenizer keeps its own file.
+The name says how: `qwen2+nfc` composes characters and splits as `qwen2`, and
+`qwen2+nfc+["<think>"]` leaves documents that contain "<think>" whole, as one word each. Learning
+does not use them, and no `tokenizer.json` is written from them: an adopted tokenizer keeps its own
+file.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 import unicodedata
 from collections.abc import Callable, Mapping
@@ -27,18 +30,32 @@ class Rewriting(PreTokenizer):
 
     Attributes:
         rewrite: document in UTF-8 → changed document; the same object if nothing changes.
+        is_whole: whether a document is one word, unchanged.
     """
 
-    def __init__(self, base: PreTokenizer, how: str) -> None:
+    def __init__(self, base: PreTokenizer, how: str, whole: tuple[str, ...]) -> None:
+        parts = [base.name, *filter(None, [how])]
+        if whole:
+            parts.append(json.dumps(whole, ensure_ascii=False, separators=(",", ":")))
         super().__init__(
-            f"{base.name}{_MARK}{how}",
+            _MARK.join(parts),
             base.pattern,
             word_end=_not_its_own,
             table=lambda: base.splitter.table,
             llama_cpp=base.llama_cpp,
         )
         self._base = base
-        self.rewrite: Callable[[bytes], bytes] = REWRITES[how]
+        self._found = re.compile(b"|".join(re.escape(text.encode()) for text in whole))
+        if how:
+            self.rewrite = REWRITES[how]
+        if whole:
+            self.is_whole = self._contains
+
+    def _contains(self, document: bytes) -> bool:
+        if self._found.search(document) is not None:
+            return True
+        changed = self.rewrite(document) if self.rewrite else document
+        return changed is not document and self._found.search(changed) is not None
 
     def __reduce__(self) -> tuple[Callable[[str], PreTokenizer], tuple[str]]:
         return restore_pretokenizer, (self.name,)
@@ -53,27 +70,39 @@ def _not_its_own(*arguments: object) -> int:
     raise NotImplementedError
 
 
-@cache
-def rewriting(base: PreTokenizer, how: str) -> PreTokenizer:
+def rewriting(base: PreTokenizer, how: str = "", whole: tuple[str, ...] = ()) -> PreTokenizer:
     """`base` after a change of the document, a key of `REWRITES`; one object for equal arguments.
 
+    Documents that contain one of the texts `whole`, before or after the change, are one word.
+
     >>> from modtok_cli.text.pretokenizer import find_pretokenizer
-    >>> rewriting(find_pretokenizer("qwen2"), "nfc").name
-    'qwen2+nfc'
+    >>> rewriting(find_pretokenizer("qwen2"), "nfc", ("<think>",)).name
+    'qwen2+nfc+["<think>"]'
     """
-    return Rewriting(base, how)
+    return _rewriting(base, how, whole) if how or whole else base
+
+
+@cache
+def _rewriting(base: PreTokenizer, how: str, whole: tuple[str, ...]) -> PreTokenizer:
+    return Rewriting(base, how, whole)
 
 
 def restore_pretokenizer(name: str) -> PreTokenizer:
-    """The pre-tokenizer of that name, one that changes documents too.
+    """The pre-tokenizer of that name, one that looks at documents too.
 
     Raises:
         UsageError: there is none.
     """
-    base, mark, how = name.partition(_MARK)
-    if mark and how not in REWRITES:
+    base, mark, rest = name.partition(_MARK)
+    how, _, texts = ("", "", rest) if rest.startswith("[") else rest.partition(_MARK)
+    try:
+        whole = tuple(json.loads(texts)) if texts else ()
+        known = all(isinstance(text, str) and text for text in whole) and how in ("", *REWRITES)
+    except (ValueError, TypeError):
+        known = False
+    if not known or bool(mark) != bool(how or whole):
         raise UsageError(f"unknown pre-tokenizer '{name}'")
-    return rewriting(find_pretokenizer(base), how) if mark else find_pretokenizer(base)
+    return rewriting(find_pretokenizer(base), how, whole)
 
 
 def prefixed(document: bytes) -> bytes:

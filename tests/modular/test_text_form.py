@@ -41,6 +41,12 @@ FORMS = {
         "qwen2+nfc",
     ),
     "bytes-missing": ({}, "gpt2"),
+    "unigram": ({}, "gemma"),
+    "qwen3": (
+        {"normalizer": {"type": "NFC"}, "pre_tokenizer": QWEN2.to_json(byte_level=True)},
+        'qwen2+nfc+["<b>","  "]',
+    ),
+    "mistral-added": ({"normalizer": None, "pre_tokenizer": FIRST}, 'gemma+space+["\\n","<b>"]'),
 }
 PARTS = [
     " ", "  ", "▁", " ▁", ">", "> ", "</", "\n", "\n\n\n", "\t", "<b>", "<b", "<s>", "</s>", "a",
@@ -51,9 +57,20 @@ PARTS = [
 
 @cache
 def source(form: str) -> tuple[Subtokenizer, tokenizers.Tokenizer]:
-    kind = "byte-level" if form in ("qwen2", "bytes-missing") else "characters"
+    kinds = dict.fromkeys(("qwen2", "qwen3", "bytes-missing"), "byte-level")
+    kind = kinds.get(form, "unigram" if form == "unigram" else "characters")
     document = {**orjson.loads(external_tokenizer(kind)), **FORMS[form][0]}
     model = document["model"]
+    if form == "unigram":
+        document["added_tokens"] = document["added_tokens"][:4]
+        document["post_processor"] = None
+    if form in ("qwen3", "mistral-added"):
+        document["added_tokens"] = document["added_tokens"][:4]
+        document["post_processor"] = None
+        for name in ("<b>", "  ") if form == "qwen3" else ("\n", "<b>"):
+            index = model["vocab"].setdefault(name, len(model["vocab"]))
+            like = {**document["added_tokens"][0], "special": False}
+            document["added_tokens"].append({**like, "id": index, "content": name})
     if form in ("superwords", "added"):
         names = ["e▁l"] if form == "superwords" else [">▁", "\n", "\n\n", "<b>"]
         document["added_tokens"] = document["added_tokens"][:4]
@@ -78,7 +95,7 @@ def source(form: str) -> tuple[Subtokenizer, tokenizers.Tokenizer]:
     library = tokenizers.Tokenizer.from_buffer(data)
     library.encode_special_tokens = True
     file = TokenizerFile(orjson.loads(library.to_str()), form)
-    assert file.form.is_native
+    assert file.form.is_native == (form != "unigram")
     return Subtokenizer(Library(file)), library
 
 
@@ -100,7 +117,7 @@ def check(form: str, text: str) -> None:
     assert counts.size.characters == 2 * len(text)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.one_of(st.sampled_from(PARTS), st.characters(codec="utf-8")), min_size=0, max_size=12
@@ -110,6 +127,7 @@ def check(form: str, text: str) -> None:
 @example("a\tb\tla \t t𝒳he")
 @example(" ")
 @example("▁ a > b>  </ c")
+@example("a<b>c  d\u212a")
 @example(" la maison  <b>\n\n\n x\n")
 @example("e\u0301e\u0323\u0302 \u1aeb\u0301")
 def test_ids_and_counts_are_those_of_the_library(text: str) -> None:

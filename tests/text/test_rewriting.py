@@ -32,6 +32,7 @@ def test_spaces_before_documents() -> None:
 
 
 def test_names_that_are_none() -> None:
-    for name in ("qwen2+nfd", "none+", "gpt9+nfc", "+nfc"):
+    names = ("qwen2+nfd", "none+", "gpt9+nfc", "+nfc", "gpt2+[]", "gpt2+[1]", 'gpt2+[""]', "gpt2+[")
+    for name in names:
         with pytest.raises(UsageError, match="unknown pre-tokenizer"):
             restore_pretokenizer(name)

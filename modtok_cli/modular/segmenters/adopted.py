@@ -67,14 +67,18 @@ class Library(Segmenter):
         return None if scores is None else scores[self.selection.global_ids]
 
     def _encoder(self) -> Encoder:
-        if not self._file.form.is_native:
-            from modtok_cli.modular.external_encoder import LibraryEncoder
-
-            return LibraryEncoder(self._file.restricted(self.selection.global_ids), self.name)
         from modtok_cli.modular.encoder import Encoder
+        from modtok_cli.modular.external_encoder import DividedEncoder, LibraryEncoder
 
-        symbols = self._file.symbols(self.selection.local_of_global)
-        return Encoder(self.pretokenizer, symbols, self.merges)
+        is_native, is_whole = self._file.form.is_native, self.pretokenizer.is_whole
+        if not is_native or is_whole is not None:
+            library = LibraryEncoder(self._file.restricted(self.selection.global_ids), self.name)
+        if is_native:
+            symbols = self._file.symbols(self.selection.local_of_global)
+            native = Encoder(self.pretokenizer, symbols, self.merges)
+        if not is_native:
+            return library
+        return native if is_whole is None else DividedEncoder(native, library, is_whole)
 
     def digest(self) -> tuple[bytes, ...]:
         """Merges, scores, and all other fields of the file."""
