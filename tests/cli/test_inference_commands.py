@@ -69,6 +69,7 @@ def test_slice(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         ("slice --run s --append fi --langs fr", "--append adds languages to both sides"),
         ("slice --run runs/a --langs fr,,en -o s", "has an empty entry"),
         ("generate", "no prompt given"),
+        ("generate --gpus 2 hello", "--gpus: one prompt is not shared; leave it out"),
         ("generate --in fr, hello", "--in 'fr,' has an empty entry"),
         ("memory text.txt", "a text needs a tokenizer"),
         ("memory --scale 3b", "model size '3b' does not exist"),

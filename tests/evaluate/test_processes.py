@@ -16,6 +16,10 @@ import pytest
 
 from helpers.python_processes import Python, run_python
 from helpers.sample import SAMPLE
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.processes import MESSAGES
+from modtok_cli.cli.session import Session
+from modtok_cli.cli.several_processes import sharing
 from modtok_cli.inference.model import load
 from modtok_cli.inference.processes import Processes
 from modtok_cli.inference.score import score
@@ -130,6 +134,23 @@ def test_an_error_of_one_process_is_that_of_the_command(few_steps: Path, tmp_pat
     assert two.returncode == 2
     assert two.stderr.startswith(b"modtok: error: line 4: the prompt has")
     assert two.stderr.count(b"\n") == 1
+
+
+def test_ranks_of_torchrun_cannot_share_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.delenv(MESSAGES, raising=False)
+    with (
+        pytest.raises(UsageError, match=r"^--gpus: ranks of torchrun and srun cannot share"),
+        sharing(Session(), 2, reads_input=True),
+    ):
+        raise AssertionError
+
+
+def test_one_process_shares_with_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "1")  # of a job that is not asked to share this
+    with sharing(Session(), 1, reads_input=True) as processes:
+        assert (processes.rank, processes.count, processes.first) == (0, 1, True)
+        assert processes.map(abs, [-1, 2]) == [1, 2]
 
 
 ENDS = """

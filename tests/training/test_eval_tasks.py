@@ -14,6 +14,7 @@ import pytest
 from helpers.metrics import read_metrics
 from helpers.questions import QUESTIONS, lay_out, own_task
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.training import device_memory
 from modtok_cli.training.config import Settings
 from modtok_cli.training.loop import pretrain
 
@@ -23,6 +24,7 @@ from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
 pytest.importorskip("lm_eval")
 
 from modtok_cli.evaluate.in_training import TrainingTasks
+from modtok_cli.evaluate.mcq import Settings as McqSettings
 from modtok_cli.evaluate.mcq import evaluate_mcq
 
 
@@ -36,6 +38,10 @@ def asked(settings: Settings, tmp_path: Path) -> Settings:  # noqa: F811
     return replace(
         settings, eval_tasks="all", eval_tasks_every=2, eval_tasks_data=data, save_every=4, keep=9
     )  # type: ignore[arg-type]
+
+
+def test_the_plan_knows_the_batch_of_an_evaluation() -> None:
+    assert McqSettings().batch_size == device_memory._CHOICES
 
 
 def task_lines(run: Path) -> list[dict[str, Any]]:

@@ -137,7 +137,9 @@ def generate(
         seed=seed,
     )
     if prompt is not None and gpus > 1:
-        raise UsageError("one prompt is not shared", where="--gpus", remedy="leave it out")
+        if "gpus" in session.explicit:
+            raise UsageError("one prompt is not shared", where="--gpus", remedy="leave it out")
+        gpus = 1
     with sharing(session, gpus, reads_input=True) as processes:
         generator = Generator(
             Path(run),
