@@ -14,6 +14,7 @@ one. (Its other Unigram, "t5", has no bytes and loses unknown characters, llama.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Protocol
@@ -25,13 +26,17 @@ import orjson
 from modtok_cli.base.errors import UsageError
 from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS, likelihood_of_scores
 from modtok_cli.learn.viterbi_kernel import UNKNOWN_PENALTY
+from modtok_cli.modular.restrict import BYTE_TOKENS
 from modtok_cli.modular.segmenters.adopted import Library
 from modtok_cli.modular.sentencepiece_file import BYTE, NORMAL, UNKNOWN, read_model
 from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.text_form import SPACE
+from modtok_cli.modular.tokenizer_file import TokenizerFile
 
 Ints = npt.NDArray[np.int64]
 
 _CONTROL, _USER_DEFINED, _UNUSED = 3, 4, 5
+_CONVERTER = "use llama.cpp's own converter"
 # Regular expressions of llama.cpp by their name in the file, the preferred one first.
 PATTERNS = {
     "gpt-2": r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
@@ -67,11 +72,13 @@ class GgufTokenizer(Protocol):
         name: what the file calls it.
         twins: for each name that the file needs after our tokens, our token with that meaning.
         why: reason for different ids, for messages.
+        adds_space: whether llama.cpp puts a space before every text.
     """
 
     name: str
     twins: Sequence[int]
     why: str
+    adds_space: bool
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids that llama.cpp assigns."""
@@ -84,6 +91,7 @@ class MergesTokenizer:
     """Merges within the words of one of llama.cpp's patterns."""
 
     twins: Sequence[int] = ()
+    adds_space = False
 
     def __init__(self, tokenizer: Subtokenizer, pattern: str) -> None:
         self._tokenizer = tokenizer
@@ -122,41 +130,119 @@ class MergesTokenizer:
         writer.add_token_merges([f"{names[left]} {names[right]}" for left, right, _ in merges])
 
 
-class AdoptedTokenizer(MergesTokenizer):
+class AdoptedMerges(MergesTokenizer):
     """Byte-level merges of another program's file, whose pre-tokenizer llama.cpp has.
 
     Raises:
-        UsageError: it has none that splits as the file does, or merges are of characters.
+        UsageError: it has none that splits as the file does.
     """
 
-    def __init__(self, tokenizer: Subtokenizer, where: str) -> None:
-        assert isinstance(tokenizer.segmenter, Library)
-        file, pattern = tokenizer.segmenter.file, tokenizer.pretokenizer.llama_cpp
-        if pattern is None or file.form.of_characters:
+    def __init__(self, tokenizer: Subtokenizer, file: TokenizerFile, where: str) -> None:
+        pattern = tokenizer.pretokenizer.llama_cpp
+        if pattern is None:
             raise UsageError(
-                "llama.cpp's tokenizers of this kind are not supported"
-                if file.form.of_characters
-                else "llama.cpp has no known pre-tokenizer that splits as this tokenizer does",
+                "llama.cpp has no known pre-tokenizer that splits as this tokenizer does",
                 where=where,
-                remedy="byte-level tokenizers of GPT-2, Llama 3, Qwen, SmolLM or o200k can be "
-                "exported; for others use llama.cpp's own converter",
+                remedy=_CONVERTER,
             )
         super().__init__(tokenizer, pattern)
         self._file = file
 
     def write(self, writer: Any) -> None:
         """Written as "gpt2", with the names of the file."""
-        file = self._file
         writer.add_tokenizer_model("gpt2")
         writer.add_tokenizer_pre(self.pattern)
-        names = [name or f"[PAD{index}]" for index, name in enumerate(file.names)]
-        kinds = np.where(np.array([not name for name in file.names]), _UNUSED, NORMAL)
-        kinds[file.added] = _USER_DEFINED
-        kinds[file.special] = _CONTROL
-        writer.add_token_list(names)
-        writer.add_token_types(kinds.tolist())
+        names = _add_names(writer, self._file)
         merges = self._tokenizer.merges.tolist()
         writer.add_token_merges([f"{names[left]} {names[right]}" for left, right, _ in merges])
+
+
+class AdoptedPieces:
+    """SentencePiece BPE with byte fallback: llama.cpp joins the pair whose result scores most.
+
+    The score of a token is the rank of its first merge, negative. Among equal scores the leftmost
+    pair is joined, where the file has an order of its own; and any pair that makes a token is.
+    """
+
+    name = "llama"
+    twins: Sequence[int] = ()
+    why = "its search joins other pairs than the merges of the file"
+
+    def __init__(self, tokenizer: Subtokenizer, file: TokenizerFile) -> None:
+        self._file = file
+        self.adds_space = tokenizer.pretokenizer.rewrite is not None
+        results = file.merges[:, 2]
+        self._ranks = np.full(file.size, len(results), dtype=np.int64)
+        self._ranks[results[::-1]] = np.arange(len(results))[::-1]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids that llama.cpp assigns, by its search in plain Python."""
+        return [self.encode(text) for text in texts]
+
+    def encode(self, text: str) -> list[int]:
+        """Of all pairs that make a token that of the best score, the leftmost; and so on."""
+        ids, ranks = self._file.ids, self._ranks
+        parts = list((" " * self.adds_space + text).replace(" ", SPACE)) if text else []
+        after = list(range(1, len(parts) + 1))
+        before = list(range(-1, len(parts) - 1))
+        heap: list[tuple[int, int, str]] = []
+
+        def add(left: int) -> None:
+            if left >= 0 and after[left] < len(parts):
+                joined = parts[left] + parts[after[left]]
+                if joined in ids:
+                    heapq.heappush(heap, (int(ranks[ids[joined]]), left, joined))
+
+        for place in range(len(parts)):
+            add(place)
+        while heap:
+            _, left, joined = heapq.heappop(heap)
+            right = after[left]
+            if not parts[left] or right >= len(parts) or parts[left] + parts[right] != joined:
+                continue
+            parts[left], parts[right] = joined, ""
+            after[left] = after[right]
+            if after[left] < len(parts):
+                before[after[left]] = left
+            add(left)
+            add(before[left])
+        found: list[int] = []
+        for part in filter(None, parts):
+            spelled = [ids[f"<0x{byte:02X}>"] for byte in part.encode()]
+            found += [ids[part]] if part in ids else spelled
+        return found
+
+    def write(self, writer: Any) -> None:
+        """Written as "llama", scored by rank."""
+        writer.add_tokenizer_model("llama")
+        writer.add_tokenizer_pre("default")
+        _add_names(writer, self._file)
+        writer.add_token_scores((-self._ranks).tolist())
+
+
+def _add_names(writer: Any, file: TokenizerFile) -> list[str]:
+    names = [name or f"[PAD{index}]" for index, name in enumerate(file.names)]
+    kinds = np.where(np.array([not name for name in file.names]), _UNUSED, NORMAL)
+    if file.form.of_characters:
+        kinds[[file.ids[name] for name in BYTE_TOKENS]] = BYTE
+    kinds[file.added] = _USER_DEFINED
+    kinds[file.special] = _CONTROL
+    unknown = file.document["model"].get("unk_token")
+    if unknown in file.ids:
+        kinds[file.ids[unknown]] = UNKNOWN
+    writer.add_token_list(names)
+    writer.add_token_types(kinds.tolist())
+    return names
+
+
+def _adopted(tokenizer: Subtokenizer, file: TokenizerFile, where: str) -> GgufTokenizer:
+    if not file.form.is_native:
+        raise UsageError(
+            "llama.cpp has no known equal of this tokenizer", where=where, remedy=_CONVERTER
+        )
+    if file.form.of_characters:
+        return AdoptedPieces(tokenizer, file)
+    return AdoptedMerges(tokenizer, file, where)
 
 
 class ScoresTokenizer:
@@ -170,6 +256,7 @@ class ScoresTokenizer:
     """
 
     name = "plamo2"
+    adds_space = False
 
     def __init__(self, tokenizer: Subtokenizer, where: str) -> None:
         try:
@@ -303,14 +390,14 @@ def units_in_file(units: Ints) -> Ints:
     return np.round(kept * UNITS).astype(np.int64)
 
 
-def candidates(tokenizer: Subtokenizer, where: str) -> list[GgufTokenizer]:
+def candidates(tokenizer: Subtokenizer, where: str) -> Sequence[GgufTokenizer]:
     """How llama.cpp can run a tokenizer, the preferred way first.
 
     Raises:
         UsageError: it cannot; says why.
     """
     if isinstance(tokenizer.segmenter, Library):
-        return [AdoptedTokenizer(tokenizer, where)]
+        return [_adopted(tokenizer, tokenizer.segmenter.file, where)]
     if tokenizer.segmentation == "merges":
         same = tokenizer.pretokenizer.llama_cpp
         names = PATTERNS if same is None else (same,)

@@ -78,9 +78,32 @@ def test_a_slice(tmp_path: Path) -> None:
         export(tmp_path / "fr", tmp_path / "x.gguf", languages=["fr"])
 
 
+def test_sentencepiece_merges(tmp_path: Path) -> None:
+    save(tmp_path / "m", "mistral", kind="characters")
+    report = export(tmp_path / "m", tmp_path / "m.gguf")
+    assert (report.tokenizer, report.different) == ("llama", 0)
+    fields, _ = read(tmp_path / "m.gguf")
+    document = orjson.loads(external_tokenizer("characters"))
+    vocab, merges = document["model"]["vocab"], document["model"]["merges"]
+    assert fields["tokenizer.ggml.tokens"][: len(vocab)] == list(vocab)
+    scores, kinds = (fields[f"tokenizer.ggml.{name}"] for name in ("scores", "token_type"))
+    results = [vocab["".join(pair)] for pair in merges]
+    assert [scores[result] for result in results] == sorted(
+        (scores[result] for result in results), reverse=True
+    )
+    assert [kinds[index] for index in (0, 1, vocab["<0x41>"], vocab["e"])] == [2, 3, 6, 1]
+    assert fields["tokenizer.ggml.add_space_prefix"] is False
+
+
 def test_what_is_not_exported(tmp_path: Path) -> None:
-    save(tmp_path / "m", "llama", kind="characters")
-    with pytest.raises(UsageError, match="tokenizers of this kind are not supported"):
+    save(tmp_path / "m", "llama", kind="unigram")
+    with pytest.raises(UsageError, match="no known equal of this tokenizer"):
+        export(tmp_path / "m", tmp_path / "m.gguf")
+    document = orjson.loads(external_tokenizer("characters"))
+    merges = document["model"]["merges"]
+    document["model"]["merges"] = merges[1::2] + merges[::2]
+    (tmp_path / "m" / "tokenizer.json").write_bytes(orjson.dumps(document))
+    with pytest.raises(UsageError, match=r"other ids to .*: its search joins other pairs"):
         export(tmp_path / "m", tmp_path / "m.gguf")
     config = orjson.loads((tmp_path / "m" / "config.json").read_bytes())
     (tmp_path / "m" / "config.json").write_bytes(orjson.dumps({**config, "vocab_size": 600}))

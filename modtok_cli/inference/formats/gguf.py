@@ -59,6 +59,7 @@ class Gguf:
         writer.add_file_type(_FILE_TYPES[dtype])
         tokenizer.write(writer)
         _add_ends(writer, model.ends)
+        writer.add_add_space_prefix(tokenizer.adds_space)
         if model.chat_template is not None:
             writer.add_chat_template(model.chat_template)
         for name, tensor in _tensors(model, tokenizer.twins):
@@ -92,7 +93,6 @@ def _add_ends(writer: Any, ends: Ends) -> None:
     # llama.cpp adds it before prompts.
     writer.add_add_bos_token(ends.adds_begin)
     writer.add_add_eos_token(False)
-    writer.add_add_space_prefix(False)
 
 
 def _tensors(model: ExportedModel, twins: Sequence[int]) -> Iterable[tuple[str, torch.Tensor]]:
