@@ -110,7 +110,8 @@ def slice_model(
             raise UsageError(
                 "is not a run" if path.exists() else "does not exist",
                 where=str(path),
-                remedy="pass a run of modtok pretrain; --append extends a slice",
+                remedy="pass a run of modtok pretrain or a directory of a Hugging Face model; "
+                "--append extends a slice",
             )
         trained = open_run(path, tokenizer=tokenizer, step=step, progress=progress)
         labels = Labels()

@@ -88,6 +88,9 @@ def test_check_takes_tokenizers_and_texts_in_any_order(at, learned: Path) -> Non
     status, out, err = at("check", "tokenizer")
     assert (status, out) == (2, "")
     assert "no text among the arguments: tokenizer" in err
+    status, out, err = at("check", "nowhere.json")
+    assert (status, out) == (2, "")
+    assert "nowhere.json: no such file or directory" in err
 
 
 def test_nsl_without_references_points_to_check(at, learned: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -67,6 +68,9 @@ def check(
 
     tokenizers, texts = split_arguments(arguments)
     if not texts:
+        for name in tokenizers:
+            if "@" not in name and not Path(name).exists():
+                raise UsageError("no such file or directory", where=name)
         raise UsageError(
             f"no text among the arguments: {', '.join(arguments)}",
             remedy="as in: modtok check tokenizer.json fi.txt",
