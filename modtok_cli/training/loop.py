@@ -21,7 +21,7 @@ from modtok_cli.training.data.sampling import draw
 from modtok_cli.training.data.slot_packer import Batch
 from modtok_cli.training.data.stream import BatchStream, StreamPlan
 from modtok_cli.training.data.text_store import TextStore
-from modtok_cli.training.distributed.ranks import gather_json, raise_together
+from modtok_cli.training.distributed.ranks import gather_json
 from modtok_cli.training.distributed.watchdog import Watchdog
 from modtok_cli.training.heldout import bits_of
 from modtok_cli.training.initial import open_initial
@@ -84,23 +84,16 @@ def build_model(run: Run) -> Model:
 def restore(run: Run, model: Model) -> tuple[int, dict[int, dict[str, tuple[int, int]]]]:
     """Load the last valid checkpoint: (its step, stream positions by slot).
 
-    Rank 0 chooses the checkpoint, which takes a pass over its files; all ranks load that one.
+    The ranks share a pass over the files of the checkpoint; each then loads its part.
 
     Raises:
         ModtokError: all checkpoints are damaged, or of another model.
     """
-    found, error = None, None
-    if run.ranks.first:
-        try:
-            found = checkpoint.newest(run.directory.checkpoints, run.progress)
-        except ModtokError as caught:
-            error = caught
-    raise_together(run.ranks, error)
-    chosen = gather_json(run.ranks, found and [found[0].name, found[1]])[0]
-    if chosen is None:
+    found = checkpoint.newest(run.directory.checkpoints, run.progress, run.ranks)
+    if found is None:
         return 0, {}
-    name, state = chosen
-    checkpoint.load(run.directory.checkpoints / name, state, model)
+    path, state = found
+    checkpoint.load(path, state, model)
     run.progress.note(f"resuming after step {state['step']:,}")
     positions = {
         int(slot): {language: (int(n), int(at)) for language, (n, at) in packer.items()}
@@ -212,8 +205,8 @@ def _refuse_infinite(
 
 def _diverged(run: Run, what: str) -> ModtokError:
     run.checkpointer.close()  # the one that is being written counts
-    last = checkpoint.newest(run.directory.checkpoints, SILENT)
-    kept = f"the checkpoint of step {last[1]['step']} is kept; " if last else ""
+    last = checkpoint.last_step(run.directory.checkpoints)
+    kept = "" if last is None else f"the checkpoint of step {last} is kept; "
     return ModtokError(
         what, where=str(run.directory.path), remedy=f"{kept}try a lower --lr in another run"
     )

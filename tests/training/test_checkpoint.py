@@ -1,10 +1,13 @@
 """Checkpoints: the file format against the library, background writing, what is kept."""
 
 import zlib
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-from threading import Event
+from threading import Barrier, Event
 from typing import Any
 
+import orjson
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -13,10 +16,10 @@ from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT
 from modtok_cli.training import checkpoint
-from modtok_cli.training.checkpoint import saving
+from modtok_cli.training.checkpoint import files, saving
 from modtok_cli.training.checkpoint.reading import ShardFile
 from modtok_cli.training.checkpoint.writing import write_safetensors
-from modtok_cli.training.distributed.ranks import start_ranks
+from modtok_cli.training.distributed.ranks import Ranks, start_ranks
 from modtok_cli.training.model.model import Model
 
 from .test_model import microbatches
@@ -159,3 +162,70 @@ def test_nan_is_not_saved(subtokenizers, tmp_path: Path) -> None:
     with pytest.raises(checkpoint.NotFinite, match=r"output\.moment2"):
         checkpoint.save(tmp_path, model, 1, {})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_ranks_check_a_share_of_the_files_and_agree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranks = [replace(start_ranks(), rank=rank, world=2) for rank in range(2)]
+    for step in (1, 2):
+        path = files.step_directory(tmp_path, step)
+        path.mkdir()
+        facts = {
+            files.shard_name(0, 1, part, 3): write_safetensors(
+                path / files.shard_name(0, 1, part, 3), tensors()
+            )
+            for part in range(3)
+        }
+        state = {"step": step, "shards": 1, "parts": 3, "row_shards": 3, "files": facts}
+        state["crc"] = files.state_crc(state)
+        (path / files.STATE).write_bytes(orjson.dumps(state))
+    said: dict[int, list[Any]] = {0: [], 1: []}
+    meet, read, crc = Barrier(2, timeout=60), [], files._crc
+
+    def gather(ranks: Ranks, item: Any) -> list[Any]:
+        said[ranks.rank].append(item)
+        meet.wait()
+        both = [said[0][-1], said[1][-1]]
+        meet.wait()
+        return both
+
+    def counted(path: Path) -> int:
+        read.append(path)
+        return crc(path)
+
+    monkeypatch.setattr(files, "gather_json", gather)
+    monkeypatch.setattr(files, "_crc", counted)
+
+    def chosen() -> list[str]:
+        with ThreadPoolExecutor(2) as pool:
+            found = list(pool.map(lambda one: checkpoint.newest(tmp_path, SILENT, one), ranks))
+        return [path.name for path, _ in filter(None, found)]
+
+    assert chosen() == ["step-00000002"] * 2
+    assert sorted(read) == sorted((tmp_path / "step-00000002").glob("*.safetensors"))
+    damaged = tmp_path / "step-00000002" / files.shard_name(0, 1, 1, 3)  # the second rank's
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"x")
+    assert chosen() == ["step-00000001"] * 2
+    assert checkpoint.last_step(tmp_path) == 2
+
+
+def test_what_replicas_send_each_other_is_not_kept_whole(
+    subtokenizers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the distributed optimizer `state` makes whole tensors; a rank keeps its rows."""
+    model = Model(SHAPE, subtokenizers.size, start_ranks())
+    for distributed in (False, True):
+        monkeypatch.setattr(model.optimizer, "distributed", distributed, raising=False)
+        for replica in range(3):
+            model.ranks = replace(model.ranks, replica=replica, replicas=3)
+            for name, tensor in saving._own_rows(model):
+                if name.startswith("backbone."):
+                    part, _, own = name.removeprefix("backbone.").partition("/")
+                    state = model.optimizer.state(own)[part]
+                    rows = len(state)
+                    assert torch.equal(
+                        tensor, state[rows * replica // 3 : rows * (replica + 1) // 3]
+                    )
+                    kept = tensor.untyped_storage().nbytes()
+                    assert kept == (tensor if distributed else state).numel() * 4

@@ -17,16 +17,14 @@ from helpers.metrics import read_metrics
 from helpers.python_processes import run_python
 from modtok_cli.architectures.sizes import SIZES
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.progress import SILENT
 from modtok_cli.inference.footprint import footprint
 from modtok_cli.inference.run import open_run
-from modtok_cli.training import checkpoint, loop
+from modtok_cli.training import loop
 from modtok_cli.training.config import Settings
 from modtok_cli.training.data.sampling import parse_mix
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.model.model import Model
-from modtok_cli.training.prepare import prepare
 from modtok_cli.training.presets import PRESETS
 from modtok_cli.training.rundir import point_latest
 
@@ -325,27 +323,6 @@ def test_ranks_without_an_address() -> None:
     ended = run_python(["-c", program], env=told, capture_output=True, text=True)
     line = ended.stderr.strip().splitlines()[-1]
     assert re.search("ModtokError: rank 0 of 2 cannot reach the others .*MASTER_ADDR", line)
-
-
-def test_all_ranks_take_the_checkpoint_that_the_first_found(
-    settings: Settings,  # noqa: F811
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    pretrain(settings)
-    run = prepare(settings, resume=True, force=False, progress=SILENT)
-    model = loop.build_model(run)
-    checkpoints = run.directory.checkpoints
-    state = checkpoint.check(checkpoints / "step-00000004")[1]
-
-    def told(ranks: Any, item: Any) -> list[Any]:
-        assert item is None  # this rank, the second, has nothing to say
-        return [["step-00000004", state], None]
-
-    monkeypatch.setattr(loop, "gather_json", told)
-    monkeypatch.setattr(loop, "raise_together", lambda ranks, error: None)
-    monkeypatch.setattr(checkpoint, "newest", None)  # and does not look for itself
-    second = replace(run, ranks=replace(run.ranks, rank=1))
-    assert loop.restore(second, model)[0] == 4
 
 
 def test_a_run_stopped_before_its_first_checkpoint_goes_on(

@@ -14,6 +14,7 @@ import orjson
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Progress
 from modtok_cli.base.reading import read_bounded
+from modtok_cli.training.distributed.ranks import Ranks, gather_json
 
 STATE = "state.json"
 KEEP = 2
@@ -54,16 +55,25 @@ def prune(directory: Path, latest: Path, keep: int, every: int | None = None) ->
             shutil.rmtree(old, ignore_errors=True)
 
 
-def newest(directory: Path, progress: Progress) -> tuple[Path, dict[str, Any]] | None:
+def newest(
+    directory: Path, progress: Progress, ranks: Ranks | None = None
+) -> tuple[Path, dict[str, Any]] | None:
     """The last sound checkpoint and its state; None if `directory` has no checkpoint.
+
+    All `ranks` call it together, and each reads its share of the files: all are read once.
 
     Raises:
         ModtokError: all checkpoints are damaged.
     """
     damaged: list[str] = []
-    for path in reversed(steps_in(directory)):
-        wrong, state = check(path)
-        if state is not None:
+    names = [path.name for path in steps_in(directory)]
+    if ranks is not None:
+        names = gather_json(ranks, names)[0]
+    for path in (directory / name for name in reversed(names)):
+        wrong, state = check(path, *((ranks.rank, ranks.world) if ranks is not None else (0, 1)))
+        if ranks is not None:
+            wrong = next(filter(None, gather_json(ranks, wrong)), "")
+        if not wrong and state is not None:
             for line in damaged:
                 progress.warn(f"{line}; using {path.name} instead")
             return path, state
@@ -76,8 +86,17 @@ def newest(directory: Path, progress: Progress) -> tuple[Path, dict[str, Any]] |
     return None
 
 
-def check(path: Path) -> tuple[str, dict[str, Any] | None]:
-    """("", state) of a sound checkpoint, (description of the damage, None) of a damaged one."""
+def last_step(directory: Path) -> int | None:
+    """Step of the last checkpoint, which is not read; None without one."""
+    found = steps_in(directory)
+    return int(found[-1].name.removeprefix("step-")) if found else None
+
+
+def check(path: Path, share: int = 0, shares: int = 1) -> tuple[str, dict[str, Any] | None]:
+    """("", state) of a sound checkpoint, (description of the damage, None) of a damaged one.
+
+    Reads the files `share`, `share` + `shares`, … of it.
+    """
     try:
         state = orjson.loads(read_bounded(path / STATE))
         files = _files(state)
@@ -86,7 +105,7 @@ def check(path: Path) -> tuple[str, dict[str, Any] | None]:
     # Tables that were not sharded over replicas would be read in another order.
     if state.get("row_shards", state["shards"]) != len(files):
         return f"{path}: written by an older version of modtok", None
-    for name, facts in files.items():
+    for name, facts in [*files.items()][share::shares]:
         file = path / name
         try:
             sound = file.stat().st_size == facts["bytes"] and _crc(file) == facts["crc"]

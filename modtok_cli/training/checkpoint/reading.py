@@ -117,9 +117,17 @@ def load(path: Path, state: Mapping[str, Any], model: Model) -> None:
         with torch.no_grad():
             for name, parameter in model.backbone.parameters.items():
                 parts = {}
+                partition = megatron.partition(parameter)
+                as_written = partition is None or len(opened) == model.ranks.shards
+                own = opened[0 if partition is None else model.ranks.shard :][:1]
                 for part in BACKBONE_PARTS:
-                    shards = [file.get_tensor(f"backbone.{part}/{name}") for file in opened]
-                    parts[part] = reshard(shards, megatron.partition(parameter), model.ranks)
+                    shards = [
+                        file.get_tensor(f"backbone.{part}/{name}")
+                        for file in (own if as_written else opened)
+                    ]
+                    parts[part] = (
+                        shards[0] if as_written else reshard(shards, partition, model.ranks)
+                    )
                 model.optimizer.load(name, parts)
             model.optimizer.set_steps(int(state["step"]))
             load_tables(model, row_files(opened))

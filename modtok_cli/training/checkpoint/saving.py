@@ -102,14 +102,17 @@ class Checkpointer:
         except ModtokError as caught:
             error = caught
         raise_together(ranks, error)
-        tensors = _own_rows(model)
-        odd = next((name for name, tensor in tensors.items() if not _is_finite(tensor)), None)
+        background = all(gather_json(ranks, _fits(model) and self._background))
+        tensors: dict[str, torch.Tensor] = {}
+        odd = None
+        for name, tensor in _own_rows(model):
+            if odd is None and not _is_finite(tensor):
+                odd = name
+            if odd is None:
+                tensors[name] = tensor.to("cpu", copy=True) if background else tensor
         wrong = [name for name in gather_json(ranks, odd) if name is not None]
         if wrong:
             raise NotFinite(f"'{wrong[0]}' is not finite")
-        background = all(gather_json(ranks, _fits(tensors, ranks) and self._background))
-        if background:
-            tensors = {name: tensor.to("cpu", copy=True) for name, tensor in tensors.items()}
         state = {
             "step": step,
             "shards": ranks.shards,
@@ -232,23 +235,27 @@ def _directory(final: Path, ranks: Ranks) -> Iterator[Path]:
         raise ModtokError(error.what, where=error.where, remedy=_FULL) from error
 
 
-def _own_rows(model: Model) -> dict[str, torch.Tensor]:
-    """What this rank writes, as views: its rows of the tables, and of each tensor of the backbone
-    an equal range of rows."""
+def _own_rows(model: Model) -> Iterator[tuple[str, torch.Tensor]]:
+    """What this rank writes, by name: its rows of the tables, and of each tensor of the backbone an
+    equal range of rows.
+
+    Views, or, where replicas have shares of the optimizer's state and send them to each other,
+    copies: so no rank ever holds more than one whole tensor of the backbone.
+    """
     ranks = model.ranks
-    tensors: dict[str, torch.Tensor] = {}
     for name in model.backbone.parameters:
         parts = model.optimizer.state(name)  # a collective if replicas have shares of it
         for part in BACKBONE_PARTS:
-            tensors[f"backbone.{part}/{name}"] = _rows(parts[part], ranks)
+            rows = parts.pop(part)[_range(len(model.backbone.parameters[name]), ranks)].detach()
+            yield f"backbone.{part}/{name}", rows.clone() if model.optimizer.distributed else rows
     for name, tensor in table_tensors(model).items():
-        tensors[name] = tensor.detach()
-    return tensors
+        yield name, tensor.detach()
 
 
-def _rows(tensor: torch.Tensor, ranks: Ranks) -> torch.Tensor:
-    bounds = [len(tensor) * part // ranks.replicas for part in (ranks.replica, ranks.replica + 1)]
-    return tensor[bounds[0] : bounds[1]].detach()
+def _range(rows: int, ranks: Ranks) -> slice:
+    """The rows of a tensor of the backbone that this replica writes."""
+    first, last = (rows * part // ranks.replicas for part in (ranks.replica, ranks.replica + 1))
+    return slice(first, last)
 
 
 def _is_finite(tensor: torch.Tensor) -> bool:
@@ -258,10 +265,14 @@ def _is_finite(tensor: torch.Tensor) -> bool:
     return bool(torch.isfinite(lowest) & torch.isfinite(highest))
 
 
-def _fits(tensors: Mapping[str, torch.Tensor], ranks: Ranks) -> bool:
+def _fits(model: Model) -> bool:
     """Whether this node has memory for copies of what its ranks write."""
-    free = available()
-    size = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+    free, ranks = available(), model.ranks
+    size = sum(t.numel() * t.element_size() for t in table_tensors(model).values())
+    for parameter in model.backbone.parameters.values():
+        rows = _range(len(parameter), ranks)
+        of_row = parameter.numel() // max(1, len(parameter))
+        size += len(BACKBONE_PARTS) * 4 * of_row * (rows.stop - rows.start)
     nodes = gather_json(ranks, [platform.node(), size])
     here = sum(one for node, one in nodes if node == platform.node())
     return free is None or here + _MARGIN < free
