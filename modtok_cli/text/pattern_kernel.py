@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.jit import njit
-from modtok_cli.text.code_point_kernel import class_at
+from modtok_cli.text.bits import load64, trailing_zeros
+from modtok_cli.text.code_point_kernel import class_at, not_letters
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -28,9 +29,19 @@ _CASED = (1 << 5) | (1 << 6) | (1 << 1)
 
 @njit(cache=True, nogil=True)
 def run_end(data: Bytes, at: int, stop: int, table: Bytes, classes: int, most: int) -> int:
-    """End of a run of at most `most` code points of the set `classes`."""
+    """End of a run of at most `most` code points of the set `classes`, or of letters."""
     count = 0
     while at < stop and count < most:
+        if classes == _LETTERS and at + 8 <= stop:
+            # Eight bytes at a time: step over the ASCII letters among them. Runs of letters
+            # have no limit.
+            outside = not_letters(load64(data, at))
+            if outside == 0:
+                at += 8
+                continue
+            at += trailing_zeros(outside) >> 3
+            if data[at] < 0x80:
+                break
         found = class_at(data, at, stop, table)
         if (classes >> (found >> 3)) & 1 == 0:
             break
