@@ -48,7 +48,7 @@ class Run:
             "PYTHONPATH": str(ROOT), "MODTOK_DEVICE": "cpu", "OMP_NUM_THREADS": "1"
         }  # fmt: skip
         command = [sys.executable, "-m", "modtok_cli", *words]
-        return subprocess.Popen(command, env=env, start_new_session=True)
+        return subprocess.Popen(command, env=env, start_new_session=True, stdout=subprocess.DEVNULL)
 
     @property
     def steps(self) -> int:
