@@ -29,9 +29,9 @@ Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
 
-# 2 MB of slots at first, touched only as words come; 32 MB at most, for 330,000 words.
+# 2 MB of slots at first, touched only as words come; 16 MB at most, for 160,000 words.
 FIRST_SLOTS = 1 << 15
-MOST_SLOTS = 1 << 19
+MOST_SLOTS = 1 << 18
 _GROWTH = 4
 # Longer words are rarely repeated, and would fill the arenas.
 LONGEST_CACHED = 256

@@ -203,8 +203,8 @@ def test_every_option_with_a_path_is_classified() -> None:
     # A new option that writes somewhere belongs into OUTPUTS.
     inputs = {
         "bad", "config", "data", "eval_tasks_data", "good", "init_from", "lang_model", "models",
-        "morphemes", "on", "origin", "probe", "quality_model", "references", "run", "text",
-        "token_ids", "tokenizer",
+        "morphemes", "on", "origin", "probe", "quality_model", "references", "report", "run",
+        "text", "token_ids", "tokenizer",
     }  # fmt: skip
     for node in nodes(TREE):
         for line in node.lines:

@@ -18,6 +18,7 @@ from modtok_cli.construct import pipeline
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.construct.corpora import LONGEST_WORD, count_language
 from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.text.reading import Reading
 
 COMMAND = [sys.executable, "-m", "modtok_cli", "bpe-seq", "--data", str(SAMPLE / "data")]
 
@@ -89,7 +90,7 @@ def test_overlong_words_are_ignored_with_a_warning(tmp_path: Path) -> None:
     place = tmp_path / "en.txt"
     place.write_text("a few words " + "x" * (LONGEST_WORD + 1) + " and more\n")
     progress = Silent()
-    counts = count_language("en", [place], "strict", progress)
+    counts = count_language("en", [place], Reading(), progress)
     assert counts.words() == [b" and", b" few", b" more", b" words", b"a"]
     assert "en: ignoring 1 word of more than 65,536 bytes" in progress.warnings[0]
 

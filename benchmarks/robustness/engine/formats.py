@@ -51,16 +51,17 @@ class Format:
 def _documents(path: Path) -> None:
     from modtok_cli.base.errors import ModtokError
     from modtok_cli.text.readers import read_documents, read_spans
+    from modtok_cli.text.reading import Reading
 
     found = []
     for errors in ("strict", "replace", "skip"):
         try:
-            texts = [document.text for document in read_documents(path, errors)]
+            texts = [document.text for document in read_documents(path, Reading(errors))]
             for text in texts:
                 text.decode()
             spans = [
                 each.data[start:stop].tobytes()
-                for each in read_spans(path, errors)
+                for each in read_spans(path, Reading(errors))
                 for start, stop in zip(each.starts, each.stops, strict=True)
             ]
             found.append(texts == spans)
@@ -145,10 +146,11 @@ def _sign(path: Path) -> None:
 def _counts(path: Path) -> None:
     from modtok_cli.base.progress import SILENT
     from modtok_cli.construct.corpora import count_language
+    from modtok_cli.text.reading import Reading
     from modtok_cli.text.table_files import read_header
 
     read_header(path)
-    count_language("fi", [path], "strict", SILENT)
+    count_language("fi", [path], Reading(), SILENT)
 
 
 def _tsv(path: Path) -> None:

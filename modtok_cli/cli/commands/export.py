@@ -64,12 +64,12 @@ def export(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Export a run, a slice or a Hugging Face model as a GGUF file for llama.cpp.
+    """Export a model as a GGUF file for llama.cpp.
 
-    llama.cpp has a fixed set of pre-tokenizers. The closest one is selected, and its token ids
-    are compared on a probe text; a difference is an error unless --inexact is given. Merges
-    and Unigram tokenizers can be exported; fewest-tokens ones if learned with
-    --whole-characters.
+    The model is a run, a slice or a directory of a Hugging Face model. llama.cpp has a fixed
+    set of pre-tokenizers. The closest one is selected, and its token ids are compared on a
+    probe text; a difference is an error unless --inexact is given. Merges and Unigram
+    tokenizers can be exported; fewest-tokens ones if learned with --whole-characters.
     """
     require_models()
     from modtok_cli.inference.export import export

@@ -12,8 +12,9 @@ from modtok_cli.modular.segmenters.adopted import ModularLibrary
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
-# A subtokenizer takes a few MB; sampled sets rarely repeat soon.
-_KEPT = 32
+# A subtokenizer takes a few MB, and up to 20 for its cache of words; sampled sets rarely repeat
+# soon.
+_KEPT = 16
 
 
 class SubtokenizerCache:
