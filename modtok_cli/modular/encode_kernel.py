@@ -15,11 +15,14 @@ from numba import types
 from modtok_cli.base.jit import njit
 from modtok_cli.modular.word_cache import (
     HALF,
-    IDS,
+    INLINE,
     LONGEST_CACHED,
     LOW,
     META,
+    PAIR,
+    SIZE,
     TABLE,
+    TOKENS,
     WIDTH,
     Table,
     copy_ids,
@@ -167,7 +170,7 @@ def advance(
                         meta = slots[place + META]
                         # One test, nearly always true, in place of three.
                         unlike = (slots[place] ^ first) | (slots[place + 1] ^ second)
-                        if (unlike | ((meta & LOW) ^ np.uint64(size))) == _ZERO:
+                        if (unlike | ((meta & SIZE) ^ np.uint64(size))) == _ZERO:
                             break
                         if meta == _ZERO:
                             place = np.int64(-1)
@@ -183,11 +186,12 @@ def advance(
                     place = np.int64(-1)
                 start = stop
                 if missing == 0 and place >= 0:
-                    tokens = np.int64(meta >> HALF)
-                    if tokens <= 2:
-                        pair = slots[place + IDS]
-                        ids[end] = np.int32(pair & LOW)
-                        ids[end + 1] = np.int32(pair >> HALF)
+                    tokens = np.int64((meta >> TOKENS) & SIZE)
+                    if tokens <= INLINE:
+                        pair = slots[place + PAIR]
+                        ids[end] = np.int32(meta >> HALF)
+                        ids[end + 1] = np.int32(pair & LOW)
+                        ids[end + 2] = np.int32(pair >> HALF)
                         end += tokens
                     else:
                         end = copy_ids(slots, place, cached_ids, ids, end)
@@ -263,11 +267,12 @@ def finish_block(
         while word < limit:
             place = places[word]
             if place >= 0:
-                tokens = np.int64(slots[place + META] >> HALF)
-                if tokens <= 2:
-                    pair = slots[place + IDS]
-                    ids[end] = np.int32(pair & LOW)
-                    ids[end + 1] = np.int32(pair >> HALF)
+                meta, pair = slots[place + META], slots[place + PAIR]
+                tokens = np.int64((meta >> TOKENS) & SIZE)
+                if tokens <= INLINE:
+                    ids[end] = np.int32(meta >> HALF)
+                    ids[end + 1] = np.int32(pair & LOW)
+                    ids[end + 2] = np.int32(pair >> HALF)
                     end += tokens
                 else:
                     end = copy_ids(slots, place, cached_ids, ids, end)

@@ -1,9 +1,9 @@
 """A cache of encoded words and their token ids, of bounded size.
 
-Most words of a text occurred before. A slot is one cache line: the key of the word (see
-`text.word_key_kernel`), its size and number of tokens, and the ids, so that nearly all look-ups
-touch nothing else. Longer words and longer lists of ids are in arenas. A cache grows up to a limit;
-one that is full is emptied then, which costs less than tracking the age of entries.
+Most words of a text occurred before. A slot is half a cache line: the key of the word (see
+`text.word_key_kernel`), its size and number of tokens, and up to three ids, so that nearly all
+look-ups touch nothing else. Longer words and longer lists of ids are in arenas. A cache grows up to
+a limit; one that is full is emptied then, which costs less than tracking the age of entries.
 """
 
 from __future__ import annotations
@@ -29,17 +29,20 @@ Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
 
-# 2 MB of slots at first, touched only as words come; 16 MB at most, for 160,000 words.
+# 1 MB of slots at first, touched only as words come; 16 MB at most, for 330,000 words.
 FIRST_SLOTS = 1 << 15
-MOST_SLOTS = 1 << 18
+MOST_SLOTS = 1 << 19
 _GROWTH = 4
 # Longer words are rarely repeated, and would fill the arenas.
 LONGEST_CACHED = 256
 
-WIDTH = 8  # numbers of 64 bits in a slot: two of key, sizes, ids in pairs
+# Numbers of 64 bits in a slot: two of key, sizes with the first id, the second and third id.
+WIDTH = 4
 META = 2
-IDS = 3
-INLINE = 2 * (WIDTH - IDS)
+PAIR = 3
+INLINE = 3
+SIZE = np.uint64(0xFFFF)
+TOKENS = np.uint64(16)
 HALF = np.uint64(32)
 LOW = np.uint64(0xFFFFFFFF)
 _ZERO = np.uint64(0)
@@ -48,9 +51,10 @@ _ZERO = np.uint64(0)
 class Table(NamedTuple):
     """The arrays of a cache.
 
-    slots (8 * 2^n,) uint64: key, size | tokens << 32 (0: free), ids in pairs, or the place of the
-    ids in `ids` if they are more than 10. words: arena of the bytes of words of more than 16 bytes;
-    ids: arena of long lists of ids. fill (3,) int64: slots, bytes and ids in use.
+    slots (4 * 2^n,) uint64: two numbers of key; size | tokens << 16 | first id << 32 (0: free); the
+    other two ids, or the place of the ids in `ids` if they are more than 3. words: arena of the
+    bytes of words of more than 16 bytes; ids: arena of long lists of ids. fill (3,) int64: slots,
+    bytes and ids in use.
     """
 
     slots: npt.NDArray[np.uint64]
@@ -138,7 +142,7 @@ def find_word(data, start, stop, place, slots, words, masks):  # type: ignore[no
         meta = slots[place + META]
         if meta == _ZERO:
             break
-        if np.int64(meta & LOW) == size and slots[place] == first:
+        if np.int64(meta & SIZE) == size and slots[place] == first:
             if size <= SHORT:
                 if slots[place + 1] == second:
                     break
@@ -171,17 +175,14 @@ def prefetch_words(data, begin, words, ends, slots, masks, places):  # type: ign
 @njit(cache=True, nogil=True)
 def copy_ids(slots, place, id_arena, ids, end):  # type: ignore[no-untyped-def]
     """Copy the ids of the word in the slot at `place` to `ids[end:]`, which has two to spare."""
-    tokens = np.int64(slots[place + META] >> HALF)
+    meta, pair = slots[place + META], slots[place + PAIR]
+    tokens = np.int64((meta >> TOKENS) & SIZE)
     if tokens <= INLINE:
-        pair = slots[place + IDS]
-        ids[end] = np.int32(pair & LOW)
-        ids[end + 1] = np.int32(pair >> HALF)
-        for i in range(2, tokens, 2):
-            pair = slots[place + IDS + (i >> 1)]
-            ids[end + i] = np.int32(pair & LOW)
-            ids[end + i + 1] = np.int32(pair >> HALF)
+        ids[end] = np.int32(meta >> HALF)
+        ids[end + 1] = np.int32(pair & LOW)
+        ids[end + 2] = np.int32(pair >> HALF)
     else:
-        kept = np.int64(slots[place + IDS])
+        kept = np.int64(pair)
         for i in range(tokens):
             ids[end + i] = id_arena[kept + i]
     return end + tokens
@@ -219,26 +220,28 @@ def keep(data: Bytes, offsets: Ints, ids: Ids, id_offsets: Ints, table: Table) -
         tokens = id_offsets[word + 1] - id_offsets[word]
         slots[place] = first
         slots[place + 1] = second
-        slots[place + META] = np.uint64(size) | (np.uint64(tokens) << HALF)
+        meta = np.uint64(size) | (np.uint64(tokens) << TOKENS)
         fill[0] += 1
         if size > SHORT:
             slots[place + 1] = np.uint64(fill[1])
             for i in range(size):
                 word_arena[fill[1] + i] = data[start + i]
             fill[1] += size
+        pair = _ZERO
         if tokens > INLINE:
-            slots[place + IDS] = np.uint64(fill[2])
+            pair = np.uint64(fill[2])
             for i in range(tokens):
                 id_arena[fill[2] + i] = ids[id_offsets[word] + i]
             fill[2] += tokens
-            continue
-        for pair in range(WIDTH - IDS):
-            both = _ZERO
-            for half in range(2):
-                if 2 * pair + half < tokens:
-                    token = np.uint64(np.uint32(ids[id_offsets[word] + 2 * pair + half]))
-                    both |= token << np.uint64(32 * half)
-            slots[place + IDS + pair] = both
+        else:
+            for i in range(tokens):
+                token = np.uint64(np.uint32(ids[id_offsets[word] + i]))
+                if i == 0:
+                    meta |= token << HALF
+                else:
+                    pair |= token << (HALF * np.uint64(i - 1))
+        slots[place + META] = meta
+        slots[place + PAIR] = pair
 
 
 @njit(types.void(TABLE, TABLE), cache=True, nogil=True)
@@ -248,7 +251,7 @@ def _move(old: Table, new: Table) -> None:
     wrap = len(more) - 1
     shift = np.uint64(64 - _bits(more))
     for source in range(0, len(slots), WIDTH):
-        size = np.int64(slots[source + META] & LOW)
+        size = np.int64(slots[source + META] & SIZE)
         if size == 0:
             continue
         # A long word went into the hash without its place in the arena.
