@@ -52,84 +52,6 @@ def character_length(lead):  # type: ignore[no-untyped-def]
     return 4
 
 
-@njit(cache=True, nogil=True)
-def best_path(  # type: ignore[no-untyped-def]
-    data, start, stop, units, scores, active, byte_ids, unknown, each, fallback,
-    totals, tokens, origins, pieces, out, end,
-):  # fmt: skip
-    """Write the ids of the word data[start:stop] to out[end:]; gives their end.
-
-    totals, tokens, origins, pieces: scratch of at least stop - start + 1. A word that cannot
-    be spelled gives -1 for each byte; with `fallback`, or with every byte an active piece,
-    there is none.
-    """
-    size = stop - start
-    for i in range(1, size + 1):
-        origins[i] = -1
-    totals[0] = 0.0
-    tokens[0] = 0
-    root = base_of(units[0])
-    for i in range(size):
-        if i > 0 and origins[i] < 0:
-            continue
-        total = totals[i]
-        number = tokens[i] + each
-        whole = character_length(data[start + i])
-        single = False
-        base = root
-        j = i
-        while base != 0 and j < size:
-            byte = np.uint64(data[start + j])
-            unit = units[base ^ np.int64(byte)]
-            if label_of(unit) != byte:
-                break
-            base = base_of(unit)
-            j += 1
-            piece = value_of(unit)
-            if piece < 0 or active[piece] == 0:
-                continue
-            if j - i == whole:
-                single = True
-            score = total + scores[piece]
-            if origins[j] < 0 or number < tokens[j] or (number == tokens[j] and score > totals[j]):
-                totals[j] = score
-                tokens[j] = number
-                origins[j] = i
-                pieces[j] = piece
-        if single or not fallback:
-            continue
-        j = min(i + whole, size)
-        number = tokens[i] + each * (j - i)
-        score = total + unknown
-        if origins[j] < 0 or number < tokens[j] or (number == tokens[j] and score > totals[j]):
-            totals[j] = score
-            tokens[j] = number
-            origins[j] = i
-            pieces[j] = -1
-    if size > 0 and origins[size] < 0:
-        for i in range(size):
-            out[end + i] = -1
-        return end + size
-    # Positions are traced back from the end, so the ids are reversed.
-    first = end
-    place = size
-    while place > 0:
-        if pieces[place] >= 0:
-            out[end] = pieces[place]
-            end += 1
-        else:
-            for i in range(place - 1, origins[place] - 1, -1):
-                out[end] = byte_ids[data[start + i]]
-                end += 1
-        place = origins[place]
-    last = end - 1
-    while first < last:
-        out[first], out[last] = out[last], out[first]
-        first += 1
-        last -= 1
-    return end
-
-
 @njit(
     [
         _RAGGED(
@@ -158,7 +80,8 @@ def viterbi_words(
     1 for the pieces of the subset; byte_ids (256,) int32, used by `fallback` alone.
     `unknown`: score of a character written in bytes; `each`: 0 Unigram, 1 fewest tokens.
 
-    Returns ids (N,) int32 and their offsets (W + 1,) int64.
+    Returns ids (N,) int32 and their offsets (W + 1,) int64. A word that cannot be spelled gives -1
+    for each byte; with `fallback`, or with every byte an active piece, there is none.
 
     With pieces a (-1), b (-1), ab (-3): Unigram splits "ab" into a, b; fewest tokens gives ab.
     """
@@ -170,14 +93,81 @@ def viterbi_words(
     tokens = np.empty(longest + 1, dtype=np.int64)
     origins = np.empty(longest + 1, dtype=np.int64)
     pieces = np.empty(longest + 1, dtype=np.int32)
-    out = np.empty(offsets[words] - offsets[0], dtype=np.int32)
+    ids = np.empty(offsets[words] - offsets[0], dtype=np.int32)
     ends = np.empty(words + 1, dtype=np.int64)
     ends[0] = 0
     end = 0
     for word in range(words):
-        end = best_path(
-            data, offsets[word], offsets[word + 1], units, scores, active, byte_ids,
-            unknown, each, fallback, totals, tokens, origins, pieces, out, end,
-        )  # fmt: skip
+        start, stop = offsets[word], offsets[word + 1]
+        size = stop - start
+        for i in range(1, size + 1):
+            origins[i] = -1
+        totals[0] = 0.0
+        tokens[0] = 0
+        root = base_of(units[0])
+        for i in range(size):
+            if i > 0 and origins[i] < 0:
+                continue
+            total = totals[i]
+            number = tokens[i] + each
+            whole = character_length(data[start + i])
+            single = False
+            base = root
+            j = i
+            while base != 0 and j < size:
+                byte = np.uint64(data[start + j])
+                unit = units[base ^ np.int64(byte)]
+                if label_of(unit) != byte:
+                    break
+                base = base_of(unit)
+                j += 1
+                piece = value_of(unit)
+                if piece < 0 or active[piece] == 0:
+                    continue
+                if j - i == whole:
+                    single = True
+                score = total + scores[piece]
+                if (
+                    origins[j] < 0
+                    or number < tokens[j]
+                    or (number == tokens[j] and score > totals[j])
+                ):
+                    totals[j] = score
+                    tokens[j] = number
+                    origins[j] = i
+                    pieces[j] = piece
+            if single or not fallback:
+                continue
+            j = min(i + whole, size)
+            number = tokens[i] + each * (j - i)
+            score = total + unknown
+            if origins[j] < 0 or number < tokens[j] or (number == tokens[j] and score > totals[j]):
+                totals[j] = score
+                tokens[j] = number
+                origins[j] = i
+                pieces[j] = -1
+        if size > 0 and origins[size] < 0:  # it cannot be spelled
+            for i in range(size):
+                ids[end + i] = -1
+            end += size
+            ends[word + 1] = end
+            continue
+        # Positions are traced back from the end, so the ids are reversed.
+        first = end
+        place = size
+        while place > 0:
+            if pieces[place] >= 0:
+                ids[end] = pieces[place]
+                end += 1
+            else:
+                for i in range(place - 1, origins[place] - 1, -1):
+                    ids[end] = byte_ids[data[start + i]]
+                    end += 1
+            place = origins[place]
+        last = end - 1
+        while first < last:
+            ids[first], ids[last] = ids[last], ids[first]
+            first += 1
+            last -= 1
         ends[word + 1] = end
-    return out[:end].copy(), ends
+    return ids[:end].copy(), ends

@@ -88,23 +88,24 @@ def with_room(table: Table, offsets: Ints) -> Table:
     """
     words, sizes = len(offsets) - 1, np.diff(offsets)
     size = int(sizes[sizes <= LONGEST_CACHED].sum())
-    if _fits(table, words, size):
+    if _fits(table, table.fill, words, size):
         return table
     slots = len(table.slots) // WIDTH
-    more = new_table(max(slots, min(_GROWTH * slots, MOST_SLOTS)))
-    while not _fits(more, words, size):
+    grows = slots < MOST_SLOTS
+    more = new_table(min(_GROWTH * slots, MOST_SLOTS) if grows else slots)
+    while not _fits(more, table.fill if grows else more.fill, words, size):
         more = new_table(2 * len(more.slots) // WIDTH)
-    if len(more.slots) > len(table.slots):
+    if grows:
         _move(table, more)
     return more
 
 
-def _fits(table: Table, words: int, size: int) -> bool:
-    """Whether `words` more words of `size` bytes together have room."""
+def _fits(table: Table, fill: Ints, words: int, size: int) -> bool:
+    """Whether `words` words of `size` bytes together have room beside what `fill` says."""
     return bool(
-        table.fill[0] + words <= len(table.slots) // WIDTH * 5 // 8
-        and table.fill[1] + size + PADDING <= len(table.words)
-        and table.fill[2] + size <= len(table.ids)
+        fill[0] + words <= len(table.slots) // WIDTH * 5 // 8
+        and fill[1] + size + PADDING <= len(table.words)
+        and fill[2] + size <= len(table.ids)
     )
 
 

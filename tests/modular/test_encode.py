@@ -86,12 +86,12 @@ def test_nasty_texts_roundtrip(text: str) -> None:
             assert subset.decode(subset.encode(text)) == text
 
 
-@given(toys, st.lists(texts, max_size=8))
-@settings(deadline=None, max_examples=50)
-def test_full_cache_keeps_results(number: int, batch: list[str]) -> None:
+@given(toys, st.lists(texts, max_size=8), st.sampled_from([8, 128]))
+@settings(deadline=None, max_examples=100)
+def test_full_cache_keeps_results(number: int, batch: list[str], most: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(encoder_module, "new_table", lambda: word_cache.new_table(8))
-        patch.setattr(word_cache, "MOST_SLOTS", 8)
+        patch.setattr(word_cache, "MOST_SLOTS", most)
         subset = TOYS[number].full()
         for text in batch * 2:
             assert subset.encode(text).tolist() == slow_encode(subset, text)
