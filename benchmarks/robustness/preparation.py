@@ -8,6 +8,12 @@ unpacked again by a process that is killed (SIGKILL, at random times), and by tw
 which one is killed; the files must equal those of the uninterrupted one. Peak memory is that of all
 processes of a call, every 20 ms (anonymous memory: without the page cache). Prints a JSON object a
 line.
+
+    python -m benchmarks preparation … --links 200 --kills 8 --kill-every 40
+
+With `--links`, one shard of each language stands for many: it is linked as often, so that only the
+result needs disk space. It is unpacked by a process that is killed every so many seconds and
+started again. The result must be that of one shard, repeated.
 """
 
 from __future__ import annotations
@@ -23,6 +29,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import zstandard
 
 from benchmarks.common.machine import ROOT
@@ -107,6 +114,65 @@ def compare(first: Path, second: Path) -> dict[str, Any]:
     return {"files": len(names), "equal": equal and names == others}
 
 
+def repeats(one: Path, many: Path, times: int) -> bool:
+    """Whether a store is the documents of another one, so many times."""
+    text, ends = np.memmap(one / "text", np.uint8, "r"), np.load(one / "ends.npy", mmap_mode="r")
+    all_text = np.memmap(many / "text", np.uint8, "r")
+    all_ends = np.load(many / "ends.npy", mmap_mode="r")
+    if len(all_text) != times * len(text) or len(all_ends) != times * len(ends):
+        return False
+    for number in range(times):
+        part = all_text[number * len(text) : (number + 1) * len(text)]
+        places = all_ends[number * len(ends) : (number + 1) * len(ends)]
+        if not np.array_equal(part, text) or not np.array_equal(places, ends + number * len(text)):
+            return False
+    return True
+
+
+def linked(given: argparse.Namespace) -> bool:
+    """Unpack one shard, linked many times, with kills; whether all is right."""
+    work, one, many = given.work, given.work / "data-one", given.work / "data-many"
+    shards(given.data, one, len(LANGUAGES) * SHARD)
+    Call(given.tokenizer, one, work / "runs-one").wait()
+    size = 0
+    for language in LANGUAGES:
+        (many / language).mkdir(parents=True)
+        source = one / language / "000.jsonl.zst"
+        size += zstandard_size(source) * given.links
+        for number in range(given.links):
+            os.link(source, many / language / f"{number:04d}.jsonl.zst")
+    pauses = [given.kill_every] * given.kills + [None]
+    calls = [Call(given.tokenizer, many, work / "runs-many").wait(pause) for pause in pauses]
+    stores = [
+        {store.name.split("-")[0]: store for store in (work / name / ".text").iterdir()}
+        for name in ("runs-one", "runs-many")
+    ]
+    equal = all(
+        repeats(stores[0][language], stores[1][language], given.links) for language in LANGUAGES
+    )
+    seconds = sum(call["seconds"] for call in calls)
+    row = {
+        "what": "one shard linked, killed", "text_gb": round(size / 1e9, 2), "links": given.links,
+        "kills": sum(call["status"] == -9 for call in calls), "seconds": round(seconds, 1),
+        "mb_per_second": round(size / 1e6 / seconds),
+        "peak_mb": [call["peak_mb"] for call in calls],
+        "last_peak_mb_by_quarter": calls[-1]["peak_mb_by_quarter"], "equal": equal,
+    }  # fmt: skip
+    emit(row)
+    for path in (one, many, work / "runs-one", work / "runs-many"):
+        shutil.rmtree(path)
+    return equal
+
+
+def zstandard_size(path: Path) -> int:
+    """Bytes of a file after decompression."""
+    total = 0
+    with open(path, "rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as stream:
+        while chunk := stream.read(1 << 20):
+            total += len(chunk)
+    return total
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
@@ -115,7 +181,11 @@ def main() -> int:
     parser.add_argument("--gigabytes", type=float, default=2.5)
     parser.add_argument("--kills", type=int, default=6)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--links", type=int, default=0)
+    parser.add_argument("--kill-every", type=float, default=40.0)
     given = parser.parse_args()
+    if given.links:
+        return 0 if linked(given) else 1
     rng, work = random.Random(given.seed), given.work
     whole = work / "runs-2"
     wrong = False
