@@ -22,7 +22,8 @@ from pathlib import Path
 import modtok_cli
 
 PACKAGE = Path(modtok_cli.__file__).parent
-_MODULES = re.compile(rf"\b{PACKAGE.name}\.((?!base\.)[\w.]+)")  # imported, also when first used
+# Imported at the top or when first used: `modtok_cli.a.b`, `from modtok_cli.a import b`.
+_MODULES = re.compile(rf"\b{PACKAGE.name}\.((?!base\b)[\w.]+)(?: import (\w+))?")
 
 
 def installed_directory(source: Path) -> Path:
@@ -84,11 +85,12 @@ def _with_imports(source: Path) -> set[Path]:
     found, waiting = {source}, [source]
     while waiting:
         text = waiting.pop().read_text(encoding="utf-8")
-        for name in _MODULES.findall(text):
-            file = PACKAGE.joinpath(*name.split(".")).with_suffix(".py")
-            if file not in found and file.exists():
-                found.add(file)
-                waiting.append(file)
+        for module, name in _MODULES.findall(text):
+            place = PACKAGE.joinpath(*module.split("."))
+            for file in (place.with_suffix(".py"), place / f"{name}.py"):
+                if file not in found and file.is_file():
+                    found.add(file)
+                    waiting.append(file)
     return found
 
 

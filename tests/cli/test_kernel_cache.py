@@ -137,10 +137,15 @@ def test_a_chosen_directory_is_left_to_numba(installation: Path, tmp_path: Path)
     assert kernels_in(installation) == []
 
 
+@pytest.mark.parametrize("way", ["function", "module"])
 def test_a_kernel_is_compiled_again_if_a_kernel_that_it_calls_has_changed(
-    installation: Path,
+    installation: Path, way: str
 ) -> None:
     called = installation / "text" / "sum_kernel.py"
+    if way == "module":
+        kernel = installation / "text" / "toy_kernel.py"
+        changed = _KERNEL.replace("text.sum_kernel import add", "text import sum_kernel")
+        kernel.write_text(changed.replace("add(x, x)", "sum_kernel.add(x, x)"))
     assert run(installation) == "0 1"
     called.write_text(_CALLED.replace("x + y", "2 * y"))
     assert run(installation) == "0 1"

@@ -243,7 +243,7 @@ def _finish(directory: Path, facts: Facts) -> None:
 
 def _appending(path: Path) -> IO[bytes]:
     path.touch()
-    return open(path, "r+b")  # noqa: SIM115: the caller's `with` closes it
+    return open(path, "r+b")  # the caller closes it
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
