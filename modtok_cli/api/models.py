@@ -211,6 +211,8 @@ def transplant(
     tokenizer: str,
     *,
     output: FilePath,
+    fit: Sequence[str] = (),
+    untie: bool = False,
     force: bool = False,
     progress: Progress | None = None,
 ) -> TransplantReport:
@@ -223,6 +225,9 @@ def transplant(
         model: Directory with config.json, safetensors and tokenizer.json.
         tokenizer: The new vocabulary: a modular directory, `DIR@fr,en`, or a file.
         output: Directory to write.
+        fit: Text to fit the output rows of tokens to, without training; the model must fit in
+            memory.
+        untie: With `fit`: give a model with tied tables separate ones.
         force: Replace an existing output.
         progress: Receives warnings.
 
@@ -235,12 +240,14 @@ def transplant(
         UsageError: not a model, a tokenizer that modtok did not make, or an existing output.
         ModtokError: a file is damaged.
     """
+    from modtok_cli.inference.fit_outputs import FitText
     from modtok_cli.inference.transplant import transplant
 
     return transplant(
         Path(model),
         tokenizer,
         output=Path(output),
+        fit=FitText(fit, untie=untie) if fit else None,
         force=force,
         progress=progress_or_default(progress),
     )

@@ -1,7 +1,8 @@
 """`modtok transplant`: a model directory of transformers with another vocabulary.
 
 Each row of the embedding tables is that of the same token in the old vocabulary, or made of the
-rows of the old tokens that spell it. All other weights are copied.
+rows of the old tokens that spell it. Output rows may be fitted to text (`fit_outputs`). All other
+weights are copied.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_file, read_object
+from modtok_cli.inference.fit_outputs import FIRST, FitText, first_only, logit_offsets, measure
 from modtok_cli.inference.model_configs import (
     CHAT_TEMPLATE,
     CONFIGS,
@@ -40,6 +42,7 @@ from modtok_cli.inference.model_configs import (
     write_object,
 )
 from modtok_cli.inference.slice_files import with_bos
+from modtok_cli.modular.adopt import read_tokenizer_file
 from modtok_cli.modular.external_spelling import LibraryVocabulary
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.spelling import Spelling
@@ -94,6 +97,7 @@ def transplant(
     tokenizer: str,
     *,
     output: Path,
+    fit: FitText | None = None,
     force: bool = False,
     progress: Progress = SILENT,
 ) -> TransplantReport:
@@ -107,11 +111,12 @@ def transplant(
         model: A directory of transformers with safetensors and tokenizer.json, any architecture.
         tokenizer: A tokenizer that modtok encodes itself, such as `DIR@fr,en`.
         output: Directory to write.
+        fit: Text to fit output rows to. It needs the new model in memory once.
         force: Replace an existing output.
 
     Raises:
         UsageError: no such model, a tokenizer of other programs, or an existing output.
-        ModtokError: a file is damaged.
+        ModtokError: a file is damaged, or the model to fit does not fit in memory.
     """
     if output.exists() and not force:
         raise UsageError(
@@ -126,7 +131,7 @@ def transplant(
             where=tokenizer,
             remedy="give a modular directory, DIR@fr,en, or a file of modtok extract",
         )
-    return _Transplant(open_hf_directory(model), new).write(output)
+    return _Transplant(open_hf_directory(model), new).write(output, fit, progress)
 
 
 class _Transplant:
@@ -195,7 +200,9 @@ class _Transplant:
 
     # --- files ---
 
-    def write(self, output: Path) -> TransplantReport:
+    def write(
+        self, output: Path, fit: FitText | None = None, progress: Progress = SILENT
+    ) -> TransplantReport:
         with atomic_directory(output) as beside:
             sizes = self._write_weights(beside)
             for name, config in self.configs.items():
@@ -206,6 +213,9 @@ class _Transplant:
             for file in sorted(self.source.path.iterdir()):
                 if file.is_file() and file.name not in _OLD and file.suffix not in _WEIGHTS:
                     shutil.copyfile(file, beside / file.name)
+            if fit is not None:
+                after, before = sizes["tables"]
+                sizes["tables"] = (after + self._fit(beside, fit, progress), before)
         lengths = self.spellings["input"].lengths[: len(self.new.vocabulary)]
         tokens = {
             "identical": int((lengths == 1).sum()),
@@ -241,15 +251,61 @@ class _Transplant:
             write_object(beside / INDEX, {"metadata": size, "weight_map": where})
         return {part: (after[part], before[part]) for part in before}
 
+    def _fit(self, path: Path, fit: FitText, progress: Progress) -> int:
+        """Fit the output rows of the model in `path`; returns the bytes that it grew by."""
+        spelling = self.spellings["output"]
+        counts = fit.counts(read_tokenizer_file(self.source.path), self.new, progress)
+        direction, untied = measure(path, fit)
+        shift = torch.from_numpy(logit_offsets(spelling, *counts)).float()[:, None] * direction
+        source, table = self._output_table()
+        file, name = path / source.name, table
+        tensors = dict(_tensors(file))
+        rows = tensors[table].float()
+        if fit.untie or _is_output(table):
+            # Outputs of their own may be nearer to the row of the first old token than inputs.
+            name = table if _is_output(table) else untied
+            old = dict(_tensors(source))[table]
+            rows = torch.lerp(
+                self._rows(old, spelling), self._rows(old, first_only(spelling)), FIRST
+            )
+        tensors[name] = (rows + shift).to(tensors[table].dtype)
+        save_file(tensors, file, metadata={"format": "pt"})
+        file.chmod(0o644)
+        return self._untied(path, name, file, tensors[name].nbytes) if name != table else 0
+
+    def _output_table(self) -> tuple[Path, str]:
+        """File and name of the output rows; of the input rows if they are the same."""
+        found = [
+            (file, name)
+            for file in self.source.files
+            for name, tensor in _tensors(file)
+            if tensor.ndim == 2 and len(tensor) == self.vocab_size and TABLE.search(name)
+        ]
+        return max(found, key=lambda each: _is_output(each[1]))
+
+    def _untied(self, path: Path, name: str, file: Path, size: int) -> int:
+        """Tell configuration and index of a new output table of `size` bytes; returns `size`."""
+        config = read_object(path / CONFIG, largest=1 << 26)
+        write_object(path / CONFIG, {**config, "tie_word_embeddings": False})
+        if (path / INDEX).is_file():
+            index = read_object(path / INDEX, largest=1 << 26)
+            index["weight_map"][name] = file.name
+            index["metadata"]["total_size"] += size
+            write_object(path / INDEX, index)
+        return size
+
     def _table(self, name: str, old: torch.Tensor) -> torch.Tensor:
-        """The new table; of a bias, its values. Rows without a spelling are the mean of all."""
-        is_output = re.search(r"lm_head|output|embed_out", name) is not None
-        spelling = self.spellings["output" if is_output else "input"]
+        """The new table; of a bias, its values."""
+        rows = self._rows(old, self.spellings["output" if _is_output(name) else "input"])
+        return rows.to(old.dtype).reshape(-1, *old.shape[1:])
+
+    def _rows(self, old: torch.Tensor, spelling: Spelling) -> torch.Tensor:
+        """Means of the old rows that spell the tokens, float32; of all rows for the others."""
         wide = old.float().reshape(len(old), -1)
         table = wide.mean(0).repeat(self.size, 1)
         for block, rows in spelled_rows([wide], spelling, torch.arange(self.size), scaled=False):
             table[block] = rows
-        return table.to(old.dtype).reshape(-1, *old.shape[1:])
+        return table
 
     def _config(self, config: Mapping[str, Any]) -> dict[str, Any]:
         result: dict[str, Any] = with_ids(config, self.new_of.get)
@@ -302,6 +358,11 @@ def _tensors(file: Path) -> Iterator[tuple[str, torch.Tensor]]:
                 yield name, opened.get_tensor(name)
     except (OSError, SafetensorError) as error:
         raise ModtokError(f"cannot be read ({error})", where=str(file)) from error
+
+
+def _is_output(name: str) -> bool:
+    """Whether a table is that of outputs alone."""
+    return re.search(r"lm_head|output|embed_out", name) is not None
 
 
 def _optional(file: Path) -> dict[str, Any]:

@@ -1,8 +1,11 @@
 """A model of any architecture with another vocabulary."""
 
+import math
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 import torch
@@ -10,9 +13,16 @@ from safetensors.torch import load_file
 
 from helpers.external_models import FAMILIES, build
 from modtok_cli.base.errors import UsageError
+from modtok_cli.inference.fit_outputs import (
+    FitText,
+    constant_direction,
+    first_only,
+    logit_offsets,
+)
 from modtok_cli.inference.transplant import transplant
 from modtok_cli.modular.external_spelling import LibraryVocabulary
 from modtok_cli.modular.open import open_tokenizer
+from modtok_cli.modular.spelling import Spelling
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
 TEXT = "La maison est grande, the house is large."
@@ -111,3 +121,95 @@ def test_what_transplant_refuses(workspace: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="exists but is not a model"):
         transplant(old, spec, output=tmp_path / "notes", force=True)
     assert not (tmp_path / "new").exists()
+
+
+def write_texts(place: Path) -> list[str]:
+    texts = ["La maison est grande et la porte est petite.\n" * 5, "The house is large.\n" * 7]
+    files = [place / "fr.txt", place / "en.txt"]
+    for file, text in zip(files, texts, strict=True):
+        file.write_text(text, "utf-8")
+    return [str(file) for file in files]
+
+
+@pytest.mark.parametrize(
+    ("family", "untie"), [("Llama", False), ("Qwen2", False), ("Qwen2", True), ("GPTNeoX", False)]
+)
+def test_fitted_output_rows(family: str, untie: bool, workspace: Path, tmp_path: Path) -> None:
+    """Rows and logits, from counts made a line at a time with the files in `tokenizers`."""
+    from tokenizers import Tokenizer
+
+    old, spec = build(tmp_path / "model", family), f"{workspace / 'tokenizer'}@fr,en"
+    texts = write_texts(tmp_path)
+    plain, fitted = tmp_path / "plain", tmp_path / "fitted"
+    transplant(old, spec, output=plain)
+    report = transplant(old, spec, output=fitted, fit=FitText(texts, untie=untie))
+    new = open_tokenizer(spec)
+    assert isinstance(new, Subtokenizer)
+    lines = [line for text in texts for line in Path(text).read_text("utf-8").splitlines()]
+    library = Tokenizer.from_file(str(old / "tokenizer.json"))
+    before = Counter(i for x in lines for i in library.encode(x, add_special_tokens=False).ids)
+    after = Counter(i for x in lines for i in new.encode(x).tolist())
+    spelling = LibraryVocabulary((old / "tokenizer.json").read_bytes(), "old").spell(new.vocabulary)
+    (models, _), (unfitted, _) = opened(fitted), opened(plain)
+    (source, _) = opened(old)
+    assert models.config.tie_word_embeddings is (family == "Qwen2" and not untie)
+    ids = torch.tensor([new.encode(lines[0]).tolist()])
+    states: list[torch.Tensor] = []
+    directions: list[torch.Tensor] = []
+    hook = models.get_output_embeddings().register_forward_pre_hook(
+        lambda module, inputs: states.append(inputs[0][0])
+    )
+    with torch.no_grad():
+        logits = models(ids).logits[0]
+        hook.remove()
+        table = source.get_output_embeddings().weight
+        own = not models.config.tie_word_embeddings
+        for token in range(2, new.size, 5):
+            parts = spelling.ids[spelling.offsets[token] : spelling.offsets[token + 1]]
+            if not len(parts):
+                continue
+            row = table[parts].mean(0)
+            if own:
+                row = 0.4 * row + 0.6 * table[parts[0]]
+            lower = min(0.0, math.log((after[token] + 1) / (before[int(parts[0])] + 1)))
+            found = models.get_output_embeddings().weight[token] - row
+            expected = lower * (0.7 if len(parts) > 1 else 1.0)
+            # Each row is lowered along the same vector, by as much as the counts say.
+            if expected:
+                directions.append(found / expected)
+            else:
+                torch.testing.assert_close(found, torch.zeros_like(found))
+            if own:
+                torch.testing.assert_close(logits[:, token], states[0] @ (row + found))
+    assert len(directions) >= 5
+    for direction in directions[1:]:
+        torch.testing.assert_close(direction, directions[0], rtol=1e-3, atol=1e-4)
+    if own:
+        assert abs(float((states[0] @ directions[0]).mean()) - 1) < 0.5
+    assert torch.equal(
+        models.get_input_embeddings().weight if own else torch.zeros(1),
+        unfitted.get_input_embeddings().weight if own else torch.zeros(1),
+    )
+    size = sum(tensor.nbytes for tensor in load_file(fitted / "model.safetensors").values())
+    assert sum(after for after, _ in report.sizes.values()) == size
+
+
+def test_offsets_of_logits() -> None:
+    spelling = Spelling(np.array([4, 4, 5, 6, 5], np.int32), np.array([0, 0, 1, 3, 4, 5]))
+    found = logit_offsets(spelling, np.array([0, 0, 0, 0, 9, 3, 2]), np.array([7, 4, 0, 5]))
+    # no spelling; kept, rarer; two parts; kept, more frequent; a token that was not counted
+    np.testing.assert_allclose(found, [0, math.log(0.5), 0.7 * math.log(0.1), 0, 0])
+    assert first_only(spelling).ids.tolist() == [4, 4, 6, 5]
+
+
+def test_a_vector_with_a_constant_product() -> None:
+    torch.manual_seed(0)
+    states = torch.randn(400, 16) * 0.1 + torch.linspace(-1, 2, 16)
+    product = states @ constant_direction(states)
+    assert float((product - 1).abs().max()) < 0.3
+    assert abs(float(product.mean()) - 1) < 0.05
+
+
+def test_fit_refuses_stdin() -> None:
+    with pytest.raises(UsageError, match="read more than once"):
+        FitText(["-"])

@@ -33,6 +33,19 @@ NewTokenizer = Annotated[
         "-t", "--tokenizer", metavar="TOKENIZER", help="New vocabulary: DIR, DIR@fr,en, or a file."
     ),
 ]
+Fit = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fit",
+        metavar="TEXT",
+        help="Fit output rows to this text, without training; the model must fit in memory. "
+        "Repeatable.",
+    ),
+]
+Untie = Annotated[
+    bool,
+    typer.Option("--untie", help="With --fit: give a model with tied tables separate output rows."),
+]
 
 
 @command(
@@ -40,6 +53,8 @@ NewTokenizer = Annotated[
     examples="""
     # a model with the vocabulary of French and English
     modtok transplant model/ -t tokenizer@fr,en -o model-fr-en/
+    # better rows, fitted to text of these languages
+    modtok transplant model/ -t tokenizer@fr,en -o new/ --fit fr.txt --fit en.txt
     # tokens and bits per byte of a text, before and after
     modtok transplant model/ -t tokenizer@fr,en -o new/ --report fr.txt
     """,
@@ -49,6 +64,8 @@ def transplant(
     model: Model,
     tokenizer: NewTokenizer = "tokenizer",
     output: Output = None,
+    fit: Fit = None,
+    untie: Untie = False,
     report: Report = None,
     reading: Reading = Reading(),
     force: Force = False,
@@ -57,19 +74,31 @@ def transplant(
     """Give a Hugging Face model another vocabulary.
 
     Embedding rows of tokens that the model has too are copied. Any other row is the mean of the
-    rows of the tokens that spell it. Special tokens that the model's files name are kept, with
-    new ids. The result needs some training: see modtok pretrain --init-from.
+    rows of the tokens that spell it. With --fit, the logit of each token is lowered by how much
+    rarer it is in the text than the token of the model that it begins with. Special tokens that
+    the model's files name are kept, with new ids. The result needs some training: see modtok
+    pretrain --init-from.
     """
     if output is None:
         raise UsageError(
             "no output directory given",
             remedy="as in: modtok transplant model/ -t tokenizer@fr,en -o model-fr-en/",
         )
+    if untie and not fit:
+        raise UsageError("--untie needs --fit", remedy="name text, as in: --fit fr.txt")
     require_models()
+    from modtok_cli.inference.fit_outputs import FitText
     from modtok_cli.inference.transplant import transplant as run
 
     texts = load_report(session, report, reading)
-    made = run(model, tokenizer, output=output, force=force, progress=session.progress)
+    made = run(
+        model,
+        tokenizer,
+        output=output,
+        fit=FitText(fit, reading, untie) if fit else None,
+        force=force,
+        progress=session.progress,
+    )
     tokens = made.tokens
     caption = (
         f"{made.output}: {tokens['identical']:,} rows copied, {tokens['spelled']:,} spelled, "
