@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from modtok_cli.api.arguments import (
     FilePath,
@@ -197,6 +198,64 @@ def extract_frequent(
     )
     write_bytes(output, data)
     return open_tokenizer(output)
+
+
+def encode_files(
+    tokenizer: FilePath | Tokenizer,
+    texts: FilePath | Sequence[FilePath],
+    output: FilePath,
+    format: Literal["npy", "bin"] = "npy",
+    *,
+    end_of_text: str | None = None,
+    errors: Errors = "strict",
+    field: str = "text",
+    lang_field: str | None = None,
+    threads: int | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Write the token ids of a corpus to flat files, in bounded memory.
+
+    Args:
+        tokenizer: Any tokenizer, see `open_tokenizer`.
+        texts: Files or directories, one after the other.
+        output: Directory to write: `tokens.npy` and `offsets.npy`, or `tokens.bin` and
+            `tokens.idx`, and `tokens.json` with what is returned.
+        format: "npy", or "bin" for Megatron and nanoGPT.
+        end_of_text: Token to append to every document.
+        errors, field, lang_field, threads, progress: As in `bpe`.
+        force: Replace an existing output.
+
+    Returns:
+        Number of tokens, documents and bytes of text, and type of the ids.
+
+    Examples:
+        >>> facts = modtok.encode_files("tokenizer@fi", "data/fi.jsonl", "ids")
+        >>> import numpy
+        >>> ids = numpy.load("ids/tokens.npy", mmap_mode="r")
+        >>> offsets = numpy.load("ids/offsets.npy", mmap_mode="r")
+        >>> len(ids) == offsets[-1] == facts["tokens"]
+        True
+
+    Raises:
+        UsageError: `output` exists, or the tokenizer has no such token.
+        ModtokError: unreadable text.
+    """
+    from modtok_cli.modular.encode_files import encode_files
+
+    if isinstance(tokenizer, str | os.PathLike):
+        tokenizer = open_tokenizer(tokenizer)
+    return encode_files(
+        tokenizer,
+        text_paths(texts),
+        Path(output),
+        format,
+        end_of_text=end_of_text,
+        reading=Reading(errors, field, lang_field),
+        threads=threads,
+        force=force,
+        progress=progress_or_default(progress),
+    )
 
 
 def check_subsets(

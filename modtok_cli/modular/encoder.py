@@ -18,6 +18,7 @@ from modtok_cli.modular.encode_kernel import Work, advance, finish_block, new_wo
 from modtok_cli.modular.symbol_kernel import Symbols, merge_words
 from modtok_cli.modular.word_cache import Table, keep, new_table, with_room
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.pack_kernel import packed
 from modtok_cli.text.pretokenizer import PreTokenizer
 from modtok_cli.text.word_key_kernel import PADDING
 
@@ -70,6 +71,20 @@ class Encoder:
             keep(words, word_offsets, new, new_offsets, cache)
         self._caches.append((cache, work))
         return ids[: id_offsets[-1]].copy(), id_offsets
+
+    def spans(self, data: Bytes, starts: Ints, stops: Ints) -> tuple[Ids, Ints]:
+        """Ids of texts data[starts[i]:stops[i]], as `texts` gives them, in this thread.
+
+        Without a Python object for each, unless the pre-tokenizer changes documents. Shapes and
+        results as of `flat`.
+        """
+        if self._rewrite is None:
+            return self.flat(*packed(data, starts, stops))
+        places = zip(starts.tolist(), stops.tolist(), strict=True)
+        found = self._portion([data[start:stop].tobytes() for start, stop in places])
+        offsets = np.zeros(len(found) + 1, dtype=np.int64)
+        np.cumsum([len(ids) for ids in found], out=offsets[1:])
+        return np.concatenate(found), offsets
 
     def text(self, text: bytes) -> Ids:
         """Ids of one text in UTF-8."""

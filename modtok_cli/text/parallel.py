@@ -49,7 +49,7 @@ def read_each(
     others are stopped; of several errors, that of the first item in order is raised.
     """
     threads = min(threads or cores(), len(items))
-    with progress.task(label, _total(files), "B") as task:
+    with progress.task(label, total_bytes(files), "B") as task:
         if threads <= 1:
             return [read(item, task.advance) for item in items]
         shared = _Shared(task)
@@ -73,7 +73,7 @@ def read_each(
         return [future.result() for future in futures]
 
 
-def _total(files: Iterable[Path | str]) -> int | None:
+def total_bytes(files: Iterable[Path | str]) -> int | None:
     """Bytes of `files` on disk; None with a pipe among them."""
     total = 0
     for file in files:

@@ -5,9 +5,11 @@ import os
 import shutil
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
@@ -176,6 +178,31 @@ def test_encode_specials(at) -> None:
     assert len(special) == 3
     assert special[1] == 0
     assert len(plain) > 3
+
+
+def test_encode_to_flat_files(at, learned: Path) -> None:
+    lines = [row["ids"] for row in rows(at("encode", "--langs", "fr", "fr.txt")[1])]
+    command = ("encode", "--langs", "fr", "fr.txt", "--format")
+    status, out, err = at(*command, "npy", "-o", "flat", "--end-of-text", "<|endoftext|>")
+    assert (status, err) == (0, "")
+    ids, offsets = np.load(learned / "flat/tokens.npy"), np.load(learned / "flat/offsets.npy")
+    assert [part.tolist() for part in np.split(ids, offsets[1:-1])] == [
+        [*line, 0] for line in lines
+    ]
+    row = rows(out)[0]
+    assert (row["output"], row["documents"], row["dtype"]) == ("flat", len(lines), "uint16")
+    status, out, _ = at(*command, "bin", "-o", "flat", "--force", "--threads", "1")
+    assert np.fromfile(learned / "flat/tokens.bin", "<u2").tolist() == [*chain(*lines)]
+    assert at(*command, "bin", "-o", "flat")[0] == 2
+    for wrong, message in (
+        (("npy",), "writes a directory"),
+        (("npy", "-o", "x", "--tokens"), "is for JSON lines"),
+        (("npy", "-o", "x", "--add-special-tokens"), "is for JSON lines"),
+        (("jsonl", "-o", "x"), "JSON lines go to standard output"),
+        (("csv", "-o", "x"), "unknown format 'csv'; choose from: npy, bin"),
+    ):
+        status, _, err = at(*command, *wrong)
+        assert (status, message in err) == (2, True), err
 
 
 def test_usage_has_the_arguments_as_the_help_below_has_them(at) -> None:
