@@ -136,12 +136,55 @@ def _utf8_faults(typing: Any, data: Any, at: Any) -> Any:
     return signature, generate
 
 
+def _text_masks(typing: Any, data: Any, at: Any) -> Any:
+    """Which bytes of data[at:at + 64] are what, bit i for byte i, as six uint64.
+
+    ASCII letters, ASCII digits, ASCII white space, spaces, apostrophes, and bytes beyond ASCII.
+    `data` is a uint8 array or pointer; no bounds check.
+    """
+    signature = types.UniTuple(types.uint64, 6)(data, types.int64)  # type: ignore[no-untyped-call]
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = arguments[0]
+        if isinstance(signature.args[0], types.Array):
+            data = context.make_array(signature.args[0])(context, builder, data).data
+        vector, word = ir.VectorType(ir.IntType(8), LANES), ir.IntType(64)
+
+        def every(byte: int) -> Any:
+            return ir.Constant(vector, [byte] * LANES)
+
+        def sets(first: int) -> list[Any]:
+            begin = builder.add(arguments[1], ir.Constant(word, first))
+            place = builder.bitcast(builder.gep(data, [begin]), vector.as_pointer())
+            bytes_ = builder.load(place, align=1)
+            lower = builder.or_(bytes_, every(0x20))
+            tests = [
+                builder.icmp_unsigned("<", builder.sub(lower, every(97)), every(26)),
+                builder.icmp_unsigned("<", builder.sub(bytes_, every(48)), every(10)),
+                builder.icmp_unsigned("<", builder.sub(bytes_, every(9)), every(5)),
+                builder.icmp_unsigned("==", bytes_, every(32)),
+                builder.icmp_unsigned("==", bytes_, every(39)),
+                builder.icmp_signed("<", bytes_, every(0)),
+            ]
+            return [builder.zext(builder.bitcast(test, ir.IntType(LANES)), word) for test in tests]
+
+        found = [
+            builder.or_(low, builder.shl(high, ir.Constant(word, LANES)))
+            for low, high in zip(sets(0), sets(LANES), strict=True)
+        ]
+        found[2] = builder.or_(found[2], found[3])
+        return context.make_tuple(builder, signature.return_type, found)
+
+    return signature, generate
+
+
 # Within a kernel they are called without the typing context: nothing to check a call against.
 load64: Any = intrinsic(_load64)
 trailing_zeros: Any = intrinsic(_trailing_zeros)
 prefetch: Any = intrinsic(_prefetch)
 copy_until: Any = intrinsic(_copy_until)
 utf8_faults: Any = intrinsic(_utf8_faults)
+text_masks: Any = intrinsic(_text_masks)
 
 # Kernels run as plain Python, for coverage and debugging.
 if config.DISABLE_JIT:  # type: ignore[attr-defined]  # made at run time
@@ -150,3 +193,4 @@ if config.DISABLE_JIT:  # type: ignore[attr-defined]  # made at run time
     prefetch = bits_plain.prefetch
     copy_until = bits_plain.copy_until
     utf8_faults = bits_plain.utf8_faults
+    text_masks = bits_plain.text_masks

@@ -47,5 +47,22 @@ def utf8_faults(data: Any, at: int) -> np.uint32:
     return _bits(wrong)
 
 
+def text_masks(data: Any, at: int) -> tuple[np.uint64, ...]:
+    """Of data[at:at + 64]: letters, numbers, white space, spaces, apostrophes, beyond ASCII."""
+    block = data[at : at + 64].astype(np.uint8)
+    sets = (
+        ((block | 32) - np.uint8(97)) < 26,
+        (block - np.uint8(48)) < 10,
+        ((block - np.uint8(9)) < 5) | (block == 32),
+        block == 32,
+        block == 39,
+        block >= 128,
+    )
+    return tuple(
+        np.uint64(int.from_bytes(np.packbits(each, bitorder="little").tobytes(), "little"))
+        for each in sets
+    )
+
+
 def _bits(mask: Any) -> np.uint32:
     return np.uint32(int.from_bytes(np.packbits(mask, bitorder="little").tobytes(), "little"))

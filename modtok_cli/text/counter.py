@@ -22,7 +22,7 @@ from modtok_cli.text.counts import Bytes, CorpusSize, Ints, WordCounts, size_of
 from modtok_cli.text.pretokenizer import PreTokenizer, Splitter
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.pretokenizers.none import PRETOKENIZER as NONE
-from modtok_cli.text.split_kernel import BLOCK
+from modtok_cli.text.split_kernel import BLOCK, SCRATCH
 from modtok_cli.text.word_key_kernel import MASKS, PADDING
 
 _FIRST_SLOTS = 1 << 17
@@ -202,4 +202,4 @@ def _points(text: bytes) -> int:
 
 def scratch() -> tuple[Bytes, npt.NDArray[np.int32]]:
     """Arrays of one block for `split_kernel.next_block`."""
-    return np.empty(BLOCK + 2, dtype=np.uint8), np.empty(BLOCK + 2, dtype=np.int32)
+    return np.empty(SCRATCH, dtype=np.uint8), np.empty(SCRATCH, dtype=np.int32)

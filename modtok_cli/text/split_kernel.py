@@ -15,6 +15,11 @@ Positions = npt.NDArray[np.int32]
 BLOCK = 1 << 15
 """Bytes split at a time; the scratch arrays of that size stay in the second-level cache."""
 
+SCRATCH = BLOCK + 2
+"""Size of the scratch arrays that hold any block."""
+
+_APOSTROPHE = 0x27
+
 
 @njit(cache=True, nogil=True)
 def next_block(
@@ -32,7 +37,7 @@ def next_block(
     at least one; the next block starts at `start + ends[words - 1]`, also when a single word is
     far longer than a block. entry, table: a `pretokenizer.Splitter`.
 
-    Shapes: data (B,) uint8, UTF-8; classes (n,) uint8, scratch, and ends (n,) int32 with n of at
+    Shapes: data (B,) uint8, UTF-8; scratch classes (SCRATCH,) uint8; ends (n,) int32 with n of at
     least min(BLOCK, stop - start) + 2.
     """
     if entry[1] == 0:
@@ -48,6 +53,10 @@ def next_block(
     edge = start + BLOCK
     while edge > start + BLOCK - 4 and data[edge] & 0xC0 == 0x80:
         edge -= 1  # not within a code point
+    for back in range(1, 4):
+        if data[edge - back] == _APOSTROPHE:  # 's and 've need what follows
+            edge -= back
+            break
     words = int(call_split_block(entry[1], data, start, edge, table, classes, ends))
     if words > 1:
         return words - 1  # the last one may continue beyond the edge

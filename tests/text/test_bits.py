@@ -13,6 +13,8 @@ from modtok_cli.text import bits, bits_plain
 
 # Bytes at which a comparison or the table of UTF-8 turns.
 EDGES = [0x00, 0x1F, 0x20, 0x22, 0x5C, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1]
+EDGES += [0x08, 0x09, 0x0D, 0x0E, 0x27, 0x2F, 0x30, 0x39, 0x3A, 0x40, 0x41, 0x5A, 0x5B, 0x60]
+EDGES += [0x61, 0x7A, 0x7B]
 EDGES += [0xC2, 0xDF, 0xE0, 0xE1, 0xEC, 0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF]
 BLOCKS = st.lists(st.sampled_from(EDGES) | st.integers(0, 255), min_size=48, max_size=48)
 PLACES = st.integers(3, 16)
@@ -39,6 +41,11 @@ def utf8_faults(data: Any, at: int) -> Any:
 
 
 @njit
+def text_masks(data: Any, at: int) -> Any:
+    return bits.text_masks(data, at)
+
+
+@njit
 def prefetch(data: Any, at: int) -> Any:
     bits.prefetch(data, at)
     return data[at]
@@ -48,6 +55,8 @@ def prefetch(data: Any, at: int) -> Any:
 @given(block=BLOCKS, at=PLACES)
 def test_blocks(block: list[int], at: int) -> None:
     data = np.array(block, np.uint8)
+    wide = np.concatenate([data, data])
+    assert text_masks(wide, at) == bits_plain.text_masks(wide, at)
     assert load64(data, at) == bits_plain.load64(data, at)
     assert prefetch(data, at) == data[at]
     assert utf8_faults(data, at) == bits_plain.utf8_faults(data, at)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from helpers.sample import SHARED, needs_shared
 from modtok_cli.text.counter import split_words
 from modtok_cli.text.pretokenizer import pretokenizer_of_json, pretokenizers
+from modtok_cli.text.split_kernel import BLOCK
 
 NAMES = ("gpt2", "smollm", "llama3", "qwen2", "o200k", "gemma", "none")
 CONTRACTIONS = ["'s", "'S", "'ll", "'LL", "'rE", "'ve", "'Ve", "'m", "'D", "'t", "'ſ", "'r", "'l"]
@@ -81,6 +82,22 @@ def check(text: str) -> None:
 @example("e\u0301E\u0301'S")
 def test_words_are_those_of_the_library(text: str) -> None:
     check(text)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from([*CONTRACTIONS, *LINES, *WORDS, *NASTY, "the", " of", "'", "''", "\xa0"]),
+        min_size=20,
+        max_size=90,
+    ).map("".join),
+    st.integers(0, 200),
+)
+def test_words_at_the_edges_of_what_is_split_at_once(text: str, back: int) -> None:
+    check(text)
+    block = "a" * max(0, BLOCK - back) + text
+    for name in ("gpt2", "smollm", "bpe"):
+        assert split_words(block.encode(), pretokenizers()[name]) == library_words(name, block)
 
 
 def test_every_code_point_in_the_places_that_patterns_look_at() -> None:

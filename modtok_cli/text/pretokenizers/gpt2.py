@@ -11,8 +11,10 @@ from modtok_cli.text.code_points import class_table
 from modtok_cli.text.pretokenizer import PreTokenizer, lazy_module
 
 patterns = lazy_module("modtok_cli.text.pattern_kernel")
+masks = lazy_module("modtok_cli.text.mask_kernel")
 
 Bytes = npt.NDArray[np.uint8]
+Positions = npt.NDArray[np.int32]
 
 
 class Gpt2(PreTokenizer):
@@ -45,10 +47,18 @@ def word_end(data: Bytes, start: int, stop: int, table: Bytes) -> int:
     return patterns.gpt2_end(data, start, stop, table, False)  # type: ignore[no-any-return]
 
 
+def split_block(
+    data: Bytes, start: int, stop: int, table: Bytes, scratch: Bytes, ends: Positions
+) -> int:
+    """Ends of the words of data[start:stop], relative to `start`; gives their number."""
+    return masks.gpt2_words(data, start, stop, table, scratch, ends, False)  # type: ignore[no-any-return]
+
+
 PRETOKENIZER = Gpt2(
     "gpt2",
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
     word_end=word_end,
+    split_block=split_block,
     table=class_table,
     llama_cpp="gpt-2",
 )

@@ -16,8 +16,10 @@ from modtok_cli.text.code_points import NUMBER, class_table
 from modtok_cli.text.pretokenizer import PreTokenizer, lazy_module
 
 patterns = lazy_module("modtok_cli.text.pattern_kernel")
+masks = lazy_module("modtok_cli.text.mask_kernel")
 
 Bytes = npt.NDArray[np.uint8]
+Positions = npt.NDArray[np.int32]
 
 
 # Numbers of the library's `Digits`, which has a newer Unicode than its regular expressions.
@@ -75,10 +77,18 @@ def word_end(data: Bytes, start: int, stop: int, table: Bytes) -> int:
     return patterns.gpt2_end(data, start, stop, table, True)  # type: ignore[no-any-return]
 
 
+def split_block(
+    data: Bytes, start: int, stop: int, table: Bytes, scratch: Bytes, ends: Positions
+) -> int:
+    """Ends of the words of data[start:stop], relative to `start`; gives their number."""
+    return masks.gpt2_words(data, start, stop, table, scratch, ends, True)  # type: ignore[no-any-return]
+
+
 PRETOKENIZER = SmolLM(
     "smollm",
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?![^\s\p{N}])|\s+",
     word_end=word_end,
+    split_block=split_block,
     table=number_table,
     llama_cpp="smollm",
 )
