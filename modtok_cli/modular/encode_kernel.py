@@ -27,17 +27,21 @@ from modtok_cli.modular.word_cache import (
     Table,
     copy_ids,
     find_word,
-    prefetch_words,
+    slot_bits,
 )
-from modtok_cli.text.bits import load64
-from modtok_cli.text.split_kernel import BLOCK, next_block
-from modtok_cli.text.word_key_kernel import PADDING, SHORT
+from modtok_cli.text.bits import load64, prefetch
+from modtok_cli.text.split_kernel import BLOCK, SCRATCH, next_block
+from modtok_cli.text.word_key_kernel import PADDING, SHORT, long_hash, slot_hash
 
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
 
-_ZERO = np.uint64(0)
+BATCH = 64
+"""Words whose places in the cache are known, and on their way, before the first is looked up."""
+
+_ZERO, _ONE, _TWO = np.uint64(0), np.uint64(1), np.uint64(2)
+_META, _PAIR, _INLINE, _WIDTH = (np.uint64(number) for number in (META, PAIR, INLINE, WIDTH))
 
 # Indices of the numbers in `Work.state`.
 _SPLIT_DOCUMENT, _POSITION, _BEGIN, _WORDS, _MISSES, _DOCUMENT, _END, _WRITTEN, _CUTS, _CUT = range(
@@ -50,7 +54,8 @@ class Work(NamedTuple):
 
     classes: of `split_kernel.next_block`. ends: ends of the words, relative to the block. cuts:
     numbers of words at which documents end. places: the word's slot in the cache, or -1 - m for
-    the m-th of the words that are new; misses: their numbers. state: where the pass is.
+    the m-th of the words that are new; misses: their numbers. firsts, seconds: keys of a batch of
+    words. state: where the pass is.
     """
 
     classes: Bytes
@@ -58,31 +63,36 @@ class Work(NamedTuple):
     cuts: Ids
     places: Ints
     misses: Ids
+    firsts: npt.NDArray[np.uint64]
+    seconds: npt.NDArray[np.uint64]
     state: Ints
 
 
-_WORK = types.NamedTuple(
+WORK = types.NamedTuple(
     (
         types.uint8[::1], types.int32[::1], types.int32[::1],
-        types.int64[::1], types.int32[::1], types.int64[::1],
+        types.int64[::1], types.int32[::1], types.uint64[::1], types.uint64[::1],
+        types.int64[::1],
     ),
     Work,
 )  # type: ignore[no-untyped-call]  # fmt: skip
 _FLAT_WORDS = types.Tuple((types.uint8[::1], types.int64[::1]))  # type: ignore[no-untyped-call]
-_READ_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
+READ_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 _READ_IDS = types.Array(types.int32, 1, "C", readonly=True)
-_READ_INTS = types.Array(types.int64, 1, "C", readonly=True)
+READ_INTS = types.Array(types.int64, 1, "C", readonly=True)
 
 
 def new_work() -> Work:
     """Scratch for any text; a pass begins with `state` all zeros."""
     room = 2 * BLOCK + 4
     return Work(
-        np.empty(BLOCK + 2, dtype=np.uint8),
+        np.empty(SCRATCH, dtype=np.uint8),
         np.empty(room, dtype=np.int32),
         np.empty(BLOCK, dtype=np.int32),
         np.empty(room, dtype=np.int64),
         np.empty(room, dtype=np.int32),
+        np.empty(BATCH, dtype=np.uint64),
+        np.empty(BATCH, dtype=np.uint64),
         np.zeros(10, dtype=np.int64),
     )
 
@@ -122,7 +132,7 @@ def _split(data, offsets, entry, table, work):  # type: ignore[no-untyped-def]
 
 @njit(
     types.int64(
-        _READ_BYTES, _READ_INTS, _READ_INTS, _READ_BYTES, TABLE, _WORK,
+        READ_BYTES, READ_INTS, READ_INTS, READ_BYTES, TABLE, WORK,
         types.int32[::1], types.int64[::1],
     ),
     cache=True,
@@ -146,78 +156,108 @@ def advance(
     """
     # Fields are read once: each access counts references.
     state, ends, cuts, places, misses = work.state, work.ends, work.cuts, work.places, work.misses
+    firsts, seconds = work.firsts, work.seconds
     slots, cached_words, cached_ids, masks = cache.slots, cache.words, cache.ids, cache.masks
-    wrap = len(slots) - 1
+    # Indices are unsigned: numba would look at every other one for a negative number.
+    wrap = np.uint64(len(slots) - 1)
+    shift = np.uint64(64 - slot_bits(slots))
     id_offsets[0] = 0
     while state[_SPLIT_DOCUMENT] < len(offsets) - 1:
         words = _split(data, offsets, entry, table, work)
         begin = state[_BEGIN]
-        prefetch_words(data, begin, words, ends, slots, masks, places)
         missing = 0
-        end = state[_END]
-        start = begin
-        word = 0
-        for cut in range(state[_CUTS] + 1):
-            limit = cuts[cut] if cut < state[_CUTS] else words
-            while word < limit:
+        end = np.uint64(state[_END])
+        document = state[_DOCUMENT]
+        cut = 0
+        next_cut = cuts[0] if state[_CUTS] > 0 else words + 1
+        stop = begin
+        for low in range(0, words, BATCH):
+            high = min(low + BATCH, words)
+            # Keys and places of some words, so that their cache lines are on the way.
+            start = stop
+            for word in range(low, high):
                 stop = begin + ends[word]
                 size = stop - start
-                place = places[word]
                 if size <= SHORT:
-                    first = load64(data, start) & masks[min(size, 8)]
-                    second = load64(data, start + 8) & masks[max(size - 8, 0)]
+                    first = load64(data, start) & masks[np.uint64(min(size, 8))]
+                    second = load64(data, start + 8) & masks[np.uint64(max(size - 8, 0))]
+                else:
+                    first = long_hash(data, start, stop, masks)
+                    second = _ZERO
+                at = (slot_hash(first, second, size) >> shift) * _WIDTH
+                prefetch(slots, at)
+                firsts[np.uint64(word - low)] = first
+                seconds[np.uint64(word - low)] = second
+                places[np.uint64(word)] = np.int64(at)
+                start = stop
+            stop = begin if low == 0 else begin + ends[low - 1]
+            for word in range(low, high):
+                while word == next_cut:  # documents end before this word
+                    if missing == 0:
+                        document += 1
+                        id_offsets[document] = np.int64(end)
+                    cut += 1
+                    next_cut = cuts[cut] if cut < state[_CUTS] else words + 1
+                start = stop
+                stop = begin + ends[word]
+                size = stop - start
+                at = np.uint64(places[np.uint64(word)])
+                if size <= SHORT:
+                    first = firsts[np.uint64(word - low)]
+                    second = seconds[np.uint64(word - low)]
                     while True:
-                        meta = slots[place + META]
+                        meta = slots[at + _META]
                         # One test, nearly always true, in place of three.
-                        unlike = (slots[place] ^ first) | (slots[place + 1] ^ second)
+                        unlike = (slots[at] ^ first) | (slots[at + _ONE] ^ second)
                         if (unlike | ((meta & SIZE) ^ np.uint64(size))) == _ZERO:
                             break
                         if meta == _ZERO:
-                            place = np.int64(-1)
                             break
-                        place = (place + WIDTH) & wrap
+                        at = (at + _WIDTH) & wrap
                 elif size <= LONGEST_CACHED:
-                    place = find_word(data, start, stop, place, slots, cached_words, masks)
-                    meta = slots[place + META]
-                    if meta == _ZERO:
-                        place = np.int64(-1)
+                    at = np.uint64(
+                        find_word(data, start, stop, np.int64(at), slots, cached_words, masks)
+                    )
+                    meta = slots[at + _META]
                 else:
                     meta = _ZERO
-                    place = np.int64(-1)
-                start = stop
-                if missing == 0 and place >= 0:
-                    tokens = np.int64((meta >> TOKENS) & SIZE)
-                    if tokens <= INLINE:
-                        pair = slots[place + PAIR]
+                if missing == 0 and meta != _ZERO:
+                    tokens = (meta >> TOKENS) & SIZE
+                    pair = slots[at + _PAIR]
+                    if tokens <= _INLINE:
                         ids[end] = np.int32(meta >> HALF)
-                        ids[end + 1] = np.int32(pair & LOW)
-                        ids[end + 2] = np.int32(pair >> HALF)
-                        end += tokens
+                        ids[end + _ONE] = np.int32(pair & LOW)
+                        ids[end + _TWO] = np.int32(pair >> HALF)
                     else:
-                        end = copy_ids(slots, place, cached_ids, ids, end)
+                        for i in range(np.int64(tokens)):
+                            ids[end + np.uint64(i)] = cached_ids[np.uint64(pair) + np.uint64(i)]
+                    end += tokens
                 else:
                     if missing == 0:  # what follows is written when this word is known
                         state[_WRITTEN] = word
                         state[_CUT] = cut
-                        state[_END] = end
-                    if place < 0:
+                        state[_END] = np.int64(end)
+                        state[_DOCUMENT] = document
+                    place = np.int64(at)
+                    if meta == _ZERO:
                         misses[missing] = word
                         missing += 1
-                        place = -missing
-                    places[word] = place
-                word += 1
-            if missing == 0 and cut < state[_CUTS]:
-                state[_DOCUMENT] += 1
-                id_offsets[state[_DOCUMENT]] = end
+                        place = np.int64(-missing)
+                    places[np.uint64(word)] = place
         if missing:
             state[_MISSES] = missing
             return missing
-        state[_END] = end
+        while cut < state[_CUTS]:
+            document += 1
+            id_offsets[document] = np.int64(end)
+            cut += 1
+        state[_END] = np.int64(end)
+        state[_DOCUMENT] = document
     return 0
 
 
 @njit(
-    _FLAT_WORDS(_READ_BYTES, _WORK),
+    _FLAT_WORDS(READ_BYTES, WORK),
     cache=True,
     nogil=True,
 )
@@ -240,7 +280,7 @@ def new_words(data: Bytes, work: Work) -> tuple[Bytes, Ints]:
 
 
 @njit(
-    types.void(_WORK, _READ_INTS, TABLE, _READ_IDS, _READ_INTS, types.int32[::1], types.int64[::1]),
+    types.void(WORK, READ_INTS, TABLE, _READ_IDS, READ_INTS, types.int32[::1], types.int64[::1]),
     cache=True,
     nogil=True,
 )

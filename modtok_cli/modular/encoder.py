@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.learn.word_kernel import build_pair_table
 from modtok_cli.modular.encode_kernel import Work, advance, finish_block, new_words, new_work
+from modtok_cli.modular.merge_kernel import pair_table
 from modtok_cli.modular.symbol_kernel import Symbols, merge_words
 from modtok_cli.modular.word_cache import Table, keep, new_table, with_room
 from modtok_cli.text.counts import WordCounts
@@ -43,9 +43,7 @@ class Encoder:
         self._pretokenizer = pretokenizer
         self._rewrite = pretokenizer.rewrite
         self._symbols = symbols
-        self._merges = np.ascontiguousarray(merges, dtype=np.int32)
-        self._keys, self._ranks = build_pair_table(self._merges)
-        self._active = np.ones(len(merges), dtype=np.uint8)
+        self._pairs = pair_table(np.ascontiguousarray(merges, dtype=np.int32))
         self._caches: list[tuple[Table, Work]] = []
 
     def flat(self, data: Bytes, offsets: Ints) -> tuple[Ids, Ints]:
@@ -117,8 +115,7 @@ class Encoder:
 
     def words_flat(self, data: Bytes, offsets: Ints) -> tuple[Ids, Ints]:
         """Ids of each byte string `data[offsets[i]:offsets[i + 1]]`, taken as one word."""
-        tables = (self._merges, self._keys, self._ranks, self._active)
-        return merge_words(data, offsets, *self._symbols, *tables)
+        return merge_words(data, offsets, *self._symbols, self._pairs)
 
 
 def _portions(texts: Sequence[bytes]) -> list[Sequence[bytes]]:

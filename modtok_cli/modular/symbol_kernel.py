@@ -14,7 +14,8 @@ from numba import types
 
 from modtok_cli.base.jit import njit
 from modtok_cli.learn.trie_kernel import base_of, label_of, value_of
-from modtok_cli.learn.word_kernel import I32, I64, MERGES, SHORT, U8, U64, merge_symbols
+from modtok_cli.learn.word_kernel import I32, I64, SHORT, U8, U64
+from modtok_cli.modular.merge_kernel import merge_symbols
 
 Ids = npt.NDArray[np.int32]
 Units = npt.NDArray[np.uint64]
@@ -44,7 +45,7 @@ class Symbols(NamedTuple):
 
 @njit
 def _merge_span(  # type: ignore[no-untyped-def]
-    data, start, stop, byte_ids, characters, merges, keys, ranks, active, scratch, ids, end
+    data, start, stop, byte_ids, characters, pairs, scratch, ids, end
 ):
     """Ids of data[start:stop] into `ids[end:]`; returns their end."""
     count = 0
@@ -78,17 +79,16 @@ def _merge_span(  # type: ignore[no-untyped-def]
                     ids[end + count] = byte_ids[data[at + i]]
                     count += 1
             at += size
-    return end + merge_symbols(ids[end : end + count], count, merges, keys, ranks, active, scratch)
+    return end + merge_symbols(ids, end, count, pairs, scratch)
 
 
 @njit
 def _merge_word(  # type: ignore[no-untyped-def]
-    data, start, stop, byte_ids, characters, trie, added, merges, keys, ranks, active, scratch,
-    ids, end,
-):  # fmt: skip
+    data, start, stop, byte_ids, characters, trie, added, pairs, scratch, ids, end
+):
     """Ids of the word data[start:stop] into `ids[end:]`; returns their end.
 
-    byte_ids … added: a `Symbols`; merges … scratch as in `learn.word_kernel.merge_symbols`.
+    byte_ids … added: a `Symbols`; pairs and scratch as in `merge_kernel.merge_symbols`.
     """
     first = start
     at = start
@@ -110,21 +110,16 @@ def _merge_word(  # type: ignore[no-untyped-def]
             at += 1
             continue
         if added[number] >= 0:
-            end = _merge_span(
-                data, first, at, byte_ids, characters, merges, keys, ranks, active, scratch,
-                ids, end,
-            )  # fmt: skip
+            end = _merge_span(data, first, at, byte_ids, characters, pairs, scratch, ids, end)
             ids[end] = added[number]
             end += 1
             first = at + longest
         at += longest
-    return _merge_span(
-        data, first, stop, byte_ids, characters, merges, keys, ranks, active, scratch, ids, end
-    )
+    return _merge_span(data, first, stop, byte_ids, characters, pairs, scratch, ids, end)
 
 
 @njit(
-    [_RAGGED(U8, I64, I32, I32, U64, I32, MERGES, U64, I32, U8)],
+    [_RAGGED(U8, I64, I32, I32, U64, I32, U64)],
     cache=True,
     nogil=True,
 )
@@ -135,26 +130,23 @@ def merge_words(
     characters: Ids,
     trie: Units,
     added: Ids,
-    merges: Ids,
-    keys: Units,
-    ranks: Ids,
-    active: npt.NDArray[np.uint8],
+    pairs: Units,
 ) -> tuple[Ids, npt.NDArray[np.int64]]:
     """Token ids of each word `data[offsets[i]:offsets[i + 1]]`.
 
-    Shapes: data (B,) uint8; offsets (W + 1,) int64; byte_ids … added a `Symbols`; merges … active
-    as in `learn.word_kernel.encode_words`. Returns ids (N,) int32 and id_offsets (W + 1,) int64.
+    Shapes: data (B,) uint8; offsets (W + 1,) int64; byte_ids … added a `Symbols`; pairs a
+    `merge_kernel.pair_table`. Returns ids (N,) int32 and id_offsets (W + 1,) int64.
     """
     words = len(offsets) - 1
     ids = np.empty(offsets[words] - offsets[0], dtype=np.int32)
     id_offsets = np.empty(words + 1, dtype=np.int64)
     id_offsets[0] = 0
-    scratch = np.empty(SHORT, dtype=np.int64)
+    scratch = np.empty(SHORT, dtype=np.uint64)
     end = 0
     for word in range(words):
         end = _merge_word(
             data, offsets[word], offsets[word + 1], byte_ids, characters, trie, added,
-            merges, keys, ranks, active, scratch, ids, end,
+            pairs, scratch, ids, end,
         )  # fmt: skip
         id_offsets[word + 1] = end
     return ids[:end].copy(), id_offsets

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from numba import types
 
 from modtok_cli.base.jit import njit
-from modtok_cli.text.bits import load64, prefetch
+from modtok_cli.text.bits import load64
 from modtok_cli.text.word_key_kernel import (
     MASKS,
     PADDING,
@@ -110,7 +110,8 @@ def _fits(table: Table, fill: Ints, words: int, size: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _key(data, start, stop, masks):  # type: ignore[no-untyped-def]
+def word_key(data, start, stop, masks):  # type: ignore[no-untyped-def]
+    """The key of the word data[start:stop], two numbers."""
     size = stop - start
     if size <= SHORT:
         first = load64(data, start) & masks[min(size, 8)]
@@ -122,7 +123,8 @@ def _key(data, start, stop, masks):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _bits(slots):  # type: ignore[no-untyped-def]
+def slot_bits(slots):  # type: ignore[no-untyped-def]
+    """Binary logarithm of the number of slots."""
     bits = 0
     while (WIDTH << bits) < len(slots):
         bits += 1
@@ -137,7 +139,7 @@ def find_word(data, start, stop, place, slots, words, masks):  # type: ignore[no
     several times as long.
     """
     size = stop - start
-    first, second = _key(data, start, stop, masks)
+    first, second = word_key(data, start, stop, masks)
     wrap = len(slots) - 1
     while True:
         meta = slots[place + META]
@@ -153,24 +155,6 @@ def find_word(data, start, stop, place, slots, words, masks):  # type: ignore[no
                     break
         place = (place + WIDTH) & wrap
     return place
-
-
-@njit(cache=True, nogil=True)
-def prefetch_words(data, begin, words, ends, slots, masks, places):  # type: ignore[no-untyped-def]
-    """Write the place of each word in the cache, where its slot or a free one follows.
-
-    Word i ends at begin + ends[i] and begins where the one before it ends. `data` goes on for
-    `PADDING` bytes after the last one. The cache lines are on their way when they are needed.
-    """
-    shift = np.uint64(64 - _bits(slots))
-    start = begin
-    for word in range(words):
-        stop = begin + ends[word]
-        first, second = _key(data, start, stop, masks)
-        place = np.int64(slot_hash(first, second, stop - start) >> shift) * WIDTH
-        places[word] = place
-        prefetch(slots, place)
-        start = stop
 
 
 @njit(cache=True, nogil=True)
@@ -207,13 +191,13 @@ def keep(data: Bytes, offsets: Ints, ids: Ids, id_offsets: Ints, table: Table) -
     """
     slots, masks, fill = table.slots, table.masks, table.fill
     word_arena, id_arena = table.words, table.ids
-    shift = np.uint64(64 - _bits(slots))
+    shift = np.uint64(64 - slot_bits(slots))
     for word in range(len(offsets) - 1):
         start, stop = offsets[word], offsets[word + 1]
         size = stop - start
         if size > LONGEST_CACHED:
             continue
-        first, second = _key(data, start, stop, masks)
+        first, second = word_key(data, start, stop, masks)
         place = np.int64(slot_hash(first, second, size) >> shift) * WIDTH
         place = find_word(data, start, stop, place, slots, word_arena, masks)
         if slots[place + META] != _ZERO:
@@ -250,7 +234,7 @@ def _move(old: Table, new: Table) -> None:
     """Put all words of `old` into `new`, which is empty and larger."""
     slots, more = old.slots, new.slots
     wrap = len(more) - 1
-    shift = np.uint64(64 - _bits(more))
+    shift = np.uint64(64 - slot_bits(more))
     for source in range(0, len(slots), WIDTH):
         size = np.int64(slots[source + META] & SIZE)
         if size == 0:

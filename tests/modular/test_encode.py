@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import njit
 
 from helpers.toy_tokenizers import (
     ALPHABET,
@@ -20,9 +23,12 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.learn.word_kernel import SHORT, build_pair_table, encode_words
 from modtok_cli.modular import encoder as encoder_module
 from modtok_cli.modular import word_cache
+from modtok_cli.modular.merge_kernel import pair_table
+from modtok_cli.modular.symbol_kernel import Symbols, merge_words
 from modtok_cli.modular.word_cache import LONGEST_CACHED
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
+from modtok_cli.text.word_key_kernel import slot_hash
 
 TOYS = [toy(seed) for seed in range(4)]
 
@@ -57,6 +63,54 @@ def test_words_are_segmented_as_defined(number: int, data: st.DataObject) -> Non
     for i, word in enumerate(words):
         expected = slow_word([int(byte_ids[byte]) for byte in word], rows)
         assert ids[ends[i] : ends[i + 1]].tolist() == expected
+
+
+@given(toys, st.data())
+@settings(deadline=None)
+def test_encoders_words_are_segmented_as_defined(number: int, data: st.DataObject) -> None:
+    subset = TOYS[number].full()
+    letters = st.sampled_from(sorted(set(ALPHABET)))
+    words = data.draw(st.lists(st.lists(letters, max_size=3 * SHORT), max_size=6))
+    offsets = np.cumsum([0, *map(len, words)]).astype(np.int64)
+    flat = np.array([byte for word in words for byte in word], dtype=np.uint8)
+    ids, ends = subset.encoder.words_flat(flat, offsets)
+    byte_ids = subset.vocabulary.byte_ids
+    for i, word in enumerate(words):
+        expected = slow_word([int(byte_ids[byte]) for byte in word], subset.merges.tolist())
+        assert ids[ends[i] : ends[i + 1]].tolist() == expected
+
+
+def test_pair_table_of_the_encoder_finds_exactly_its_pairs() -> None:
+    merges = np.array([[1, 2, 9], [2, 1, 8], [1, 2, 7], [0, 0, 6]], dtype=np.int32)
+    table = pair_table(merges).reshape(-1, 2, 4)
+    none = np.uint64(2**64 - 1)
+    rows = zip(table[:, 0].ravel().tolist(), (~table[:, 1]).ravel().tolist(), strict=True)
+    found = {key: (value >> 32, value & 0xFFFFFFFF) for key, value in rows if key != none}
+    assert found == {(1 << 32) | 2: (0, 9), (2 << 32) | 1: (1, 8), 0: (3, 6)}
+    assert pair_table(merges).ctypes.data % 64 == 0
+
+
+def test_pair_table_with_full_buckets() -> None:
+    generator = np.random.default_rng(1)
+    pairs = np.unique(generator.integers(0, 500, (20_000, 2)), axis=0)[:16_384]
+    merges = np.column_stack([pairs, 1000 + np.arange(len(pairs))]).astype(np.int32)
+    table = pair_table(merges).reshape(-1, 8)
+    assert (table[:, 3] != np.uint64(2**64 - 1)).any()  # some bucket is full
+    symbols = np.concatenate([pairs, pairs[:, ::-1]]).astype(np.int32).ravel()
+    offsets = np.arange(0, len(symbols) + 1, 2)
+    known = {tuple(row[:2]): [row[2]] for row in merges.tolist()}
+    byte_ids = np.arange(256, dtype=np.int32)
+    for group in range(0, 500, 250):  # bytes that stand for symbols
+        own = ((symbols.reshape(-1, 2) // 250) == group // 250).all(axis=1)
+        words = symbols.reshape(-1, 2)[own]
+        ids, ends = merge_words(
+            (words - group).astype(np.uint8).ravel(),
+            offsets[: len(words) + 1],
+            *Symbols(byte_ids + np.int32(group)),
+            table.ravel(),
+        )
+        found = [ids[a:b].tolist() for a, b in pairwise(ends.tolist())]
+        assert found == [known.get(tuple(word), word) for word in words.tolist()]
 
 
 def test_pair_table_finds_exactly_its_pairs() -> None:
@@ -97,6 +151,14 @@ def test_full_cache_keeps_results(number: int, batch: list[str], most: int) -> N
             assert subset.encode(text).tolist() == slow_encode(subset, text)
 
 
+@njit
+def place_of(data: Any, start: int, stop: int, slots: Any, masks: Any) -> Any:
+    """The first slot in which a word may be, as `encode_kernel.advance` computes it."""
+    first, second = word_cache.word_key(data, start, stop, masks)
+    shift = np.uint64(64 - word_cache.slot_bits(slots))
+    return np.int64(slot_hash(first, second, stop - start) >> shift) * word_cache.WIDTH
+
+
 def test_cache_that_grows_keeps_its_words() -> None:
     full = TOYS[1].full()
     table = word_cache.new_table(8)
@@ -110,9 +172,8 @@ def test_cache_that_grows_keeps_its_words() -> None:
     assert table.fill[0] == len(set(words))
     ends = np.cumsum([len(word) for word in words], dtype=np.int32)
     data = np.frombuffer(b"".join(words) + bytes(16), dtype=np.uint8)
-    places = np.empty(len(words), dtype=np.int64)
-    word_cache.prefetch_words(data, 0, len(words), ends, table.slots, table.masks, places)
-    for word, end, place in zip(words, ends, places, strict=True):
+    for word, end in zip(words, ends.tolist(), strict=True):
+        place = place_of(data, end - len(word), end, table.slots, table.masks)
         span = (data, end - len(word), end, place, table.slots, table.words, table.masks)
         found = word_cache.find_word(*span)
         ids = np.empty(300, dtype=np.int32)
