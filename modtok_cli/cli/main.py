@@ -31,6 +31,7 @@ ORDER = (  # order in the help
     "corpus train-quality",
     "corpus count",
     "corpus stats",
+    "corpus world",
     "study orders",
     "study combos",
     "study scaling",

@@ -43,6 +43,8 @@ SETTINGS = """
 [default]
 k = 600
 orders = 2
+[corpus.world]
+documents = 40
 [study.combos]
 sets = 4
 [study.budget]
