@@ -38,6 +38,9 @@ Ints = npt.NDArray[np.int64]
 SEGMENTATIONS = ("merges", FEWEST_TOKENS)
 ORDERS = ("alphabetical", "given", "size")
 
+# Languages counted before the first is learned: enough that learning never waits for text.
+_AHEAD = 2
+
 
 @dataclass(frozen=True)
 class SequentialSettings(BpeSettings):
@@ -138,9 +141,10 @@ class SequentialBpe(Learner[SequentialSettings]):
 
     def learn(self, work: Work) -> None:
         """One language after the other; counting and references run in the background."""
-        work.start_counting()
         languages = work.languages
-        if self.settings.order == "size" and not self._is_extension:
+        by_size = self.settings.order == "size" and not self._is_extension
+        work.start_counting(None if by_size else _AHEAD)
+        if by_size:
             languages.sort(key=lambda name: (-work.counts(name).size.bytes, name))
         with work.progress.task("languages", total=len(languages), unit="languages") as task:
             for language in languages:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from modtok_cli.base.allocator import return_large_blocks
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.locks import locked
 from modtok_cli.construct.corpora import file_stamps
@@ -49,6 +50,7 @@ def construct(
         raise UsageError("--langs, --append and --remove exclude each other")
     if request.tokenizer is not None and not (request.append or request.remove):
         raise UsageError("--tokenizer requires --append or --remove", where=str(request.tokenizer))
+    return_large_blocks()
     with locked(request.output):
         return _construct(kind, request, given or {})
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
@@ -54,11 +55,13 @@ class Work:
         self.journal = journal
         self._learner = learner
         self._files = files
+        self._waiting: deque[str] = deque()
         self._counted: dict[str, Future[WordCounts]] = {}
         self._references: dict[str, bytes] = {}
         self._pending: dict[str, Future[bytes]] = {}
         self._lock = threading.Lock()
-        self._pool = ThreadPoolExecutor(learner.workers(request.threads or os.cpu_count() or 1))
+        self._threads = learner.workers(request.threads or os.cpu_count() or 1)
+        self._pool = ThreadPoolExecutor(self._threads)
 
     def __enter__(self) -> Work:
         return self
@@ -79,9 +82,19 @@ class Work:
         """Run a function in the thread pool; started in the order of the calls."""
         return self._pool.submit(function, *args, **kwargs)
 
-    def start_counting(self) -> None:
-        """Count the words of all languages in the background, in their order."""
-        for language in self.languages:
+    def start_counting(self, ahead: int | None = None) -> None:
+        """Count the words of all languages in the background, in their order.
+
+        `ahead`: languages to count before one is taken; each `take_counts` then starts another.
+        Word counts of all languages are most of the memory of a build. Default: all at once.
+        """
+        self._waiting = deque(self.languages)
+        for _ in range(len(self._waiting) if ahead is None else ahead):
+            self._count_next()
+
+    def _count_next(self) -> None:
+        if self._waiting:
+            language = self._waiting.popleft()
             self._counted[language] = self._pool.submit(self.count, language)
 
     def count(self, language: str) -> WordCounts:
@@ -102,7 +115,9 @@ class Work:
 
     def take_counts(self, language: str) -> WordCounts:
         """As `counts`, and forget them here, so that their memory can be freed."""
-        return self._counted.pop(language).result()
+        counts = self._counted.pop(language).result()
+        self._count_next()
+        return counts
 
     def all_counts(self) -> dict[str, Future[WordCounts]]:
         """Word counts of all languages, in progress."""
@@ -111,8 +126,14 @@ class Work:
     def reference(
         self, language: str, make: Callable[P, bytes], *args: P.args, **kwargs: P.kwargs
     ) -> None:
-        """Make the reference of a language in the background, if references were requested."""
+        """Make the reference of a language in the background, if references were requested.
+
+        Waits while a reference for each thread is in progress: each holds word counts.
+        """
         if self.request.references:
+            in_progress = [future for future in self._pending.values() if not future.done()]
+            if len(in_progress) >= self._threads:
+                wait(in_progress, return_when=FIRST_COMPLETED)
             self._pending[language] = self._pool.submit(make, *args, **kwargs)
 
     def add_reference(self, language: str, data: bytes) -> None:
