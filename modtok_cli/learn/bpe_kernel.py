@@ -14,7 +14,15 @@ from modtok_cli.base.jit import njit
 from modtok_cli.learn.ancestry_kernel import ancestry, append_merge, merges_to_derive
 from modtok_cli.learn.array_kernel import grown, resized_rows
 from modtok_cli.learn.heap_kernel import Heap, drop_top, heapify, sift_down
-from modtok_cli.learn.join_kernel import count_pairs, join_pair, link_words
+from modtok_cli.learn.join_kernel import (
+    LOOKED,
+    count_pairs,
+    join_pair,
+    lay_out,
+    new_neighbours,
+    queue_all,
+    wider,
+)
 from modtok_cli.learn.pair_kernel import COUNT, KEY, QUEUED, PairIndex, find
 from modtok_cli.learn.string_kernel import find_string, index_strings
 
@@ -64,13 +72,14 @@ def _occurrences(symbols, word_offsets, word_counts, room, whole_words_only):  #
 
 
 @njit(cache=True, nogil=True)
-def _best_pair(table, bits, heap_counts, heap_keys, queued):  # type: ignore[no-untyped-def]
+def _best_pair(table, bits, heap_counts, heap_keys, queued, work):  # type: ignore[no-untyped-def]
     """Bring the most frequent pair to the top of the heap: (its count, heap size).
 
     A count on the heap may be outdated, but never too low: `QUEUED` marks the current entry
     of a pair, and all others are dropped when they reach the top.
     """
     while queued > 0:
+        work[LOOKED] += 1
         row = find(table, bits, heap_keys[0])
         count = heap_counts[0]
         if table[row, KEY] == -1 or table[row, QUEUED] != count:
@@ -138,8 +147,17 @@ def _extended(array, size, fill):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def _recount(cells, lengths, word_counts, floor, has_many, work):  # type: ignore[no-untyped-def]
+    """The pairs that occur `floor` times, and the heap of them."""
+    pairs = count_pairs(cells, lengths, word_counts, floor, has_many, work)
+    heap = queue_all(pairs.table, pairs.used)
+    heapify(heap.counts, heap.keys, heap.size)
+    return pairs, heap
+
+
+@njit(cache=True, nogil=True)
 def learn_language(  # type: ignore[no-untyped-def]
-    words, vocabulary, budget, whole_words_only, signal
+    words, vocabulary, budget, whole_words_only, floor, signal, work
 ):
     """Run the loop of Algorithm 2 for one language.
 
@@ -149,7 +167,10 @@ def learn_language(  # type: ignore[no-untyped-def]
             bytes and special tokens, and on a later pass those it adopted.
         budget: |V_i| to reach.
         whole_words_only: count a token only where it is a whole word (the authors' release).
+        floor: least count of a pair that is kept track of; when that was too high, all are counted
+            again. Affects time and memory only.
         signal: (2,) int64; [0] is set to |V_i| as it grows, a non-zero [1] stops the loop.
+        work: (5,) int64, added to; see `join_kernel`.
 
     Returns:
         (vocabulary, adopted, frequency): T with the new tokens and merges, the number of
@@ -158,20 +179,15 @@ def learn_language(  # type: ignore[no-untyped-def]
     symbols, word_offsets, word_counts = words
     token_data, token_offsets, tokens, specials = vocabulary[:4]
     merges, merge_total, member, merge_member = vocabulary[4:]
-    nodes = link_words(symbols, word_offsets)
+    lengths = np.empty(len(member), dtype=np.int32)
+    for token in range(tokens):
+        lengths[token] = token_offsets[token + 1] - token_offsets[token]
+    cells = lay_out(symbols, word_offsets, word_counts, lengths)
     frequency = _occurrences(symbols, word_offsets, word_counts, len(member), False)
-    table, bits, used, places, placed = count_pairs(nodes, word_counts)
-
-    heap_counts = np.empty(2 * used + 1024, dtype=np.int64)
-    heap_keys = np.empty(2 * used + 1024, dtype=np.int64)
-    queued = 0
-    for row in range(len(table)):
-        if table[row, KEY] >= 0:
-            heap_counts[queued] = table[row, COUNT]
-            heap_keys[queued] = table[row, KEY]
-            table[row, QUEUED] = table[row, COUNT]
-            queued += 1
-    heapify(heap_counts, heap_keys, queued)
+    pairs, heap = _recount(cells, lengths, word_counts, floor, merge_total > 0, work)
+    table, bits, used, places, placed = pairs
+    heap_counts, heap_keys, queued = heap
+    neighbours = new_neighbours(len(member))
 
     # Tokens of T that occur and are not in V_i yet. Their counts as whole words never change:
     # a merge never turns a word into an older token.
@@ -206,8 +222,14 @@ def learn_language(  # type: ignore[no-untyped-def]
     adopted = 0
     signal[0] = members
     while members < budget and signal[1] == 0:
-        pair_count, queued = _best_pair(table, bits, heap_counts, heap_keys, queued)
+        pair_count, queued = _best_pair(table, bits, heap_counts, heap_keys, queued, work)
         unit_count, units = _best_unit(worth, member, unit_counts, unit_keys, units)
+        if pair_count < floor and unit_count < floor and floor > 1:
+            floor = max(np.int64(1), floor // 8)  # a pair without a row may be the best one
+            pairs, heap = _recount(cells, lengths, word_counts, floor, True, work)
+            table, bits, used, places, placed = pairs
+            heap_counts, heap_keys, queued = heap
+            continue
         if pair_count <= 0 and unit_count <= 0:
             break  # no pair and no token is left
         adopting = unit_count >= pair_count
@@ -237,6 +259,13 @@ def learn_language(  # type: ignore[no-untyped-def]
         slot = find_string(token_data, token_offsets, slots, slot_bits, token_offsets[tokens], end)
         result = np.int64(slots[slot])
         merge = np.int64(-1)
+        if result >= 0 and floor > 1:
+            # Pairs of a token that exists become more frequent: from now on, all have a row.
+            floor = np.int64(1)
+            pairs, heap = _recount(cells, lengths, word_counts, floor, True, work)
+            table, bits, used, places, placed = pairs
+            heap_counts, heap_keys, queued = heap
+            continue
         if result >= 0:
             merge = np.int64(derivation[result])
             while merge >= 0 and (merges[merge, 0] != left or merges[merge, 1] != right):
@@ -260,12 +289,15 @@ def learn_language(  # type: ignore[no-untyped-def]
             member = _extended(member, tokens, 0)
             frequency = _extended(frequency, tokens, 0)
             derivation = _extended(derivation, tokens, -1)
+            lengths = _extended(lengths, tokens, 0)
+            neighbours = wider(neighbours, tokens)
             if not whole_words_only:
                 worth = frequency
             else:
                 worth = _extended(worth, tokens, 0)
             result = np.int64(tokens)
             token_offsets[tokens + 1] = end
+            lengths[tokens] = end - token_offsets[tokens]
             slots[slot] = result
             tokens += 1
         if merge < 0:
@@ -282,15 +314,19 @@ def learn_language(  # type: ignore[no-untyped-def]
             members += 1
         signal[0] = members
         queued = drop_top(heap_counts, heap_keys, queued)
-        pairs, heap = join_pair(
+        pairs, heap, neighbours = join_pair(
             left,
             right,
             result,
-            nodes,
+            cells,
+            lengths,
             word_counts,
             frequency,
+            floor,
             PairIndex(table, bits, used, places, placed),
             Heap(heap_counts, heap_keys, queued),
+            neighbours,
+            work,
         )
         table, bits, used, places, placed = pairs
         heap_counts, heap_keys, queued = heap

@@ -1,6 +1,8 @@
-"""Words as linked symbols, their pairs, and the step that joins one pair everywhere."""
+"""Words as symbols laid out by bytes, their pairs, and the step that joins one pair everywhere."""
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,242 +13,389 @@ from modtok_cli.learn.hugepages import advise_huge_pages
 from modtok_cli.learn.pair_kernel import (
     COUNT,
     KEY,
-    LAST,
+    LIST,
     QUEUED,
     PairIndex,
-    add_place,
     find,
     home,
+    new_list,
     new_table,
     rehash,
+    sort_list,
+    with_room,
 )
 from modtok_cli.text.bits import prefetch
 
-# A node is a symbol of a word, the next and the previous node (-1 at a word's ends), and the
-# word. A merge reads four neighbours; at 16 bytes per node they share a cache line.
+# A word takes a cell for each byte, and another one ends it. The first cell of a symbol has the
+# symbol and the count of its word; the last cell has the symbol, too. So both neighbours of a
+# symbol are found by lengths of symbols, and they are mostly in the same cache line.
 SYMBOL = 0
-AFTER = 1
-BEFORE = 2
-WORD = 3
+WEIGHT = 1
+END = -1  # symbol of a cell between words
+INSIDE = -2  # symbol of a cell where a symbol started that is part of another now
 
-# A merge visits random positions in memory that are known in advance: they are prefetched
-# this many steps ahead (0.50 s instead of 0.60 s on Finnish, 24k tokens).
-_AHEAD = 6
+_LARGEST = (1 << 31) - 1
 
+# A merge visits positions that are known in advance: they are prefetched so many steps ahead.
+_AHEAD = 12
+_ROWS_AHEAD = 4
 
-@njit(cache=True, nogil=True)
-def link_words(symbols, word_offsets):  # type: ignore[no-untyped-def]
-    """Nodes (N, 4) int32 of the words that are concatenated in `symbols`."""
-    nodes = np.empty((len(symbols), 4), dtype=np.int32)
-    advise_huge_pages(nodes)
-    for word in range(len(word_offsets) - 1):
-        start = word_offsets[word]
-        stop = word_offsets[word + 1]
-        for place in range(start, stop):
-            nodes[place, SYMBOL] = symbols[place]
-            nodes[place, AFTER] = place + 1
-            nodes[place, BEFORE] = place - 1
-            nodes[place, WORD] = word
-        if stop > start:
-            nodes[stop - 1, AFTER] = -1
-            nodes[start, BEFORE] = -1
-    return nodes
+_SKETCH_BITS = 17
+
+# What a language costs, in `work`, (5,) int64: positions of words that were counted, positions of
+# lists that were visited, pairs that were joined, rows of the table that were looked up for them,
+# and entries of the heap that were looked at.
+SCANNED, VISITED, JOINED, ROWS, LOOKED = range(5)
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _key(nodes, place, other):  # type: ignore[no-untyped-def]
-    return (np.int64(nodes[place, SYMBOL]) << 32) | np.int64(nodes[other, SYMBOL])
+class Neighbours(NamedTuple):
+    """Scratch of `join_pair`.
 
-
-@njit(cache=True, nogil=True)
-def count_pairs(nodes, word_counts):  # type: ignore[no-untyped-def]
-    """Every adjacent pair with its count and its positions: a `PairIndex`.
-
-    The lists are stored one after another, so that walking a list reads sequential memory.
+    found: (n, 3) int32, of each joined pair the symbols before and after it and its position;
+    sums: (2, capacity, 2) int64, zero between calls: per symbol before or after the joined pairs,
+    its occurrences there, and the number of positions; touched: (2, capacity) int32, those
+    symbols.
     """
+
+    found: Any
+    sums: Any
+    touched: Any
+
+
+@njit(cache=True, nogil=True)
+def new_neighbours(capacity):  # type: ignore[no-untyped-def]
+    """Scratch for symbols below `capacity`."""
+    return Neighbours(
+        np.empty((1024, 3), dtype=np.int32),
+        np.zeros((2, capacity, 2), dtype=np.int64),
+        np.empty((2, capacity), dtype=np.int32),
+    )
+
+
+@njit(cache=True, nogil=True)
+def lay_out(symbols, word_offsets, word_counts, lengths):  # type: ignore[no-untyped-def]
+    """Cells (bytes + words + 1, 2) int32 of the words that are concatenated in `symbols`.
+
+    A count that needs more than 31 bits is stored as -1 - word. lengths: bytes of each symbol.
+    """
+    words = len(word_counts)
+    total = words + 1
+    for place in range(word_offsets[words]):
+        total += lengths[symbols[place]]
+    cells = np.empty((total, 2), dtype=np.int32)
+    advise_huge_pages(cells)
+    cells[0, SYMBOL] = END
+    at = np.int64(1)
+    for word in range(words):
+        weight = word_counts[word]
+        if weight > _LARGEST:
+            weight = np.int64(-1 - word)
+        for place in range(word_offsets[word], word_offsets[word + 1]):
+            symbol = symbols[place]
+            cells[at, SYMBOL] = symbol
+            cells[at, WEIGHT] = weight
+            at += lengths[symbol]
+            cells[at - 1, SYMBOL] = symbol
+        cells[at, SYMBOL] = END
+        at += 1
+    return cells
+
+
+@njit(cache=True, nogil=True)
+def _sketch(cells, lengths, word_counts):  # type: ignore[no-untyped-def]
+    """Counts of pairs added up by a short hash: no pair occurs more often than its sum."""
+    sums = np.zeros(1 << _SKETCH_BITS, dtype=np.int64)
+    at = np.int64(1)
+    while at < len(cells):
+        symbol = np.int64(cells[at, SYMBOL])
+        if symbol < 0:
+            at += 1
+            continue
+        weight = np.int64(cells[at, WEIGHT])
+        if weight < 0:
+            weight = word_counts[-1 - weight]
+        at += lengths[symbol]
+        follower = np.int64(cells[at, SYMBOL])
+        if follower >= 0:
+            sums[home((symbol << 32) | follower, _SKETCH_BITS)] += weight
+    return sums
+
+
+@njit(cache=True, nogil=True)
+def count_pairs(cells, lengths, word_counts, floor, has_many, work):  # type: ignore[no-untyped-def]
+    """Every adjacent pair that occurs `floor` times with its count and positions: a `PairIndex`.
+
+    With `has_many` pairs, most of those that are too rare are sorted out before they come into
+    the table.
+    """
+    total = len(cells)
+    is_sketched = has_many and floor > 1
+    sketch = _sketch(cells, lengths, word_counts) if is_sketched else np.zeros(1, dtype=np.int64)
     bits = 12
     table = new_table(bits)
     used = 0
-    total = len(nodes)
-    for place in range(total):
-        follower = nodes[place, AFTER]
+    numbers = np.empty(total, dtype=np.int32)  # of the pair at each symbol, in order
+    seen = 0
+    at = np.int64(1)
+    while at < total:
+        symbol = np.int64(cells[at, SYMBOL])
+        if symbol < 0:
+            at += 1
+            continue
+        weight = np.int64(cells[at, WEIGHT])
+        if weight < 0:
+            weight = word_counts[-1 - weight]
+        at += lengths[symbol]
+        follower = np.int64(cells[at, SYMBOL])
         if follower < 0:
             continue
-        key = _key(nodes, place, follower)
-        row = find(table, bits, key)
-        if table[row, KEY] == -1:
-            table[row, KEY] = key
-            used += 1
-        table[row, COUNT] += word_counts[nodes[place, WORD]]
-        table[row, QUEUED] += 1  # for now, the length of its list
-        if used * 2 > len(table):
-            table, bits, used = rehash(table, bits)
-    places = np.empty((total + total // 2 + 16, 2), dtype=np.int32)
+        key = (symbol << 32) | follower
+        numbers[seen] = -1
+        if not is_sketched or sketch[home(key, _SKETCH_BITS)] >= floor:
+            row = find(table, bits, key)
+            if table[row, KEY] == -1:
+                table[row, KEY] = key
+                table[row, LIST] = used  # for now, its number
+                used += 1
+            numbers[seen] = table[row, LIST]
+            table[row, COUNT] += weight
+            table[row, QUEUED] += 1  # for now, the length of its list
+            if used * 2 > len(table):
+                table, bits, used = rehash(table, 1)
+        seen += 1
+    work[SCANNED] += seen
+    ends = np.full(used, -1, dtype=np.int64)
+    table, bits, used = rehash(table, floor)
+    placed = 0
+    for row in range(len(table)):
+        if table[row, KEY] >= 0:
+            placed += 1 + table[row, QUEUED]
+    places = np.empty(placed + placed // 4 + 1024, dtype=np.int32)
     advise_huge_pages(places)
     placed = 0
     for row in range(len(table)):
         if table[row, KEY] >= 0:
-            table[row, LAST] = placed - 1
-            placed += table[row, QUEUED]
+            ends[table[row, LIST]] = placed + 1
+            table[row, LIST] = placed
+            places[placed] = table[row, QUEUED]
+            placed += 1 + table[row, QUEUED]
             table[row, QUEUED] = 0
-    for place in range(total):
-        follower = nodes[place, AFTER]
-        if follower < 0:
+    at = np.int64(1)
+    seen = 0
+    while at < total:
+        symbol = np.int64(cells[at, SYMBOL])
+        if symbol < 0:
+            at += 1
             continue
-        row = find(table, bits, _key(nodes, place, follower))
-        entry = table[row, LAST] + 1
-        places[entry, 0] = place
-        places[entry, 1] = entry - 1 if table[row, QUEUED] else -1
-        table[row, QUEUED] = 1
-        table[row, LAST] = entry
+        place = at
+        at += lengths[symbol]
+        if cells[at, SYMBOL] >= 0:
+            number = np.int64(numbers[seen])
+            seen += 1
+            if number >= 0 and ends[number] >= 0:
+                places[ends[number]] = place
+                ends[number] += 1
     return PairIndex(table, bits, used, places, placed)
 
 
 @njit(cache=True, nogil=True)
-def queue_touched(table, touched, touches, heap_counts, heap_keys, queued):  # type: ignore[no-untyped-def]
-    """Push the touched pairs whose count has grown on the heap: (counts, keys, size)."""
-    for step in range(touches):
-        row = touched[step]
-        if table[row, COUNT] > table[row, QUEUED]:
-            if queued == len(heap_counts):
-                heap_counts = grown(heap_counts, queued)
-                heap_keys = grown(heap_keys, queued)
-            table[row, QUEUED] = table[row, COUNT]
-            queued = push(heap_counts, heap_keys, queued, table[row, COUNT], table[row, KEY])
-    return heap_counts, heap_keys, queued
+def _join_places(  # type: ignore[no-untyped-def]
+    left, right, result, cells, lengths, word_counts, places, first, neighbours
+):
+    """Join the pairs of the list at `first`, left to right, and add up their neighbours.
 
-
-@njit(cache=True, nogil=True)
-def _prefetch_rows(flat_table, bits, nodes, place, left, right, result):  # type: ignore[no-untyped-def]
-    """Prefetch the four rows that joining the pair at `place` will change."""
-    if nodes[place, SYMBOL] != left or nodes[place, AFTER] < 0:
-        return
-    leader = nodes[place, BEFORE]
-    follower = nodes[nodes[place, AFTER], AFTER]
-    if leader >= 0:
-        symbol = np.int64(nodes[leader, SYMBOL]) << 32
-        prefetch(flat_table, 4 * home(symbol | left, bits))
-        prefetch(flat_table, 4 * home(symbol | result, bits))
-    if follower >= 0:
-        symbol = np.int64(nodes[follower, SYMBOL])
-        prefetch(flat_table, 4 * home((right << 32) | symbol, bits))
-        prefetch(flat_table, 4 * home((result << 32) | symbol, bits))
-
-
-@njit(cache=True, nogil=True)
-def _walk(table, row, places):  # type: ignore[no-untyped-def]
-    """The positions of `row`, latest first; empties its list and sets its count to 0."""
-    walk = np.empty(16, dtype=np.int32)
-    found = 0
-    entry = table[row, LAST]
-    while entry >= 0:
-        if found == len(walk):
-            walk = grown(walk, found)
-        walk[found] = places[entry, 0]
-        entry = np.int64(places[entry, 1])
-        found += 1
-    table[row, LAST] = -1
-    table[row, COUNT] = 0
-    table[row, QUEUED] = 0
-    return walk[:found]
+    Returns (neighbours, joined pairs, symbols before, symbols after, occurrences, and those that
+    follow another one of this call).
+    """
+    found, sums, touched = neighbours
+    listed = np.int64(places[first])
+    if listed > len(found):
+        found = resized_rows(found, 0, 2 * listed)
+    left_size = np.int64(lengths[left])
+    size = left_size + lengths[right]
+    is_long = lengths[right] > 1
+    flat = cells.reshape(-1)
+    joined = before = after = 0
+    occurrences = twins = np.int64(0)
+    last = np.int64(-1)
+    stop = first + 1 + listed
+    for step in range(first + 1, stop):
+        if step + _AHEAD < stop:
+            prefetch(flat, 2 * np.int64(places[step + _AHEAD]))
+        place = np.int64(places[step])
+        if cells[place, SYMBOL] != left or cells[place + left_size, SYMBOL] != right:
+            continue
+        weight = np.int64(cells[place, WEIGHT])
+        if weight < 0:
+            weight = word_counts[-1 - weight]
+        leader = np.int64(cells[place - 1, SYMBOL])
+        follower = np.int64(cells[place + size, SYMBOL])
+        cells[place, SYMBOL] = result
+        if is_long:
+            cells[place + left_size, SYMBOL] = INSIDE
+        cells[place + size - 1, SYMBOL] = result
+        found[joined, 0] = leader
+        found[joined, 1] = follower
+        found[joined, 2] = place
+        joined += 1
+        occurrences += weight
+        if last >= 0 and last + size == place:
+            twins += weight
+        last = place
+        if leader >= 0:
+            if sums[0, leader, 1] == 0:
+                touched[0, before] = leader
+                before += 1
+            sums[0, leader, 0] += weight
+            sums[0, leader, 1] += 1
+        if follower >= 0:
+            if sums[1, follower, 1] == 0:
+                touched[1, after] = follower
+                after += 1
+            sums[1, follower, 0] += weight
+            sums[1, follower, 1] += 1
+    return Neighbours(found, sums, touched), joined, before, after, occurrences, twins
 
 
 @njit(cache=True, nogil=True)
 def join_pair(  # type: ignore[no-untyped-def]
-    left, right, result, nodes, word_counts, frequency, pairs, heap
+    left,
+    right,
+    result,
+    cells,
+    lengths,
+    word_counts,
+    frequency,
+    floor,
+    pairs,
+    heap,
+    neighbours,
+    work,
 ):
     """Replace every (left, right) by `result`; runs of one symbol go from left to right.
 
-    Counts of pairs and of symbols (`frequency`) are updated, and pairs that became more
-    frequent are pushed on the heap. Returns the new `PairIndex` and `Heap`, whose arrays may
-    have been replaced by larger ones.
+    Counts of pairs and of symbols (`frequency`) are updated. New pairs that occur `floor` times get
+    a row, a list and an entry of the heap. Neighbours are added up first, so that a row is visited
+    once for all words in which the same symbol is next to the pair. Returns the new `PairIndex`,
+    `Heap` and `Neighbours`, whose arrays may have been replaced by larger ones.
     """
     table, bits, used, places, placed = pairs
     heap_counts, heap_keys, queued = heap
     key = (left << 32) | right
-    walk = _walk(table, find(table, bits, key), places)
-    found = len(walk)
-    touched = np.empty(2 * found + 2, dtype=np.int32)
-    touches = 0
-    joined = np.int64(0)
-    flat_nodes = nodes.reshape(-1)
-    flat_table = table.reshape(-1)
-    for step in range(found):
-        if step + 2 * _AHEAD < found:
-            prefetch(flat_nodes, 4 * np.int64(walk[step + 2 * _AHEAD]))
-        if step + _AHEAD < found:
-            _prefetch_rows(flat_table, bits, nodes, walk[step + _AHEAD], left, right, result)
-        place = np.int64(walk[step])
-        if (
-            nodes[place, SYMBOL] != left
-            or nodes[place, AFTER] < 0
-            or nodes[nodes[place, AFTER], SYMBOL] != right
-        ):
-            continue
-        if left == right:
-            while nodes[place, BEFORE] >= 0 and nodes[nodes[place, BEFORE], SYMBOL] == left:
-                place = np.int64(nodes[place, BEFORE])
-        while True:
-            count = word_counts[nodes[place, WORD]]
-            other = nodes[place, AFTER]
-            follower = nodes[other, AFTER]
-            leader = nodes[place, BEFORE]
-            if leader >= 0:
-                old_key = _key(nodes, leader, place)
-                if old_key != key:
-                    table[find(table, bits, old_key), COUNT] -= count
-            if follower >= 0:
-                old_key = _key(nodes, other, follower)
-                if old_key != key:
-                    table[find(table, bits, old_key), COUNT] -= count
-                nodes[follower, BEFORE] = place
-            nodes[place, SYMBOL] = result
-            nodes[other, SYMBOL] = -1
-            nodes[place, AFTER] = follower
-            joined += count
-            if touches + 2 > len(touched):
-                touched = grown(touched, touches)
-            if placed + 2 > len(places):
-                places = resized_rows(places, placed, len(places) + len(places) // 2)
-            for side in range(2):
-                if side == 0:
-                    if leader < 0:
-                        continue
-                    at = np.int64(leader)
-                    new_key = _key(nodes, leader, place)
-                else:
-                    if follower < 0:
-                        continue
-                    at = place
-                    new_key = _key(nodes, place, follower)
-                row = find(table, bits, new_key)
-                if table[row, KEY] == -1:
-                    table[row, KEY] = new_key
-                    used += 1
-                before = table[row, COUNT]
-                add_place(table, row, places, placed, at, count)
-                placed += 1
-                if before <= table[row, QUEUED] < table[row, COUNT]:
-                    touched[touches] = row
-                    touches += 1
-            if used * 10 > len(table) * 6:
-                # Rows move: push the touched pairs before they do.
-                heap_counts, heap_keys, queued = queue_touched(
-                    table, touched, touches, heap_counts, heap_keys, queued
-                )
-                touches = 0
-                table, bits, used = rehash(table, bits)
-                flat_table = table.reshape(-1)
-            if left != right or follower < 0 or nodes[follower, SYMBOL] != left:
-                break
-            beyond = nodes[follower, AFTER]
-            if beyond < 0 or nodes[beyond, SYMBOL] != left:
-                break
-            place = np.int64(follower)
-    frequency[left] -= joined
-    frequency[right] -= joined
-    frequency[result] += joined
-    heap_counts, heap_keys, queued = queue_touched(
-        table, touched, touches, heap_counts, heap_keys, queued
+    row = find(table, bits, key)
+    first = table[row, LIST]
+    table[row, COUNT] = 0
+    table[row, QUEUED] = 0
+    table[row, LIST] = -1
+    neighbours, joined, before, after, occurrences, twins = _join_places(
+        left, right, result, cells, lengths, word_counts, places, first, neighbours
     )
-    return PairIndex(table, bits, used, places, placed), Heap(heap_counts, heap_keys, queued)
+    found, sums, touched = neighbours
+    frequency[left] -= occurrences
+    frequency[right] -= occurrences
+    frequency[result] += occurrences
+    work[VISITED] += places[first]
+    work[JOINED] += joined
+    work[ROWS] += 2 * (before + after)
+    places, placed = with_room(table, places, placed, floor, 2 * joined + before + after)
+    flat_table = table.reshape(-1)
+    for side in range(2):
+        touches = before if side == 0 else after
+        is_mixed = False
+        for step in range(touches):
+            if used * 10 > len(table) * 6:
+                table, bits, used = rehash(table, floor)
+                flat_table = table.reshape(-1)
+            if step + _ROWS_AHEAD < touches:
+                symbol = np.int64(touched[side, step + _ROWS_AHEAD])
+                if side == 0:
+                    prefetch(flat_table, 4 * home((symbol << 32) | left, bits))
+                    prefetch(flat_table, 4 * home((symbol << 32) | result, bits))
+                else:
+                    prefetch(flat_table, 4 * home((right << 32) | symbol, bits))
+                    prefetch(flat_table, 4 * home((result << 32) | symbol, bits))
+            symbol = np.int64(touched[side, step])
+            total = sums[side, symbol, 0]
+            if side == 0:
+                old_key = (symbol << 32) | left
+                new_key = (symbol << 32) | result
+            else:
+                old_key = (right << 32) | symbol
+                new_key = (result << 32) | symbol
+            # Of two pairs in succession, the second one followed a `right`, of which the first one
+            # has taken the count already, and the first one is not followed by `left` any more.
+            lost = total
+            if side == 0 and symbol == result:
+                lost -= twins
+            if side == 1 and symbol == left:
+                total -= twins
+            if lost > 0 and old_key != key:
+                row = find(table, bits, old_key)
+                if table[row, KEY] == old_key:
+                    table[row, COUNT] -= lost
+            row = find(table, bits, new_key)
+            is_new = table[row, KEY] == -1
+            if total <= 0 or (is_new and total < floor):
+                sums[side, symbol, 1] = -1
+                continue
+            if is_new:
+                table[row, KEY] = new_key
+                used += 1
+            is_mixed = is_mixed or table[row, LIST] >= 0
+            number = sums[side, symbol, 1]
+            places, start = new_list(table, row, places, placed, number)
+            placed = start + number
+            sums[side, symbol, 1] = start
+            table[row, COUNT] += total
+            if table[row, COUNT] > table[row, QUEUED]:
+                table[row, QUEUED] = table[row, COUNT]
+                if queued == len(heap_counts):
+                    heap_counts = grown(heap_counts, queued)
+                    heap_keys = grown(heap_keys, queued)
+                queued = push(heap_counts, heap_keys, queued, table[row, COUNT], new_key)
+        for step in range(joined):
+            symbol = np.int64(found[step, side])
+            if symbol < 0:
+                continue
+            at = sums[side, symbol, 1]
+            if at >= 0:
+                place = found[step, 2]
+                places[at] = place if side == 1 else place - lengths[symbol]
+                sums[side, symbol, 1] = at + 1
+        for step in range(touches):
+            symbol = np.int64(touched[side, step])
+            sums[side, symbol, 0] = 0
+            sums[side, symbol, 1] = 0
+            if is_mixed:
+                new_key = (symbol << 32) | result if side == 0 else (result << 32) | symbol
+                row = find(table, bits, new_key)
+                if table[row, KEY] == new_key and table[row, LIST] >= 0:
+                    sort_list(places, table[row, LIST])
+    return (
+        PairIndex(table, bits, used, places, placed),
+        Heap(heap_counts, heap_keys, queued),
+        Neighbours(found, sums, touched),
+    )
+
+
+@njit(cache=True, nogil=True)
+def queue_all(table, used):  # type: ignore[no-untyped-def]
+    """Counts and keys of all pairs of the table, in any order, with capacity for more: a `Heap`."""
+    heap_counts = np.empty(2 * used + 1024, dtype=np.int64)
+    heap_keys = np.empty(2 * used + 1024, dtype=np.int64)
+    queued = 0
+    for row in range(len(table)):
+        if table[row, KEY] >= 0:
+            heap_counts[queued] = table[row, COUNT]
+            heap_keys[queued] = table[row, KEY]
+            table[row, QUEUED] = table[row, COUNT]
+            queued += 1
+    return Heap(heap_counts, heap_keys, queued)
+
+
+@njit(cache=True, nogil=True)
+def wider(neighbours, symbols):  # type: ignore[no-untyped-def]
+    """Scratch that also has room for symbol number `symbols`."""
+    if symbols < neighbours.sums.shape[1]:
+        return neighbours
+    return new_neighbours(2 * symbols + 16)

@@ -1,17 +1,20 @@
 """The table of adjacent pairs: how often each occurs, and where.
 
-Words are one flat array of symbols with links to the next and the previous symbol (-1 at a
-word's ends). Position p stands for the pair of its symbol and the next one.
+Words are laid out by bytes (`join_kernel.lay_out`). Position p stands for the pair of the symbol
+that starts there and the next one.
 
-Counts are always exact. Positions are kept in a list per pair that is only appended to; the
-reader of a list skips positions whose symbols have changed. A position never returns to a
-pair that it left, because symbols only grow, so no position is visited twice. (Doubly linked
-lists with removal took 1.1 times as long: the time of a merge is that of its cache misses,
-and each removal touches two more entries.)
+A pair is born in the merge that makes the later of its symbols; from then on its count only falls.
+So pairs that are too rare ever to be merged need no row: `floor` is the least count that has one.
+Most pairs are rare, and the time of a merge is that of its cache misses: without them the table is
+a tenth as large. The list of a pair is complete when the pair is born, and never changed. Its
+reader skips positions whose symbols have changed; a position never returns to a pair that it
+left, because symbols only grow.
 
-Row (int64 × 4): key (`left << 32 | right`, -1 when empty), count, last entry of its list
-(-1: none), largest count that the heap has for it.
-List entry (int32 × 2): position, entry before it (-1: none).
+The exception is a merge whose result T has already (second passes): its pairs may become more
+frequent. The caller then indexes all pairs, with `floor` 1.
+
+Row (int64 × 4): key (`left << 32 | right`, -1 when empty), count, index of its list (-1: none),
+largest count that the heap has for it. List (int32): its length, then positions, ascending.
 """
 
 from __future__ import annotations
@@ -21,16 +24,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from modtok_cli.base.jit import njit
+from modtok_cli.learn.array_kernel import resized
 from modtok_cli.learn.hugepages import advise_huge_pages
 
 KEY = 0
 COUNT = 1
-LAST = 2
+LIST = 2
 QUEUED = 3
 
 
 class PairIndex(NamedTuple):
-    """The table of 2**bits rows, its number of used rows, the list entries and their number."""
+    """The table of 2**bits rows, its number of used rows, the lists and their used length."""
 
     table: Any
     bits: Any
@@ -50,7 +54,7 @@ def new_table(bits):  # type: ignore[no-untyped-def]
     for row in range(1 << bits):
         table[row, KEY] = -1
         table[row, COUNT] = 0
-        table[row, LAST] = -1
+        table[row, LIST] = -1
         table[row, QUEUED] = 0
     return table
 
@@ -73,33 +77,86 @@ def find(table, bits, key):  # type: ignore[no-untyped-def]
         row = (row + 1) & mask
 
 
-@njit(cache=True, nogil=True, inline="always")
-def add_place(table, row, places, total, position, weight):  # type: ignore[no-untyped-def]
-    """Add `position` to the pair of `row`; `places` must have capacity at index `total`."""
-    places[total, 0] = position
-    places[total, 1] = table[row, LAST]
-    table[row, LAST] = total
-    table[row, COUNT] += weight
-
-
 @njit(cache=True, nogil=True)
-def rehash(table, bits):  # type: ignore[no-untyped-def]
-    """Move the rows with a count to a table with capacity for twice as many.
+def rehash(table, floor):  # type: ignore[no-untyped-def]
+    """Move the rows with a count of at least `floor` to a table with room for as many again.
 
-    Pairs that no longer occur are dropped; heap entries for them then find no row.
+    The other pairs are dropped; heap entries for them then find no row.
     Returns (table, bits, used rows).
     """
     living = 0
     for row in range(len(table)):
-        if table[row, KEY] >= 0 and table[row, COUNT] > 0:
+        if table[row, KEY] >= 0 and table[row, COUNT] >= floor:
             living += 1
-    new_bits = bits
+    new_bits = 12
     while (1 << new_bits) < 4 * living:
         new_bits += 1
     fresh = new_table(new_bits)
     for row in range(len(table)):
-        if table[row, KEY] >= 0 and table[row, COUNT] > 0:
+        if table[row, KEY] >= 0 and table[row, COUNT] >= floor:
             place = find(fresh, new_bits, table[row, KEY])
             for column in range(4):
                 fresh[place, column] = table[row, column]
     return fresh, new_bits, living
+
+
+@njit(cache=True, nogil=True)
+def with_room(table, places, placed, floor, room):  # type: ignore[no-untyped-def]
+    """Lists with capacity for `room` more numbers: (places, used length).
+
+    Lists of pairs below `floor`, and of those that were merged, are left out of the new ones.
+    """
+    if placed + room <= len(places):
+        return places, placed
+    living = 0
+    for row in range(len(table)):
+        if table[row, COUNT] >= floor and table[row, LIST] >= 0:
+            living += 1 + np.int64(places[table[row, LIST]])
+    fresh = np.empty(room + living + max(living // 2, len(places) // 8), dtype=np.int32)
+    advise_huge_pages(fresh)
+    end = 0
+    for row in range(len(table)):
+        first = table[row, LIST]
+        if first < 0:
+            continue
+        if table[row, COUNT] < floor:
+            table[row, LIST] = -1
+            continue
+        length = 1 + np.int64(places[first])
+        for step in range(length):
+            fresh[end + step] = places[first + step]
+        table[row, LIST] = end
+        end += length
+    return fresh, end
+
+
+@njit(cache=True, nogil=True)
+def new_list(table, row, places, placed, more):  # type: ignore[no-untyped-def]
+    """Start a list of a pair's positions with `more` of them: (places, where to write those)."""
+    earlier = table[row, LIST]
+    old = np.int64(places[earlier]) if earlier >= 0 else np.int64(0)
+    if placed + 1 + old + more > len(places):
+        places = resized(places, placed, 2 * (placed + 1 + old + more))
+    for step in range(1, old + 1):
+        places[placed + step] = places[earlier + step]
+    places[placed] = old + more
+    table[row, LIST] = placed
+    return places, placed + 1 + old
+
+
+@njit(cache=True, nogil=True)
+def sort_list(places, first):  # type: ignore[no-untyped-def]
+    """Sort the list at `first`: Shell's method, for few changes of order."""
+    size = np.int64(places[first])
+    gap = 1
+    while gap < size // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for end in range(first + 1 + gap, first + 1 + size):
+            value = places[end]
+            place = end
+            while place - gap > first and places[place - gap] > value:
+                places[place] = places[place - gap]
+                place -= gap
+            places[place] = value
+        gap //= 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -110,6 +110,21 @@ def check_id_range(k: int) -> None:
         )
 
 
+class Spent(NamedTuple):
+    """What learning a language cost, in steps of the kernels.
+
+    scanned: pairs of the words, counted at the start or again; visited: positions read from lists
+    of pairs; joined: those that were joined; rows: look-ups in the table of pairs for that;
+    looked: entries of the heap that came to its top.
+    """
+
+    scanned: int
+    visited: int
+    joined: int
+    rows: int
+    looked: int
+
+
 @dataclass
 class Grown:
     """Result of one language: T, the language's membership, and the number of adopted tokens.
@@ -123,6 +138,7 @@ class Grown:
     merge_member: Marks
     adopted: int
     frequency: npt.NDArray[np.int64]
+    spent: Spent
 
     @property
     def size(self) -> int:
@@ -134,6 +150,18 @@ def _padded(array: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:
     bigger = np.zeros((length, *array.shape[1:]), dtype=array.dtype)
     bigger[: len(array)] = array
     return bigger
+
+
+def _floor(counts: npt.NDArray[np.int64], k: int) -> np.int64:
+    """A count that all merges of a vocabulary of `k` tokens reach.
+
+    A word that occurs more often than the last pair that is merged is one token. So the last
+    pair occurs at least as often as the k-th most frequent word.
+    """
+    if len(counts) <= k:
+        return np.int64(1)
+    place = len(counts) - k
+    return np.int64(np.partition(counts, place)[place])
 
 
 def grow(
@@ -192,7 +220,9 @@ def grow(
         _padded(member.view(np.uint8), tokens + extra),
         _padded(merge_member.view(np.uint8), len(merges.merges) + extra),
     )
+    floor = _floor(counts.counts, k)
     signal = np.zeros(2, dtype=np.int64)
+    spent = np.zeros(5, dtype=np.int64)
     outcome: list[Any] = []
     failure: list[BaseException] = []
 
@@ -205,7 +235,9 @@ def grow(
                     # What no merge can reach costs memory only.
                     min(k, tokens + len(symbols) + 1),
                     whole_words_only,
+                    floor,
                     signal,
+                    spent,
                 )
             )
         except BaseException as error:
@@ -240,6 +272,7 @@ def grow(
         found.merge_member[: found.merge_total].astype(np.bool_),
         int(adopted),
         frequency[:total].copy(),
+        Spent(*spent.tolist()),
     )
 
 

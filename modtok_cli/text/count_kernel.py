@@ -34,6 +34,10 @@ _FOUR = np.uint64(4)
 DOCUMENT, POSITION, WORDS, ARENA, NEED = range(5)
 
 
+_FEW = 24  # words with equal prefixes: so many are sorted by insertion
+_AHEAD = 8  # words are prefetched so many places ahead
+
+
 _READ_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 _BYTES = types.uint8[::1]
 _INTS = types.int64[::1]
@@ -235,23 +239,66 @@ def list_words(
 
 
 @njit(cache=True, nogil=True)
-def _sink(order: Ints, low: int, root: int, size: int, data: Bytes, offsets: Ints) -> None:
-    """Heap step of `sort_ties` on order[low:low + size]."""
+def _is_before(a: int, b: int, data: Bytes, offsets: Ints, keys: Slots) -> bool:
+    """Whether word `a` comes before word `b`: by their keys, then by their bytes."""
+    if keys[a] != keys[b]:
+        return bool(keys[a] < keys[b])
+    order = compare(data, offsets[a], offsets[a + 1], data, offsets[b], offsets[b + 1])
+    return bool(order < 0)
+
+
+@njit(cache=True, nogil=True)
+def _sink(
+    order: Ints, low: int, root: int, size: int, data: Bytes, offsets: Ints, keys: Slots
+) -> None:
+    """Heap step on order[low:low + size]."""
     moved = order[low + root]
     while True:
         child = 2 * root + 1
         if child >= size:
             break
-        if child + 1 < size:
-            a, b = order[low + child], order[low + child + 1]
-            if compare(data, offsets[a], offsets[a + 1], data, offsets[b], offsets[b + 1]) < 0:
-                child += 1
-        a = order[low + child]
-        if compare(data, offsets[moved], offsets[moved + 1], data, offsets[a], offsets[a + 1]) >= 0:
+        if child + 1 < size and _is_before(
+            order[low + child], order[low + child + 1], data, offsets, keys
+        ):
+            child += 1
+        if not _is_before(moved, order[low + child], data, offsets, keys):
             break
-        order[low + root] = a
+        order[low + root] = order[low + child]
         root = child
     order[low + root] = moved
+
+
+@njit(cache=True, nogil=True)
+def _sort_ties(
+    order: Ints, low: int, high: int, data: Bytes, offsets: Ints, prefixes: Slots
+) -> None:
+    """Sort order[low:high], words of equal prefixes, by what follows; changes their prefixes.
+
+    Their next eight bytes decide nearly always, without a look at the words again.
+    """
+    for i in range(low, high):
+        word = order[i]
+        key = _ZERO
+        for at in range(offsets[word] + 8, offsets[word] + 16):
+            byte = np.uint64(data[at]) if at < offsets[word + 1] else _ZERO
+            key = (key << np.uint64(8)) | byte
+        prefixes[word] = key
+    size = high - low
+    if size <= _FEW:
+        for end in range(low + 1, high):
+            word = order[end]
+            at = end
+            while at > low and _is_before(word, order[at - 1], data, offsets, prefixes):
+                order[at] = order[at - 1]
+                at -= 1
+            order[at] = word
+        return
+    # Heap sort: no recursion, and never slow, however many words share a beginning.
+    for root in range(size // 2 - 1, -1, -1):
+        _sink(order, low, root, size, data, offsets, prefixes)
+    for last in range(size - 1, 0, -1):
+        order[low], order[low + last] = order[low + last], order[low]
+        _sink(order, low, 0, last, data, offsets, prefixes)
 
 
 @njit(types.void(_BYTES, _INTS, _INTS, _SLOTS, _INTS, _BYTES, _INTS, _INTS), cache=True, nogil=True)
@@ -265,24 +312,24 @@ def copy_in_order(
     sorted_offsets: Ints,
     sorted_counts: Ints,
 ) -> None:
-    """Finish `order` (by prefixes) among equal prefixes, then copy the words out in it."""
+    """Finish `order` (by prefixes) among equal prefixes, then copy the words out in it.
+
+    `prefixes` are used up. `data` goes on for `PADDING` bytes after the last word.
+    """
     words = len(order)
     low = 0
     while low < words:
         high = low + 1
         while high < words and prefixes[order[high]] == prefixes[order[low]]:
             high += 1
-        # Heap sort: no recursion, and never slow, however many words share a beginning.
-        size = high - low
-        for root in range(size // 2 - 1, -1, -1):
-            _sink(order, low, root, size, data, offsets)
-        for last in range(size - 1, 0, -1):
-            order[low], order[low + last] = order[low + last], order[low]
-            _sink(order, low, 0, last, data, offsets)
+        if high - low > 1:
+            _sort_ties(order, low, high, data, offsets, prefixes)
         low = high
     filled = 0
     sorted_offsets[0] = 0
     for i in range(words):
+        if i + _AHEAD < words:
+            prefetch(data, offsets[order[i + _AHEAD]])
         word = order[i]
         for at in range(offsets[word], offsets[word + 1]):
             sorted_data[filled] = data[at]

@@ -90,8 +90,9 @@ class Merges(Segmenter):
         """
         with no_collection():
             names = self.vocabulary.spellings()
-            left = map(names.__getitem__, self.merges[:, 0].tolist())
-            right = map(names.__getitem__, self.merges[:, 1].tolist())
+            # Without a Python number for each part, which are most of the memory of a large T.
+            by_id = np.array(names, dtype=object)
+            left, right = by_id[self.merges[:, 0]].tolist(), by_id[self.merges[:, 1]].tolist()
             model = {
                 "type": "BPE",
                 "dropout": None,
