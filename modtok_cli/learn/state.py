@@ -19,16 +19,15 @@ from modtok_cli.text.counts import WordCounts
 Ids = npt.NDArray[np.int32]
 Marks = npt.NDArray[np.bool_]
 
-# Per symbol of the unique words: 16 for its node, 12 to 24 for positions, 4 for the symbol,
-# and the table of pairs; measured: 56 (fi, de) to 62 (en).
-_BYTES_PER_SYMBOL = 64
+# Per byte of the unique words: 9 for its cell, 4 for the symbol, 4 for the number of its pair at
+# the start, 5 to 12 for positions.
+_BYTES_PER_BYTE = 28
 
 LARGEST_BUDGET = 1 << 26
 """Tokens per language: ids have 32 bits, tries 27, and a union of languages must fit too."""
 
-# Positions have 32 bits, and a symbol adds three of them at most: one at the start, and each
-# merge removes a symbol and adds two.
-_MOST_SYMBOLS = (1 << 31) // 3
+# Positions have 32 bits; a word takes one for each byte and one for its end.
+_MOST_POSITIONS = (1 << 31) - 2
 
 
 @dataclass
@@ -152,11 +151,11 @@ def _padded(array: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:
     return bigger
 
 
-def _floor(counts: npt.NDArray[np.int64], k: int) -> np.int64:
+def least_count(counts: npt.NDArray[np.int64], k: int) -> np.int64:
     """A count that all merges of a vocabulary of `k` tokens reach.
 
     A word that occurs more often than the last pair that is merged is one token. So the last
-    pair occurs at least as often as the k-th most frequent word.
+    pair occurs at least as often as the k-th most frequent word. Too high a value costs time only.
     """
     if len(counts) <= k:
         return np.int64(1)
@@ -192,13 +191,14 @@ def grow(
     """
     from modtok_cli.learn.bpe_kernel import Growing, Words, learn_language
 
-    if len(symbols) > _MOST_SYMBOLS:
+    positions = len(counts.data) + len(counts)
+    if positions > _MOST_POSITIONS:
         raise UsageError(
-            f"{len(symbols):,} symbols in unique words; at most {_MOST_SYMBOLS:,} are possible",
+            f"{positions:,} bytes of unique words; at most {_MOST_POSITIONS:,} are possible",
             remedy="use less text of this language",
         )
     check_memory(
-        _BYTES_PER_SYMBOL * len(symbols),
+        _BYTES_PER_BYTE * len(counts.data),
         f"learning {label}",
         "use less text or fewer --threads, or a larger machine",
     )
@@ -220,7 +220,7 @@ def grow(
         _padded(member.view(np.uint8), tokens + extra),
         _padded(merge_member.view(np.uint8), len(merges.merges) + extra),
     )
-    floor = _floor(counts.counts, k)
+    floor = least_count(counts.counts, k)
     signal = np.zeros(2, dtype=np.int64)
     spent = np.zeros(5, dtype=np.int64)
     outcome: list[Any] = []

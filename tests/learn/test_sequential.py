@@ -7,10 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.sample import SAMPLE
 from helpers.slow_sequential import Slow
 from modtok_cli.base.errors import UsageError
+from modtok_cli.learn import state
 from modtok_cli.learn.bpe import learn_bpe
 from modtok_cli.learn.sequential import SequentialLearner
+from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counts import WordCounts
 
 # Few letters make many overlaps, runs and equal counts: where mistakes would be.
@@ -66,6 +69,32 @@ def test_whole_word_counts(corpora: list[dict[bytes, int]], extra: int) -> None:
 @given(st.lists(corpus, min_size=2, max_size=3), st.integers(0, 14), st.integers(2, 3))
 def test_two_passes(corpora: list[dict[bytes, int]], extra: int, passes: int) -> None:
     compare(corpora, extra, "all", passes)
+
+
+@settings(deadline=None, max_examples=120)
+@given(
+    st.lists(corpus, min_size=1, max_size=3),
+    st.integers(0, 14),
+    st.integers(1, 2),
+    st.sampled_from([2, 9, 10**6]),
+)
+def test_least_count_of_a_pair_with_a_row(
+    corpora: list[dict[bytes, int]], extra: int, passes: int, floor: int
+) -> None:
+    """Also where the first guess is too high, and where a second pass needs the rare pairs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(state, "least_count", lambda counts, k: np.int64(floor))
+        compare(corpora, extra, "all", passes)
+
+
+def test_real_text_with_any_least_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More words: the table grows and drops rows, and lists are moved."""
+    counts = count_corpus([SAMPLE / "data" / "fi.jsonl"])
+    expected = learn_bpe(counts, 900).merges
+    used = int(state.least_count(counts.counts, 900))
+    for floor in {1, 5, 300} - {used}:
+        monkeypatch.setattr(state, "least_count", lambda counts, k, floor=floor: np.int64(floor))
+        assert np.array_equal(learn_bpe(counts, 900).merges, expected)
 
 
 def test_long_run_of_one_character() -> None:

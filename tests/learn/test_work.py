@@ -1,0 +1,172 @@
+"""What learning costs, in steps and bytes: never in seconds.
+
+The bounds are what the sample needs, and a quarter more: twice the work fails.
+"""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numba import config
+
+from helpers.sample import SAMPLE
+from modtok_cli.construct import bpe_seq as sequential
+from modtok_cli.construct import pipeline, work
+from modtok_cli.learn import bpe_kernel, word_kernel
+from modtok_cli.learn.bpe import learn_plain
+from modtok_cli.learn.sequential import SequentialLearner, segment
+from modtok_cli.learn.state import grow
+from modtok_cli.text import counter as counters
+from modtok_cli.text import streams, text_format
+from modtok_cli.text.corpus import count_corpus
+from modtok_cli.text.counter import WordCounter
+
+FINNISH = SAMPLE / "data" / "fi.jsonl"
+K = 900
+
+Call = Callable[..., Any]
+
+
+def counting(calls: Counter[str], name: str, function: Call) -> Call:
+    """`function`, whose calls are counted."""
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        calls[name] += 1
+        return function(*args, **kwargs)
+
+    return counted
+
+
+def test_steps_of_the_merge_loop() -> None:
+    counts = count_corpus([FINNISH])
+    grown = learn_plain(counts, K)
+    spent = grown.spent
+    merges = len(grown.merges.merges)
+    ids, _ = segment(grown.merges, counts, np.ones(merges, dtype=np.uint8))
+    # Exact: a look at each pair of the words, and one for each symbol that vanishes.
+    assert spent.scanned == len(counts.data) - len(counts)
+    assert spent.joined == len(counts.data) - len(ids)
+    assert spent.visited < 1.8 * spent.joined
+    assert spent.rows < 1.6 * spent.joined
+    assert spent.looked < 4 * merges
+
+
+def test_steps_of_a_later_language() -> None:
+    """It starts from words that T has segmented, and reads no list of another language."""
+    learner = SequentialLearner(K)
+    learner.add("fi", count_corpus([FINNISH]))
+    counts = count_corpus([SAMPLE / "data" / "en.jsonl"])
+    before = learner.merges
+    symbols, offsets = segment(before, counts, np.ones(len(before.merges), dtype=np.uint8))
+    scanned = len(symbols) - len(counts)
+    spent = grow(before, symbols, offsets, counts, K).spent
+    assert spent.scanned == scanned
+    assert spent.visited < 1.8 * spent.joined
+    assert spent.rows < 3 * spent.joined
+
+
+def test_text_is_read_decompressed_and_counted_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import zstandard
+
+    line = FINNISH.read_bytes()
+    text = line * 300  # three blocks
+    path = tmp_path / "fi.jsonl.zst"
+    path.write_bytes(zstandard.compress(text))
+    calls: Counter[str] = Counter()
+
+    def chunks(*args: Any) -> Iterator[bytes]:
+        for chunk in streams.read_chunks(*args):
+            calls["chunks"] += 1
+            calls["bytes"] += len(chunk)
+            yield chunk
+
+    monkeypatch.setattr(text_format, "read_chunks", chunks)
+    counted = counting(calls, "kernel", counters.count_documents_into)
+    monkeypatch.setattr(counters, "count_documents_into", counted)
+    read: list[float] = []
+
+    counts = count_corpus([path], progress=_Bytes(read))
+    assert sum(read) == path.stat().st_size
+    assert calls["bytes"] == len(text)
+    assert calls["chunks"] <= len(text) // streams.CHUNK + 1
+    # A call for each block, and one for each time that the table grows.
+    assert calls["kernel"] <= calls["chunks"] + 3
+    assert counts.size.documents == text.count(b"\n")
+
+
+class _Bytes:
+    """A progress that notes what it is told."""
+
+    draws = False
+
+    def __init__(self, read: list[float]) -> None:
+        self._read = read
+
+    def task(self, label: str, total: float | None, unit: str) -> Any:
+        from contextlib import nullcontext
+
+        return nullcontext(self)
+
+    def advance(self, amount: float = 1) -> None:
+        self._read.append(amount)
+
+    def describe(self, text: str) -> None:
+        pass
+
+    note = warn = describe
+
+
+@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="far too long for plain Python")
+def test_memory_of_a_table_of_words() -> None:
+    """Slots (32 bytes each, 5/16 to 5/8 full), and the words in two orders beside them."""
+    words = 150_000
+    data = " ".join(f"{number * 7919 % 1_000_003:06d}x" for number in range(words)).encode()
+    counter = WordCounter()
+    counter.add_documents([b"warm up"])
+    documents = [data]
+    tracemalloc.start()
+    counter = WordCounter()
+    counter.add_documents(documents)
+    counts = counter.result()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(counts) == words + 1  # the numbers and "x", which follows each
+    assert peak < 250 * words
+
+
+def test_a_build_counts_segments_and_learns_each_language_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: Counter[str] = Counter()
+    alive: list[int] = []
+    original = work.Work.take_counts
+
+    def take(self: Any, language: str) -> Any:
+        found = original(self, language)
+        alive.append(len(self._counted))
+        return found
+
+    monkeypatch.setattr(work.Work, "take_counts", take)
+    monkeypatch.setattr(pipeline, "warm_up", lambda *args: None)
+    for module, name in (
+        (work, "count_language"),
+        (bpe_kernel, "learn_language"),
+        (word_kernel, "encode_words"),
+    ):
+        monkeypatch.setattr(module, name, counting(calls, name, getattr(module, name)))
+    sequential.bpe_seq(data=SAMPLE / "data", output=tmp_path / "out", k=400, threads=1)
+    languages = len(list((SAMPLE / "data").iterdir()))
+    assert calls["count_language"] == languages
+    # The first language is its own reference; it is segmented for its counts.
+    assert calls["learn_language"] == 2 * languages - 1
+    assert calls["encode_words"] == languages
+    # Few tables of words are there at a time.
+    assert max(alive) <= 2
