@@ -5,9 +5,11 @@ that starts there and the next one.
 
 A pair is born in the merge that makes the later of its symbols; from then on its count only falls.
 So pairs that are too rare ever to be merged need no row: `floor` is the least count that has one.
-Most pairs are rare, and the time of a merge is that of its cache misses. The list of a pair is complete when the pair is born, and never changed. Its
-reader skips positions whose symbols have changed; a position never returns to a pair that it
-left, because symbols only grow.
+Most pairs are rare, and the time of a merge is that of its cache misses.
+
+The list of a pair is complete when the pair is born, and never changed. Its reader skips positions
+whose symbols have changed; a position never returns to a pair that it left, because symbols only
+grow.
 
 The exception is a merge whose result T has already (second passes): its pairs may become more
 frequent. The caller then indexes all pairs, with `floor` 1.
