@@ -109,13 +109,13 @@ def with_room(table, places, placed, floor, room):  # type: ignore[no-untyped-de
     """
     if placed + room <= len(places):
         return places, placed
-    living = 0
+    living = np.int64(0)
     for row in range(len(table)):
         if table[row, COUNT] >= floor and table[row, LIST] >= 0:
             living += 1 + np.int64(places[table[row, LIST]])
     fresh = np.empty(room + living + max(living // 2, len(places) // 8), dtype=np.int32)
     advise_huge_pages(fresh)
-    end = 0
+    end = np.int64(0)
     for row in range(len(table)):
         first = table[row, LIST]
         if first < 0:

@@ -89,7 +89,7 @@ def test_text_is_read_decompressed_and_counted_once(
             yield chunk
 
     monkeypatch.setattr(text_format, "read_chunks", chunks)
-    counted = counting(calls, "kernel", counters.count_documents_into)
+    counted = counting(calls, "kernel", vars(counters)["count_documents_into"])
     monkeypatch.setattr(counters, "count_documents_into", counted)
     read: list[float] = []
 
