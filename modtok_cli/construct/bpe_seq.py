@@ -91,6 +91,10 @@ class SequentialBpe(Learner[SequentialSettings]):
             start=learned,
         )
 
+    def workers(self, threads: int) -> int:
+        """The calling thread learns, and shares the rest."""
+        return max(1, super().workers(threads) - 1)
+
     def order(self, languages: Sequence[str], requested: Sequence[str] | None) -> list[str]:
         """Alphabetical, or as requested; the order by size is known after counting."""
         if self._is_extension or self.settings.order == "given":

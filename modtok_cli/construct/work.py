@@ -6,8 +6,9 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
@@ -25,6 +26,11 @@ from modtok_cli.text.counts import WordCounts
 P = ParamSpec("P")
 Result = TypeVar("Result")
 References = Mapping[str, bytes] | Callable[[], Mapping[str, bytes]]
+
+
+def _result(future: Future[Result], call: Callable[[], Result]) -> Result:
+    """The result of a call in the thread pool; of one that has not begun, from this thread."""
+    return call() if future.cancel() else future.result()
 
 
 class Work:
@@ -58,7 +64,7 @@ class Work:
         self._waiting: deque[str] = deque()
         self._counted: dict[str, Future[WordCounts]] = {}
         self._references: dict[str, bytes] = {}
-        self._pending: dict[str, Future[bytes]] = {}
+        self._pending: dict[str, tuple[Future[bytes], Callable[[], bytes]]] = {}
         self._lock = threading.Lock()
         self._threads = learner.workers(request.threads or os.cpu_count() or 1)
         self._pool = ThreadPoolExecutor(self._threads)
@@ -115,9 +121,9 @@ class Work:
 
     def take_counts(self, language: str) -> WordCounts:
         """As `counts`, and forget them here, so that their memory can be freed."""
-        counts = self._counted.pop(language).result()
+        future = self._counted.pop(language)
         self._count_next()
-        return counts
+        return _result(future, partial(self.count, language))
 
     def all_counts(self) -> dict[str, Future[WordCounts]]:
         """Word counts of all languages, in progress."""
@@ -128,22 +134,27 @@ class Work:
     ) -> None:
         """Make the reference of a language in the background, if references were requested.
 
-        Waits while a reference for each thread is in progress: each holds word counts.
+        Where one waits for each thread already, it is made at once, in the calling thread: each
+        holds word counts.
         """
-        if self.request.references:
-            in_progress = [future for future in self._pending.values() if not future.done()]
-            if len(in_progress) >= self._threads:
-                wait(in_progress, return_when=FIRST_COMPLETED)
-            self._pending[language] = self._pool.submit(make, *args, **kwargs)
+        if not self.request.references:
+            return
+        call = partial(make, *args, **kwargs)
+        for finished in [name for name, (future, _) in self._pending.items() if future.done()]:
+            self._references[finished] = self._pending.pop(finished)[0].result()
+        if len(self._pending) > self._threads:
+            self._references[language] = call()
+        else:
+            self._pending[language] = self._pool.submit(call), call
 
     def add_reference(self, language: str, data: bytes) -> None:
         """Keep a reference that is ready; callable from any thread."""
         self._references[language] = data
 
     def references(self) -> dict[str, bytes]:
-        """References of all languages so far; waits for those in progress."""
-        for language, future in list(self._pending.items()):
-            self._references[language] = future.result()
+        """References of all languages so far; waits for those in progress, and makes the others."""
+        for language, (future, call) in reversed(list(self._pending.items())):
+            self._references[language] = _result(future, call)
             del self._pending[language]
         return dict(self._references)
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import orjson
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.memory import no_collection
@@ -39,6 +40,8 @@ from modtok_cli.text.pretokenizer import PreTokenizer
 
 if TYPE_CHECKING:
     from modtok_cli.modular.encoder import Encoder
+
+_AT_A_TIME = 1 << 14  # merges as Python objects
 
 # Fields of the model that are written as null and false; another value is another tokenizer,
 # except for dropout, which is never applied.
@@ -90,9 +93,6 @@ class Merges(Segmenter):
         """
         with no_collection():
             names = self.vocabulary.spellings()
-            # Without a Python number for each part, which are most of the memory of a large T.
-            by_id = np.array(names, dtype=object)
-            left, right = by_id[self.merges[:, 0]].tolist(), by_id[self.merges[:, 1]].tolist()
             model = {
                 "type": "BPE",
                 "dropout": None,
@@ -104,7 +104,7 @@ class Merges(Segmenter):
                 "ignore_merges": False,
                 PROVENANCE: dict(provenance),
                 "vocab": dict(zip(names, range(len(names)), strict=True)),
-                "merges": list(zip(left, right, strict=True)),
+                "merges": _as_json(names, self.merges),
             }
             before = self.pretokenizer.to_json(byte_level=True)
             return library_json(self.vocabulary.specials, before, BYTE_LEVEL, model)
@@ -148,6 +148,18 @@ class Merges(Segmenter):
             "the tokenizer works by merges of bytes; a .model holds Unigram only",
             remedy="write a .json",
         )
+
+
+def _as_json(names: Sequence[str], merges: Ids) -> orjson.Fragment:
+    """The merges as pairs of names, a few at a time: as Python objects, those of a large T take
+    more memory than all else that is written."""
+    by_id = np.array(names, dtype=object)
+    pieces = []
+    for begin in range(0, len(merges), _AT_A_TIME):
+        some = merges[begin : begin + _AT_A_TIME]
+        left, right = (by_id[some[:, side]].tolist() for side in (0, 1))
+        pieces.append(orjson.dumps(list(zip(left, right, strict=True)))[1:-1])
+    return orjson.Fragment(b"[" + b",".join(pieces) + b"]")
 
 
 class ModularMerges(ModularSegmenter):
