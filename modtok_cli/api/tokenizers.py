@@ -234,7 +234,7 @@ def encode_files(
         >>> import numpy
         >>> ids = numpy.load("ids/tokens.npy", mmap_mode="r")
         >>> offsets = numpy.load("ids/offsets.npy", mmap_mode="r")
-        >>> len(ids) == offsets[-1] == facts["tokens"]
+        >>> len(ids) == int(offsets[-1]) == facts["tokens"]
         True
 
     Raises:

@@ -53,6 +53,8 @@ JOBS = (
     Job("corpus count", "-o tables", ("tables/en.counts", "tables/fi.counts"), grows=True),
     Job("corpus count", "-o tables --executor local --workers 2", ("tables",), None, True,
         "corpus"),
+    Job("corpus world", "-o world --documents 40", ("world",)),
+    Job("encode", "-t bpe --langs fi parallel/fi.txt --format npy -o ids", ("ids",)),
     Job("study orders", f"{TEXTS} -k 300 --orders 2 -o orders.jsonl --plot o.svg",
         ("orders.jsonl", "o.svg")),
     Job("study combos", f"{TEXTS} -k 300 --orders 2 --sets 3 -o combos.jsonl", ("combos.jsonl",)),

@@ -74,7 +74,7 @@ _COLUMNS = (
     # round trip
     modtok encode -t tokenizer@fr text.txt | modtok decode -t tokenizer@fr
     # a corpus for Megatron (--data-path ids/tokens) and nanoGPT
-    modtok encode --langs fr data/fr.jsonl.zst --format bin -o ids
+    modtok encode --langs fr data/fr.jsonl --format bin -o ids
     """,
 )
 def encode(
