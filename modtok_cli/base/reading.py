@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import stat
 from pathlib import Path
@@ -50,6 +51,31 @@ def read_file(
                     "is a device, not a file", where=where, remedy="name a file or use a pipe"
                 )
             return read_stream(stream, where, largest=largest)
+    except OSError as error:
+        raise ModtokError(f"cannot read: {error.strerror}", where=where, remedy=remedy) from error
+
+
+def map_file(path: Path, *, largest: int, remedy: str | None = None) -> bytes | mmap.mmap:
+    """Content of a regular file, mapped into memory: pages are read when they are used.
+
+    A file that is replaced keeps its content here; one that is truncated in place ends the
+    process.
+
+    Raises:
+        ModtokError: it does not exist, cannot be read, is a device, or has more than `largest`
+            bytes.
+    """
+    where = str(path)
+    try:
+        with path.open("rb") as stream:
+            found = os.fstat(stream.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise ModtokError("is not a regular file", where=where, remedy=remedy)
+            if found.st_size > largest:
+                raise _too_large(where, found.st_size, largest)
+            if not found.st_size:  # which cannot be mapped
+                return b""
+            return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise ModtokError(f"cannot read: {error.strerror}", where=where, remedy=remedy) from error
 

@@ -25,6 +25,7 @@ from modtok_cli.cli.options import READING, STDOUT, Debug, Quiet, Table, Verbose
 from modtok_cli.cli.output import TABLES
 from modtok_cli.cli.session import Session
 from modtok_cli.cli.tree import describe
+from modtok_cli.cli.values import without_validator
 from modtok_cli.text.reading import Reading
 
 P = ParamSpec("P")
@@ -77,6 +78,8 @@ class Command(TyperCommand):
         Raises:
             UsageError: an option that takes one value is given twice.
         """
+        for param in self.get_params(ctx):
+            without_validator(param)
         # The framework keeps the last value and drops the others silently.
         _, _, given = self.make_parser(ctx).parse_args(args=list(args))
         if not any(param.is_eager for param in given):  # --help works in any case
@@ -116,6 +119,12 @@ class Group(TyperGroup):
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write the examples."""
         _format_examples(self, formatter)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments before the command."""
+        for param in self.get_params(ctx):
+            without_validator(param)
+        return super().parse_args(ctx, args)
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """Parse the arguments; `--help` prints here."""

@@ -6,9 +6,11 @@ Only light modules are imported here. A command imports its package when it runs
 
 from __future__ import annotations
 
+import os
 import pkgutil
 import signal
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
@@ -19,6 +21,7 @@ from modtok_cli.cli import commands
 from modtok_cli.cli.command import REGISTERED, Group, session_of
 from modtok_cli.cli.options import Debug, Quiet, Verbose
 from modtok_cli.cli.run import run
+from modtok_cli.cli.settings import FILE
 
 _EXAMPLES = """
 modtok bpe-seq --langs en,fi,fr -k 24000
@@ -148,23 +151,42 @@ def _evaluate() -> None:
 
 
 _GROUPS = {"corpus": corpus, "study": study, "eval": evaluate}
-for _name, _group in _GROUPS.items():
-    app.add_typer(_group, name=_name)
-for _module in pkgutil.iter_modules(commands.__path__):
-    import_module(f"{commands.__name__}.{_module.name}")  # declares its command
-
-for _command in map(REGISTERED.__getitem__, [*ORDER, *sorted(set(REGISTERED) - set(ORDER))]):
-    _command.add_to(_GROUPS[_command.words[0]] if len(_command.words) > 1 else app)
 
 
-def command_tree() -> Any:
-    """The click command of the whole tree."""
+def command_tree(only: str | None = None) -> Any:
+    """The click command of the whole tree, or of a tree with one command of `ORDER`."""
+    modules = [module.name for module in pkgutil.iter_modules(commands.__path__)]
+    for module in [_module(only)] if only else modules:
+        import_module(f"{commands.__name__}.{module}")  # declares its command
+    names = [only] if only else [*ORDER, *sorted(set(REGISTERED) - set(ORDER))]
+    app.registered_groups.clear()
+    for group in (app, *_GROUPS.values()):
+        group.registered_commands.clear()
+    for name, group in _GROUPS.items():
+        if any(words.startswith(f"{name} ") for words in names):
+            app.add_typer(group, name=name)
+    for command in map(REGISTERED.__getitem__, names):
+        command.add_to(_GROUPS[command.words[0]] if len(command.words) > 1 else app)
     return typer.main.get_command(app)
+
+
+def _module(name: str) -> str:
+    return name.replace(" ", "_").replace("-", "_")
+
+
+def _named(args: Sequence[str]) -> str | None:
+    """The command that a command line begins with, if nothing else of the tree is needed.
+
+    Declaring all commands takes longer than encoding a line. A settings file is checked against
+    all of them.
+    """
+    found = next((name for n in (1, 2) if (name := " ".join(args[:n])) in ORDER), None)
+    return None if os.path.lexists(FILE) else found
 
 
 def main() -> NoReturn:
     """Entry point of the `modtok` script."""
-    status = run(command_tree(), sys.argv[1:])
+    status = run(command_tree(_named(sys.argv[1:])), sys.argv[1:])
     # The output is complete: Ctrl-C during interpreter shutdown ends the process quietly.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.exit(status)

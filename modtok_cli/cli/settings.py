@@ -56,6 +56,8 @@ def load_settings(root: Any, directory: Path = Path()) -> dict[str, Any]:
     """
     path = directory / FILE
     tables = _read(path)
+    if not tables:
+        return {}
     commands = [node for node in nodes(root) if not node.is_group]
     shared = tables.pop(SHARED_TABLE, {})
     if not isinstance(shared, dict):

@@ -25,7 +25,7 @@ import orjson
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS, likelihood_of_scores
-from modtok_cli.learn.viterbi_kernel import UNKNOWN_PENALTY
+from modtok_cli.learn.pieces import UNKNOWN_PENALTY
 from modtok_cli.modular.restrict import BYTE_TOKENS
 from modtok_cli.modular.segmenters.adopted import Library
 from modtok_cli.modular.sentencepiece_file import BYTE, NORMAL, UNKNOWN, read_model

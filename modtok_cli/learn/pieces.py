@@ -17,6 +17,9 @@ UNKNOWN = "<unk>"
 """First special token of every Unigram vocabulary: both libraries require an unknown piece.
 No text is encoded to it, because bytes spell everything that no piece does."""
 
+UNKNOWN_PENALTY = 10.0
+"""What a character in bytes costs beyond the least likely piece, as in both libraries."""
+
 SCORE_STEP = 2.0**-10
 """Scores are multiples of this. SentencePiece adds scores in 32-bit floats, `tokenizers` in
 64-bit ones; on this grid both sums are exact up to 16,384 nats, about two thousand tokens,

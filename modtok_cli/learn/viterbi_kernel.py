@@ -29,8 +29,6 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Units = npt.NDArray[np.uint64]
 
-UNKNOWN_PENALTY = 10.0
-
 # Read-only in the signature: such a function takes arrays of either kind.
 _BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 _INTS = types.Array(types.int64, 1, "C", readonly=True)

@@ -1,34 +1,36 @@
 """The modular directory on disk: written whole or not at all, read with every check.
 
 manifest.json           what it is: see `manifest`
-tokenizer.json          T, as the `tokenizers` library loads it
+arrays.safetensors      T, as modtok reads it: tokens, merges or scores, and packed bits of
+                        tokens × languages and merges × languages; for fewest tokens also token
+                        counts, and merges if there are any
+tokenizer.json          T, as the `tokenizers` library loads it; read here if T is adopted only
 tokenizer.model         T, as SentencePiece loads it (Unigram, whole characters)
-membership.safetensors  tokens × languages and merges × languages, bits packed;
-                        for fewest tokens also token counts, and merges if there are any
 references/<lang>.json  monolingual tokenizers to compare with
+
+The arrays are mapped into memory and hashed whole. Of a subset only the languages in question are
+unpacked and checked.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError
-from safetensors.numpy import load as load_tensors
-from safetensors.numpy import save as save_tensors
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, refuse_others
 from modtok_cli.base.reading import LARGEST, read_file
 from modtok_cli.modular import manifest as manifests
+from modtok_cli.modular.arrays_file import ArraysFile
 from modtok_cli.modular.json_frame import REBUILD, parse_document
-from modtok_cli.modular.manifest import MEMBERSHIP, TOKENIZER
-from modtok_cli.modular.segmenters.interface import ModularSegmenter, Segmenter
+from modtok_cli.modular.manifest import ARRAYS, TOKENIZER
+from modtok_cli.modular.segmenters.interface import ModularSegmenter, Stored
 from modtok_cli.modular.segmenters.registry import SEGMENTATIONS
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 _OURS = {
     manifests.NAME,
     TOKENIZER,
-    MEMBERSHIP,
+    ARRAYS,
     manifests.REFERENCES,
     manifests.MODEL,
 }
@@ -63,9 +65,11 @@ def save(tokenizer: ModularTokenizer, directory: Path, references: References) -
         UsageError: `directory` holds other files, or a reference has a language that T lacks.
         ModtokError: the file system refuses.
     """
+    from safetensors.numpy import save as save_tensors
+
     check_place(directory)
     whole = tokenizer.full()
-    files = {TOKENIZER: whole.to_json(), MEMBERSHIP: save_tensors(_tensors(tokenizer))}
+    files = {TOKENIZER: whole.to_json(), ARRAYS: save_tensors(_tensors(tokenizer))}
     if tokenizer.segmenter.has_model(tokenizer.settings):
         files[manifests.MODEL] = whole.to_model()
     if callable(references):
@@ -108,122 +112,127 @@ def check_place(directory: Path) -> None:
 
 @dataclass(frozen=True)
 class Contents:
-    """A directory as it was read, before the tokenizer is validated.
+    """What was read of a directory, before it is validated.
 
-    `whole` is T as the `tokenizer.json` has it, `data` that file.
+    `columns`: places of the languages that it was read for; token_membership (V, n) bool is
+    theirs, and so are the memberships in `segmenter`.
     """
 
     directory: Path
     manifest: Mapping[str, Any]
-    data: bytes
-    whole: Segmenter
+    columns: Sequence[int]
     segmenter: ModularSegmenter
     token_membership: Mask
 
-    def verify(self, tokenizer: ModularTokenizer) -> None:
-        """Compare the tokenizer made of it with sizes, signature and checksums of the manifest.
+    @property
+    def where(self) -> str:
+        """The file of arrays, for errors."""
+        return str(self.directory / ARRAYS)
+
+    def verify_sizes(self) -> None:
+        """Compare the memberships with the sizes in the manifest.
 
         Raises:
             ModtokError: a difference; names the file and the field.
         """
-        manifest, where = self.manifest, str(self.directory / MEMBERSHIP)
-        members = {"tokens": tokenizer.token_membership, "merges": tokenizer.merge_membership}
-        for i, row in enumerate(manifest["languages"]):
+        members = {"tokens": self.token_membership, "merges": self.segmenter.merge_membership}
+        for place, column in enumerate(self.columns):
+            row = self.manifest["languages"][column]
             for name, mask in members.items():
-                found = int(mask[:, i].sum())
+                found = int(np.count_nonzero(mask[:, place]))
                 if found != row[name]:
                     raise ModtokError(
                         f"field '{name}': '{row['language']}' has {found}, "
                         f"the manifest says {row[name]}",
-                        where=where,
+                        where=self.where,
                         remedy=REBUILD,
                     )
-        if tokenizer.signature != manifest["signature"]:
+
+    def verify(self, tokenizer: ModularTokenizer) -> None:
+        """Compare the tokenizer made of all of it with what the manifest says of all files.
+
+        Raises:
+            ModtokError: a difference; names the file and the field.
+        """
+        self.verify_sizes()
+        if tokenizer.signature != self.manifest["signature"]:
             raise ModtokError(
                 f"field 'signature': the files give {tokenizer.signature}, "
-                f"the manifest says {manifest['signature']}",
+                f"the manifest says {self.manifest['signature']}",
                 where=str(self.directory / manifests.NAME),
                 remedy=REBUILD,
             )
-        _check_digest(self.data, self.directory, TOKENIZER, manifest)
-        if tokenizer.full().segmenter.digest() != self.whole.digest():
-            raise ModtokError(
-                "field 'model.vocab': the scores are not those of the membership file",
-                where=str(self.directory / TOKENIZER),
-                remedy=REBUILD,
-            )
+        _read_checked(self.directory, TOKENIZER, self.manifest)
 
 
-def read(directory: Path) -> Contents:
+def read(
+    directory: Path,
+    choose: Callable[[Mapping[str, Any]], Sequence[int]] | None = None,
+) -> Contents:
     """Read a modular directory, all but its references.
+
+    `choose`: from the manifest, which languages to read memberships of; all by default.
 
     Raises:
         ModtokError: a file is missing, damaged or changed by hand; names it and the field.
     """
     manifest = manifests.read_manifest(directory)
-    where = str(directory / TOKENIZER)
-    data = _read(directory, TOKENIZER, manifest)
-    document = parse_document(data, where)
     modular = SEGMENTATIONS[manifest["segmentation"]]
-    odd = modular.kind.misfit(document)
-    if odd:
-        raise ModtokError(f"field '{odd}': not as modtok writes it", where=where, remedy=REBUILD)
-    whole = modular.kind.from_json(document, where)
-    _same(whole.pretokenizer.name, manifest, "pretokenizer", where, "pre_tokenizer")
-    _same(list(whole.vocabulary.specials), manifest, "specials", where, "added_tokens")
-    _same(whole.size, manifest, "tokens", where, "model.vocab")
-    tensors = _load_membership(directory, manifest)
-    segmenter = modular.from_files(
-        whole, tensors["merges"], tensors, manifest, str(directory / MEMBERSHIP)
+    languages = len(manifest["languages"])
+    columns = range(languages) if choose is None else choose(manifest)
+    arrays = ArraysFile.open(directory / ARRAYS, largest=_largest(manifest, ARRAYS))
+    members = {
+        name: _members(arrays, name, manifest[name], languages, columns)
+        for name in ("tokens", "merges")
+    }
+    stored = Stored(
+        manifest, arrays, columns, members["merges"], lambda: _document(directory, manifest)
     )
-    _same(len(segmenter.merges), manifest, "merges", where, "model.merges")
-    return Contents(directory, manifest, data, whole, segmenter, tensors["tokens"])
+    segmenter = modular.from_files(stored)
+    _check_digest(arrays.sha256, directory, ARRAYS, manifest)
+    return Contents(directory, manifest, columns, segmenter, members["tokens"])
 
 
-def _same(found: Any, manifest: Mapping[str, Any], name: str, where: str, field: str) -> None:
-    if found != manifest[name]:
-        raise ModtokError(
-            f"field '{field}': {found!r}, but manifest.json says {name} {manifest[name]!r}",
-            where=where,
-            remedy=REBUILD,
-        )
+def _document(directory: Path, manifest: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+    """The content of `tokenizer.json`, and its name."""
+    where = str(directory / TOKENIZER)
+    return parse_document(_read_checked(directory, TOKENIZER, manifest), where), where
 
 
-def _load_membership(directory: Path, manifest: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
-    """The tensors, "tokens" and "merges" unpacked to bool (N, L)."""
-    where = str(directory / MEMBERSHIP)
-    data = _read(directory, MEMBERSHIP, manifest)
-    try:
-        tensors = load_tensors(data)
-    except (SafetensorError, ValueError, KeyError) as error:
-        raise ModtokError(f"not safetensors: {error}", where=where, remedy=REBUILD) from error
-    width = len(manifest["languages"])
-    for name in ("tokens", "merges"):
-        shape = (manifest[name], (width + 7) // 8)
-        packed = tensors.get(name)
-        if packed is None or packed.dtype != np.uint8 or packed.shape != shape:
-            found = "missing" if packed is None else f"{packed.dtype} {packed.shape}"
-            raise ModtokError(
-                f"field '{name}': {found}, expected uint8 {shape}", where=where, remedy=REBUILD
-            )
-        bits = np.unpackbits(packed, axis=1, bitorder="little")
-        if bits[:, width:].any():
-            raise ModtokError(
-                f"field '{name}': bits beyond the {width} languages", where=where, remedy=REBUILD
-            )
-        tensors[name] = bits[:, :width].astype(np.bool_)
-    _check_digest(data, directory, MEMBERSHIP, manifest)
-    return tensors
+def _members(
+    arrays: ArraysFile, name: str, rows: int, languages: int, columns: Sequence[int]
+) -> Mask:
+    """The columns of a membership of so many rows and languages: (N, n) bool, column-major."""
+    packed = arrays.take(name, np.uint8, (rows, (languages + 7) // 8))
+    spare = languages % 8
+    if spare and (packed[:, -1] >> spare).any():
+        raise arrays.broken(name, f"bits beyond the {languages} languages")
+    members = np.empty((rows, len(columns)), dtype=np.bool_, order="F")
+    for place, column in enumerate(columns):
+        members[:, place] = packed[:, column // 8] & np.uint8(1 << column % 8)
+    return members
 
 
-def _read(directory: Path, name: str, manifest: Mapping[str, Any]) -> bytes:
-    """A file that is not much larger than the manifest says; other damage is found later."""
-    largest = max(_SMALL, min(manifest["files"][name]["bytes"], LARGEST))
-    return read_file(directory / name, largest=largest, factor=16, remedy=REBUILD)
+def _largest(manifest: Mapping[str, Any], name: str) -> int:
+    """Bytes that a file may have: not much more than the manifest says."""
+    said: int = manifest["files"][name]["bytes"]
+    return max(_SMALL, min(said, LARGEST))
 
 
-def _check_digest(data: bytes, directory: Path, name: str, manifest: Mapping[str, Any]) -> None:
-    if hashlib.sha256(data).hexdigest() != manifest["files"][name]["sha256"]:
+def _read_checked(directory: Path, name: str, manifest: Mapping[str, Any]) -> bytes:
+    """A file as it was written.
+
+    Raises:
+        ModtokError: it cannot be read, is too large, or was changed.
+    """
+    largest = _largest(manifest, name)
+    data = read_file(directory / name, largest=largest, factor=16, remedy=REBUILD)
+    _check_digest(hashlib.sha256(data).hexdigest(), directory, name, manifest)
+    return data
+
+
+def _check_digest(found: str, directory: Path, name: str, manifest: Mapping[str, Any]) -> None:
+    if found != manifest["files"][name]["sha256"]:
         raise ModtokError(
             "changed after it was written: its SHA-256 is not "
             f"'files.{name}.sha256' of manifest.json",
@@ -249,9 +258,7 @@ def read_reference(directory: Path, language: str) -> bytes:
     manifest = manifests.read_manifest(directory)
     for row in manifest["languages"]:
         if row["language"] == language and row.get("reference") is not None:
-            data = _read(directory, row["reference"], manifest)
-            _check_digest(data, directory, row["reference"], manifest)
-            return data
+            return _read_checked(directory, row["reference"], manifest)
     there = ", ".join(reference_languages(directory)) or "none"
     raise UsageError(
         f"no monolingual reference of '{language}' (there: {there})",

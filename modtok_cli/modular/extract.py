@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.modular.open_subset import open_subset
 
 
 def extract(directory: Path, languages: Iterable[str], *, suffix: str = ".json") -> bytes:
@@ -19,4 +19,4 @@ def extract(directory: Path, languages: Iterable[str], *, suffix: str = ".json")
             cannot hold the tokenizer.
         ModtokError: the directory is damaged.
     """
-    return ModularTokenizer.load(directory).subset(languages).to_bytes(suffix)
+    return open_subset(directory, languages).to_bytes(suffix)

@@ -25,10 +25,10 @@ from modtok_cli.text.pretokenizer import pretokenizers
 if TYPE_CHECKING:
     from modtok_cli.modular.tokenizer import ModularTokenizer
 
-FORMAT = 1
+FORMAT = 2
 NAME = "manifest.json"
 TOKENIZER = "tokenizer.json"
-MEMBERSHIP = "membership.safetensors"
+ARRAYS = "arrays.safetensors"
 REFERENCES = "references"
 MODEL = "tokenizer.model"
 BYTE_ORDER = "gpt2"
@@ -169,7 +169,7 @@ class _Checker:
                 raise self.fail(f"files.{path}", "is not an object")
             self.take(entry, f"files.{path}.", "bytes", int)
             self.take(entry, f"files.{path}.", "sha256", str)
-        for path in (TOKENIZER, MEMBERSHIP):
+        for path in (TOKENIZER, ARRAYS):
             if path not in files:
                 raise self.fail(f"files.{path}", "missing")
 

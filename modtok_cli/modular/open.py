@@ -12,9 +12,9 @@ from modtok_cli.base.reading import read_file, read_stream
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.formats.interface import Own
 from modtok_cli.modular.formats.registry import formats
+from modtok_cli.modular.open_subset import open_subset
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.tokenizer import ModularTokenizer
 
 KINDS = (
     "expected a modular directory, DIR@fr,en, a tokenizer.json, a SentencePiece .model, "
@@ -54,7 +54,7 @@ def open_tokenizer(
         return _open_qualified(spec, progress)
     if path.is_dir():
         if is_modular(path):
-            return ModularTokenizer.load(path).full(name=spec)
+            return open_subset(path, None, name=spec)
         inner = path / "tokenizer.json"
         if inner.is_file():
             return open_bytes(_read(inner), spec, str(inner), progress=progress)
@@ -75,7 +75,7 @@ def _open_qualified(spec: str, progress: Progress) -> Tokenizer:
     """`DIR@fr,en` and `FILE#pattern`."""
     head, tail = split_spec(spec)
     if tail is not None and is_modular(Path(head)):
-        return ModularTokenizer.load(head).subset(tail.replace(",", " ").split(), name=spec)
+        return open_subset(Path(head), tail.replace(",", " ").split(), name=spec)
     if tail is not None and Path(head).is_dir():
         raise UsageError("the directory is not a modular tokenizer", where=head, remedy=KINDS)
     file, hash_mark, pattern = spec.rpartition("#")

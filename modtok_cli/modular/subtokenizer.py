@@ -140,13 +140,13 @@ class Subtokenizer:
             ModtokError: a lone surrogate in the text.
         """
         if not (specials and self.vocabulary.specials):
-            return self.encoder.text(utf8(text))
+            return self.segmenter.encode([utf8(text)])[0]
         # With a capturing group, re.split puts every special token at an odd index.
         pieces = self._specials_pattern.split(text)
         parts = [
             np.array([self.vocabulary.specials.index(piece)], dtype=np.int32)
             if i % 2
-            else self.encoder.text(utf8(piece))
+            else self.segmenter.encode([utf8(piece)])[0]
             for i, piece in enumerate(pieces)
         ]
         return np.concatenate(parts)
@@ -158,11 +158,11 @@ class Subtokenizer:
 
     def encode_batch(self, texts: Sequence[str], threads: int | None = None) -> list[Ids]:
         """Token ids of each text, on `threads` threads (default: one a core)."""
-        return self.encoder.texts([utf8(text) for text in texts], threads)
+        return self.segmenter.encode([utf8(text) for text in texts], threads)
 
     def encode_utf8(self, texts: Sequence[bytes], threads: int | None = None) -> list[Ids]:
         """Token ids of each text, given in valid UTF-8."""
-        return self.encoder.texts(texts, threads)
+        return self.segmenter.encode(texts, threads)
 
     def decode(self, ids: npt.ArrayLike) -> str:
         """Text of token ids; invalid UTF-8 becomes U+FFFD.

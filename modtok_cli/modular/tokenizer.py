@@ -221,8 +221,7 @@ class ModularTokenizer:
         Raises:
             UsageError: an unknown language (names those there are), or none at all.
         """
-        wanted = self.resolve(languages)
-        columns = [i for i, language in enumerate(self.languages) if language in wanted]
+        columns = places(self.languages, languages)
         everything = len(columns) == len(self.languages) and self.segmenter.covers
         mask = None if everything else union(self.token_membership, columns)
         return self._subset(columns, mask, name)
@@ -278,6 +277,12 @@ class ModularTokenizer:
             f"ModularTokenizer(algorithm={self.algorithm!r}, segmentation={self.segmentation!r}, "
             f"size={self.size}, k={self.k}, languages={list(self.languages)})"
         )
+
+
+def places(known: Sequence[str], wanted: str | Iterable[str]) -> list[int]:
+    """Where in `known` the languages of `wanted` are, ascending; see `resolve`."""
+    found = resolve(known, wanted)
+    return [i for i, language in enumerate(known) if language in found]
 
 
 def resolve(known: Sequence[str], wanted: str | Iterable[str]) -> set[str]:

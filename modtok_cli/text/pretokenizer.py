@@ -102,7 +102,12 @@ class PreTokenizer:
         addresses = [kernel.address for kernel in self._kernels]
         entry = np.array([*addresses, 0][:2], dtype=np.int64)
         entry.setflags(write=False)
-        return Splitter(entry, self._table())
+        return Splitter(entry, self.table)
+
+    @property
+    def table(self) -> Bytes:
+        """What its functions look up, such as the class of each code point."""
+        return self._table()
 
     def to_json(self, *, byte_level: bool) -> dict[str, Any]:
         """The `pre_tokenizer` of a `tokenizer.json`.

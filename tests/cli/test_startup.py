@@ -1,10 +1,13 @@
 """Help and version answer at once: no heavy module is imported for them."""
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from helpers.made_tokenizers import MADE
 from modtok_cli import __version__
 from modtok_cli.cli.main import ORDER
 
@@ -23,12 +26,17 @@ HEAVY = {
 }
 PROBE = """
 import sys
+opened = []
+sys.addaudithook(lambda event, args: event == "open" and opened.append(str(args[0])))
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run
 status = run(command_tree(), sys.argv[1:])
+print(*(name for name in opened if "/tok/" in name), file=sys.stderr)
 print(*{name.partition(".")[0] for name in sys.modules}, file=sys.stderr)
 sys.exit(status)
 """
+# What encoding a line and extracting a subset do without.
+NEEDLESS = HEAVY - {"numpy", "orjson"} | {"pydantic"}
 
 
 @pytest.mark.parametrize("args", [["--help"], ["--version"], ["bpe-seq", "--help"], ["nsl"]])
@@ -39,6 +47,35 @@ def test_no_heavy_import(args: list[str]) -> None:
     loaded = set(done.stderr.splitlines()[-1].split())
     assert "typer" in loaded
     assert loaded & HEAVY == set()
+
+
+@pytest.mark.parametrize("command", ["encode", "extract"])
+@pytest.mark.parametrize("segmentation", MADE)
+def test_little_is_loaded_for_a_line(command: str, segmentation: str, tmp_path: Path) -> None:
+    place = tmp_path / "tok"
+    tokenizer = MADE[segmentation]()
+    tokenizer.save(place)
+    probe = PROBE.replace("command_tree()", "command_tree(sys.argv[1])")
+    done = subprocess.run(
+        [sys.executable, "-c", probe, command, "-t", str(place), "--langs", "fr,en"],
+        input="abc dé".encode(),
+        capture_output=True,
+        check=False,
+    )
+    expected = tokenizer.subset("fr,en")
+    if command == "extract":
+        assert done.stdout == expected.to_json()
+    else:
+        assert json.loads(done.stdout) == {"ids": expected.encode("abc dé").tolist()}
+    *_, opened, loaded = done.stderr.decode().splitlines()
+    assert opened.split() == [str(place / "manifest.json"), str(place / "arrays.safetensors")]
+    assert set(loaded.split()) & NEEDLESS == set()
+
+
+def test_one_command_of_the_tree_is_that_of_the_tree(modtok) -> None:
+    for words in ("encode", "corpus count"):
+        helped = modtok(*words.split(), "--help").stdout
+        assert helped == modtok("help", *words.split()).stdout
 
 
 def test_version(modtok) -> None:

@@ -173,7 +173,7 @@ def test_reserved_tokens_are_removed_and_special_tokens_are_kept() -> None:
 
 def test_damage_is_found(tmp_path: Path) -> None:
     adopted("byte-level").save(tmp_path / "t")
-    for name in ("tokenizer.json", "membership.safetensors"):
+    for name in ("tokenizer.json", "arrays.safetensors"):
         copy = tmp_path / name
         shutil.copytree(tmp_path / "t", copy)
         data = bytearray((copy / name).read_bytes())

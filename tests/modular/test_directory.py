@@ -70,8 +70,8 @@ def test_save_load_roundtrip(directory: Path, tokenizer: ModularTokenizer) -> No
     assert read_references(directory) == REFERENCES
     assert reference_languages(directory) == ["en", "fi"]
     assert sorted(files_of(directory)) == [
+        "arrays.safetensors",
         "manifest.json",
-        "membership.safetensors",
         "references/en.json",
         "references/fi.json",
         "tokenizer.json",
@@ -141,7 +141,7 @@ def failure(directory: Path) -> str:
     return message
 
 
-@pytest.mark.parametrize("name", ["manifest.json", "tokenizer.json", "membership.safetensors"])
+@pytest.mark.parametrize("name", ["manifest.json", "tokenizer.json", "arrays.safetensors"])
 def test_damaged_files_are_reported(directory: Path, name: str) -> None:
     path = directory / name
     good = path.read_bytes()
@@ -270,7 +270,7 @@ def test_every_edit_of_the_tokenizer_is_found(directory: Path) -> None:
 
 
 def edit_membership(directory: Path, **arrays: np.ndarray | None) -> str:
-    path = directory / "membership.safetensors"
+    path = directory / "arrays.safetensors"
     good = path.read_bytes()
     tensors = {**load_tensors(good), **arrays}
     path.write_bytes(save_tensors({name: t for name, t in tensors.items() if t is not None}))
@@ -280,10 +280,10 @@ def edit_membership(directory: Path, **arrays: np.ndarray | None) -> str:
 
 
 def test_every_edit_of_the_membership_is_found(directory: Path) -> None:
-    tensors = load_tensors((directory / "membership.safetensors").read_bytes())
+    tensors = load_tensors((directory / "arrays.safetensors").read_bytes())
     for name in ("tokens", "merges"):
         good = tensors[name]
-        field = f"membership.safetensors: field '{name}'"
+        field = f"arrays.safetensors: field '{name}'"
         assert field in edit_membership(directory, **{name: None})
         assert field in edit_membership(directory, **{name: good[:-1]})
         assert field in edit_membership(directory, **{name: good[:, :1].copy()})
@@ -294,7 +294,7 @@ def test_every_edit_of_the_membership_is_found(directory: Path) -> None:
         for row in range(0, len(good), 17):
             flipped = good.copy()
             flipped[row, 0] ^= 2
-            assert "membership" in edit_membership(directory, **{name: flipped})
+            assert "arrays.safetensors: " in edit_membership(directory, **{name: flipped})
 
 
 def test_other_directories_are_refused(tmp_path: Path) -> None:

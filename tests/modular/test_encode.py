@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
+from helpers.plain_ids import plain_ids
 from helpers.toy_tokenizers import (
     ALPHABET,
     LANGUAGES,
@@ -127,6 +128,7 @@ def test_encoding_equals_the_definition(number: int, languages: set[str], text: 
     ids = subset.encode(text)
     assert ids.dtype == np.int32
     assert ids.tolist() == slow_encode(subset, text)
+    assert plain_ids(subset, [text]) == [ids.tolist()]
     assert subset.decode(ids) == text
     assert TOYS[number].vocabulary.decode_bytes(subset.global_ids[ids]) == text.encode()
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
+from helpers.plain_ids import plain_ids
 from helpers.slow_fewest_tokens import least
 from helpers.toy_tokenizers import ALPHABET, NASTY, slow_words, toy
 from modtok_cli.base.errors import ModtokError, UsageError
@@ -101,6 +102,7 @@ def test_three_encoders_agree_on_every_subset(
         for names in combinations(parts, size):
             subset = tokenizer.subset(names)
             library = tokenizers.Tokenizer.from_buffer(subset.to_json())
+            assert plain_ids(subset, texts) == [ids.tolist() for ids in subset.encode_batch(texts)]
             for text in texts:
                 ours = subset.encode(text).tolist()
                 assert ours == definition(subset, text)
@@ -266,13 +268,13 @@ def test_unused_tokens_are_no_error() -> None:
 
 def damage_tensor(directory: Path, change: object) -> None:
     """Change the membership file, and the manifest so that only the change can be found."""
-    path = directory / manifests.MEMBERSHIP
+    path = directory / manifests.ARRAYS
     tensors = load_tensors(path.read_bytes())
     change(tensors)  # type: ignore[operator]
     path.write_bytes(save_tensors(tensors))
     manifest = orjson.loads((directory / manifests.NAME).read_bytes())
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    manifest["files"][manifests.MEMBERSHIP]["sha256"] = digest
+    manifest["files"][manifests.ARRAYS]["sha256"] = digest
     manifest["checksum"] = manifests._checksum(manifest)
     (directory / manifests.NAME).write_bytes(orjson.dumps(manifest))
 

@@ -44,7 +44,7 @@ def test_large_files_are_refused(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["manifest.json", "tokenizer.json", "membership.safetensors", "references/fi.json"]
+    "name", ["manifest.json", "tokenizer.json", "arrays.safetensors", "references/fi.json"]
 )
 def test_large_files_of_a_directory_are_refused(tmp_path: Path, name: str) -> None:
     toy(3).save(tmp_path / "tok", {"fi": toy(1).full().to_json()})
@@ -55,6 +55,11 @@ def test_large_files_of_a_directory_are_refused(tmp_path: Path, name: str) -> No
         ModularTokenizer.load(tmp_path / "tok")
         with pytest.raises(ModtokError, match="bytes, it has 12,884,901,888"):
             read_reference(tmp_path / "tok", "fi")
+        return
+    if name == "tokenizer.json":  # that is for other programs
+        assert open_tokenizer(str(tmp_path / "tok")).size == toy(3).size
+        with pytest.raises(ModtokError, match=r"tokenizer\.json: .*12,884,901,888"):
+            ModularTokenizer.load(tmp_path / "tok")
         return
     assert name in error_of(str(tmp_path / "tok"))
     assert "12,884,901,888" in error_of(f"{tmp_path / 'tok'}@fi")

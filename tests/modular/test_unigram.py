@@ -11,6 +11,7 @@ import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.plain_ids import plain_ids
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.learn.merges import byte_order
 from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces, make_pieces
@@ -85,6 +86,7 @@ def test_three_encoders_agree_and_are_lossless(
 ) -> None:
     tokenizer = ModularTokenizer.from_pieces(learned(found), algorithm="unigram-merge", k=300)
     ours = tokenizer.subset(list(subset))
+    assert plain_ids(ours, samples) == [ids.tolist() for ids in ours.encode_batch(samples)]
     library, processor = libraries(ours)
     for text, ids in zip(samples, ours.encode_batch(samples), strict=True):
         assert ours.decode(ids) == text

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from modtok_cli.text import plain_split
 from modtok_cli.text.code_points import CLASS_FILE, UPPER, case_table, class_table
 from modtok_cli.text.count_kernel import split_all
 from modtok_cli.text.counter import scratch, split_words
@@ -47,6 +48,7 @@ def check(text: str) -> None:
     expected = engine_words(text)
     assert split_words(text.encode()) == expected
     assert walked_words(text.encode()) == expected
+    assert plain_split.split(BPE, text.encode()) == expected
 
 
 NASTY = [

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Regex, pre_tokenizers
 
+from modtok_cli.text import plain_split
 from modtok_cli.text.counter import count_documents, split_words
 from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
 from modtok_cli.text.split_kernel import BLOCK
@@ -24,6 +25,7 @@ def test_splits_as_the_engine_does(text: str) -> None:
     split = pre_tokenizers.Split(Regex(UNIGRAM.pattern), "isolated")
     expected = [word.encode() for word, _ in split.pre_tokenize_str(text)]
     assert split_words(text.encode(), UNIGRAM) == expected
+    assert plain_split.split(UNIGRAM, text.encode()) == expected
 
 
 @settings(max_examples=100, deadline=None)

@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from helpers.sample import SHARED, needs_shared
+from modtok_cli.text import plain_split
 from modtok_cli.text.counter import split_words
 from modtok_cli.text.pretokenizer import pretokenizer_of_json, pretokenizers
 from modtok_cli.text.split_kernel import BLOCK
@@ -60,7 +61,9 @@ def library_words(name: str, text: str) -> list[bytes]:
 
 def check(text: str) -> None:
     for name in NAMES:
-        assert split_words(text.encode(), pretokenizers()[name]) == library_words(name, text), name
+        words = library_words(name, text)
+        assert split_words(text.encode(), pretokenizers()[name]) == words, name
+        assert plain_split.split(pretokenizers()[name], text.encode()) == words, name
 
 
 @settings(max_examples=100, deadline=None)

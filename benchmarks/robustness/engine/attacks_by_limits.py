@@ -24,7 +24,7 @@ def endless_and_sparse_files(arena: Arena) -> None:
     for name in ("/dev/zero", "huge.json", "huge.model", "huge.tiktoken"):
         done = arena.modtok("encode", "-t", name, stdin=b"a text\n", memory=2 * GIB, seconds=60)
         arena.check(done.status in (1, 2), f"-t {name}: status {done.status}")
-    for part in ("manifest.json", "tokenizer.json", "membership.safetensors"):
+    for part in ("manifest.json", "tokenizer.json", "arrays.safetensors"):
         shutil.rmtree(arena.place / "copy", ignore_errors=True)
         shutil.copytree(arena.place / "bpe", arena.place / "copy")
         sparse(arena.place / "copy" / part)

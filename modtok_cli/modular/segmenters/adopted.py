@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from modtok_cli.base.errors import ModtokError
 from modtok_cli.modular.derivation import UNREACHED, derivation, symbols_of
-from modtok_cli.modular.json_frame import PROVENANCE, REBUILD
+from modtok_cli.modular.json_frame import PROVENANCE
 from modtok_cli.modular.segmenters.interface import (
     Array,
     Floats,
@@ -23,6 +22,7 @@ from modtok_cli.modular.segmenters.interface import (
     Mask,
     ModularSegmenter,
     Segmenter,
+    Stored,
     broken,
     score_bytes,
 )
@@ -103,6 +103,9 @@ class Library(Segmenter):
         """The segmenter of a document that `to_json` wrote."""
         return cls(TokenizerFile(document, where))
 
+    def check(self, where: str) -> None:
+        """The file was checked when it was read."""
+
     def unreachable_tokens(self) -> Ints:
         """Tokens that the whole file reaches by merging and this selection does not."""
         file = self._file
@@ -172,29 +175,34 @@ class ModularLibrary(ModularSegmenter):
         """All other fields of the file, and the scores."""
         return Library(self._file).digest()
 
+    def check_part(self, members: Mask, languages: Sequence[str], where: str) -> None:
+        """As for T: each language by itself."""
+        self.validate(members, languages, where)
+
     def tensors(self) -> dict[str, Array]:
-        """The derivations, which take a second to find in a large vocabulary."""
+        """The derivations, which take a second to find; all else is in the file."""
         return {"derivation": self._file.derivation.astype("<i4")}
 
     @classmethod
-    def from_files(
-        cls,
-        whole: Segmenter,
-        merge_membership: Mask,
-        tensors: Mapping[str, Array],
-        manifest: Mapping[str, Any],
-        where: str,
-    ) -> Self:
-        """The file with the stored derivations."""
-        assert isinstance(whole, Library)
-        found, shape = tensors.get("derivation"), (whole.size,)
-        if found is None or found.dtype != np.int32 or found.shape != shape:
-            what = "missing" if found is None else f"{found.dtype} {found.shape}"
-            raise ModtokError(
-                f"field 'derivation': {what}, expected int32 {shape}", where=where, remedy=REBUILD
-            )
-        whole.file.use_derivation(found, where)
-        return cls(whole.file, merge_membership)
+    def from_files(cls, stored: Stored) -> Self:
+        """The `tokenizer.json` with the stored derivations."""
+        document, where = stored.document()
+        odd = Library.misfit(document)
+        if odd:
+            raise broken(where, odd, "not as modtok writes it")
+        file = TokenizerFile(document, where)
+        for name, found, field in (
+            ("pretokenizer", file.pretokenizer.name, "pre_tokenizer"),
+            ("specials", list(file.vocabulary.specials), "added_tokens"),
+            ("tokens", file.size, "model.vocab"),
+            ("merges", len(file.merges), "model.merges"),
+        ):
+            if found != stored.manifest[name]:
+                said = f"{found!r}, but manifest.json says {name} {stored.manifest[name]!r}"
+                raise broken(where, field, said)
+        derivation = stored.arrays.take("derivation", np.int32, (file.size,))
+        file.use_derivation(derivation, stored.arrays.where)
+        return cls(file, stored.merge_members)
 
 
 def _between(merges: Ids, members: Mask) -> Mask:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import UsageError
 from modtok_cli.base.memory import no_collection
 from modtok_cli.learn.fewest_tokens import (
     EACH,
@@ -24,10 +24,10 @@ from modtok_cli.learn.fewest_tokens import (
     likelihood_of_scores,
     likelihoods,
 )
+from modtok_cli.modular import plain
 from modtok_cli.modular.json_frame import (
     BYTE_LEVEL,
     PROVENANCE,
-    REBUILD,
     byte_level_misfit,
     byte_level_pretokenizer,
     library_json,
@@ -39,7 +39,7 @@ from modtok_cli.modular.segmenters.interface import (
     Ints,
     Mask,
     ModularSegmenter,
-    Segmenter,
+    Stored,
     broken,
 )
 from modtok_cli.modular.segmenters.scored import Scored, Trie
@@ -87,6 +87,12 @@ class FewestTokens(Scored):
             each=1,
             fallback=False,
         )
+
+    def _plain(self, words: Sequence[bytes]) -> plain.WordEncoder:
+        scores = self.scores + EACH
+        return plain.Search(
+            self.vocabulary, len(self.vocabulary.specials), scores, 0.0, each=1, fallback=False
+        ).over(words)
 
     def to_json(self, provenance: Mapping[str, Any]) -> bytes:
         """The `tokenizer.json`."""
@@ -179,6 +185,10 @@ class FewestTokens(Scored):
         short[first : len(tokens)] = self.scores[first:] + (EACH - SHORT_EACH)
         return write_model(SentencePieceFile(tuple(pieces), tuple(short.tolist()), tuple(kinds)))
 
+    def check(self, where: str) -> None:
+        """The vocabulary; scores follow from the counts."""
+        check_vocabulary(self.vocabulary, where)
+
     def unused_tokens(self) -> Ints:
         """Ids of tokens of two bytes or more that no training text uses."""
         first = len(self.vocabulary.specials)
@@ -204,6 +214,7 @@ class ModularFewestTokens(ModularSegmenter):
     """
 
     kind = FewestTokens
+    whole_needs_members = True
 
     def __init__(
         self,
@@ -242,6 +253,17 @@ class ModularFewestTokens(ModularSegmenter):
         """A count for every token of every language; merges, if there are any, are proper."""
         check_vocabulary(self.vocabulary, where)
         check_token_membership(self.vocabulary, members, languages, where)
+        self.check_part(members, languages, where)
+        if len(self.merges):
+            check_merges(self.vocabulary, self.merges, where)
+            check_merge_membership(
+                self.vocabulary, self.merges, members, self.merge_membership, languages, where
+            )
+        elif len(self.merge_membership):
+            raise broken(where, "merges", "membership of merges that do not exist")
+
+    def check_part(self, members: Mask, languages: Sequence[str], where: str) -> None:
+        """A count for every token of every language."""
         if len(self._counts) != len(languages):
             raise broken(where, "token_counts", "not there for every language")
         for counts, size, language in zip(
@@ -255,55 +277,30 @@ class ModularFewestTokens(ModularSegmenter):
         # The sum of any set of languages must fit `learn.fewest_tokens.likelihoods`.
         if sum(int(row.max(initial=0)) for row in self._counts) >= 1 << 62:
             raise broken(where, "token_counts", "the numbers are too large to add up")
-        if len(self.merges):
-            check_merges(self.vocabulary, self.merges, where)
-            check_merge_membership(
-                self.vocabulary, self.merges, members, self.merge_membership, languages, where
-            )
-        elif len(self.merge_membership):
-            raise broken(where, "merges", "membership of merges that do not exist")
 
     def digest(self) -> tuple[bytes, ...]:
         """The token counts."""
         return tuple(counts.astype("<i8").tobytes() for counts in self._counts)
 
     def tensors(self) -> dict[str, Array]:
-        """Token counts, and merges: a Unigram file has no place for them."""
+        """With the token counts, and merges, which a Unigram file has no place for."""
         return {
+            **super().tensors(),
             "merge_table": np.ascontiguousarray(self.merges, dtype="<i4"),
             "token_counts": np.concatenate(self._counts).astype("<i8"),
         }
 
     @classmethod
-    def from_files(
-        cls,
-        whole: Segmenter,
-        merge_membership: Mask,
-        tensors: Mapping[str, Array],
-        manifest: Mapping[str, Any],
-        where: str,
-    ) -> Self:
-        """Merges and token counts are tensors; scores follow from the counts."""
-        sizes = [row["tokens"] for row in manifest["languages"]]
-        expected: dict[str, tuple[type, tuple[int, ...]]] = {
-            "merge_table": (np.int32, (manifest["merges"], 3)),
-            "token_counts": (np.int64, (sum(sizes),)),
-        }
-        for name, (kind, shape) in expected.items():
-            tensor = tensors.get(name)
-            if tensor is None or tensor.dtype != kind or tensor.shape != shape:
-                found = "missing" if tensor is None else f"{tensor.dtype} {tensor.shape}"
-                raise ModtokError(
-                    f"field '{name}': {found}, expected {np.dtype(kind)} {shape}",
-                    where=where,
-                    remedy=REBUILD,
-                )
+    def from_files(cls, stored: Stored) -> Self:
+        """Tokens, merges and token counts are arrays; scores follow from the counts."""
+        ends = np.cumsum([0, *(row["tokens"] for row in stored.manifest["languages"])])
+        counts = stored.arrays.take("token_counts", np.int64, (int(ends[-1]),))
         return cls(
-            whole.vocabulary,
-            whole.pretokenizer,
-            tensors["merge_table"],
-            merge_membership,
-            np.split(tensors["token_counts"], np.cumsum(sizes)[:-1]),
+            stored.vocabulary(Vocabulary),
+            stored.pretokenizer,
+            stored.merge_table(),
+            stored.merge_members,
+            [counts[ends[column] : ends[column + 1]] for column in stored.columns],
         )
 
     def difference(self, child: Self, columns: Sequence[int], languages: Sequence[str]) -> str:

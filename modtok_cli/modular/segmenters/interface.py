@@ -6,18 +6,22 @@ segmenters of all sets of languages are made of.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.modular import plain
+from modtok_cli.modular.arrays_file import ArraysFile
 from modtok_cli.modular.selection import Selection
 from modtok_cli.modular.vocabulary import Vocabulary
-from modtok_cli.text.pretokenizer import PreTokenizer
+from modtok_cli.text.pretokenizer import PreTokenizer, find_pretokenizer
 
 if TYPE_CHECKING:
     # Extracting a subset does not import numba.
@@ -29,6 +33,7 @@ Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+AnyVocabulary = TypeVar("AnyVocabulary", bound=Vocabulary)
 
 NO_MERGES: Ids = np.zeros((0, 3), dtype=np.int32)
 NO_MERGES.setflags(write=False)
@@ -51,6 +56,7 @@ class Segmenter(ABC):
     ) -> None:
         self.pretokenizer = pretokenizer
         self.selection = Selection(vocabulary, mask)
+        self._plain_bytes = plain.MOST_BYTES
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -84,6 +90,23 @@ class Segmenter(ABC):
 
     @abstractmethod
     def _encoder(self) -> Encoder: ...
+
+    def encode(self, texts: Sequence[bytes], threads: int | None = None) -> list[Ids]:
+        """Token ids of each text in UTF-8, on `threads` threads (default: one a core).
+
+        The first few kilobytes are encoded without compiled kernels, unless numba is there.
+        """
+        if self._plain_bytes > 0 and "numba" not in sys.modules:
+            self._plain_bytes -= sum(map(len, texts)) + plain.CALL
+            if self._plain_bytes >= 0:
+                found = plain.encode(texts, self.pretokenizer, self._plain)
+                if found is not None:
+                    return found
+        return self.encoder.texts(texts, threads)
+
+    def _plain(self, words: Sequence[bytes]) -> plain.WordEncoder | None:
+        """What encodes each of the words without compiled kernels, if there is a way."""
+        return None
 
     def digest(self) -> tuple[bytes, ...]:
         """What decides its output beside vocabulary, pre-tokenizer and name."""
@@ -136,6 +159,14 @@ class Segmenter(ABC):
         """
         return None
 
+    @abstractmethod
+    def check(self, where: str) -> None:
+        """Check the vocabulary and the rules of this selection, which need not be all of T.
+
+        Raises:
+            ModtokError: the first violation; names `where` and the field.
+        """
+
     def improper_merges(self) -> Ints:
         """Ranks of merges with a part that no earlier merge makes; (k,) int64."""
         return np.zeros(0, dtype=np.int64)
@@ -154,6 +185,60 @@ class Segmenter(ABC):
         return np.zeros(0, dtype=np.int64)
 
 
+@dataclass(frozen=True)
+class Stored:
+    """What a directory holds of T, for some of its languages.
+
+    Attributes:
+        manifest: as it was read.
+        arrays: the file of arrays.
+        columns: places of the languages in the manifest, ascending.
+        merge_members: (M, n) bool, of these languages.
+        document: reads the `tokenizer.json`; gives it with its name for errors.
+    """
+
+    manifest: Mapping[str, Any]
+    arrays: ArraysFile
+    columns: Sequence[int]
+    merge_members: Mask
+    document: Callable[[], tuple[Mapping[str, Any], str]]
+
+    @property
+    def pretokenizer(self) -> PreTokenizer:
+        """That of the manifest."""
+        return find_pretokenizer(self.manifest["pretokenizer"])
+
+    def vocabulary(self, kind: type[AnyVocabulary]) -> AnyVocabulary:
+        """T's tokens.
+
+        Raises:
+            ModtokError: lengths that are not those of the bytes, or other special tokens.
+        """
+        specials = tuple(self.manifest["specials"])
+        data = self.arrays.take("token_data", np.uint8, (None,))
+        lengths = self.arrays.take("token_lengths", np.int32, (self.manifest["tokens"],))
+        offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        if (lengths < 1).any() or offsets[-1] != len(data):
+            raise self.arrays.broken("token_lengths", f"not those of {len(data)} bytes")
+        head = [special.encode() for special in specials]
+        same = lengths[: len(head)].tolist() == list(map(len, head))
+        if not same or data[: offsets[len(head)]].tobytes() != b"".join(head):
+            raise self.arrays.broken("specials", f"not {specials!r}, as the manifest says")
+        return kind(specials, data, offsets)
+
+    def merge_table(self) -> Ids:
+        """T's merges, (M, 3) int32.
+
+        Raises:
+            ModtokError: another shape, or an id that T does not have.
+        """
+        merges = self.arrays.take("merge_table", np.int32, (self.manifest["merges"], 3))
+        if len(merges) and (merges.min() < 0 or merges.max() >= self.manifest["tokens"]):
+            raise self.arrays.broken("merge_table", "contains an unknown token id")
+        return merges
+
+
 class ModularSegmenter(ABC):
     """Vocabulary and rules of T, from which the segmenter of any set of languages is taken.
 
@@ -164,10 +249,12 @@ class ModularSegmenter(ABC):
         merges: (M, 3) int32: left, right, result; the row is the rank.
         merge_membership: (M, L) bool.
         covers: whether each token belongs to a language, so that all languages together are T.
+        whole_needs_members: whether `subset` looks at the membership for all of T too.
     """
 
     kind: ClassVar[type[Segmenter]]
     covers: ClassVar[bool] = True
+    whole_needs_members: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -220,25 +307,31 @@ class ModularSegmenter(ABC):
         """What decides its output beside vocabulary, merges and membership."""
         return ()
 
+    def check_part(  # noqa: B027 - most selections show everything
+        self, members: Mask, languages: Sequence[str], where: str
+    ) -> None:
+        """Check what a selection of these languages does not show; members (V, n) bool.
+
+        `languages`: those that this segmenter was read for, n of T's.
+
+        Raises:
+            ModtokError: the first violation; names `where` and the field.
+        """
+
     def tensors(self) -> dict[str, Array]:
-        """What the membership file holds beside the memberships."""
-        return {}
+        """What the file of arrays holds beside the memberships."""
+        return {
+            "token_data": self.vocabulary.data,
+            "token_lengths": self.vocabulary.lengths.astype("<i4"),
+        }
 
     @classmethod
     @abstractmethod
-    def from_files(
-        cls,
-        whole: Segmenter,
-        merge_membership: Mask,
-        tensors: Mapping[str, Array],
-        manifest: Mapping[str, Any],
-        where: str,
-    ) -> Self:
-        """From the segmenter in a directory's `tokenizer.json`, and the tensors.
+    def from_files(cls, stored: Stored) -> Self:
+        """From what a directory holds of T.
 
         Raises:
-            ModtokError: the two do not fit the manifest; names the field. `where` is the
-                membership file.
+            ModtokError: it does not fit the manifest; names the file and the field.
         """
 
     def difference(self, child: Self, columns: Sequence[int], languages: Sequence[str]) -> str:

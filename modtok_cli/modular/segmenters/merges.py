@@ -11,6 +11,7 @@ import orjson
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.memory import no_collection
+from modtok_cli.modular import plain
 from modtok_cli.modular.json_frame import (
     BYTE_LEVEL,
     PROVENANCE,
@@ -27,6 +28,7 @@ from modtok_cli.modular.segmenters.interface import (
     Mask,
     ModularSegmenter,
     Segmenter,
+    Stored,
     union,
 )
 from modtok_cli.modular.validate import (
@@ -85,6 +87,9 @@ class Merges(Segmenter):
 
         return Encoder(self.pretokenizer, Symbols(self.vocabulary.byte_ids), self.merges)
 
+    def _plain(self, words: Sequence[bytes]) -> plain.WordEncoder:
+        return plain.merging(self.vocabulary, self.merges, words)
+
     def to_json(self, provenance: Mapping[str, Any]) -> bytes:
         """The `tokenizer.json`, in bytes that depend on nothing but tokens and provenance.
 
@@ -124,6 +129,11 @@ class Merges(Segmenter):
         vocabulary, ids = read_vocabulary(document, where)
         merges = read_merges(document["model"].get("merges"), ids, where)
         return cls(vocabulary, byte_level_pretokenizer(document), merges)
+
+    def check(self, where: str) -> None:
+        """Proper merges, which make every token."""
+        check_vocabulary(self.vocabulary, where)
+        check_merges(self.vocabulary, self.merges, where)
 
     def improper_merges(self) -> Ints:
         """Ranks of merges with a part that no earlier merge makes, or that is no token."""
@@ -180,14 +190,12 @@ class ModularMerges(ModularSegmenter):
             self.vocabulary, self.merges, members, self.merge_membership, languages, where
         )
 
+    def tensors(self) -> dict[str, Array]:
+        """With the merges."""
+        return {**super().tensors(), "merge_table": np.ascontiguousarray(self.merges, "<i4")}
+
     @classmethod
-    def from_files(
-        cls,
-        whole: Segmenter,
-        merge_membership: Mask,
-        tensors: Mapping[str, Array],
-        manifest: Mapping[str, Any],
-        where: str,
-    ) -> Self:
-        """The merges are those of the `tokenizer.json`."""
-        return cls(whole.vocabulary, whole.pretokenizer, whole.merges, merge_membership)
+    def from_files(cls, stored: Stored) -> Self:
+        """Tokens and merges are arrays."""
+        vocabulary = stored.vocabulary(Vocabulary)
+        return cls(vocabulary, stored.pretokenizer, stored.merge_table(), stored.merge_members)

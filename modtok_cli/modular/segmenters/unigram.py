@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.memory import no_collection
-from modtok_cli.learn.pieces import UNKNOWN
+from modtok_cli.learn.pieces import UNKNOWN, UNKNOWN_PENALTY
+from modtok_cli.modular import plain
 from modtok_cli.modular.json_frame import (
     PROVENANCE,
     added_misfit,
@@ -30,7 +31,7 @@ from modtok_cli.modular.segmenters.interface import (
     Floats,
     Mask,
     ModularSegmenter,
-    Segmenter,
+    Stored,
     broken,
     score_bytes,
 )
@@ -75,7 +76,6 @@ class Unigram(Scored):
         return clamp_bytes(self._all_scores[self.selection.global_ids], specials)
 
     def _lattice(self, active: npt.NDArray[np.uint8]) -> Lattice:
-        from modtok_cli.learn.viterbi_kernel import UNKNOWN_PENALTY
         from modtok_cli.modular.search_encoder import Lattice
 
         whole = self.selection.whole
@@ -87,10 +87,17 @@ class Unigram(Scored):
             scores=self._all_scores,
             active=active,
             byte_ids=whole.byte_ids,
-            # As in both libraries: below the least likely piece of this subset.
-            unknown=float(chosen.min() if len(chosen) else 0.0) - UNKNOWN_PENALTY,
+            unknown=_unknown(chosen),
             each=0,
             fallback=True,
+        )
+
+    def _plain(self, words: Sequence[bytes]) -> plain.WordEncoder:
+        scores = self._all_scores[self.selection.global_ids]
+        first = self.vocabulary.first
+        unknown = _unknown(scores[first:])
+        return plain.Search(self.vocabulary, first, scores, unknown, each=0, fallback=True).over(
+            words
         )
 
     def to_json(self, provenance: Mapping[str, Any]) -> bytes:
@@ -171,9 +178,18 @@ class Unigram(Scored):
         check_pieces(vocabulary, scores, where)
         return cls(vocabulary, PRETOKENIZER, scores)
 
+    def check(self, where: str) -> None:
+        """Pieces and scores are valid."""
+        check_pieces(self.vocabulary, self.scores, where)
+
     def unreachable_tokens(self) -> npt.NDArray[np.int64]:
         """None: a piece that a likelier split beats is no fault."""
         return np.zeros(0, dtype=np.int64)
+
+
+def _unknown(scores: Floats) -> float:
+    """Score of a character in bytes, as in both libraries: below the least likely piece."""
+    return float(scores.min() if len(scores) else 0.0) - UNKNOWN_PENALTY
 
 
 def _kinds(specials: int, size: int) -> tuple[int, ...]:
@@ -231,19 +247,16 @@ class ModularUnigram(ModularSegmenter):
         """The scores."""
         return (score_bytes(self._scores),)
 
+    def tensors(self) -> dict[str, Array]:
+        """With the scores."""
+        return {**super().tensors(), "scores": self._scores.astype("<f8")}
+
     @classmethod
-    def from_files(
-        cls,
-        whole: Segmenter,
-        merge_membership: Mask,
-        tensors: Mapping[str, Array],
-        manifest: Mapping[str, Any],
-        where: str,
-    ) -> Self:
-        """Scores are those of the `tokenizer.json`."""
-        assert isinstance(whole, Unigram)
-        languages = merge_membership.shape[1]
-        return cls(whole.vocabulary, whole.pretokenizer, whole._all_scores, languages)
+    def from_files(cls, stored: Stored) -> Self:
+        """Tokens and scores are arrays."""
+        vocabulary = stored.vocabulary(PieceVocabulary)
+        scores = stored.arrays.take("scores", np.float64, (len(vocabulary),))
+        return cls(vocabulary, stored.pretokenizer, scores, len(stored.columns))
 
     def difference(self, child: Self, columns: Sequence[int], languages: Sequence[str]) -> str:
         """The first piece with another score."""
