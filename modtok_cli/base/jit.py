@@ -10,7 +10,11 @@ from typing import Any
 
 from numba import cfunc, config, njit
 from numba.core import caching as numba_caching
+from numba.core import event
+from numba.core.dispatcher import Dispatcher as NumbaDispatcher
+from numba.core.types import unliteral
 
+from modtok_cli.base import compiling
 from modtok_cli.base.kernel_cache import (
     PACKAGE,
     installed_directory,
@@ -22,6 +26,7 @@ from modtok_cli.base.kernel_cache import (
 __all__ = ["cfunc", "njit"]
 
 caching: Any = numba_caching  # its types are partial
+Dispatcher: Any = NumbaDispatcher
 _InTree: Any = getattr(caching, "InTreeCacheLocator", None) or caching._InTreeCacheLocator
 
 
@@ -48,8 +53,40 @@ def _save_overload(self: Any, sig: Any, data: Any) -> None:
     try:
         _numba_save_overload(self, sig, data)
     except OSError:  # read-only, or no space left
-        if PACKAGE not in Path(self._py_func.__code__.co_filename).parents:
+        if not _is_ours(self._py_func):
             raise
+
+
+def _is_ours(function: Any) -> bool:
+    """Whether a function is a kernel of this package."""
+    return PACKAGE in Path(function.__code__.co_filename).parents
+
+
+def _load_overload(self: Any, sig: Any, target_context: Any) -> Any:
+    """A compiled function from disk; other processes may compile it now, see `compiling`."""
+    found = _numba_load_overload(self, sig, target_context)
+    if found is None and _is_ours(self._py_func) and compiling.before_compiling():
+        found = _numba_load_overload(self, sig, target_context)
+    return found
+
+
+def _compile(self: Any, sig: Any) -> Any:
+    """Compile a function for types, never for one constant as well.
+
+    While numba infers the types of a loop, a variable that begins as 0 is the literal 0 at first,
+    and each kernel called with it would be compiled for that too: a third of all compilation.
+    """
+    if type(sig) is tuple and _is_ours(self.py_func):
+        sig = tuple(map(unliteral, sig))
+    return _numba_compile(self, sig)
+
+
+class _Listener(event.Listener):
+    def on_start(self, event: event.Event) -> None:
+        compiling.begin()
+
+    def on_end(self, event: event.Event) -> None:
+        compiling.end()
 
 
 def _source_stamp(self: Any) -> object:
@@ -63,4 +100,9 @@ _numba_source_stamp = _FileLocator.get_source_stamp
 _FileLocator.get_source_stamp = _source_stamp
 _numba_save_overload = caching.Cache.save_overload
 caching.Cache.save_overload = _save_overload
+_numba_load_overload = caching.Cache.load_overload
+caching.Cache.load_overload = _load_overload
+_numba_compile = Dispatcher.compile
+Dispatcher.compile = _compile
+event.register("numba:compile", _Listener())
 caching.CacheImpl._locator_classes.insert(0, KernelLocator)

@@ -14,12 +14,14 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from modtok_cli.base.compiling import compiling
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.options import READING, STDOUT, Debug, Quiet, Table, Verbose
 from modtok_cli.cli.output import TABLES
@@ -235,7 +237,8 @@ def as_command(function: Callable[..., None], *, tables: bool = True) -> Callabl
         if session.verbose:
             _say_settings(session, ctx)
         started = time.perf_counter()
-        function(session, **values)
+        with compiling(session.progress, partial(_prepare, session)):
+            function(session, **values)
         if session.verbose:
             _say_cost(session, time.perf_counter() - started)
 
@@ -257,6 +260,13 @@ def as_command(function: Callable[..., None], *, tables: bool = True) -> Callabl
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__doc__ = function.__doc__
     return run
+
+
+def _prepare(session: Session) -> bool:
+    """Compile the kernels of the command; see `warmup.prepare`."""
+    from modtok_cli.cli.warmup import prepare
+
+    return prepare(session.label.removeprefix("modtok "), session.progress)
 
 
 def _options_of(parameter: inspect.Parameter) -> list[inspect.Parameter]:

@@ -2,7 +2,8 @@
 
 Kernels are compiled in groups, each in a process of its own, as many at once as there are cores.
 A group that uses the kernels of another waits for it and loads them. `python -m
-modtok_cli.cli.warmup GROUP` is such a process.
+modtok_cli.cli.warmup GROUP` is such a process. A command whose kernels are not on disk has its own
+groups compiled in the same way when it comes to the first one (`prepare`).
 """
 
 from __future__ import annotations
@@ -13,14 +14,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from modtok_cli.base.compiling import LABEL
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.kernel_cache import storage
 from modtok_cli.base.processes import die_with_parent
 from modtok_cli.base.progress import SILENT, Progress
+
+if TYPE_CHECKING:
+    from modtok_cli.modular.segmenters.interface import Segmenter
 
 # Covers every kernel: text and JSON lines, long and short words, digits.
 _TEXT = {"en": "one two three, one two 33 threes\n", "fi": "yksi kaksi kolme, yksi kaksi 3\n"}
@@ -28,9 +35,13 @@ _TEXT = {"en": "one two three, one two 33 threes\n", "fi": "yksi kaksi kolme, yk
 
 @dataclass(frozen=True)
 class Group:
-    """Kernels that `run` compiles, on texts in a directory; `after` are compiled before."""
+    """Kernels that `run` compiles, on texts in a directory; `after` are compiled before.
+
+    `seconds`: about how long it takes on one core, if those are there.
+    """
 
     run: Callable[[Path], None]
+    seconds: int
     after: tuple[str, ...] = ()
 
 
@@ -38,16 +49,60 @@ def _learning(data: Path) -> None:
     from modtok_cli.learn.sequential import SequentialLearner
     from modtok_cli.text.counts import WordCounts
 
-    learner = SequentialLearner(270, (), passes=2)
+    learner = SequentialLearner(270, ())
     for language, text in _TEXT.items():
         words = [*(f" {word}".encode() for word in text.split()), b"a" * 200]
         learner.add(language, WordCounts.from_pairs((word, 5) for word in words))
+
+
+def _words(data: Path) -> None:
+    import modtok_cli.learn.trie_kernel
+    import modtok_cli.learn.word_kernel  # noqa: F401 - explicit signatures: compiled on import
 
 
 def _text(data: Path) -> None:
     from modtok_cli.text.corpus import write_counts
 
     write_counts(data=data, output=data / "counts")
+
+
+def _encode(segmenter: Segmenter) -> None:
+    """Texts, words, and words that must be stored."""
+    from modtok_cli.text.counts import WordCounts
+
+    text = "".join(_TEXT.values())
+    for _ in range(2):
+        segmenter.encoder.texts([text.encode() * 5, b"a" * 300])
+    words = sorted({f" {word}".encode() for word in text.split()})
+    segmenter.encoder.words(WordCounts.from_pairs((word, 1) for word in words))
+
+
+def _encoding(data: Path) -> None:
+    import numpy as np
+
+    from modtok_cli.learn.merges import byte_order
+    from modtok_cli.modular.segmenters.merges import Merges
+    from modtok_cli.modular.vocabulary import Vocabulary
+    from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER
+
+    tokens = [*(bytes([byte]) for byte in byte_order()), b"on"]
+    vocabulary = Vocabulary.from_tokens((), tokens)
+    merges = np.array([[tokens.index(b"o"), tokens.index(b"n"), 256]], dtype=np.int32)
+    _encode(Merges(vocabulary, PRETOKENIZER, merges))
+
+
+def _search(data: Path) -> None:
+    import numpy as np
+
+    from modtok_cli.learn.fewest_tokens import file_scores, likelihoods
+    from modtok_cli.learn.merges import byte_order
+    from modtok_cli.modular.segmenters.fewest_tokens import FewestTokens
+    from modtok_cli.modular.vocabulary import Vocabulary
+    from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER
+
+    vocabulary = Vocabulary.from_tokens((), [*(bytes([byte]) for byte in byte_order()), b"on"])
+    scores = file_scores(likelihoods(np.ones(257, dtype=np.int64)), 0)
+    _encode(FewestTokens(vocabulary, PRETOKENIZER, scores))
 
 
 def _merges(data: Path) -> None:
@@ -93,31 +148,73 @@ def _rows(data: Path) -> None:
 
 
 GROUPS: dict[str, Group] = {  # the longest first, where it does not wait
-    "learning": Group(_learning),
-    "text": Group(_text),
-    "Unigram": Group(_unigram, after=("text",)),
-    "pre-tokenizers": Group(_pretokenizers, after=("text",)),
-    "rows": Group(_rows),
-    "merges": Group(_merges, after=("text", "learning")),
-    "fewest tokens": Group(_fewest_tokens, after=("text", "learning")),
+    "learning": Group(_learning, 12),
+    "text": Group(_text, 8),
+    "words": Group(_words, 4),
+    "encoding": Group(_encoding, 7, after=("words",)),
+    "search": Group(_search, 3, after=("encoding",)),
+    "Unigram": Group(_unigram, 15, after=("text", "search")),
+    "pre-tokenizers": Group(_pretokenizers, 5, after=("text",)),
+    "rows": Group(_rows, 3),
+    "merges": Group(_merges, 3, after=("text", "learning", "encoding")),
+    "fewest tokens": Group(_fewest_tokens, 5, after=("text", "learning", "search")),
+}
+
+_MEASURING = ("words", "text", "encoding")
+# What a command needs for a tokenizer by merges, its usual work. Others compile what they need
+# one kernel after the other.
+NEEDS: dict[str, tuple[str, ...]] = {
+    "bpe": ("learning", "text", "words"),
+    "bpe-seq": ("learning", "text", "words"),
+    "bpe-concat": ("learning", "text", "words"),
+    "bpe-parity": ("learning", "text", "words"),
+    "bpe-merge": ("learning", "text", "words", "encoding", "search", "fewest tokens"),
+    "unigram-merge": ("words", "text", "encoding", "search", "Unigram"),
+    **dict.fromkeys(("nsl", "fairness", "check", "origin", "explore", "adopt"), _MEASURING),
+    "pretrain": _MEASURING,
 }
 
 
-def warmup(*, processes: int | None = None, progress: Progress = SILENT) -> dict[str, float]:
+def prepare(command: str, progress: Progress) -> bool:
+    """Compile what a command needs in other processes; whether it is on disk now.
+
+    It is not where that takes no less time, or where nothing can be stored.
+    """
+    needed = NEEDS.get(command, ())
+    count = os.cpu_count() or 1
+    if min(len(needed), count) < 2 or storage()[0] is None:
+        return False
+    seconds = max(sum(GROUPS[name].seconds for name in needed) // count, GROUPS[needed[0]].seconds)
+    progress.note(f"{LABEL}, about {seconds} s: later starts load them from disk")
+    try:
+        warmup(needed, progress=progress, label=LABEL)
+    except ModtokError:
+        return False  # this process compiles them, and says what is wrong
+    return True
+
+
+def warmup(
+    names: Sequence[str] = tuple(GROUPS),
+    *,
+    processes: int | None = None,
+    progress: Progress = SILENT,
+    label: str = "compiling",
+) -> dict[str, float]:
     """Run a tiny job through every kernel; seconds by group of kernels.
 
     Args:
+        names: the groups, with those that they wait for.
         processes: groups compiled at once; the number of cores if None.
 
     Raises:
         ModtokError: a group failed.
     """
     seconds: dict[str, float] = {}
-    waiting = dict(GROUPS)
+    waiting = {name: GROUPS[name] for name in names}
     running: dict[Future[float], str] = {}
     count = processes or os.cpu_count() or 1
     with (
-        progress.task("compiling", total=len(GROUPS), unit="groups") as task,
+        progress.task(label, total=len(names), unit="groups") as task,
         ThreadPoolExecutor(count) as pool,
     ):
         while waiting or running:
@@ -128,7 +225,6 @@ def warmup(*, processes: int | None = None, progress: Progress = SILENT) -> dict
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 name = running.pop(future)
                 seconds[name] = future.result()
-                progress.note(f"{name} kernels ready after {seconds[name]:.1f} s")
                 task.advance(1)
     return seconds
 

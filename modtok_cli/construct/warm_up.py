@@ -31,7 +31,7 @@ Build = Callable[[type[Learner[Any]], Request, dict[str, Any]], object]
 def warm_up(learner: Learner[Any], build: Build, progress: Progress) -> None:
     """Load the kernels of `learner`, or compile them and report it.
 
-    A small example in memory loads the kernels of learning. If any had to be compiled, a
+    A small example in memory loads the kernels of learning. If any had to be compiled here, a
     small build by `build` compiles those of reading and writing as well.
     """
     with compiling(progress) as compilation:

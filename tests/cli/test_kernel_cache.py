@@ -150,3 +150,72 @@ def test_a_kernel_is_compiled_again_if_a_kernel_that_it_calls_has_changed(
     called.write_text(_CALLED.replace("x + y", "2 * y"))
     assert run(installation) == "0 1"
     assert run(installation) == "1 0"
+
+
+_LOOP = """
+from modtok_cli.base.jit import njit
+
+@njit(cache=True)
+def step(x, y):
+    return x + y
+
+@njit(cache=True)
+def total(n):
+    at = 0
+    while at < n:
+        at = step(at, 2)
+    return at
+"""
+_PREPARED = """
+import subprocess, sys
+from modtok_cli.base.compiling import compiling
+from modtok_cli.base.progress import Silent
+
+class Recorder(Silent):
+    def note(self, text):
+        print("note", text)
+
+prepared = []
+
+def prepare():
+    prepared.append(1)
+    program = "from modtok_cli.text.toy_kernel import total; total(5)"
+    return subprocess.run([sys.executable, "-c", program]).returncode == 0
+
+with compiling(Recorder(), prepare) as outer, compiling(Recorder()) as compilation:
+    from modtok_cli.text.toy_kernel import step, total
+    assert compilation is outer
+    assert (total(7), len(step.signatures)) == (8, 0)  # it was not even typed here
+    print(len(prepared), compilation.kernels, sum(total.stats.cache_hits.values()))
+    assert total(7.0) == 8  # another type, after all that can be prepared
+    print(len(prepared), compilation.kernels)
+"""
+
+
+def programs_output(package: Path, program: str) -> list[str]:
+    (package / "text" / "toy_kernel.py").write_text(_LOOP)
+    kept = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**kept, "PYTHONPATH": str(package.parent)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_kernels_that_others_compiled_are_loaded(installation: Path) -> None:
+    # Nobody is told twice: what prepares the kernels says so.
+    assert programs_output(installation, _PREPARED) == ["1 0 1", "1 2"]
+
+
+def test_a_constant_is_no_type_of_its_own(installation: Path) -> None:
+    program = (
+        "from modtok_cli.text.toy_kernel import step, total\n"
+        "assert total(5) == 6\n"
+        "print(len(total.signatures), *step.signatures)\n"
+    )
+    assert programs_output(installation, program) == ["1 (int64, int64)"]

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.progress import Silent
 from modtok_cli.cli import warmup as module
 from modtok_cli.cli.kernels import is_warm, kernels
-from modtok_cli.cli.warmup import GROUPS, Group, warmup
+from modtok_cli.cli.warmup import GROUPS, NEEDS, Group, prepare, warmup
+
+
+class Notes(Silent):
+    def __init__(self) -> None:
+        super().__init__()
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
 
 @pytest.mark.parametrize("processes", [1, 3])
@@ -27,7 +40,30 @@ def test_every_kernel_is_compiled() -> None:
     assert [kernel for kernel in kernels() if not is_warm(kernel)] == []
 
 
+@pytest.mark.parametrize("command", NEEDS)
+def test_a_command_has_its_groups_compiled_once(command: str, monkeypatch) -> None:
+    ran: list[str] = []
+    progress = Notes()
+    monkeypatch.setattr(module, "_run", lambda name: ran.append(name) or 0.5)
+    monkeypatch.setattr(module.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(module, "storage", lambda: (Path(), ""))
+    assert prepare(command, progress)
+    assert sorted(ran) == sorted(NEEDS[command])
+    (note,) = progress.notes
+    assert re.fullmatch(r"compiling kernels, once, about \d+ s: later starts load .*", note)
+    monkeypatch.setattr(module.os, "cpu_count", lambda: 1)
+    assert not prepare(command, progress)
+    monkeypatch.setattr(module.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(module, "storage", lambda: (None, "nothing can be written"))
+    assert not prepare(command, progress)
+    assert (len(ran), len(progress.notes)) == (len(NEEDS[command]), 1)
+
+
+def test_other_commands_compile_what_they_need(monkeypatch) -> None:
+    assert not prepare("extract", Notes())
+
+
 def test_a_group_that_fails_is_named(monkeypatch) -> None:
-    monkeypatch.setattr(module, "GROUPS", {"none": Group(lambda data: None)})
+    monkeypatch.setattr(module, "GROUPS", {"none": Group(lambda data: None, 1)})
     with pytest.raises(ModtokError, match=r"^warmup: the none kernels failed: KeyError: 'none'$"):
         warmup()

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from modtok_cli.base.compiling import compiling
 from modtok_cli.cli.command import command
 from modtok_cli.cli.options import (
     Budget,
@@ -62,8 +61,7 @@ def bpe(
     tokenizers library loads. Without --langs, all languages in data/ are used.
     """
     languages = split_languages(langs)
-    with compiling(session.progress):
-        from modtok_cli.construct.bpe import bpe
+    from modtok_cli.construct.bpe import bpe
 
     report = bpe(
         languages,

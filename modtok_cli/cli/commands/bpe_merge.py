@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from modtok_cli.base.compiling import compiling
 from modtok_cli.cli.command import command
 from modtok_cli.cli.options import (
     Budget,
@@ -109,8 +108,7 @@ def bpe_merge(
     languages = split_languages(langs)
     added = split_languages(append, "--append")
     removed = split_languages(remove, "--remove")
-    with compiling(session.progress):
-        from modtok_cli.construct.bpe_merge import bpe_merge
+    from modtok_cli.construct.bpe_merge import bpe_merge
 
     def setting(name: str, value: Value) -> Value | None:
         is_new = added is None and removed is None

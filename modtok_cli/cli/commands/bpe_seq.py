@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from modtok_cli.base.compiling import compiling
 from modtok_cli.cli.command import command
 from modtok_cli.cli.options import (
     Budget,
@@ -109,8 +108,7 @@ def bpe_seq(
     """
     languages = split_languages(langs)
     added = split_languages(append, "--append")
-    with compiling(session.progress):
-        from modtok_cli.construct.bpe_seq import bpe_seq
+    from modtok_cli.construct.bpe_seq import bpe_seq
 
     def setting(name: str, value: Value) -> Value | None:
         return value if added is None else session.if_explicit(name, value)

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from modtok_cli.base.compiling import compiling
 from modtok_cli.cli.command import command
 from modtok_cli.cli.options import (
     Budget,
@@ -60,8 +59,7 @@ def unigram(
     all languages in data/ are used.
     """
     languages = split_languages(langs)
-    with compiling(session.progress):
-        from modtok_cli.construct.unigram import unigram
+    from modtok_cli.construct.unigram import unigram
 
     report = unigram(
         languages,

@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from modtok_cli.base.compiling import compiling
 from modtok_cli.cli.command import command
 from modtok_cli.cli.options import (
     Budget,
@@ -105,8 +104,7 @@ def unigram_merge(
     used.
     """
     languages = split_languages(langs)
-    with compiling(session.progress):
-        from modtok_cli.construct.unigram_merge import unigram_merge
+    from modtok_cli.construct.unigram_merge import unigram_merge
 
     report = unigram_merge(
         languages,
