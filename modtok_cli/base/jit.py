@@ -104,5 +104,6 @@ _numba_load_overload = caching.Cache.load_overload
 caching.Cache.load_overload = _load_overload
 _numba_compile = Dispatcher.compile
 Dispatcher.compile = _compile
-event.register("numba:compile", _Listener())
+_register: Any = event.register  # without types
+_register("numba:compile", _Listener())
 caching.CacheImpl._locator_classes.insert(0, KernelLocator)

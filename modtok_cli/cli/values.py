@@ -69,7 +69,8 @@ def _number(value: Any, kind: type, info: Any) -> Any:
         value = int(value)
     low = float("-inf") if info.min is None else info.min
     high = float("inf") if info.max is None else info.max
-    return value if type(value) is kind and low <= value <= high else OTHER
+    fits = isinstance(value, int | float) and type(value) is kind and low <= value <= high
+    return value if fits else OTHER
 
 
 def _path(value: Any, info: Any) -> Any:
