@@ -194,7 +194,7 @@ def prepare(command: str, progress: Progress) -> bool:
 
 
 def warmup(
-    names: Sequence[str] = tuple(GROUPS),
+    names: Sequence[str] | None = None,
     *,
     processes: int | None = None,
     progress: Progress = SILENT,
@@ -203,18 +203,18 @@ def warmup(
     """Run a tiny job through every kernel; seconds by group of kernels.
 
     Args:
-        names: the groups, with those that they wait for.
+        names: the groups, with those that they wait for; None for all.
         processes: groups compiled at once; the number of cores if None.
 
     Raises:
         ModtokError: a group failed.
     """
     seconds: dict[str, float] = {}
-    waiting = {name: GROUPS[name] for name in names}
+    waiting = {name: GROUPS[name] for name in (GROUPS if names is None else names)}
     running: dict[Future[float], str] = {}
     count = processes or os.cpu_count() or 1
     with (
-        progress.task(label, total=len(names), unit="groups") as task,
+        progress.task(label, total=len(waiting), unit="groups") as task,
         ThreadPoolExecutor(count) as pool,
     ):
         while waiting or running:

@@ -197,6 +197,7 @@ def programs_output(package: Path, program: str) -> list[str]:
     kept = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     done = subprocess.run(
         [sys.executable, "-c", program],
+        cwd=package.parents[1],
         env={**kept, "PYTHONPATH": str(package.parent)},
         capture_output=True,
         text=True,
