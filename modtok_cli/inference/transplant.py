@@ -32,7 +32,14 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_file, read_object
-from modtok_cli.inference.fit_outputs import FIRST, FitText, first_only, logit_offsets, measure
+from modtok_cli.inference.fit_outputs import (
+    FIRST,
+    FitText,
+    Ints,
+    first_only,
+    logit_offsets,
+    measure,
+)
 from modtok_cli.inference.model_configs import (
     CHAT_TEMPLATE,
     CONFIGS,
@@ -203,6 +210,10 @@ class _Transplant:
     def write(
         self, output: Path, fit: FitText | None = None, progress: Progress = SILENT
     ) -> TransplantReport:
+        # Text is read first: a wrong name must not cost the writing of a large model.
+        counts = None
+        if fit is not None:
+            counts = fit.counts(read_tokenizer_file(self.source.path), self.new, progress)
         with atomic_directory(output) as beside:
             sizes = self._write_weights(beside)
             for name, config in self.configs.items():
@@ -213,9 +224,9 @@ class _Transplant:
             for file in sorted(self.source.path.iterdir()):
                 if file.is_file() and file.name not in _OLD and file.suffix not in _WEIGHTS:
                     shutil.copyfile(file, beside / file.name)
-            if fit is not None:
+            if fit is not None and counts is not None:
                 after, before = sizes["tables"]
-                sizes["tables"] = (after + self._fit(beside, fit, progress), before)
+                sizes["tables"] = (after + self._fit(beside, fit, counts), before)
         lengths = self.spellings["input"].lengths[: len(self.new.vocabulary)]
         tokens = {
             "identical": int((lengths == 1).sum()),
@@ -251,10 +262,9 @@ class _Transplant:
             write_object(beside / INDEX, {"metadata": size, "weight_map": where})
         return {part: (after[part], before[part]) for part in before}
 
-    def _fit(self, path: Path, fit: FitText, progress: Progress) -> int:
+    def _fit(self, path: Path, fit: FitText, counts: tuple[Ints, Ints]) -> int:
         """Fit the output rows of the model in `path`; returns the bytes that it grew by."""
         spelling = self.spellings["output"]
-        counts = fit.counts(read_tokenizer_file(self.source.path), self.new, progress)
         direction, untied = measure(path, fit)
         shift = torch.from_numpy(logit_offsets(spelling, *counts)).float()[:, None] * direction
         source, table = self._output_table()
@@ -264,7 +274,8 @@ class _Transplant:
         if fit.untie or _is_output(table):
             # Outputs of their own may be nearer to the row of the first old token than inputs.
             name = table if _is_output(table) else untied
-            old = dict(_tensors(source))[table]
+            with safe_open(source, framework="pt") as opened:
+                old = opened.get_tensor(table)
             rows = torch.lerp(
                 self._rows(old, spelling), self._rows(old, first_only(spelling)), FIRST
             )
@@ -278,8 +289,8 @@ class _Transplant:
         found = [
             (file, name)
             for file in self.source.files
-            for name, tensor in _tensors(file)
-            if tensor.ndim == 2 and len(tensor) == self.vocab_size and TABLE.search(name)
+            for name, shape in _shapes(file)
+            if len(shape) == 2 and shape[0] == self.vocab_size and TABLE.search(name)
         ]
         return max(found, key=lambda each: _is_output(each[1]))
 
@@ -363,6 +374,13 @@ def _tensors(file: Path) -> Iterator[tuple[str, torch.Tensor]]:
 def _is_output(name: str) -> bool:
     """Whether a table is that of outputs alone."""
     return re.search(r"lm_head|output|embed_out", name) is not None
+
+
+def _shapes(file: Path) -> Iterator[tuple[str, list[int]]]:
+    """Names and shapes of the tensors of a file, which are not read."""
+    with safe_open(file, framework="pt") as opened:
+        for name in opened.keys():  # noqa: SIM118 - not a mapping
+            yield name, opened.get_slice(name).get_shape()
 
 
 def _optional(file: Path) -> dict[str, Any]:

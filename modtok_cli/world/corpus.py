@@ -1,9 +1,9 @@
 """Write a world as a workspace: training text, parallel sentences and questions.
 
-data/<lang>.jsonl            documents
-tasks/mcq/world/<lang>.jsonl questions, with tasks/mcq/world/task.yaml
-tasks/mt/dev.tsv, test.tsv   the same sentences in every language, none of them in data/
-world.json                   settings, and every fact with the languages that state it
+data/<lang>.jsonl              documents
+tasks/mcq/facts-*/<lang>.jsonl questions in three tasks by `text.STATED_BY`, with a task.yaml
+tasks/mt/dev.tsv, test.tsv     the same sentences in every language, quoted nowhere in data/
+world.json                     settings, and every fact with the languages that state it
 """
 
 from __future__ import annotations
@@ -20,9 +20,15 @@ from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.world.facts import World, make_world
 from modtok_cli.world.languages import LANGUAGES, Language, languages
-from modtok_cli.world.text import Event, Writer, draw_event, questions, tell_event
+from modtok_cli.world.text import STATED_BY, Event, Writer, draw_event, questions, tell_event
 
-_TASK = b'prompt: "{question}"\nshots: 0\nnormalization: none\ntitle: facts\n'
+_TASK = """task: {task}
+title: facts ({group})
+about: facts that texts in {stated} state
+prompt: "{{question}}"
+shots: 0
+normalization: none
+"""
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,7 @@ class Settings:
 
     Attributes:
         seed: all words, facts and texts follow from it.
-        languages: codes of `LANGUAGES`; the first is the dominant one.
+        languages: codes of `LANGUAGES`.
         documents: documents of each language.
         people, towns: how many there are.
         private: share of facts that a single language states.
@@ -80,8 +86,9 @@ def write_world(output: Path, settings: Settings, progress: Progress = SILENT) -
     first = tongues[settings.languages[0]]
     held_out = {tell_event(event, first) for events in tests.values() for event in events}
     with atomic_directory(output) as beside:
-        for name in ("data", "tasks/mcq/world", "tasks/mt"):
-            (beside / name).mkdir(parents=True)
+        tasks = {group: beside / "tasks/mcq" / f"facts-{group}" for group in STATED_BY}
+        for place in (beside / "data", beside / "tasks/mt", *tasks.values()):
+            place.mkdir(parents=True)
         with progress.task("writing documents", len(tongues), "languages") as task:
             for code, tongue in tongues.items():
                 writer = Writer(world, tongues, code, settings.quotes, frozenset(held_out))
@@ -90,10 +97,14 @@ def write_world(output: Path, settings: Settings, progress: Progress = SILENT) -
                     for _ in range(settings.documents):
                         file.write(orjson.dumps({"text": writer.document(draw)}) + b"\n")
                 rows = questions(world, tongue, seed=settings.seed)
-                file_of_questions = beside / "tasks/mcq/world" / f"{code}.jsonl"
-                file_of_questions.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+                for group, place in tasks.items():
+                    found = [orjson.dumps(row) + b"\n" for row, stated in rows if stated == group]
+                    if found:
+                        (place / f"{code}.jsonl").write_bytes(b"".join(found))
                 task.advance()
-        (beside / "tasks/mcq/world/task.yaml").write_bytes(_TASK)
+        for group, place in tasks.items():
+            text = _TASK.format(task=place.name, group=group, stated=STATED_BY[group])
+            (place / "task.yaml").write_text(text, "utf-8")
         for name, events in tests.items():
             lines = ["\t".join(tongues), *_table(events, list(tongues.values()))]
             (beside / "tasks/mt" / f"{name}.tsv").write_text("\n".join(lines) + "\n", "utf-8")
@@ -107,12 +118,14 @@ def write_world(output: Path, settings: Settings, progress: Progress = SILENT) -
 
 
 def _parallel(world: World, settings: Settings) -> dict[str, list[Event]]:
+    """Different events, as examples and to test with."""
     draw = random.Random(f"{settings.seed} parallel")
-    counts = {"dev": max(5, settings.sentences // 10), "test": settings.sentences}
-    return {
-        name: [draw_event(draw, world.people) for _ in range(count)]
-        for name, count in counts.items()
-    }
+    examples = max(5, settings.sentences // 10)
+    events: dict[Event, None] = {}
+    while len(events) < examples + settings.sentences:
+        events[draw_event(draw, world.people)] = None
+    found = list(events)
+    return {"dev": found[:examples], "test": found[examples:]}
 
 
 def _table(events: list[Event], tongues: list[Language]) -> Iterator[str]:

@@ -10,6 +10,12 @@ from modtok_cli.world import concepts
 from modtok_cli.world.facts import Fact, World
 from modtok_cli.world.languages import Language
 
+STATED_BY = {
+    "all": "all languages",
+    "own": "the language of the question only",
+    "other": "one other language only",
+}
+
 
 @dataclass(frozen=True)
 class Event:
@@ -144,31 +150,25 @@ class Writer:
 
 def questions(
     world: World, language: Language, *, seed: int, choices: int = 4
-) -> list[dict[str, object]]:
-    """A question for each fact: which of four sentences is true.
-
-    `group` says who states the fact: "all", the language's "own" texts only, or "other" texts
-    only, of one other language.
-    """
+) -> list[tuple[dict[str, object], str]]:
+    """A question for each fact, which of four sentences is true, with its key of `STATED_BY`."""
     draw = random.Random(f"{seed} questions {language.code}")
-    rows: list[dict[str, object]] = []
+    rows: list[tuple[dict[str, object], str]] = []
     for number, (fact, told) in enumerate(zip(world.facts, world.told, strict=True)):
         wrong = world.values(fact)
         if len(wrong) < choices - 1:
             continue
         values = [fact.value, *draw.sample(wrong, choices - 1)]
         draw.shuffle(values)
-        group = "all" if len(told) > 1 else "own" if told[0] == language.code else "other"
-        rows.append(
-            {
-                "id": f"{number}",
-                "question": f"{fact.subject}.",
-                "choices": [
-                    tell_fact(Fact(fact.subject, fact.relation, value, fact.detail), language)
-                    for value in values
-                ],
-                "answer": values.index(fact.value),
-                "group": group,
-            }
-        )
+        row: dict[str, object] = {
+            "id": f"{number}",
+            "question": f"{fact.subject}.",
+            "choices": [
+                tell_fact(Fact(fact.subject, fact.relation, value, fact.detail), language)
+                for value in values
+            ],
+            "answer": values.index(fact.value),
+        }
+        alone = "own" if told[0] == language.code else "other"
+        rows.append((row, "all" if len(told) > 1 else alone))
     return rows

@@ -12,7 +12,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.world.corpus import Settings, write_world
 from modtok_cli.world.facts import World, make_world
 from modtok_cli.world.languages import LANGUAGES, Language, languages
-from modtok_cli.world.text import Event, Writer, questions, tell_event, tell_fact
+from modtok_cli.world.text import STATED_BY, Event, Writer, questions, tell_event, tell_fact
 
 SMALL = Settings(seed=3, documents=60, people=8, towns=6, sentences=30)
 
@@ -67,8 +67,11 @@ def test_one_answer_of_a_question_is_true(world: World) -> None:
     for code, tongue in languages(3, SMALL.languages).items():
         true = {tell_fact(fact, tongue) for fact in world.facts}
         rows = questions(world, tongue, seed=3)
-        assert {row["group"] for row in rows} == {"all", "own", "other"}
-        for row in rows:
+        assert {stated for _, stated in rows} == set(STATED_BY)
+        for row, stated in rows:
+            told = world.told[int(str(row["id"]))]
+            expected = "all" if len(told) > 1 else "own" if code in told else "other"
+            assert stated == expected
             choices = row["choices"]
             assert isinstance(choices, list)
             assert len(set(choices)) == 4
@@ -79,6 +82,8 @@ def test_one_answer_of_a_question_is_true(world: World) -> None:
 
 def test_what_is_written(tmp_path: Path) -> None:
     from modtok_cli.evaluate.parallel import find_parallel
+    from modtok_cli.evaluate.questions import Folder
+    from modtok_cli.evaluate.suite import read_suite
     from modtok_cli.text.readers import read_documents
 
     for name in ("a", "b"):
@@ -99,6 +104,12 @@ def test_what_is_written(tmp_path: Path) -> None:
             assert not tested & {side for line in lines for side in line.split(" = ")}
     assert quoted
     assert set(find_parallel(tmp_path / "a/tasks").languages) == set(LANGUAGES)
+    folder = Folder(tmp_path / "a/tasks")
+    for group in STATED_BY:
+        suite = read_suite(tmp_path / "a/tasks/mcq" / f"facts-{group}" / "task.yaml")
+        found = folder.of(suite.task, "qad")
+        assert found is not None
+        assert suite.render(found[0][0].question, "", "qad") == found[0][0].question
     facts = orjson.loads((tmp_path / "a/world.json").read_bytes())["facts"]
     assert len(facts) == 8 * 5 + 6 + 2 * 2
     with pytest.raises(UsageError, match="already exists"):
