@@ -13,23 +13,16 @@ import numpy.typing as npt
 from numba import types
 
 from modtok_cli.base.jit import njit
+from modtok_cli.learn.array_types import I32, I64, MERGES, U8, U64
 from modtok_cli.learn.hugepages import advise_huge_pages
+from modtok_cli.learn.queue_kernel import SHORT, pop, push
 
 Ids = npt.NDArray[np.int32]
-
-# Measured on corpus words: a scan beats the heap up to about this many symbols.
-SHORT = 48
 
 _EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 
-# Read-only in the signature: such a function takes arrays of either kind.
-U8 = types.Array(types.uint8, 1, "C", readonly=True)
-I32 = types.Array(types.int32, 1, "C", readonly=True)
-I64 = types.Array(types.int64, 1, "C", readonly=True)
-U64 = types.Array(types.uint64, 1, "C", readonly=True)
-MERGES = types.Array(types.int32, 2, "C", readonly=True)
 _TABLE = types.Tuple((types.uint64[::1], types.int32[::1]))  # type: ignore[no-untyped-call]
 _RAGGED = types.Tuple((types.int32[::1], types.int64[::1]))  # type: ignore[no-untyped-call]
 
@@ -113,39 +106,6 @@ def _merge_short(symbols, size, merges, keys, ranks, active, pair_ranks):  # typ
 
 
 @njit
-def _push(heap, size, item):  # type: ignore[no-untyped-def]
-    at = size
-    while at > 0:
-        parent = (at - 1) >> 1
-        if heap[parent] <= item:
-            break
-        heap[at] = heap[parent]
-        at = parent
-    heap[at] = item
-    return size + 1
-
-
-@njit
-def _pop(heap, size):  # type: ignore[no-untyped-def]
-    """Remove the smallest item, which the caller has read from `heap[0]`; return the size."""
-    size -= 1
-    item = heap[size]
-    at = 0
-    while True:
-        child = 2 * at + 1
-        if child >= size:
-            break
-        if child + 1 < size and heap[child + 1] < heap[child]:
-            child += 1
-        if heap[child] >= item:
-            break
-        heap[at] = heap[child]
-        at = child
-    heap[at] = item
-    return size
-
-
-@njit
 def _merge_long(symbols, size, merges, keys, ranks, active):  # type: ignore[no-untyped-def]
     """Merge `symbols[:size]` in place by a heap of (rank, position); return the new size.
 
@@ -163,10 +123,10 @@ def _merge_long(symbols, size, merges, keys, ranks, active):  # type: ignore[no-
     for i in range(size - 1):
         rank = find_rank(keys, ranks, active, symbols[i], symbols[i + 1])
         if rank >= 0:
-            entries = _push(heap, entries, (rank << 32) | i)
+            entries = push(heap, entries, (rank << 32) | i)
     while entries:
         entry = heap[0]
-        entries = _pop(heap, entries)
+        entries = pop(heap, entries)
         at = entry & 0xFFFFFFFF
         best = entry >> 32
         if symbols[at] < 0 or after[at] >= size:
@@ -182,11 +142,11 @@ def _merge_long(symbols, size, merges, keys, ranks, active):  # type: ignore[no-
             before[beyond] = at
             rank = find_rank(keys, ranks, active, symbols[at], symbols[beyond])
             if rank >= 0:
-                entries = _push(heap, entries, (rank << 32) | at)
+                entries = push(heap, entries, (rank << 32) | at)
         if before[at] >= 0:
             rank = find_rank(keys, ranks, active, symbols[before[at]], symbols[at])
             if rank >= 0:
-                entries = _push(heap, entries, (rank << 32) | before[at])
+                entries = push(heap, entries, (rank << 32) | before[at])
     kept = 0
     for i in range(size):
         if symbols[i] >= 0:

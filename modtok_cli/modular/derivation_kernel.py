@@ -7,7 +7,8 @@ import numpy.typing as npt
 from numba import types
 
 from modtok_cli.base.jit import njit
-from modtok_cli.learn.word_kernel import I32, I64, MERGES, U64, find_rank
+from modtok_cli.learn.array_types import I32, I64, MERGES, U64
+from modtok_cli.learn.word_kernel import find_rank
 
 Ids = npt.NDArray[np.int32]
 

@@ -12,8 +12,9 @@ import numpy.typing as npt
 from numba import types
 
 from modtok_cli.base.jit import njit
+from modtok_cli.learn.array_types import MERGES
 from modtok_cli.learn.hugepages import advise_huge_pages
-from modtok_cli.learn.word_kernel import MERGES, SHORT
+from modtok_cli.learn.queue_kernel import SHORT, pop, push
 
 Ids = npt.NDArray[np.int32]
 Pairs = npt.NDArray[np.uint64]
@@ -119,39 +120,6 @@ def _merge_short(symbols, first, size, pairs, scratch):  # type: ignore[no-untyp
 
 
 @njit
-def _push(heap, size, item):  # type: ignore[no-untyped-def]
-    at = size
-    while at > 0:
-        parent = (at - 1) >> 1
-        if heap[parent] <= item:
-            break
-        heap[at] = heap[parent]
-        at = parent
-    heap[at] = item
-    return size + 1
-
-
-@njit
-def _pop(heap, size):  # type: ignore[no-untyped-def]
-    """Remove the smallest item, which the caller has read from `heap[0]`; return the size."""
-    size -= 1
-    item = heap[size]
-    at = 0
-    while True:
-        child = 2 * at + 1
-        if child >= size:
-            break
-        if child + 1 < size and heap[child + 1] < heap[child]:
-            child += 1
-        if heap[child] >= item:
-            break
-        heap[at] = heap[child]
-        at = child
-    heap[at] = item
-    return size
-
-
-@njit
 def _merge_long(symbols, first, size, pairs):  # type: ignore[no-untyped-def]
     """As `merge_symbols`, by a heap of (rank, position), so that long words take n log n steps.
 
@@ -170,10 +138,10 @@ def _merge_long(symbols, first, size, pairs):  # type: ignore[no-untyped-def]
     for i in range(size - 1):
         found = _find(pairs, mask, symbols[first + i], symbols[first + i + 1])
         if found != NONE:
-            entries = _push(heap, entries, (found & ~_LOW) | np.uint64(i))
+            entries = push(heap, entries, (found & ~_LOW) | np.uint64(i))
     while entries:
         entry = heap[0]
-        entries = _pop(heap, entries)
+        entries = pop(heap, entries)
         at = np.int64(entry & _LOW)
         other = after[at]
         if gone[at] or other >= size:
@@ -189,11 +157,11 @@ def _merge_long(symbols, first, size, pairs):  # type: ignore[no-untyped-def]
             before[beyond] = at
             found = _find(pairs, mask, symbols[first + at], symbols[first + beyond])
             if found != NONE:
-                entries = _push(heap, entries, (found & ~_LOW) | np.uint64(at))
+                entries = push(heap, entries, (found & ~_LOW) | np.uint64(at))
         if before[at] >= 0:
             found = _find(pairs, mask, symbols[first + before[at]], symbols[first + at])
             if found != NONE:
-                entries = _push(heap, entries, (found & ~_LOW) | np.uint64(before[at]))
+                entries = push(heap, entries, (found & ~_LOW) | np.uint64(before[at]))
     kept = 0
     for i in range(size):
         if not gone[i]:

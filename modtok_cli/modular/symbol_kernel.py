@@ -13,8 +13,9 @@ import numpy.typing as npt
 from numba import types
 
 from modtok_cli.base.jit import njit
+from modtok_cli.learn.array_types import I32, I64, U8, U64
+from modtok_cli.learn.queue_kernel import SHORT
 from modtok_cli.learn.trie_kernel import base_of, label_of, value_of
-from modtok_cli.learn.word_kernel import I32, I64, SHORT, U8, U64
 from modtok_cli.modular.merge_kernel import merge_symbols
 
 Ids = npt.NDArray[np.int32]

@@ -21,7 +21,8 @@ from helpers.toy_tokenizers import (
     toy,
 )
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.learn.word_kernel import SHORT, build_pair_table, encode_words
+from modtok_cli.learn.queue_kernel import SHORT
+from modtok_cli.learn.word_kernel import build_pair_table, encode_words
 from modtok_cli.modular import encoder as encoder_module
 from modtok_cli.modular import word_cache
 from modtok_cli.modular.merge_kernel import pair_table
