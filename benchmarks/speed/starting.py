@@ -36,7 +36,13 @@ def run(words: Sequence[str], environment: Mapping[str, str], cwd: Path) -> tupl
     process = subprocess.Popen(
         words,
         cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        # An installation has bytecode, so the commands may write and use it here as well.
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PYTHONDONTWRITEBYTECODE": "",
+            **environment,
+        },
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

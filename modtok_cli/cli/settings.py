@@ -81,8 +81,6 @@ def load_settings(root: Any, directory: Path = Path()) -> dict[str, Any]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    import tomllib
-
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # a named pipe would block
             raise UsageError("cannot read: not a regular file", where=FILE)
@@ -94,6 +92,8 @@ def _read(path: Path) -> dict[str, Any]:
         raise UsageError(f"cannot read: {error.strerror}", where=FILE) from error
     if len(data) > MAX_BYTES:
         raise UsageError(f"larger than {MAX_BYTES:,} bytes", where=FILE, remedy="correct the file")
+    import tomllib  # slow; most directories have no settings
+
     try:
         return tomllib.loads(data.decode("utf-8"))
     except UnicodeDecodeError as error:

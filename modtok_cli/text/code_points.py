@@ -10,7 +10,7 @@ and the engine's `\s` has U+0085 but not U+001C to U+001F.
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -56,7 +56,7 @@ def case_table() -> npt.NDArray[np.uint8]:
 
 def _read(name: str, table: npt.NDArray[np.uint8]) -> None:
     """Write the classes of a file into `table`, and lock it."""
-    source = files("modtok_cli.text").joinpath(name).read_text(encoding="ascii")
+    source = Path(__file__).with_name(name).read_text(encoding="ascii")
     for line in source.splitlines():
         if not line.startswith("#"):
             first, last, kind = line.split()

@@ -19,6 +19,7 @@ from modtok_cli.learn.merges import byte_order
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.formats.tiktoken import RANK_PATTERNS
 from modtok_cli.modular.open import open_tokenizer
+from modtok_cli.modular.segmenters.registry import SEGMENTATIONS
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import WordCounts
@@ -361,3 +362,10 @@ def test_token_lengths_of_a_plain_file_are_exact(tmp_path: Path) -> None:
     text = LINES[1]
     counts = WordCounts.from_pairs([(word, 1) for word in slow_words(text)])
     assert int(tokenizer.token_lengths(counts) @ counts.counts) == len(tokenizer.encode(text))
+
+
+def test_segmentations_are_known_by_the_names_of_their_kinds() -> None:
+    assert {name: modular.kind.name for name, modular in SEGMENTATIONS.items()} == {
+        name: name for name in SEGMENTATIONS
+    }
+    assert next(iter(SEGMENTATIONS)) == "library"  # asked first, see the registry
