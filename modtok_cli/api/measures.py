@@ -216,8 +216,8 @@ def explore(
     """Write an HTML page on which one types text and sees how tokenizers segment it.
 
     Args:
-        tokenizers: Modular tokenizers, whose languages can be chosen on the page, and byte-level
-            BPE or tiktoken tokenizers to compare them with.
+        tokenizers: Modular tokenizers, whose languages can be chosen on the page, and files of
+            modtok, byte-level BPE or tiktoken to compare them with.
         output: File to write.
         languages: Languages that are chosen when the page opens.
         force: Replace an existing page.

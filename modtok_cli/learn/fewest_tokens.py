@@ -58,7 +58,8 @@ def _powers() -> Floats:
     return np.array(powers)
 
 
-_STEPS = _powers()
+LIKELIHOOD_STEPS = _powers()
+"""2^(i/16) for i = 0 … 15, float64, between which `likelihoods` looks a mantissa up."""
 
 
 def likelihoods(token_counts: Ints) -> npt.NDArray[np.int32]:
@@ -74,7 +75,7 @@ def likelihoods(token_counts: Ints) -> npt.NDArray[np.int32]:
     [0, 25, 37, 175]
     """
     mantissa, exponent = np.frexp(2.0 * token_counts + 1.0)
-    within = np.searchsorted(_STEPS, 2.0 * mantissa, side="right") - 1
+    within = np.searchsorted(LIKELIHOOD_STEPS, 2.0 * mantissa, side="right") - 1
     steps: npt.NDArray[np.int32] = ((exponent - 1) * STEPS_PER_BIT + within).astype(np.int32)
     return steps
 

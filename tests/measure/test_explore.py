@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import orjson
 import pytest
 
+from helpers.external_tokenizers import external_tokenizer
 from helpers.sample import SAMPLE
-from helpers.toy_tokenizers import LANGUAGES, NASTY, toy
+from helpers.toy_tokenizers import ALPHABET, LANGUAGES, NASTY, toy
 from modtok_cli.base.errors import UsageError
+from modtok_cli.learn.pieces import make_pieces
+from modtok_cli.learn.prune import LanguageTokens
+from modtok_cli.learn.unite import unite
 from modtok_cli.measure.explore.page import explore
 from modtok_cli.measure.explore.pattern import js_classes, js_pattern
 from modtok_cli.measure.explore.samples import samples
+from modtok_cli.modular.adopt import adopt_counts
 from modtok_cli.modular.formats.tiktoken import RANK_PATTERNS
 from modtok_cli.modular.ranks import RankTokenizer
 from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.modular.tokenizer_file import TokenizerFile
+from modtok_cli.text.corpus import count_languages
 from modtok_cli.text.language_names import language_name
 from modtok_cli.text.pretokenizer import pretokenizers
+from modtok_cli.text.workspace import language_files
 
 NODE = shutil.which("node")
 PROGRAM = Path(__file__).parents[1] / "helpers" / "run_page.mjs"
@@ -62,6 +74,76 @@ def test_program_gives_the_ids_of_every_subset(tmp_path: Path) -> None:
     for text in TEXTS:
         requests.append([1, None, text])
         expected.append(plain.encode(text).tolist())
+    assert answers(tmp_path / "page.html", requests) == expected
+
+
+def scored(seed: int) -> list[ModularTokenizer]:
+    """Fewest tokens with very different counts, and Unigram pieces with ties of scores."""
+    rng = random.Random(seed)
+    first = 2 + 256
+    pool = sorted({bytes(rng.choices(ALPHABET, k=rng.randint(2, 5))) for _ in range(150)})
+    parts = {}
+    for language in LANGUAGES:
+        tokens = sorted(rng.sample(pool, 60), key=lambda token: (len(token), token))
+        counts = rng.choices([0, 1, 2, 50, 51, 10**6, 2**45], k=first + len(tokens))
+        counts[:2] = [0, 0]
+        parts[language] = LanguageTokens(tuple(tokens), np.array(counts, dtype=np.int64))
+    learned, counts = unite(parts, ("<s>", "</s>"), None)
+    fewest = ModularTokenizer.from_learned(
+        learned, algorithm="bpe-merge", k=300, token_counts=counts
+    )
+    pieces = sorted({"".join(rng.choices("abcdeé क😀▁", k=rng.randint(1, 4))) for _ in range(150)})
+    pieces = [text for text in pieces if " " not in text[1:]]
+    members = np.array([[rng.random() < 0.5 for _ in LANGUAGES] for _ in pieces])
+    members[0] = True
+    unigram = ModularTokenizer.from_pieces(
+        make_pieces(
+            list(LANGUAGES),
+            ("<unk>", "</s>"),
+            [text.encode() for text in pieces],
+            [rng.choice([-1.0, -2.5, -np.pi, -7.1]) for _ in pieces],
+            np.hstack([members[:, :3] | ~members.any(axis=1, keepdims=True), members[:, 3:]]),
+        ),
+        algorithm="unigram-merge",
+        k=300,
+    )
+    return [fewest, unigram]
+
+
+@pytest.mark.skipif(NODE is None, reason="needs Node to run the page's program")
+@pytest.mark.parametrize("seed", range(3))
+def test_program_gives_the_ids_of_searches(tmp_path: Path, seed: int) -> None:
+    found = scored(seed)
+    alone = [each.subset(["fi", "el"]) for each in found]
+    explore([*found, *alone], tmp_path / "page.html")
+    requests, expected = [], []
+    for columns in ([0], [1, 3], [0, 1, 2, 3], None):
+        names = [LANGUAGES[column] for column in columns or range(4)]
+        for number, modular in enumerate(found):
+            subset = modular.full() if columns is None else modular.subset(names)
+            for text in [*TEXTS, "abc deé😀 dcab  cब", "e" * 300]:
+                requests.append([number, columns, text])
+                expected.append(subset.global_ids[subset.encode(text)].tolist())
+    for number, tokenizer in enumerate(alone, len(found)):
+        for text in TEXTS:
+            requests.append([number, None, text])
+            expected.append(tokenizer.encode(text).tolist())
+    assert answers(tmp_path / "page.html", requests) == expected
+
+
+@pytest.mark.skipif(NODE is None, reason="needs Node to run the page's program")
+def test_program_gives_the_ids_of_an_adopted_file(tmp_path: Path) -> None:
+    file = TokenizerFile(orjson.loads(external_tokenizer("byte-level")), "t")
+    files = language_files(SAMPLE / "parallel", ("en", "fi"))
+    modular = adopt_counts(file, count_languages(files, pretokenizer=file.pretokenizer))
+    explore([modular, modular.subset(["fi"])], tmp_path / "page.html")
+    fi, whole = modular.subset(["fi"]), modular.full()
+    requests = [[n, c, text] for text in TEXTS for n, c in ((0, [1]), (0, None), (1, None))]
+    expected = [
+        ids.tolist()
+        for text in TEXTS
+        for ids in (fi.global_ids[fi.encode(text)], whole.encode(text), fi.encode(text))
+    ]
     assert answers(tmp_path / "page.html", requests) == expected
 
 

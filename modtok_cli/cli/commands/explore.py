@@ -35,8 +35,8 @@ def explore(
     set of languages of a modular tokenizer and for other tokenizers beside it. The page is one
     HTML file that needs no server and no network; it computes the same ids as modtok encode.
 
-    Tokenizers: modular directories and plain tokenizers with merges (byte-level BPE), and
-    tiktoken rank files. --langs are the languages that are chosen when the page opens.
+    Tokenizers: modular directories and plain files of modtok, byte-level BPE, and tiktoken
+    rank files. --langs are the languages that are chosen when the page opens.
     """
     from modtok_cli.measure.explore.page import explore
 

@@ -11,7 +11,7 @@ const element = (tag, attributes = {}, ...children) => {
   node.append(...children);
   return node;
 };
-const number = (value) => value.toLocaleString("en-US");
+const figure = (value) => value.toLocaleString("en-US");
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
 // Bytes of tokens → what can be shown: a token of whole characters is text; consecutive tokens
@@ -47,6 +47,10 @@ function start(payload, tokenizers) {
   const chosen = new Set(payload.chosen);
   const input = document.getElementById("text");
   const boxes = new Map();
+  const number = document.getElementById("number");
+  const count = document.getElementById("count");
+  // Languages as they were learned; the slider adds and drops at the end of what is chosen.
+  const order = [...new Set(modular.flatMap((t) => t.languages.map((l) => l.code)))];
 
   const columnsOf = (tokenizer) =>
     tokenizer.languages.flatMap((l, i) => (chosen.has(l.code) ? [i] : []));
@@ -94,23 +98,25 @@ function start(payload, tokenizers) {
         )
       );
     });
-    if (tokens.length > limit) line.append(` … and ${number(tokens.length - limit)} more tokens`);
+    if (tokens.length > limit) line.append(` … and ${figure(tokens.length - limit)} more tokens`);
     const legend = element("div", { class: "legend" });
     for (const [code, count] of [...used].sort((a, b) => b[1] - a[1]).slice(0, 8)) {
       const name = languages.find((l) => l.code === code).name;
       legend.append(
         element("span", { class: "token own", style: `--h:${hues.get(code)}` }, name),
-        ` ${number(count)} `
+        ` ${figure(count)} `
       );
     }
     const rest = tokens.length - [...used.values()].reduce((a, b) => a + b, 0);
     if (tokenizer.languages.length && rest) {
-      legend.append(element("span", { class: "token shared" }, "shared"), ` ${number(rest)}`);
+      legend.append(element("span", { class: "token shared" }, "shared"), ` ${figure(rest)}`);
     }
     return { title, line, legend, count: tokens.length, size: tokenizer.sizeOf(columns) };
   }
 
   function draw() {
+    number.value = Math.max(1, chosen.size);
+    count.value = `${chosen.size} of ${languages.length}`;
     const cards = [];
     for (const tokenizer of tokenizers) {
       if (!tokenizer.languages.length) {
@@ -138,11 +144,11 @@ function start(payload, tokenizers) {
           element(
             "p",
             { class: "numbers" },
-            element("b", {}, number(each.count)),
+            element("b", {}, figure(each.count)),
             ` tokens${times(each.count)}, `,
             element("b", {}, each.count ? (characters / each.count).toFixed(2) : "–"),
             " characters per token, vocabulary ",
-            element("b", {}, number(each.size))
+            element("b", {}, figure(each.size))
           ),
           element("div", { class: "bar" }, element("i", { style: `width:${(100 * each.count) / most}%` })),
           each.line,
@@ -167,6 +173,11 @@ function start(payload, tokenizers) {
     boxes.set(code, box);
     list.append(element("label", { style: `--h:${hues.get(code)}` }, box, ` ${name}`));
   }
+  number.max = Math.max(1, languages.length);
+  number.addEventListener("input", () => {
+    const rest = order.filter((code) => !chosen.has(code));
+    choose([...chosen, ...rest].slice(0, Number(number.value)));
+  });
   document.getElementById("all").addEventListener("click", () => choose(languages.map((l) => l.code)));
   document.getElementById("none").addEventListener("click", () => choose([]));
   const samples = document.getElementById("samples");

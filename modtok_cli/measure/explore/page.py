@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import zlib
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
@@ -11,23 +9,18 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import orjson
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.measure.explore.pattern import js_classes, js_pattern
+from modtok_cli.measure.explore.packing import packed_tokenizer
+from modtok_cli.measure.explore.pattern import js_classes
 from modtok_cli.measure.explore.samples import samples
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.protocol import Tokenizer
-from modtok_cli.modular.ranks import RankTokenizer
-from modtok_cli.modular.segmenters.merges import Merges, ModularMerges
-from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.language_names import language_name
 
 Spec = str | Tokenizer | ModularTokenizer
@@ -46,7 +39,7 @@ def explore(
 
     Args:
         tokenizers: modular tokenizers or directories, whose languages can be chosen on the page,
-            and tokenizers to compare them with: any byte-level BPE, and rank files.
+            and tokenizers to compare them with: files of modtok, byte-level BPE, rank files.
         output: file to write; it refers to no other file and no network.
         languages: chosen when the page opens; by default English if it is there, else the first.
         force: replace an existing file.
@@ -55,7 +48,7 @@ def explore(
         `output`, `bytes`, and the names of the `tokenizers`.
 
     Raises:
-        UsageError: `output` exists; an unknown language; a tokenizer without merges or ranks.
+        UsageError: `output` exists; an unknown language; a tokenizer that only its library runs.
         ModtokError: a tokenizer is damaged.
     """
     if output.exists() and not force:
@@ -70,7 +63,7 @@ def explore(
                 found.append(tokenizer)
             name = _short(spec) if isinstance(spec, str) else getattr(spec, "name", "tokenizer")
             names.append(name)
-            packed.append(_packed(tokenizer, name))
+            packed.append(packed_tokenizer(tokenizer, name))
             task.advance(1)
     there = dict.fromkeys(code for each in found for code in each.languages)
     chosen = _chosen(languages, found, there)
@@ -121,64 +114,6 @@ def _chosen(
     if not found:
         raise UsageError("--langs requires a modular directory among the tokenizers")
     return sorted(found[0].resolve(list(languages)))
-
-
-def _packed(tokenizer: Tokenizer | ModularTokenizer, name: str) -> dict[str, Any]:
-    """`meta` and `data` (base64 of deflated planes) of a tokenizer, as segment.js reads them.
-
-    Raises:
-        UsageError: a segmentation that the page does not have.
-    """
-    if isinstance(tokenizer, ModularTokenizer) and isinstance(tokenizer.segmenter, ModularMerges):
-        meta, planes = _merges(tokenizer.vocabulary, tokenizer.merges)
-        meta["languages"] = [
-            {"code": code, "name": language_name(code)} for code in tokenizer.languages
-        ]
-        planes += [*_bits(tokenizer.merge_membership), *_bits(tokenizer.token_membership)]
-        pattern = tokenizer.pretokenizer.pattern
-    elif isinstance(tokenizer, Subtokenizer) and isinstance(tokenizer.segmenter, Merges):
-        meta, planes = _merges(tokenizer.vocabulary, tokenizer.merges)
-        pattern = tokenizer.pretokenizer.pattern
-    elif isinstance(tokenizer, RankTokenizer):
-        tokens = sorted(tokenizer.ranks, key=tokenizer.ranks.__getitem__)
-        lengths = np.array([len(token) for token in tokens])
-        ids = np.array([tokenizer.ranks[token] for token in tokens])
-        meta = {"kind": "ranks", "tokens": len(tokens), "first": tokenizer.first}
-        planes = [*_planes(lengths, 2), *_planes(ids, 3), b"".join(tokens)]
-        pattern = tokenizer.pattern
-    else:
-        raise UsageError(
-            "the page runs byte-level BPE and rank files, not this kind of tokenizer",
-            where=name,
-            remedy="leave it out",
-        )
-    meta |= {"name": name, "size": tokenizer.size, "pattern": js_pattern(pattern)}
-    data = base64.b64encode(zlib.compress(b"".join(planes), 9)).decode()
-    return {"meta": meta, "data": data}
-
-
-def _merges(
-    vocabulary: Vocabulary, merges: npt.NDArray[np.int32]
-) -> tuple[dict[str, Any], list[bytes]]:
-    width = max(1, (len(vocabulary).bit_length() + 7) // 8)
-    meta = {
-        "kind": "merges",
-        "merges": len(merges),
-        "width": width,
-        "bytes": vocabulary.byte_ids.tolist(),
-    }
-    return meta, [plane for column in merges.T for plane in _planes(column, width)]
-
-
-def _planes(values: npt.NDArray[Any], width: int) -> list[bytes]:
-    """All lowest bytes, then all second bytes, and so on."""
-    return [(values >> 8 * plane & 0xFF).astype(np.uint8).tobytes() for plane in range(width)]
-
-
-def _bits(members: npt.NDArray[np.bool_]) -> list[bytes]:
-    """Rows of bits in planes of a byte for eight columns."""
-    packed = np.packbits(members, axis=1, bitorder="little")
-    return [np.ascontiguousarray(column).tobytes() for column in packed.T]
 
 
 def _script_safe(json: str) -> str:

@@ -28,6 +28,24 @@ class Planes {
     }
     return values;
   }
+  // Whole numbers below 2^53.
+  large(count, width) {
+    const values = new Float64Array(count);
+    for (let plane = 0; plane < width; plane++) {
+      const bytes = this.take(count);
+      for (let i = 0; i < count; i++) values[i] += bytes[i] * 2 ** (8 * plane);
+    }
+    return values;
+  }
+  floats(count) {
+    const bytes = new Uint8Array(8 * count);
+    for (let plane = 0; plane < 8; plane++) {
+      const from = this.take(count);
+      for (let i = 0; i < count; i++) bytes[8 * i + plane] = from[i];
+    }
+    const view = new DataView(bytes.buffer);
+    return Float64Array.from({ length: count }, (_, i) => view.getFloat64(8 * i, true));
+  }
   // Rows of `columns` bits, as ceil(columns / 8) planes.
   bits(count, columns) {
     return Array.from({ length: Math.ceil(columns / 8) }, () => this.take(count));
@@ -72,7 +90,8 @@ function anyBit(planes, mask, row) {
   return false;
 }
 
-// Byte-level BPE by merges; a subset of languages is a mask over the merges.
+// Byte-level BPE by merges; a subset of languages is a mask over the merges, or has all merges
+// `between` its tokens.
 class Merges {
   constructor(meta, planes) {
     this.byteIds = Int32Array.from(meta.bytes);
@@ -81,7 +100,8 @@ class Merges {
     this.right = planes.integers(meta.merges, width);
     this.result = planes.integers(meta.merges, width);
     const columns = (meta.languages || []).length;
-    this.mergeBits = planes.bits(meta.merges, columns);
+    this.between = Boolean(meta.between);
+    this.mergeBits = this.between ? [] : planes.bits(meta.merges, columns);
     this.tokenBits = planes.bits(meta.size, columns);
     this.lengths = new Int32Array(meta.size);
     for (const id of this.byteIds) this.lengths[id] = 1;
@@ -107,11 +127,16 @@ class Merges {
     for (let slot = this.slot(left, right); this.slots[slot]; ) {
       const rank = this.slots[slot] - 1;
       if (this.left[rank] === left && this.right[rank] === right) {
-        return mask === null || anyBit(this.mergeBits, mask, rank) ? rank : -1;
+        return mask === null || this.has(rank, mask) ? rank : -1;
       }
       slot = (slot + 1) & (this.slots.length - 1);
     }
     return -1;
+  }
+  has(rank, mask) {
+    if (!this.between) return anyBit(this.mergeBits, mask, rank);
+    const parts = [this.left[rank], this.right[rank], this.result[rank]];
+    return parts.every((id) => anyBit(this.tokenBits, mask, id));
   }
   word(bytes, mask) {
     const ids = Array.from(bytes, (byte) => this.byteIds[byte]);
@@ -169,6 +194,105 @@ class Ranks {
   }
 }
 
+// Unigram and fewest tokens: of all paths the one with the fewest `each` x tokens, then with the
+// greatest sum of scores, as `learn.viterbi_kernel` finds it.
+class Search {
+  constructor(meta, planes) {
+    this.meta = meta;
+    this.lengths = planes.integers(meta.size, meta.width);
+    this.ids = new Map();
+    this.longest = 1;
+    for (let id = 0; id < meta.size; id++) {
+      const text = latin(planes.take(this.lengths[id]));
+      if (id < meta.first) continue;
+      this.ids.set(text, id);
+      this.longest = Math.max(this.longest, text.length);
+    }
+    this.scores = null;
+    if (meta.scores === 8) this.scores = planes.floats(meta.size);
+    else if (meta.scores) this.scores = planes.large(meta.size, meta.scores);
+    this.tokenBits = planes.bits(meta.size, (meta.languages || []).length);
+    this.counts = meta.counts && planes.large(meta.members.reduce((a, b) => a + b), meta.counts);
+  }
+  // Before words of the languages with these columns; null for all.
+  prepare(columns, mask) {
+    const { meta } = this;
+    if (this.counts) this.scores = this.likelihoods(columns);
+    let least = Infinity;
+    for (let id = meta.first; id < meta.size; id++) {
+      const active = mask === null || anyBit(this.tokenBits, mask, id);
+      if (active && this.scores[id] < least) least = this.scores[id];
+    }
+    this.unknown = (least === Infinity ? 0 : least) - meta.penalty;
+  }
+  // floor(16 log2(1 + 2 n)) for the sum n of the counts of the languages.
+  likelihoods(columns) {
+    const { meta } = this;
+    const totals = new Float64Array(meta.size);
+    let at = 0;
+    meta.members.forEach((members, column) => {
+      if (columns === null || columns.includes(column)) {
+        const bits = this.tokenBits[column >> 3];
+        let place = at;
+        for (let id = 0; id < meta.size; id++) {
+          if (bits[id] & (1 << (column & 7))) totals[id] += this.counts[place++];
+        }
+      }
+      at += members;
+    });
+    const view = new DataView(new ArrayBuffer(8));
+    return totals.map((total) => {
+      view.setFloat64(0, 2 * total + 1);
+      const exponent = (view.getUint16(0) >> 4) - 1023;
+      const mantissa = (2 * total + 1) / 2 ** exponent;
+      return 16 * exponent + meta.steps.findLastIndex((step) => step <= mantissa);
+    });
+  }
+  word(bytes, mask) {
+    const { each } = this.meta;
+    const text = latin(bytes);
+    const size = text.length;
+    const totals = new Float64Array(size + 1);
+    const tokens = new Int32Array(size + 1);
+    const origins = new Int32Array(size + 1).fill(-1);
+    const last = new Int32Array(size + 1);
+    const reach = (from, to, number, score, id) => {
+      const better =
+        origins[to] < 0 || number < tokens[to] || (number === tokens[to] && score > totals[to]);
+      if (!better) return;
+      totals[to] = score;
+      tokens[to] = number;
+      origins[to] = from;
+      last[to] = id;
+    };
+    for (let i = 0; i < size; i++) {
+      if (i && origins[i] < 0) continue;
+      const whole = Math.min(i + characterLength(bytes[i]), size);
+      let single = false;
+      for (let j = i + 1; j <= Math.min(i + this.longest, size); j++) {
+        const id = this.ids.get(text.slice(i, j));
+        if (id === undefined || (mask !== null && !anyBit(this.tokenBits, mask, id))) continue;
+        if (j === whole) single = true;
+        reach(i, j, tokens[i] + each, totals[i] + this.scores[id], id);
+      }
+      if (!each && !single) reach(i, whole, tokens[i], totals[i] + this.unknown, -1);
+    }
+    const found = [];
+    for (let place = size; place; place = origins[place]) {
+      if (last[place] >= 0) found.push(last[place]);
+      else {
+        for (let i = place - 1; i >= origins[place]; i--) found.push(this.meta.bytes[bytes[i]]);
+      }
+    }
+    return found.reverse();
+  }
+}
+
+// Bytes of the UTF-8 character that begins with this byte.
+function characterLength(lead) {
+  return lead < 0xc0 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+}
+
 function latin(bytes) {
   let text = "";
   for (const byte of bytes) text += String.fromCharCode(byte);
@@ -181,7 +305,7 @@ class Tokenizer {
     this.name = meta.name;
     this.languages = meta.languages || [];
     this.size = meta.size;
-    this.segmenter = new { merges: Merges, ranks: Ranks }[meta.kind](meta, new Planes(bytes));
+    this.segmenter = new { merges: Merges, ranks: Ranks, search: Search }[meta.kind](meta, new Planes(bytes));
     this.pattern = compilePattern(meta.pattern, classes);
     this.cache = new Map();
     this.chosen = "";
@@ -191,7 +315,10 @@ class Tokenizer {
   select(columns) {
     const mask = columns === null ? null : maskOf(columns, this.segmenter.tokenBits.length);
     const key = columns === null ? "all" : columns.join();
-    if (key !== this.chosen) this.cache.clear();
+    if (key !== this.chosen) {
+      this.cache.clear();
+      this.segmenter.prepare?.(columns, mask);
+    }
     this.chosen = key;
     return mask;
   }
