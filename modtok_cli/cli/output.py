@@ -143,6 +143,11 @@ def emit_text(chunks: Iterable[bytes]) -> None:
     )
 
 
+def emit_each(rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write JSON objects on standard output, one per line."""
+    _emit_json(rows)
+
+
 def emit_object(row: Mapping[str, Any]) -> None:
     """Write one JSON object on standard output."""
     _emit_json([row])

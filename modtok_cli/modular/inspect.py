@@ -227,19 +227,19 @@ class Difference:
                 found.append(f"{sign} languages: {', '.join(names)}")
         for sign, tokens in (("-", self.only_a), ("+", self.only_b)):
             if tokens:
-                found.append(f"{sign} {len(tokens)} tokens: {_examples(tokens, limit)}")
+                found.append(f"{sign} {len(tokens):,} tokens: {_examples(tokens, limit)}")
         for sign, pairs in (("-", self.merges_only_a), ("+", self.merges_only_b)):
             if pairs:
                 shown = [f"{_show(left)} {_show(right)}" for left, right in pairs[:limit]]
                 more = ", …" if len(pairs) > limit else ""
-                found.append(f"{sign} {len(pairs)} merges: {', '.join(shown)}{more}")
+                found.append(f"{sign} {len(pairs):,} merges: {', '.join(shown)}{more}")
         if self.rescored:
-            found.append(f"{self.rescored} tokens have another score")
+            found.append(f"{self.rescored:,} tokens have another score")
         if self.parts_at is not None:
-            found.append(f"the merges are the same up to rank {self.parts_at}")
+            found.append(f"the merges are the same up to rank {self.parts_at:,}")
         for sign, change in (("-", self.left), ("+", self.joined)):
             for language, tokens in change.items():
-                found.append(f"{sign} {language}: {len(tokens)} tokens: {_examples(tokens, limit)}")
+                found.append(f"{sign} {language}: {len(tokens):,} tokens: {_examples(tokens, limit)}")
         return found
 
 

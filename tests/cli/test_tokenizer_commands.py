@@ -287,18 +287,33 @@ def test_inspect_find(at) -> None:
 
 
 def test_inspect_difference(at) -> None:
-    (same,) = rows(at("inspect", "tokenizer")[1])
-    assert same["equal"]
-    (other,) = rows(at("inspect", "-t", "tokenizer@en", "tokenizer@en,fr")[1])
-    assert not other["equal"]
-    assert other["only_a"] == []
-    assert other["languages_only_b"] == ["fr"]
-    assert (same["relation"], other["relation"]) == ("equal", "different")
+    (same,) = rows(at("inspect", "tokenizer", "tokenizer")[1])
+    assert (same["difference"], same["relation"]) == ("verdict", "equal")
+    *found, verdict = rows(at("inspect", "-t", "tokenizer@en", "tokenizer@en,fr")[1])
+    assert verdict["relation"] == "different"
+    assert found[0] == {"difference": "language", "only": "second", "language": "fr"}
+    tokens = [row["token"] for row in found if row["difference"] == "token"]
+    merges = ["".join(row["merge"]) for row in found if row["difference"] == "merge"]
+    assert " de" in tokens
+    assert " de" in merges
+    assert all(row.get("only", "second") == "second" for row in found)
+    assert verdict["reason"].endswith(
+        f"0 tokens are only in the first, {len(tokens):,} only in the second"
+    )
+
+
+def test_inspect_shows_the_tokenizer_that_is_named(at) -> None:
+    (one,) = rows(at("inspect", "tokenizer@fr,en")[1])
+    assert one["languages"] == ["en", "fr"]
+    assert rows(at("inspect", "tokenizer")[1]) == rows(at("inspect")[1])
+    status, _, err = at("inspect", "-t", "tokenizer", "a", "b")
+    assert status == 2
+    assert "3 tokenizers are given" in err
 
 
 def test_inspect_verdict(at) -> None:
     def verdict(a: str, b: str) -> tuple[str, str]:
-        (row,) = rows(at("inspect", "-t", a, b)[1])
+        row = rows(at("inspect", a, b)[1])[-1]
         return row["relation"], row["reason"]
 
     # Sequential BPE on the first languages is a prefix of that on all.
@@ -306,11 +321,12 @@ def test_inspect_verdict(at) -> None:
         assert at("bpe-seq", "--langs", langs, "-k", "500", "-o", name, "-q")[0] == 0
     relation, reason = verdict("small", "tokenizer")
     assert relation == "contains"
-    assert reason.startswith("the second contains the first (all ")
+    assert reason.startswith("tokenizer contains small: all ")
+    assert reason.endswith(" merges unchanged; runs of small can use it")
     assert verdict("tokenizer", "small")[0] == "contained"
     relation, reason = verdict("other", "tokenizer")
     assert relation == "different"
-    assert reason.startswith("the second does not contain the first: ")
+    assert reason.startswith("tokenizer does not contain other: ")
 
 
 def test_nsl_of_the_workspace_of_a_name_and_of_a_pipe(at) -> None:
@@ -365,7 +381,7 @@ def test_corpus_count_and_learning_from_counts(at, learned: Path) -> None:
     assert at(*by_counts)[0] == at(*by_text)[0] == 0
     files = [learned / name / "tokenizer.json" for name in ("by-counts", "by-text")]
     assert files[0].read_bytes() == files[1].read_bytes()
-    assert rows(at("inspect", "-t", "by-counts", "by-text")[1])[0]["equal"]
+    assert rows(at("inspect", "by-counts", "by-text")[1])[0]["relation"] == "equal"
 
 
 def test_bpe_alone_and_joint(at, learned: Path) -> None:

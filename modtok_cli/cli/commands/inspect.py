@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.cli import completion
 from modtok_cli.cli.command import command
 from modtok_cli.cli.options import Json, Langs, Tokenizer, split_languages, subset_spec
-from modtok_cli.cli.output import Column, emit_lines, emit_rows
+from modtok_cli.cli.output import Column, emit_each, emit_lines, emit_object, emit_rows, wants_json
 from modtok_cli.cli.session import Session
 
 if TYPE_CHECKING:
@@ -54,9 +55,13 @@ CHECKS = (
 TOKENS = (Column("id", "id", "int"), Column("token", "token"), Column("languages", "languages"))
 RANDOM_SUBSETS = 10  # in addition to T, every single language, and --langs
 
-Other = Annotated[
-    str | None,
-    typer.Argument(metavar="OTHER", help="Second tokenizer; prints the differences."),
+Named = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="TOKENIZER",
+        autocompletion=completion.tokenizers,
+        help="Tokenizer as in -t; with a second one, prints how that differs from the first.",
+    ),
 ]
 Check = Annotated[
     bool,
@@ -81,17 +86,19 @@ Find = Annotated[
     examples="""
     # languages and sizes of tokenizer/
     modtok inspect
+    # any tokenizer: its format and size
+    modtok inspect llama3.tiktoken
     # check subsets
     modtok inspect --check
     # tokens that start with " über"
     modtok inspect --find '^ über'
     # differences of two tokenizers, and whether runs of one can use the other
-    modtok inspect -t tokenizer other-tokenizer
+    modtok inspect tokenizer other-tokenizer
     """,
 )
 def inspect(
     session: Session,
-    other: Other = None,
+    named: Named = None,
     tokenizer: Tokenizer = "tokenizer",
     langs: Langs = None,
     check: Check = False,
@@ -104,10 +111,15 @@ def inspect(
     shared with others; a tokenizer of another program has its format and size, and modtok
     check measures it. With --langs, only these languages and their union. The exit status of
     --check is 1 if a check fails.
+
+    Two tokenizers are compared: one line (in JSON one row for each token, merge and language)
+    per difference, and whether one contains the other, with the same ids.
     """
+    tokenizer, other = _chosen(session.if_explicit("tokenizer", tokenizer), named, tokenizer)
     if sum([check, find is not None, other is not None]) > 1:
         raise UsageError(
-            "--check, --find and OTHER are mutually exclusive", remedy="give one of them"
+            "--check, --find and a second tokenizer are mutually exclusive",
+            remedy="give one of them",
         )
     languages = split_languages(langs)
     from modtok_cli.modular.directory import is_modular
@@ -115,9 +127,7 @@ def inspect(
     from modtok_cli.modular.subtokenizer import Subtokenizer
 
     if other is not None:
-        show_difference(
-            open_inspectable(tokenizer, langs), open_inspectable(other, langs), json=json
-        )
+        show_difference(tokenizer, other, langs, json=json)
         return
     if not check and find is None and langs is None and not is_modular(Path(tokenizer)):
         opened = open_tokenizer(tokenizer)
@@ -133,6 +143,20 @@ def inspect(
         show_tokens(found, find, languages, json=json)
     else:
         show_contents(found, languages, json=json)
+
+
+def _chosen(
+    explicit: str | None, named: Sequence[str] | None, default: str
+) -> tuple[str, str | None]:
+    """The tokenizer to show, and the one to compare it with."""
+    given = [*([explicit] if explicit is not None else []), *(named or [])]
+    if len(given) > 2:
+        raise UsageError(
+            f"{len(given)} tokenizers are given", remedy="give one, or two to compare them"
+        )
+    if len(given) == 2:
+        return given[0], given[1]
+    return (given or [default])[0], None
 
 
 def open_inspectable(spec: str, langs: str | None = None) -> ModularTokenizer | Subtokenizer:
@@ -257,20 +281,25 @@ def show_tokens(
     emit_rows(rows, TOKENS, title=f"Tokens matching {pattern}", json=json)
 
 
-def show_difference(
-    a: ModularTokenizer | Subtokenizer, b: ModularTokenizer | Subtokenizer, *, json: bool
-) -> None:
-    """One line per finding and a verdict; as JSON, one object with every token and merge."""
+def show_difference(name_a: str, name_b: str, langs: str | None, *, json: bool) -> None:
+    """One line per finding and a verdict; as JSON one row per difference, the verdict last."""
     from modtok_cli.modular.inspect import diff
 
+    a, b = open_inspectable(name_a, langs), open_inspectable(name_b, langs)
     difference = diff(a, b)
-    relation, reason = verdict(a, b, equal=difference.empty)
-    row = {**_difference_row(difference), "relation": relation, "reason": reason}
-    emit_lines([*difference.lines(), f"verdict: {reason}"], row, json=json)
+    relation, reason = verdict(a, b, difference, (name_a, name_b))
+    if wants_json(json):
+        emit_each(difference_rows(difference))
+        emit_object({"difference": "verdict", "relation": relation, "reason": reason})
+    else:
+        emit_lines([*difference.lines(), f"verdict: {reason}"], {}, json=False)
 
 
 def verdict(
-    a: ModularTokenizer | Subtokenizer, b: ModularTokenizer | Subtokenizer, *, equal: bool
+    a: ModularTokenizer | Subtokenizer,
+    b: ModularTokenizer | Subtokenizer,
+    difference: Difference,
+    names: tuple[str, str],
 ) -> tuple[str, str]:
     """Relation of `b`, the second tokenizer, to `a`, and one sentence for people.
 
@@ -279,46 +308,58 @@ def verdict(
     from modtok_cli.modular.containment import containment
     from modtok_cli.modular.tokenizer import ModularTokenizer
 
-    if equal:
-        return "equal", "the tokenizers are equal"
+    first, second = names if names[0] != names[1] else ("the first", "the second")
+    if difference.empty:
+        return "equal", f"{first} and {second} are equal"
     if not (isinstance(a, ModularTokenizer) and isinstance(b, ModularTokenizer)):
-        return "different", "the tokenizers differ"
+        counts = f"{len(difference.only_a):,} tokens are only in the first"
+        counts += f", {len(difference.only_b):,} only in the second"
+        return "different", f"{first} and {second} differ: {counts}"
     forward = containment(b, a)
     if forward.holds:
-        return (
-            "contains",
-            f"the second contains the first ({forward}): runs of the first can use it",
-        )
+        return "contains", f"{second} contains {first}: {forward}; runs of {first} can use it"
     backward = containment(a, b)
     if backward.holds:
-        return (
-            "contained",
-            f"the first contains the second ({backward}): runs of the second can use it",
-        )
-    return "different", f"the second does not contain the first: {forward}"
+        return "contained", f"{first} contains {second}: {backward}; runs of {second} can use it"
+    return "different", f"{second} does not contain {first}: {forward}"
 
 
-def _difference_row(difference: Difference) -> dict[str, Any]:
-    def pairs(merges: Iterable[tuple[bytes, bytes]]) -> list[list[str]]:
-        return [[_text(left), _text(right)] for left, right in merges]
+def difference_rows(difference: Difference) -> Iterator[dict[str, Any]]:
+    """One row for each language, token, merge and membership that only one of both has.
 
-    def moved(change: dict[str, tuple[bytes, ...]]) -> dict[str, list[str]]:
-        return {language: list(map(_text, tokens)) for language, tokens in change.items()}
-
-    return {
-        "equal": difference.empty,
-        "only_a": list(map(_text, difference.only_a)),
-        "only_b": list(map(_text, difference.only_b)),
-        "merges_only_a": pairs(difference.merges_only_a),
-        "merges_only_b": pairs(difference.merges_only_b),
-        "parts_at": difference.parts_at,
-        "rescored": difference.rescored,
-        "languages_only_a": difference.languages_only_a,
-        "languages_only_b": difference.languages_only_b,
-        "segmentations": difference.segmentations,
-        "joined": moved(difference.joined),
-        "left": moved(difference.left),
-    }
+    `only` is "first" or "second". Scores and the order of merges have a row each.
+    """
+    sides = ("first", "second")
+    if difference.segmentations is not None:
+        yield {
+            "difference": "segmentation",
+            **dict(zip(sides, difference.segmentations, strict=True)),
+        }
+    only_languages = (difference.languages_only_a, difference.languages_only_b)
+    for side, languages in zip(sides, only_languages, strict=True):
+        for language in languages:
+            yield {"difference": "language", "only": side, "language": language}
+    for side, tokens in zip(sides, (difference.only_a, difference.only_b), strict=True):
+        for token in tokens:
+            yield {"difference": "token", "only": side, "token": _text(token)}
+    only_merges = (difference.merges_only_a, difference.merges_only_b)
+    for side, merges in zip(sides, only_merges, strict=True):
+        for parts in merges:
+            yield {"difference": "merge", "only": side, "merge": list(map(_text, parts))}
+    if difference.parts_at is not None:
+        yield {"difference": "merges from rank", "rank": difference.parts_at}
+    if difference.rescored:
+        yield {"difference": "scores", "tokens": difference.rescored}
+    for side, change in zip(sides, (difference.left, difference.joined), strict=True):
+        for language, tokens in change.items():
+            for token in tokens:
+                text = _text(token)
+                yield {
+                    "difference": "membership",
+                    "only": side,
+                    "language": language,
+                    "token": text,
+                }
 
 
 def _text(token: bytes) -> str:
