@@ -239,7 +239,8 @@ class Difference:
             found.append(f"the merges are the same up to rank {self.parts_at:,}")
         for sign, change in (("-", self.left), ("+", self.joined)):
             for language, tokens in change.items():
-                found.append(f"{sign} {language}: {len(tokens):,} tokens: {_examples(tokens, limit)}")
+                count = f"{language}: {len(tokens):,} tokens"
+                found.append(f"{sign} {count}: {_examples(tokens, limit)}")
         return found
 
 
