@@ -29,7 +29,7 @@ class Progress(Protocol):
         """Whether tasks are visible. If not, long tasks print notes on their progress."""
 
     def task(self, label: str, total: float | None, unit: str) -> AbstractContextManager[Task]:
-        """Open a task; `unit` is "B" for bytes, else a plural such as "tokens"."""
+        """Open a task; `unit` is "B" for bytes, "%", a plural such as "tokens", or "" for none."""
 
     def note(self, text: str) -> None:
         """Print one line (standard error)."""

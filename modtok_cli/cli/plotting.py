@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.cli.output import escape_controls
+from modtok_cli.cli.output import TABLES, escape_controls
 from modtok_cli.cli.session import Session
 
 
@@ -26,7 +26,7 @@ def check_plot(plot: str | None) -> None:
 def emit_plot(
     session: Session, plot: str | None, rows: Sequence[Mapping[str, Any]], kind: str
 ) -> None:
-    """Draw the charts of a `kind` of rows to a file, or as text on standard error.
+    """Draw the charts of a `kind` of rows to a file, or as text beside the table.
 
     `kind` is a key of `measure.kinds.kinds()`.
     """
@@ -44,9 +44,10 @@ def emit_plot(
     from modtok_cli.measure.plot.charts import is_empty
     from modtok_cli.measure.plot.terminal import to_text
 
+    stream = sys.stdout if TABLES.get() else sys.stderr
     width = max(40, min(120, shutil.get_terminal_size().columns))
     for chart in charts:
         if not is_empty(chart):
             for line in to_text(chart, width):
-                print(escape_controls(line), file=sys.stderr)
-            print(file=sys.stderr)
+                print(escape_controls(line), file=stream)
+            print(file=stream)

@@ -98,7 +98,7 @@ class _Bar:
 
 def _bars() -> Bars:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
     from rich.text import Text
 
     class Done(ProgressColumn):
@@ -108,17 +108,20 @@ def _bars() -> Bars:
     class Rate(ProgressColumn):
         def render(self, task: Any) -> Text:
             speed = task.finished_speed or task.speed
-            if speed is None:
-                return Text("")
-            unit = task.fields["unit"]
-            return Text(_with_unit(format_amount(speed, unit), unit) + "/s")
+            return Text(rate_of(speed, task.fields["unit"]))
+
+    class Left(ProgressColumn):
+        max_refresh = 0.5
+
+        def render(self, task: Any) -> Text:
+            return Text(left_of(task.time_remaining, task.elapsed, task.total))
 
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=16),
         Done(),
         Rate(),
-        TimeRemainingColumn(compact=True),
+        Left(),
         console=Console(stderr=True, highlight=False),
         transient=True,
         refresh_per_second=5,
@@ -131,11 +134,44 @@ def done_of(done: float, total: float | None, unit: str) -> str:
     >>> done_of(1200, 24000, "tokens"), done_of(900, 10_240, "B"), done_of(7, None, "tokens")
     ('1,200/24,000 tokens', '900 B/10.2 kB', '7 tokens')
     """
+    if unit == "%":
+        return f"{done:.0f}%"
+    if not unit:
+        return ""
     text = format_amount(done, unit)
     if total is not None:
         # Each byte amount has its own prefix: "900 B/10.2 kB".
         text = f"{_with_unit(text, unit) if unit == 'B' else text}/{format_amount(total, unit)}"
     return _with_unit(text, unit)
+
+
+def rate_of(speed: float | None, unit: str) -> str:
+    """Amount per second; "" where it is not known, or says nothing.
+
+    >>> rate_of(2_500_000, "B"), rate_of(0.25, "rounds"), rate_of(3, "%")
+    ('2.5 MB/s', '0.25 rounds/s', '')
+    """
+    if speed is None or unit in ("", "%"):
+        return ""
+    amount = f"{speed:.2g}" if unit != "B" and 0 < speed < 10 else format_amount(speed, unit)
+    return _with_unit(amount, unit) + "/s"
+
+
+def left_of(left: float | None, elapsed: float | None, total: float | None) -> str:
+    """Remaining time, or the time so far of a task without a total.
+
+    >>> left_of(75, 3, 100), left_of(None, 3, 100), left_of(None, 3725.4, None)
+    ('ETA 1:15', 'ETA -:--', '1:02:05')
+    """
+    if total is None:
+        return "" if elapsed is None else _clock(elapsed)
+    return "ETA -:--" if left is None else f"ETA {_clock(left)}"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def _with_unit(amount: str, unit: str) -> str:

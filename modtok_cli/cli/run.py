@@ -150,11 +150,13 @@ def _see_help(label: str) -> str:
 
 def _explain_usage(error: Any, root: Any, session: Session) -> str:
     """The message of a click error, with the source of an invalid value."""
-    message = error.format_message().rstrip(".").replace("Value error, ", "")
+    from modtok_cli.cli.usage import explain_usage
+
+    message = explain_usage(error)
     ctx, param = getattr(error, "ctx", None), getattr(error, "param", None)
     if ctx is not None and param is not None:
         message = _origin(ctx, param) + message
-    return str(message) + _see_help(_command_of(root, session.args))
+    return message + _see_help(_command_of(root, session.args))
 
 
 def _command_of(root: Any, args: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-_SHOWN = 1 << 20  # larger maxima only prevent overflows; help does not show them
+SHOWN = 1 << 20  # larger maxima only prevent overflows; help does not show them
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def type_of(command: Any, param: Any) -> Any:
     return plain_type(_annotations(command.callback).get(param.name, str))
 
 
-def _range_of(command: Any, param: Any) -> tuple[int | None, int | None]:
+def range_of(command: Any, param: Any) -> tuple[int | None, int | None]:
     """Minimum and maximum value from the annotation of its function."""
     for extra in get_args(_annotations(command.callback).get(param.name, str))[1:]:
         if hasattr(extra, "min"):
@@ -115,10 +115,10 @@ def _note(param: Any, ctx: Any) -> str:
             parts.append(f"default: {(param.opts if default else param.secondary_opts)[0]}")
     elif default is not None and default is not False:
         parts.append(f"default: {default}")
-    low, high = _range_of(ctx.command, param)
+    low, high = range_of(ctx.command, param)
     if low is not None:
         parts.append(f"at least {low}")
-    if high is not None and high < _SHOWN:
+    if high is not None and high < SHOWN:
         parts.append(f"at most {high}")
     return f"[{'; '.join(parts)}]" if parts else ""
 

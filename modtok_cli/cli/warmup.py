@@ -14,9 +14,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,13 +25,17 @@ from modtok_cli.base.compiling import LABEL
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.kernel_cache import storage
 from modtok_cli.base.processes import die_with_parent
-from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.progress import SILENT, Progress, Task
 
 if TYPE_CHECKING:
     from modtok_cli.modular.segmenters.interface import Segmenter
 
 # Covers every kernel: text and JSON lines, long and short words, digits.
 _TEXT = {"en": "one two three, one two 33 threes\n", "fi": "yksi kaksi kolme, yksi kaksi 3\n"}
+
+
+TICK = 0.25
+"""Seconds between the moves of the bar."""
 
 
 @dataclass(frozen=True)
@@ -184,13 +189,28 @@ def prepare(command: str, progress: Progress) -> bool:
     count = os.cpu_count() or 1
     if min(len(needed), count) < 2 or storage()[0] is None:
         return False
-    seconds = max(sum(GROUPS[name].seconds for name in needed) // count, GROUPS[needed[0]].seconds)
+    seconds = duration(needed, count)
     progress.note(f"{LABEL}, about {seconds} s: later starts load them from disk")
     try:
         warmup(needed, progress=progress, label=LABEL)
     except ModtokError:
         return False  # this process compiles them, and says what is wrong
     return True
+
+
+def duration(names: Sequence[str], processes: int) -> int:
+    """About how many seconds groups take: their sum over the processes, or the longest chain.
+
+    >>> duration(("words", "encoding"), 2)
+    11
+    """
+    work = sum(GROUPS[name].seconds for name in names)
+    return max(-(-work // processes), *(_chain(name, names) for name in names))
+
+
+def _chain(name: str, names: Sequence[str]) -> int:
+    before = [_chain(other, names) for other in GROUPS[name].after if other in names]
+    return GROUPS[name].seconds + max(before, default=0)
 
 
 def warmup(
@@ -214,19 +234,46 @@ def warmup(
     running: dict[Future[float], str] = {}
     count = processes or os.cpu_count() or 1
     with (
-        progress.task(label, total=len(waiting), unit="groups") as task,
+        progress.task(label, total=100, unit="%") as task,
         ThreadPoolExecutor(count) as pool,
     ):
+        bar = _Bar(task, waiting)
         while waiting or running:
             for name, group in list(waiting.items()):
                 if len(running) < count and all(other in seconds for other in group.after):
                     running[pool.submit(_run, name)] = name
                     del waiting[name]
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
+            for future in wait(running, timeout=TICK, return_when=FIRST_COMPLETED).done:
                 name = running.pop(future)
                 seconds[name] = future.result()
-                task.advance(1)
+                bar.end(name)
+            bar.move(running.values())
     return seconds
+
+
+class _Bar:
+    """Moves with time: a group that is being compiled approaches its share without reaching it."""
+
+    def __init__(self, task: Task, groups: Mapping[str, Group]) -> None:
+        whole = sum(group.seconds for group in groups.values())
+        self._shares = {name: 100 * group.seconds / whole for name, group in groups.items()}
+        self._expected = {name: group.seconds for name, group in groups.items()}
+        self._task = task
+        self._began: dict[str, float] = {}
+        self._done = dict.fromkeys(groups, 0.0)
+
+    def move(self, running: Iterable[str]) -> None:
+        now = time.perf_counter()
+        for name in running:
+            spent = (now - self._began.setdefault(name, now)) / self._expected[name]
+            self._reach(name, self._shares[name] * (1 - exp(-spent)))
+
+    def end(self, name: str) -> None:
+        self._reach(name, self._shares[name])
+
+    def _reach(self, name: str, amount: float) -> None:
+        self._task.advance(amount - self._done[name])
+        self._done[name] = amount
 
 
 def _run(name: str) -> float:

@@ -31,6 +31,7 @@ from modtok_cli.learn.em import (
     Expectation,
     Halfway,
     Step,
+    Way,
     maximize,
     mean_start,
     rescored,
@@ -214,11 +215,13 @@ def estimate_scores(
             united, list(tables.values()), [factors[language] for language in tables], threads
         )
     start = uniform_start(united) if init == "uniform" else mean_start(united)
-    with progress.task("EM", total=None, unit="iterations") as task:
+    with progress.task("EM", total=100, unit="%") as task:
+        way = Way(tolerance, iterations)
 
         def report(step: Step) -> None:
             progress.note(step.line())
-            task.advance(1)
+            task.describe(f"EM, iteration {step.iteration}")
+            task.advance(way.percent(step))
 
         return maximize(
             expectation,

@@ -142,7 +142,7 @@ def evaluate_bpb(
         )
     for name in missing:
         progress.warn(f"skipped text in {name}: the model does not have it; or use --infer full")
-    models = Models(source, dtype=dtype, device=device or processes.device)
+    models = Models(source, dtype=dtype, device=device or processes.device, progress=progress)
     mode = mode_name(source, settings.infer)
     rows = []
     # One vocabulary after another: the rows of each are loaded once.

@@ -322,8 +322,10 @@ class Models:
         *,
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
+        progress: Progress = SILENT,
     ) -> None:
         self.source = source
+        self._progress = progress
         self._dtype = dtype or source.dtype
         self._device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         self._last: tuple[Infer, SlicedModel] | None = None
@@ -339,7 +341,8 @@ class Models:
             if self._last is not None:
                 backbone = self._last[1].backbone
             else:
-                backbone = self.source.backbone(self._dtype, self._device)
+                with self._progress.task("loading the model", None, ""):
+                    backbone = self.source.backbone(self._dtype, self._device)
             model = SlicedModel(self.source, vocabularies, backbone, self._dtype)
             self._last = (infer, model)
         return self._last[1]

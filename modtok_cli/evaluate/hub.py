@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from functools import cache
 from urllib.parse import urlsplit
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.progress import SILENT, Progress, Task
 from modtok_cli.evaluate.questions import Question, as_question
 from modtok_cli.evaluate.suite import HubSource, Row
 
@@ -53,13 +53,21 @@ def fetch(
     for split in splits:
         place = f"{source.dataset} {source.languages[language]} {split}"
         rows = _load(source, source.languages[language], split, place)
-        questions, bad = convert(rows, source.convert, place)
+        size = len(rows) if isinstance(rows, Sized) else None
+        with progress.task(f"reading {place}", size, "rows") as task:
+            questions, bad = convert(_counted(rows, task), source.convert, place)
         if bad:
             progress.note(f"{place}: skipped {bad:,} rows that are not valid questions")
         if not questions:
             raise ModtokError("contains no questions", where=place)
         found.append(questions)
     return found[0], examples_first(found[1], source.examples) if source.train else []
+
+
+def _counted(rows: Iterable[Row], task: Task) -> Iterator[Row]:
+    for row in rows:
+        yield row
+        task.advance(1)
 
 
 def examples_first(pool: list[Question], names: Sequence[str]) -> list[Question]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,7 +127,7 @@ def evaluate_mcq(
     for language, infer in vocabularies.items():
         if by_language[language]:
             _require_choices_fit(source, infer, by_language[language])
-    models = Models(source, dtype=dtype, device=device or processes.device)
+    models = Models(source, dtype=dtype, device=device or processes.device, progress=progress)
     mode = mode_name(source, settings.infer)
     for language, infer in vocabularies.items():
         for job in by_language[language]:
@@ -219,8 +220,9 @@ def _collect_jobs(
     """All tasks and languages with questions; the others are added to `evaluation.skipped`."""
     found: list[_Job] = []
     missing: dict[str, list[str]] = {}
-    for suite in own:
-        for language in languages:
+    with progress.task("loading questions", len(own) * len(languages), "files") as task:
+        for suite, language in product(own, languages):
+            task.advance(1)
             if (
                 suite.hub
                 and suite.source(language) is None
@@ -270,8 +272,7 @@ def _questions(
         missing.setdefault(f"the hub cannot be reached: no {suite.task}", []).append(language)
         return None
     try:
-        with progress.task(f"{language} {suite.task}", None, "rows"):
-            return hub.fetch(source, language, progress=progress)
+        return hub.fetch(source, language, progress=progress)
     except ModtokError as error:
         missing.setdefault(f"{suite.task} ({error})", []).append(language)
         return None

@@ -84,7 +84,7 @@ def evaluate_sum(
         vocabularies[language] = vocabulary_of(source, settings.infer, language=language)
     documents = Documents(data)
     evaluation = Evaluation()
-    models = Models(source, dtype=dtype, device=device or processes.device)
+    models = Models(source, dtype=dtype, device=device or processes.device, progress=progress)
     identifier = LanguageIdentifier.of(source, progress)
     # All files are read before generation starts, so that an invalid row is found immediately.
     texts = {}

@@ -87,7 +87,7 @@ def evaluate_mt(
     vocabularies = {pair: vocabulary_of(source, settings.infer, pair=pair) for pair in wanted}
     parallel = find_parallel(data, progress)
     evaluation = Evaluation()
-    models = Models(source, dtype=dtype, device=device or processes.device)
+    models = Models(source, dtype=dtype, device=device or processes.device, progress=progress)
     identifier = LanguageIdentifier.of(source, progress)
     there = set(parallel.languages)
     missing = sorted({language for pair in wanted for language in pair} - there)

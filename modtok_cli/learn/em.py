@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import log
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +56,31 @@ class Step:
             f"EM {self.iteration}: log-likelihood {self.log_likelihood:.6e}{change}, "
             f"{self.floor:,} pieces at the floor, {self.seconds:.2f} s"
         )
+
+
+class Way:
+    """How far EM is on its way to its end.
+
+    Changes shrink by about the same factor in each iteration, so their logarithm measures it.
+    """
+
+    def __init__(self, tolerance: float, iterations: int) -> None:
+        self._tolerance = tolerance
+        self._iterations = iterations
+        self._first: float | None = None
+        self._done = 0.0
+
+    def percent(self, step: Step) -> float:
+        """What the step adds, in percent."""
+        done = step.iteration / self._iterations
+        change = step.change
+        if change is not None and change > 0 and self._tolerance > 0:
+            self._first = max(change, self._tolerance) if self._first is None else self._first
+            whole = log(self._first / self._tolerance)
+            if whole > 0:
+                done = max(done, log(self._first / change) / whole)
+        before, self._done = self._done, max(self._done, 100 * min(done, 1.0))
+        return self._done - before
 
 
 @dataclass(frozen=True)

@@ -158,11 +158,11 @@ def test_a_value_out_of_range_names_where_it_came_from(workspace: Path, here, mo
     write(workspace, "[bpe]\nk = 3\n")
     status, out, err = here("bpe")
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("modtok: error: modtok.toml: Invalid value for '-k' / '--budget'")
+    assert err.startswith("modtok: error: modtok.toml: -k/--budget: expected")
     monkeypatch.setenv("MODTOK_BPE_K", "many")
     status, out, err = here("bpe")
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("modtok: error: MODTOK_BPE_K: Invalid value for '-k' / '--budget'")
+    assert err.startswith("modtok: error: MODTOK_BPE_K: -k/--budget: expected")
 
 
 @pytest.mark.parametrize(

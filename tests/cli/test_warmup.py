@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -11,7 +16,7 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
 from modtok_cli.cli import warmup as module
 from modtok_cli.cli.kernels import is_warm, kernels
-from modtok_cli.cli.warmup import GROUPS, NEEDS, Group, prepare, warmup
+from modtok_cli.cli.warmup import GROUPS, NEEDS, Group, duration, prepare, warmup
 
 
 class Notes(Silent):
@@ -38,6 +43,26 @@ def test_every_kernel_is_compiled() -> None:
     assert set(seconds) == set(GROUPS)
     assert all(value > 0 for value in seconds.values())
     assert [kernel for kernel in kernels() if not is_warm(kernel)] == []
+
+
+def test_the_bar_moves_with_time_and_ends_full(monkeypatch) -> None:
+    moves: list[float] = []
+
+    class Moves(Notes):
+        @contextmanager
+        def task(self, label: str, total: float | None, unit: str) -> Iterator[Any]:
+            assert (total, unit) == (100, "%")
+            yield SimpleNamespace(advance=moves.append)
+
+    groups = {"a": Group(lambda data: None, 1), "b": Group(lambda data: None, 3, after=("a",))}
+    monkeypatch.setattr(module, "GROUPS", groups)
+    monkeypatch.setattr(module, "TICK", 0.01)
+    monkeypatch.setattr(module, "_run", lambda name: time.sleep(0.05) or 0.05)
+    warmup(progress=Moves())
+    assert len([move for move in moves if move > 0]) > 4
+    assert min(moves) >= 0
+    assert sum(moves) == pytest.approx(100)
+    assert (duration(("a", "b"), 2), duration(("b",), 2)) == (4, 3)
 
 
 @pytest.mark.parametrize("command", NEEDS)

@@ -14,6 +14,8 @@ from helpers.slow_unigram import expectation_by_enumeration, forward_backward
 from modtok_cli.learn.em import (
     Expectation,
     Halfway,
+    Step,
+    Way,
     maximize,
     mean_start,
     rescored,
@@ -225,3 +227,13 @@ def test_no_words() -> None:
             uniform_start(pieces),
             first=pieces.first,
         )
+
+
+def test_the_way_to_convergence_is_measured_in_factors() -> None:
+    changes = [None, 1e-1, 1e-2, 2e-2, 1e-4, 1e-7]
+    way = Way(tolerance=1e-5, iterations=100)
+    steps = [Step(number, -1.0, change, 0, 0.0) for number, change in enumerate(changes, 1)]
+    moves = [way.percent(step) for step in steps]
+    assert moves == pytest.approx([1, 1, 23, 0, 50, 25])
+    way = Way(tolerance=0.0, iterations=4)
+    assert [way.percent(step) for step in steps[:4]] == pytest.approx([25, 25, 25, 25])
