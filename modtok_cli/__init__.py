@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from modtok_cli.api.corpora import corpus_count as corpus_count
     from modtok_cli.api.evaluations import compare as compare
     from modtok_cli.api.evaluations import evaluate_bpb as evaluate_bpb
+    from modtok_cli.api.evaluations import evaluate_grid as evaluate_grid
     from modtok_cli.api.evaluations import evaluate_mcq as evaluate_mcq
     from modtok_cli.api.evaluations import evaluate_mt as evaluate_mt
     from modtok_cli.api.evaluations import evaluate_sum as evaluate_sum
@@ -55,7 +56,8 @@ __version__ = "0.1.0"
 _NAMES = {
     "api.arguments": "ModtokWarning",
     "api.corpora": "corpus_build corpus_count",
-    "api.evaluations": "compare evaluate_bpb evaluate_mcq evaluate_mt evaluate_sum write_examples",
+    "api.evaluations": "compare evaluate_bpb evaluate_grid evaluate_mcq evaluate_mt evaluate_sum "
+    "write_examples",
     "api.learners": "bpe bpe_merge bpe_seq unigram unigram_merge",
     "api.measures": "check explore fairness nsl origin report",
     "api.models": "export generate load_generator pretrain slice tokens transplant",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from modtok_cli.api.arguments import (
 from modtok_cli.base.progress import Progress
 
 if TYPE_CHECKING:
+    from modtok_cli.evaluate.grid.grid import GridResult
     from modtok_cli.evaluate.results import Evaluation
 
 
@@ -240,6 +241,47 @@ def evaluate_sum(
         ),
         tokenizer=optional_path(tokenizer),
         step=step,
+        progress=progress_or_default(progress),
+    )
+
+
+def evaluate_grid(
+    grid: FilePath | Mapping[str, Any],
+    output: FilePath,
+    *,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> GridResult:
+    """Evaluate runs on tasks under several inference modes, and go on where it stopped.
+
+    Args:
+        grid: A TOML file, or its content as a dictionary; see docs/grids.md.
+        output: Directory of the results; finished cells in it are not evaluated again.
+        workers: Processes, each with a model.
+        progress: As in `evaluate_mcq`.
+
+    Returns:
+        `rows` (those of the evaluations, with `run`, `system`, `seed`, …), `skipped` (what does
+        not apply) and `failed` (cells that could not be evaluated, and why).
+
+    Examples:
+        >>> grid = {"runs": [{"path": "runs/latest"}], "infer": ["lang", "full"]}
+        >>> grid["mcq"] = [{"tasks": ["facts"], "languages": ["fi", "fr"], "limit": 2}]
+        >>> found = modtok.evaluate_grid(grid, "grids/facts")
+        >>> [(row["language"], row["infer"]) for row in found.rows]
+        [('fi', 'lang'), ('fi', 'full'), ('fr', 'lang'), ('fr', 'full')]
+
+    Raises:
+        UsageError: an unknown key, an invalid value, or a run that does not exist.
+        ModtokError: data is missing, or a file cannot be written.
+    """
+    from modtok_cli.evaluate.grid.grid import evaluate_grid
+    from modtok_cli.evaluate.grid.spec import parse_grid, read_grid
+
+    return evaluate_grid(
+        parse_grid(grid) if isinstance(grid, Mapping) else read_grid(Path(grid)),
+        Path(output),
+        workers=workers,
         progress=progress_or_default(progress),
     )
 

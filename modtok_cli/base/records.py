@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -15,13 +16,19 @@ from modtok_cli.base.errors import ModtokError
 
 Record = TypeVar("Record")
 
-_WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+_WORDS = {
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    bool: "true or false",
+    Path: "text",
+}
 
 
 def from_json(kind: type[Record], data: object, where: str, prefix: str = "") -> Record:
     """Convert parsed JSON to the dataclass `kind`.
 
-    Fields are of int, float, str, bool, tuples and dicts of these, or further dataclasses;
+    Fields are of int, float, str, bool, Path, tuples and dicts of these, or further dataclasses;
     `X | None` as well. Numbers are finite, and whole ones fit 64 bits.
 
     Raises:
@@ -53,6 +60,8 @@ def _value(kind: Any, value: Any, where: str, path: str) -> Any:
             return None
         (kind,) = (part for part in parts if part is not NoneType)
         return _value(kind, value, where, path)
+    if kind is Path and isinstance(value, str):
+        return Path(value)
     if dataclasses.is_dataclass(kind):
         return from_json(kind, value, where, f"{path}.")  # type: ignore[arg-type]
     if origin in (tuple, list):

@@ -45,6 +45,7 @@ ORDER = (  # order in the help
     "eval mcq",
     "eval mt",
     "eval sum",
+    "eval grid",
     "eval compare",
     "eval fetch",
     "bpe",

@@ -21,13 +21,20 @@ import torch
 from modtok_cli.architectures.hf_directory import is_hf_directory
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.evaluate.generation import Models, languages_of, mode_name, vocabulary_of
+from modtok_cli.evaluate.generation import (
+    Models,
+    languages_of,
+    mode_name,
+    open_models,
+    vocabulary_of,
+)
 from modtok_cli.evaluate.modes import FULL_LANG, LANG, Infer
 from modtok_cli.evaluate.results import (
     Floats,
     checkpoint_digest,
     data_digest,
     evaluation_signature,
+    example,
     interval,
     resampled_sums,
 )
@@ -38,7 +45,7 @@ from modtok_cli.inference.processes import ALONE, Processes
 from modtok_cli.inference.score import Request, score
 from modtok_cli.inference.slicefile import NAME
 from modtok_cli.inference.source import Source
-from modtok_cli.inference.sources import RunSource, open_source
+from modtok_cli.inference.sources import RunSource
 from modtok_cli.inference.windows import window_bounds
 from modtok_cli.measure.references import References, references_or_none
 from modtok_cli.measure.texts import Text, check_texts, load_texts
@@ -67,7 +74,7 @@ class Settings:
 
 
 def evaluate_bpb(
-    run: Path,
+    run: Path | Models,
     texts: Sequence[Path | str],
     *,
     language: str | None = None,
@@ -77,17 +84,20 @@ def evaluate_bpb(
     step: int | None = None,
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
+    examples: list[dict[str, Any]] | None = None,
     processes: Processes = ALONE,
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
     """Bits per byte and per character of texts, per language.
 
-    `run` is a run, a slice, or a directory of any causal language model of transformers, which
-    has no modes: it predicts over its vocabulary, after the token that begins a text.
+    `run` is a run, a slice, models that are open already, or a directory of any causal language
+    model of transformers, which has no modes: it predicts over its vocabulary, after the token
+    that begins a text.
 
     Args:
         texts: files, directories or `-`; a line of a `.txt` file is a document.
         language: language of all texts; by default that of each document, see `measure.texts`.
+        examples: receives a row per document with its bits and bytes, see `results.example`.
 
     Returns:
         One row per text and language: bits_per_byte with its 95% bootstrap interval over documents
@@ -101,7 +111,7 @@ def evaluate_bpb(
     """
     settings = settings or Settings()
     check_texts(texts)
-    if is_hf_directory(run) and not (run / NAME).is_file():
+    if isinstance(run, Path) and is_hf_directory(run) and not (run / NAME).is_file():
         if settings.infer or tokenizer or step is not None:
             raise UsageError(
                 "is a Hugging Face model: --infer, -t and --step do not apply", where=str(run)
@@ -115,8 +125,20 @@ def evaluate_bpb(
             progress=progress,
         )  # fmt: skip
         model = CausalLM(run, dtype=dtype, device=device)
-        return measure_directory(model, loaded, settings, progress)[0]
-    source = open_source(Path(run), tokenizer=tokenizer, step=step, progress=progress)
+        found, measured = measure_directory(model, loaded, settings, progress)
+        if examples is not None:
+            for text, (nats, _) in zip(loaded, measured, strict=True):
+                examples += document_examples(text, documents_of(text, settings.limit), nats)
+        return found
+    models = open_models(
+        run,
+        tokenizer=tokenizer,
+        step=step,
+        dtype=dtype,
+        device=device or processes.device,
+        progress=progress,
+    )
+    source = models.source
     loaded = load_texts(
         texts,
         language=language,
@@ -137,20 +159,23 @@ def evaluate_bpb(
     if missing and not vocabularies:
         raise ModtokError(
             f"no text in a language of the model, only in {', '.join(missing)}",
-            where=str(run),
+            where=str(source.path),
             remedy=f"the model has {', '.join(languages_of(source))}; or use --infer full",
         )
     for name in missing:
         progress.warn(f"skipped text in {name}: the model does not have it; or use --infer full")
-    models = Models(source, dtype=dtype, device=device or processes.device, progress=progress)
     mode = mode_name(source, settings.infer)
-    rows = []
+    rows: list[dict[str, Any]] = []
     # One vocabulary after another: the rows of each are loaded once.
     for infer in dict.fromkeys(vocabularies.values()):
         for text in loaded:
             if vocabularies.get(text.language) == infer:
-                chosen = models.of(infer)
-                rows.append(_measure(chosen, text, infer, mode, settings, processes, progress))
+                row, read = _measure(
+                    models.of(infer), text, infer, mode, settings, processes, progress
+                )
+                rows.append(row)
+                if examples is not None:
+                    examples += read
     return rows
 
 
@@ -209,7 +234,7 @@ def _measure(
     settings: Settings,
     processes: Processes,
     progress: Progress,
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     documents = documents_of(text, settings.limit)
     nats, tokens = document_nats(
         model,
@@ -219,7 +244,7 @@ def _measure(
         processes=processes,
         progress=progress,
     )
-    return bits_row(
+    row = bits_row(
         text,
         documents,
         nats,
@@ -229,6 +254,7 @@ def _measure(
         size=model.tokenizer_out.size,
         checkpoint=checkpoint_digest(model),
     )
+    return row, document_examples(text, documents, nats)
 
 
 def measure_directory(
@@ -272,6 +298,22 @@ def documents_of(text: Text, limit: int | None) -> list[str]:
             "contains word counts only", where=text.name, remedy="pass the text itself"
         )
     return [each.decode() for each in text.documents[:limit]]
+
+
+def document_examples(text: Text, documents: Sequence[str], nats: Floats) -> list[dict[str, Any]]:
+    """A row per document with its bits and bytes, as `compare` reads it."""
+    return [
+        example(
+            TASK,
+            text.language,
+            f"{text.name}:{number}",
+            {},
+            source=data_digest([document]),
+            bits=float(each / log(2)),
+            bytes=len(document.encode()),
+        )
+        for number, (document, each) in enumerate(zip(documents, nats, strict=True), 1)
+    ]
 
 
 def bits_row(

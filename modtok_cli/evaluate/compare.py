@@ -24,14 +24,16 @@ from modtok_cli.evaluate.results import (
     data_digest,
     interval,
     read_examples,
+    resampled_sums,
 )
 
 Floats = npt.NDArray[np.float64]
 Example = Mapping[str, Any]
 Set = tuple[str, str]  # task and language
 MEAN = "mean"
+BITS = "bits_per_byte"
 # Fields that must be equal in both rows of an example.
-_ALIKE = ("reference", "source", "question", "choices", "gold", "lowercase")
+_ALIKE = ("reference", "source", "question", "choices", "gold", "lowercase", "bytes")
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,8 @@ def _require_same(
 def _metrics(key: Set, pairs: Sequence[tuple[Example, Example]], second: Path) -> dict[str, _Drawn]:
     """All metrics of a set, resampled for both systems on the same examples."""
     found = {}
+    if all("bits" in row and "bytes" in row for pair in pairs for row in pair):
+        found[BITS] = _bits_per_byte(pairs)
     if all("output" in row and "reference" in row for pair in pairs for row in pair):
         found.update(_corpus_metrics(key, pairs))
     names = list(pairs[0][0]["scores"])
@@ -175,6 +179,13 @@ def _metrics(key: Set, pairs: Sequence[tuple[Example, Example]], second: Path) -
         values = np.array([[a["scores"][name], b["scores"][name]] for a, b in pairs], dtype=float)
         found[name] = _Drawn(100 * values.mean(0), 100 * bootstrap_means(values))
     return found
+
+
+def _bits_per_byte(pairs: Sequence[tuple[Example, Example]]) -> _Drawn:
+    """Bits of all documents divided by their bytes."""
+    values = np.array([[a["bits"], b["bits"], a["bytes"]] for a, b in pairs], dtype=float)
+    drawn, total = resampled_sums(values), values.sum(0)
+    return _Drawn(total[:2] / total[2], drawn[:, :2] / drawn[:, 2:])
 
 
 def _corpus_metrics(key: Set, pairs: Sequence[tuple[Example, Example]]) -> dict[str, _Drawn]:

@@ -63,6 +63,11 @@ class Documents:
         """Languages with documents, ascending."""
         return sorted(language for language, part in self._files if part == "test")
 
+    def files_of(self, language: str) -> list[Path]:
+        """The files of a language."""
+        keys = [(language, part) for part in ("test", "train")]
+        return [self._files[key] for key in keys if key in self._files]
+
     def of(self, language: str, shots: int) -> tuple[list[Summarized], list[Summarized]]:
         """(few-shot examples, documents to score) of a language.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ from modtok_cli.inference.route import routing_references
 from modtok_cli.inference.sampling import SamplingOptions
 from modtok_cli.inference.slice_source import SliceSource
 from modtok_cli.inference.source import Source
-from modtok_cli.inference.sources import RunSource
+from modtok_cli.inference.sources import RunSource, open_source
 from modtok_cli.measure.identify import identify
 from modtok_cli.measure.references import Reference
 from modtok_cli.modular.unicode import utf8
@@ -329,6 +330,13 @@ class Models:
         self._dtype = dtype or source.dtype
         self._device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         self._last: tuple[Infer, SlicedModel] | None = None
+        self._identifier: LanguageIdentifier | None = None
+
+    def identifier(self, progress: Progress = SILENT) -> LanguageIdentifier:
+        """What identifies the language of outputs, see `LanguageIdentifier.of`; made once."""
+        if self._identifier is None:
+            self._identifier = LanguageIdentifier.of(self.source, progress)
+        return self._identifier
 
     def of(self, infer: Infer) -> SlicedModel:
         """Model with the vocabularies of `infer`; the last one is cached.
@@ -346,3 +354,24 @@ class Models:
             model = SlicedModel(self.source, vocabularies, backbone, self._dtype)
             self._last = (infer, model)
         return self._last[1]
+
+
+def open_models(
+    run: Path | Models,
+    *,
+    tokenizer: Path | None = None,
+    step: int | None = None,
+    dtype: torch.dtype | None = None,
+    device: torch.device | str | None = None,
+    progress: Progress = SILENT,
+) -> Models:
+    """The models of a run, a checkpoint or a slice; `run` itself if it is open.
+
+    Raises:
+        UsageError: the directory is none of these.
+        ModtokError: it is damaged.
+    """
+    if isinstance(run, Models):
+        return run
+    source = open_source(Path(run), tokenizer=tokenizer, step=step, progress=progress)
+    return Models(source, dtype=dtype, device=device, progress=progress)

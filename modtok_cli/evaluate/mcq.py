@@ -15,7 +15,13 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.signature import digest, signature
 from modtok_cli.evaluate import hub
 from modtok_cli.evaluate.external import PACKAGES, run_external_tasks
-from modtok_cli.evaluate.generation import Models, languages_of, mode_name, vocabulary_of
+from modtok_cli.evaluate.generation import (
+    Models,
+    languages_of,
+    mode_name,
+    open_models,
+    vocabulary_of,
+)
 from modtok_cli.evaluate.modes import Infer
 from modtok_cli.evaluate.questions import Folder, Question
 from modtok_cli.evaluate.results import (
@@ -30,7 +36,6 @@ from modtok_cli.evaluate.suite import TASK_FILE, Suite, read_suite
 from modtok_cli.evaluate.suites import suites
 from modtok_cli.inference.processes import ALONE, Processes
 from modtok_cli.inference.source import Source
-from modtok_cli.inference.sources import open_source
 
 if TYPE_CHECKING:
     from modtok_cli.evaluate.cloze import ClozeTask
@@ -75,7 +80,7 @@ class _Job:
 
 
 def evaluate_mcq(
-    run: Path,
+    run: Path | Models,
     langs: Sequence[str] | None = None,
     *,
     data: Path | None = None,
@@ -91,6 +96,7 @@ def evaluate_mcq(
     """Score the model of a run or slice on multiple-choice questions.
 
     Args:
+        run: its directory, or models that are open already.
         langs: languages to evaluate, by default all of the run.
         data: directory with questions, see `questions`; None to download the suites.
         include: directory with tasks of lm-eval.
@@ -105,13 +111,21 @@ def evaluate_mcq(
         ModtokError: there are no questions at all, or a row is invalid.
     """
     settings = settings or Settings()
-    source = open_source(Path(run), tokenizer=tokenizer, step=step, progress=progress)
+    models = open_models(
+        run,
+        tokenizer=tokenizer,
+        step=step,
+        dtype=dtype,
+        device=device or processes.device,
+        progress=progress,
+    )
+    source = models.source
     languages = list(langs or languages_of(source))
     vocabularies = {
         language: vocabulary_of(source, settings.infer, language=language) for language in languages
     }
     evaluation = Evaluation()
-    own, external = _tasks(settings, data)
+    own, external = tasks_of(settings.tasks, data)
     jobs = _collect_jobs(own, languages, data, settings, evaluation, progress)
     if external and len(set(vocabularies.values())) > 1:
         raise UsageError(
@@ -127,7 +141,6 @@ def evaluate_mcq(
     for language, infer in vocabularies.items():
         if by_language[language]:
             _require_choices_fit(source, infer, by_language[language])
-    models = Models(source, dtype=dtype, device=device or processes.device, progress=progress)
     mode = mode_name(source, settings.infer)
     for language, infer in vocabularies.items():
         for job in by_language[language]:
@@ -163,7 +176,7 @@ def check_local(data: Path, languages: Sequence[str], settings: Settings) -> lis
         UsageError: a task is neither a suite nor in the files.
         ModtokError: there are no questions, or a row is invalid.
     """
-    own, external = _tasks(settings, data)
+    own, external = tasks_of(settings.tasks, data)
     if external:
         raise UsageError(f"no local task '{external[0]}' in {Folder(data).path}", remedy=LAYOUT)
     evaluation = Evaluation()
@@ -174,14 +187,18 @@ def check_local(data: Path, languages: Sequence[str], settings: Settings) -> lis
 
 def languages_with_questions(data: Path, languages: Sequence[str], settings: Settings) -> list[str]:
     """The languages that local files have questions in."""
-    own, _ = _tasks(settings, data)
+    own, _ = tasks_of(settings.tasks, data)
     jobs = _collect_jobs(own, languages, data, settings, Evaluation(), SILENT)
     found = {job.language for job in jobs}
     return [language for language in languages if language in found]
 
 
-def _tasks(settings: Settings, data: Path | None) -> tuple[list[Suite], list[str]]:
-    """Suites, and names that are not suites."""
+def tasks_of(names: Sequence[str] | None, data: Path | None) -> tuple[list[Suite], list[str]]:
+    """Suites, and names that are not suites. `names` None is all that have local files, or all.
+
+    Raises:
+        ModtokError: a local task has no valid description.
+    """
     known = dict(suites())
     folder = Folder(data) if data is not None else None
     present = folder.tasks if folder is not None else []
@@ -194,9 +211,9 @@ def _tasks(settings: Settings, data: Path | None) -> tuple[list[Suite], list[str
                     f"describes the task {suite.task!r}", where=str(own), remedy=f"name it {name!r}"
                 )
             known[name] = suite
-    if settings.tasks is not None:
-        chosen = [known[name] for name in settings.tasks if name in known]
-        return chosen, [name for name in settings.tasks if name not in known]
+    if names is not None:
+        chosen = [known[name] for name in names if name in known]
+        return chosen, [name for name in names if name not in known]
     if folder is None:
         return list(known.values()), []
     unknown = [name for name in present if name not in known]

@@ -86,6 +86,14 @@ class Parallel:
         """Languages with test lines, ascending."""
         return self._test.languages
 
+    def files_of(self, languages: Sequence[str]) -> list[Path]:
+        """The files with the lines of some languages."""
+        found: list[Path] = []
+        for part in filter(None, (self._test, self._dev)):
+            names = [part.files[name] for name in languages if name in part.files]
+            found += [part.table] if part.table is not None else names
+        return found
+
     def pair(
         self, source: str, target: str, shots: int, progress: Progress = SILENT
     ) -> tuple[list[Sentence], list[Sentence]]:

@@ -20,6 +20,7 @@ from typing import Any
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.evaluate.json_lines import json_lines, own_name
+from modtok_cli.evaluate.suite import TASK_FILE
 from modtok_cli.text.languages import is_language, normalize
 from modtok_cli.text.streams import SUFFIXES
 from modtok_cli.text.workspace import same_language
@@ -96,6 +97,13 @@ class Folder:
     def has(self, task: str, language: str) -> bool:
         """Whether there are questions in `language`."""
         return (normalize(language), "test") in self._files(task)
+
+    def files(self, task: str, language: str) -> list[Path]:
+        """The files of a task that decide its scores in `language`."""
+        found = self._files(task)
+        keys = [(normalize(language), part) for part in ("test", "train")]
+        own = self.path / task / TASK_FILE
+        return [*(found[key] for key in keys if key in found), *([own] if own.is_file() else [])]
 
     def _files(self, task: str) -> dict[tuple[str, str], Path]:
         """Files `fr.jsonl`, `fra_Latn.train.jsonl.zst` by language and split."""

@@ -24,6 +24,7 @@ from modtok_cli.evaluate.json_lines import json_lines
 
 if TYPE_CHECKING:
     from modtok_cli.inference.model import SlicedModel
+    from modtok_cli.inference.source import Source
 
 Floats = npt.NDArray[np.float64]
 
@@ -49,7 +50,7 @@ class Result:
         infer: inference mode, as --infer names it.
         signature: what the score depends on, see `evaluation_signature`.
         facts: further fields of the row.
-        checkpoint: run, step and digest, see `checkpoint_digest`.
+        checkpoint: run, step and digest, see `source_digest`.
     """
 
     task: str
@@ -239,7 +240,7 @@ def evaluation_signature(
 ) -> str:
     """What a score depends on: `mt|lang:en-fr|data:…|shots:5|norm:…|infer:…|…|modtok:…`.
 
-    `data` is the digest of the examples and shots, `checkpoint` that of `checkpoint_digest`.
+    `data` is the digest of the examples and shots, `checkpoint` that of `source_digest`.
     `settings` follow, then the versions of `packages`, which can change the score.
     """
     fields: list[tuple[str, object]] = [
@@ -270,7 +271,12 @@ def data_digest(parts: Iterable[str]) -> str:
 
 
 def checkpoint_digest(model: SlicedModel) -> str:
-    """`NAME@STEP/DIGEST` of the weights of a model.
+    """`source_digest` of what a model comes from."""
+    return source_digest(model.source)
+
+
+def source_digest(source: Source) -> str:
+    """`NAME@STEP/DIGEST` of the weights of a run or a slice.
 
     The digest is over the checkpoint's checksums. A slice is named by its run, and by the
     signature of the tokenizer it was extracted with.
@@ -278,7 +284,6 @@ def checkpoint_digest(model: SlicedModel) -> str:
     from modtok_cli.inference.slice_source import SliceSource
     from modtok_cli.inference.sources import RunSource
 
-    source = model.source
     if isinstance(source, RunSource):
         run = source.run
         files = orjson.dumps(run.state.get("files"), option=orjson.OPT_SORT_KEYS)
@@ -329,9 +334,12 @@ def _is_example(row: Any) -> bool:
         isinstance(row, dict)
         and all(isinstance(row.get(name), str) for name in ("task", "language", "id"))
         and all(isinstance(row.get(name, ""), str) for name in ("output", "reference"))
+        and all(_is_number(row.get(name, 1)) and row.get(name, 1) > 0 for name in ("bits", "bytes"))
         and isinstance(row.get("scores"), dict)
         # Fractions, or values of a task of lm-eval; no value may overflow a mean.
-        and all(
-            type(value) in (int, float) and abs(value) < _MOST for value in row["scores"].values()
-        )
+        and all(map(_is_number, row["scores"].values()))
     )
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) < _MOST

@@ -27,6 +27,7 @@ from modtok_cli.evaluate.generation import (
     encode,
     fit,
     languages_of,
+    open_models,
     output_fields,
     prompt_limit,
     vocabulary_of,
@@ -37,7 +38,6 @@ from modtok_cli.evaluate.results import Evaluation, example
 from modtok_cli.evaluate.rouge import METRICS, scores
 from modtok_cli.inference.model import SlicedModel
 from modtok_cli.inference.processes import ALONE, Processes
-from modtok_cli.inference.sources import open_source
 
 TASK = "sum"
 SHOTS = GenerationSettings.shots
@@ -51,7 +51,7 @@ class Settings(GenerationSettings):
 
 
 def evaluate_sum(
-    run: Path,
+    run: Path | Models,
     langs: Sequence[str] | None = None,
     *,
     data: Path,
@@ -65,7 +65,8 @@ def evaluate_sum(
 ) -> Evaluation:
     """Summarize the documents in `data` and score the summaries.
 
-    `langs` are the languages to evaluate, by default all of the run.
+    `run` is its directory, or models that are open already. `langs` are the languages to
+    evaluate, by default all of the run.
 
     Returns:
         rouge1, rouge2, rougeL and "in language" of each language. Languages without documents are
@@ -76,7 +77,15 @@ def evaluate_sum(
         ModtokError: there are no documents, or a row is invalid.
     """
     settings = settings or Settings()
-    source = open_source(Path(run), tokenizer=tokenizer, step=step, progress=progress)
+    models = open_models(
+        run,
+        tokenizer=tokenizer,
+        step=step,
+        dtype=dtype,
+        device=device or processes.device,
+        progress=progress,
+    )
+    source = models.source
     vocabularies: dict[str, Infer] = {}
     for language in langs or languages_of(source):
         if language in vocabularies:
@@ -84,8 +93,7 @@ def evaluate_sum(
         vocabularies[language] = vocabulary_of(source, settings.infer, language=language)
     documents = Documents(data)
     evaluation = Evaluation()
-    models = Models(source, dtype=dtype, device=device or processes.device, progress=progress)
-    identifier = LanguageIdentifier.of(source, progress)
+    identifier = models.identifier(progress)
     # All files are read before generation starts, so that an invalid row is found immediately.
     texts = {}
     for language in vocabularies:

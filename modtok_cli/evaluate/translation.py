@@ -25,6 +25,7 @@ from modtok_cli.evaluate.generation import (
     builder_of,
     fit,
     languages_of,
+    open_models,
     output_fields,
     vocabulary_of,
     write,
@@ -35,7 +36,6 @@ from modtok_cli.evaluate.results import Evaluation, example, interval
 from modtok_cli.evaluate.translation_scores import corpus_metrics
 from modtok_cli.inference.model import SlicedModel
 from modtok_cli.inference.processes import ALONE, Processes
-from modtok_cli.inference.sources import open_source
 from modtok_cli.text.languages import is_language, normalize
 
 TASK = "mt"
@@ -56,7 +56,7 @@ class Settings(GenerationSettings):
 
 
 def evaluate_mt(
-    run: Path,
+    run: Path | Models,
     pairs: str | None = None,
     *,
     data: Path,
@@ -70,8 +70,10 @@ def evaluate_mt(
 ) -> Evaluation:
     """Translate the parallel text in `data` and score the translations.
 
-    `pairs`: "en-fr,en-fi"; "all" for every pair of the run's languages; None for English into each
-    other language.
+    Args:
+        run: its directory, or models that are open already.
+        pairs: "en-fr,en-fi"; "all" for every pair of the run's languages; None for English into
+            each other language.
 
     Returns:
         BLEU, chrF++ and "in language" (share of outputs in the target language) of each pair. Pairs
@@ -82,13 +84,20 @@ def evaluate_mt(
         ModtokError: there is no parallel text, or it is damaged.
     """
     settings = settings or Settings()
-    source = open_source(Path(run), tokenizer=tokenizer, step=step, progress=progress)
+    models = open_models(
+        run,
+        tokenizer=tokenizer,
+        step=step,
+        dtype=dtype,
+        device=device or processes.device,
+        progress=progress,
+    )
+    source = models.source
     wanted = parse_pairs(pairs, languages_of(source))
     vocabularies = {pair: vocabulary_of(source, settings.infer, pair=pair) for pair in wanted}
     parallel = find_parallel(data, progress)
     evaluation = Evaluation()
-    models = Models(source, dtype=dtype, device=device or processes.device, progress=progress)
-    identifier = LanguageIdentifier.of(source, progress)
+    identifier = models.identifier(progress)
     there = set(parallel.languages)
     missing = sorted({language for pair in wanted for language in pair} - there)
     evaluation.skipped += [f"no text in {name} in {parallel.path}" for name in missing]

@@ -77,6 +77,7 @@ NEEDS = {
     ("corpus", "train-quality"): "floret",
     ("corpus", "count"): "datatrove",
     ("eval", "mcq"): "lm_eval",
+    ("eval", "grid"): "lm_eval",
     **dict.fromkeys(
         [
             ("pretrain",), ("generate",), ("slice",), ("export",), ("latency",),
@@ -230,6 +231,15 @@ def tasked(place: Path) -> None:
     (place / "news.tsv").write_text("\n".join(lines[:9]) + "\n", encoding="utf-8")
 
 
+def gridded(place: Path) -> None:
+    """A run, its tasks, and a file that names them."""
+    tasked(place)
+    (place / "grid.toml").write_text(
+        '[[runs]]\npath = "runs/*"\n[[mt]]\npairs = ["en-fr"]\ninfer = ["lang", "full"]\n'
+        "limit = 2\nmax_tokens = 2\nshots = 0\n"
+    )
+
+
 def asked(place: Path) -> None:
     """A run that reads questions, its slice, and questions under the names of suites."""
     must("pretrain", "--sampling", "sub:2", "--seq-length", "128")
@@ -276,6 +286,7 @@ SETUP = {
     ("eval", "mcq"): asked,
     ("eval", "mt"): tasked,
     ("eval", "sum"): tasked,
+    ("eval", "grid"): gridded,
     ("eval", "compare"): tasked,
 }
 

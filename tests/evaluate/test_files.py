@@ -112,7 +112,7 @@ def test_language_code_that_is_a_word_is_reported_missing(tmp_path: Path) -> Non
     """Norwegian is "no", and so begins "no questions"."""
     data = lay_out(tmp_path, "hellaswag", "fr", **QUESTIONS)
     settings, found = mcq.Settings(), Evaluation()
-    own, _ = mcq._tasks(settings, data)
+    own, _ = mcq.tasks_of(settings.tasks, data)
     mcq._collect_jobs(own, ["fr", "fi", "no"], data, settings, found, SILENT)
     assert found.skipped[-1] == "no questions in no"
 

@@ -217,7 +217,7 @@ def _questions(path: Path) -> None:
     from modtok_cli.evaluate.results import Evaluation, data_digest, example
 
     data, settings, evaluation = path.parents[2], mcq.Settings(), Evaluation()
-    own, foreign = mcq._tasks(settings, data)
+    own, foreign = mcq.tasks_of(settings.tasks, data)
     assert not foreign
     jobs = mcq._collect_jobs(own, ["en"], data, settings, evaluation, SILENT)
     if evaluation.skipped:

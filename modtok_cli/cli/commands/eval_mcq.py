@@ -122,7 +122,7 @@ def eval_mcq(
     require_evaluation("lm_eval")
     folder = data or (WORKSPACE_TASKS if (WORKSPACE_TASKS / "mcq").is_dir() else None)
     if folder is not None and all_local(folder, names):
-        _stay_local()
+        stay_local()
     from modtok_cli.evaluate.mcq import Settings, evaluate_mcq
 
     settings = Settings(
@@ -169,7 +169,7 @@ def all_local(folder: Path, tasks: Sequence[str] | None) -> bool:
     return tasks is None or {*suites(), *Folder(folder).tasks}.issuperset(tasks)
 
 
-def _stay_local() -> None:
+def stay_local() -> None:
     """Disable network access of the libraries of lm-eval; all data is local."""
     import os
 

@@ -1,0 +1,1 @@
+"""Runs × tasks × languages × inference modes, evaluated cell by cell."""

@@ -1,0 +1,298 @@
+"""The cells of a grid: every run, task, language or pair, and mode that fit together."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from modtok_cli import __version__
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.evaluate import bits, mcq, summarization, translation
+from modtok_cli.evaluate.documents import Documents
+from modtok_cli.evaluate.generation import vocabulary_of
+from modtok_cli.evaluate.grid.cells import Cell
+from modtok_cli.evaluate.grid.runs import OpenRun, open_runs
+from modtok_cli.evaluate.grid.spec import Bpb, Grid, Mcq, Mt, Sets, Sum, Tasks
+from modtok_cli.evaluate.parallel import find_parallel
+from modtok_cli.evaluate.questions import Folder
+from modtok_cli.evaluate.suite import Suite
+from modtok_cli.text.languages import language_of_path
+from modtok_cli.text.reading import Reading
+from modtok_cli.text.workspace import files_in
+
+_FORMAT = 1
+_OWN = Path("tasks")
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A cell of a run, and the size of the random set of its mode, 0 if it is none."""
+
+    run: OpenRun
+    cell: Cell
+    drawn: int = 0
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """What does not apply, and why. `language` and `infer` are None for all."""
+
+    run: str
+    task: str
+    language: str | None
+    infer: str | None
+    why: str
+
+    def __str__(self) -> str:
+        words = filter(None, (self.run, self.task, self.language, self.infer))
+        return f"{' '.join(words)}: {self.why}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All cells in the order of the grid, and what was left out."""
+
+    cells: Sequence[Planned]
+    skipped: Sequence[Skipped]
+
+
+@dataclass(frozen=True)
+class _Item:
+    """One task and language: what cells of all modes share."""
+
+    task: str
+    language: str | None
+    own: tuple[str, ...]  # languages of the task
+    depends: Mapping[str, Any]
+    data: Path | None
+    include: Path | None = None
+    reading: Reading = Reading()
+
+
+def plan_grid(grid: Grid, progress: Progress = SILENT) -> Plan:
+    """The cells of a grid.
+
+    Raises:
+        UsageError: a run does not exist, or a task is unknown.
+        ModtokError: data is missing or damaged.
+    """
+    runs, failed = open_runs(grid.runs, grid.dtype, progress)
+    cells: list[Planned] = []
+    skipped = [Skipped(run, "", None, None, why) for run, why in failed]
+    for run in runs:
+        for task in (*grid.mcq, *grid.mt, *grid.sum, *grid.bpb):
+            for item in _items(task, grid, run, skipped, progress):
+                for mode, size in _modes(task, grid, run, item):
+                    try:
+                        cells.append(_planned(task, run, item, mode, size))
+                    except UsageError as error:
+                        name = run.place.path.name
+                        skipped.append(
+                            Skipped(name, item.task, item.language, mode, str(error.what))
+                        )
+    return Plan(cells, skipped)
+
+
+def _planned(task: Tasks, run: OpenRun, item: _Item, mode: str | None, size: int) -> Planned:
+    """The cell of a mode.
+
+    Raises:
+        UsageError: the run does not support it.
+    """
+    settings = _settings(task, item, mode)
+    vocabulary = ""
+    if item.own:
+        pair = (item.own[0], item.own[1]) if len(item.own) > 1 else None
+        language = None if pair else item.own[0]
+        infer = vocabulary_of(run.source, mode, language=language, pair=pair)
+        run.source.vocabularies(infer.inputs, infer.outputs)  # a slice has its own only
+        vocabulary = str(infer)
+    depends = {
+        "format": _FORMAT,
+        "modtok": __version__,
+        "weights": run.weights,
+        "task": item.task,
+        "language": item.language,
+        "infer": f"{mode}:{vocabulary}",
+        # These change results by rounding only.
+        "settings": {k: v for k, v in asdict(settings).items() if k not in ("batch_size", "infer")},
+        **item.depends,
+    }
+    cell = Cell(
+        _kind(task),
+        run.place,
+        item.task,
+        item.language,
+        settings,
+        vocabulary,
+        depends,
+        item.data,
+        item.include,
+        item.reading,
+    )
+    return Planned(run, cell, size)
+
+
+def _kind(task: Tasks) -> str:
+    return type(task).__name__.lower()
+
+
+def _settings(task: Tasks, item: _Item, mode: str | None) -> Any:
+    """The settings that the function of the task takes."""
+    common: dict[str, Any] = {"infer": mode, "limit": task.limit, "batch_size": task.batch_size}
+    if isinstance(task, Mcq):
+        return mcq.Settings(**common, tasks=(item.task,), shots=task.shots)
+    if isinstance(task, Bpb):
+        return bits.Settings(**common)
+    assert isinstance(task, Mt | Sum)
+    writing = {**common, "shots": task.shots, "max_tokens": task.max_tokens}
+    if isinstance(task, Mt):
+        return translation.Settings(**writing, lowercase=task.lowercase)
+    return summarization.Settings(**writing)
+
+
+def _modes(task: Tasks, grid: Grid, run: OpenRun, item: _Item) -> Iterator[tuple[str | None, int]]:
+    """Modes of a cell, with the size of drawn sets."""
+    chosen = task.infer if task.infer is not None else grid.infer
+    if chosen is None and task.sets is None:
+        yield None, 0
+    for mode in chosen or ():
+        yield mode, 0
+    if task.sets is not None:
+        yield from drawn_sets(task.sets, run.languages, item.own)
+
+
+def drawn_sets(
+    sets: Sets, languages: Sequence[str], own: Sequence[str]
+) -> Iterator[tuple[str, int]]:
+    """Random sets of `languages` that contain `own`, as modes, with their sizes.
+
+    The same for every run with these languages. Sets that do not exist are left out, and so are
+    repeated ones.
+
+    >>> list(drawn_sets(Sets(sizes=(2, 9), draws=9), ["en", "fi", "fr"], ["fr"]))
+    [('fi,fr', 2), ('en,fr', 2)]
+    """
+    others = sorted(set(languages) - set(own))
+    for size in sets.sizes:
+        more = size - len(set(own))
+        if more < 0 or more > len(others) or not set(own) <= set(languages):
+            continue
+        found: dict[str, None] = {}
+        for draw in range(sets.draws):
+            random = Random(f"{sets.seed}/{size}/{draw}/{','.join(own)}")
+            chosen = {*own, *random.sample(others, more)}
+            found[",".join(name for name in languages if name in chosen)] = None
+        yield from ((mode, size) for mode in found)
+
+
+def _items(
+    task: Tasks, grid: Grid, run: OpenRun, skipped: list[Skipped], progress: Progress
+) -> Iterator[_Item]:
+    """Tasks and languages of a run; what has no data is added to `skipped`."""
+    name = run.place.path.name
+    if isinstance(task, Bpb):
+        yield from _texts(task)
+        return
+    assert isinstance(task, Mcq | Mt | Sum)
+    languages = task.languages or grid.languages or run.languages
+    if isinstance(task, Mcq):
+        yield from _questions(task, languages, name, skipped)
+    elif isinstance(task, Mt):
+        try:
+            pairs = translation.parse_pairs(",".join(task.pairs) if task.pairs else None, languages)
+        except UsageError as error:
+            skipped.append(Skipped(name, translation.TASK, None, None, error.what))
+            return
+        parallel = find_parallel(task.data, progress)
+        for pair in pairs:
+            missing = sorted(set(pair) - set(parallel.languages))
+            if missing:
+                why = f"no text in {','.join(missing)} in {parallel.path}"
+                skipped.append(Skipped(name, translation.TASK, "-".join(pair), None, why))
+            else:
+                data = _data(parallel.files_of(pair))
+                yield _Item(translation.TASK, "-".join(pair), pair, data, task.data)
+    else:
+        documents = Documents(task.data)
+        for language in languages:
+            if language in documents.languages:
+                data = _data(documents.files_of(language))
+                yield _Item(summarization.TASK, language, (language,), data, task.data)
+            else:
+                why = f"no documents in {documents.path}"
+                skipped.append(Skipped(name, summarization.TASK, language, None, why))
+
+
+def _questions(
+    task: Mcq, languages: Sequence[str], run: str, skipped: list[Skipped]
+) -> Iterator[_Item]:
+    data = task.data
+    if data is None and (_OWN / "mcq").is_dir():
+        data = _OWN
+    own, external = mcq.tasks_of(task.tasks, data)
+    folder = None if data is None else Folder(data)
+    if folder is not None and not own and not external:
+        raise ModtokError("no questions", where=str(folder.path), remedy=mcq.LAYOUT)
+    for suite in own:
+        for language in languages:
+            here = folder is not None and folder.has(suite.task, language)
+            there = folder is None and suite.source(language) is not None
+            if here or there:
+                files = [] if folder is None else folder.files(suite.task, language)
+                depends = {**_data(files), "suite": _suite(suite), "hub": folder is None}
+                yield _Item(suite.task, language, (language,), depends, data)
+            elif task.tasks is not None or folder is not None:
+                why = "no questions" + ("" if folder is None else f" in {folder.path / suite.task}")
+                skipped.append(Skipped(run, suite.task, language, None, why))
+    for name in external:
+        files = [] if task.include is None else sorted(task.include.rglob("*.y*ml"))
+        for language in languages:
+            depends = {**_data(files), "external": True}
+            yield _Item(name, language, (language,), depends, data, task.include)
+
+
+def _suite(suite: Suite) -> list[Any]:
+    return [suite.prompt, suite.shots, suite.normalization]
+
+
+def _texts(task: Bpb) -> Iterator[_Item]:
+    reading = Reading(task.errors, task.field, task.lang_field)
+    for source in task.texts:
+        for path in map(Path, files_in(source)):
+            language = task.language or language_of_path(path)
+            own = (language,) if language else ()
+            depends = {**_data([path]), "reading": reading.as_json()}
+            yield _Item(bits.TASK, language, own, depends, path, reading=reading)
+
+
+def _data(files: Sequence[Path]) -> dict[str, Any]:
+    """Digests of files, which name what they hold."""
+    return {"data": [[path.name, _digest(path, *_state(path))] for path in files]}
+
+
+def _state(path: Path) -> tuple[int, int]:
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise ModtokError(f"cannot be read: {error.strerror}", where=str(path)) from error
+    return found.st_size, found.st_mtime_ns
+
+
+@cache
+def _digest(path: Path, size: int, changed: int) -> str:
+    """SHA-256 of a file, computed again when it has changed."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:24]
+
+
+def in_order_of_models(cells: Sequence[Cell]) -> list[Cell]:
+    """The cells, those of a model one after another, and of these those of a vocabulary."""
+    places = list(dict.fromkeys(cell.place for cell in cells))
+    return sorted(cells, key=lambda cell: (places.index(cell.place), cell.vocabulary))

@@ -1,0 +1,210 @@
+"""Evaluate cells, in this process or in several.
+
+A process loads a model once, and it serves cell after cell. Every finished cell is on disk, so
+that any process can be killed at any time.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from pathlib import Path
+
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.processes import die_with_parent
+from modtok_cli.base.progress import Progress, Silent
+from modtok_cli.evaluate.grid.cells import Cell, Place, Store
+from modtok_cli.evaluate.grid.compute import Loaded, compute
+from modtok_cli.evaluate.grid.plan import in_order_of_models
+
+_MODULE = "modtok_cli.evaluate.grid.work"
+_GRACE_SECONDS = 10.0
+Done = Callable[[Cell, str | None], None]
+"""Called with every cell that is done, and why it failed if it did."""
+Answer = tuple[str | None, str | None, list[str]]
+"""Why a cell failed, why nothing can go on, and warnings."""
+
+
+def work(
+    cells: Sequence[Cell],
+    output: Path,
+    *,
+    workers: int,
+    device: str | None,
+    progress: Progress,
+    done: Done,
+) -> None:
+    """Evaluate cells and save them in `output`.
+
+    Raises:
+        ModtokError: a file could not be written, or a process was killed.
+    """
+    ordered = in_order_of_models(cells)
+    if workers == 1 or len(cells) < 2:
+        loaded, store = Loaded(device), Store(output)
+        for cell in ordered:
+            done(cell, compute(cell, loaded, store, progress))
+        return
+    with _Workers(min(workers, len(cells)), output, device) as pool:
+        pool.run(Queue(ordered), progress, done)
+
+
+class Queue:
+    """Cells that wait, by what they are loaded from."""
+
+    def __init__(self, cells: Sequence[Cell]) -> None:
+        self._waiting: dict[Place, deque[Cell]] = {}
+        for cell in cells:
+            self._waiting.setdefault(cell.place, deque()).append(cell)
+
+    def take(self, loaded: Place | None, others: Sequence[Place | None]) -> Cell | None:
+        """The next cell for a process that has `loaded`; None if none waits.
+
+        Rather one of the same model, or of one that no other process has.
+        """
+        left = {place: cells for place, cells in self._waiting.items() if cells}
+        if not left:
+            return None
+        if loaded in left:
+            return left[loaded].popleft()
+        place = min(left, key=lambda each: (others.count(each), -len(left[each])))
+        # From the end: its vocabulary is not the one that the other process is at.
+        return left[place].pop() if place in others else left[place].popleft()
+
+
+@dataclass
+class _Worker:
+    process: subprocess.Popen[bytes]
+    cell: Cell | None = None
+    loaded: Place | None = None
+
+    @property
+    def stream(self) -> int:
+        """Descriptor of its answers."""
+        assert self.process.stdout is not None
+        return self.process.stdout.fileno()
+
+    def send(self, cell: Cell) -> None:
+        assert self.process.stdin is not None
+        try:
+            pickle.dump(cell, self.process.stdin)
+            self.process.stdin.flush()
+        except OSError as error:
+            raise _killed() from error
+
+    def answer(self) -> Answer:
+        assert self.process.stdout is not None
+        try:
+            found: Answer = pickle.load(self.process.stdout)
+        except (EOFError, OSError, pickle.UnpicklingError) as error:
+            raise _killed() from error
+        return found
+
+
+class _Workers:
+    """Processes that evaluate cells, see `serve`."""
+
+    def __init__(self, count: int, output: Path, device: str | None) -> None:
+        words = [sys.executable, "-m", _MODULE, str(output), str(count)]
+        self._commands = [[*words, str(number), device or ""] for number in range(count)]
+        self._all: list[_Worker] = []
+
+    def __enter__(self) -> _Workers:
+        for words in self._commands:
+            pipe = subprocess.PIPE
+            self._all.append(_Worker(subprocess.Popen(words, stdin=pipe, stdout=pipe)))
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        for worker in self._all:
+            if kind is not None:
+                worker.process.terminate()
+            assert worker.process.stdin is not None
+            with suppress(OSError):  # it has ended, and something waited to be sent
+                worker.process.stdin.close()  # the process ends by itself
+        for worker in self._all:
+            try:
+                worker.process.wait(_GRACE_SECONDS)
+            except subprocess.TimeoutExpired:
+                worker.process.kill()
+                worker.process.wait()
+            assert worker.process.stdout is not None
+            worker.process.stdout.close()
+
+    def run(self, queue: Queue, progress: Progress, done: Done) -> None:
+        """Have all cells evaluated."""
+        for worker in self._all:
+            self._give(worker, queue)
+        while busy := {worker.stream: worker for worker in self._all if worker.cell}:
+            for stream in wait(list(busy)):
+                assert isinstance(stream, int)
+                worker = busy[stream]
+                failure, broken, warnings = worker.answer()
+                for line in warnings:
+                    progress.warn(line)
+                if broken is not None:
+                    raise ModtokError(broken)
+                assert worker.cell is not None
+                done(worker.cell, failure)
+                self._give(worker, queue)
+
+    def _give(self, worker: _Worker, queue: Queue) -> None:
+        others = [each.loaded for each in self._all if each is not worker]
+        worker.cell = queue.take(worker.loaded, others)
+        if worker.cell is not None:
+            worker.loaded = worker.cell.place
+            worker.send(worker.cell)
+
+
+def _killed() -> ModtokError:
+    return ModtokError(
+        "a worker was killed, possibly for lack of memory",
+        remedy="repeat the command to resume; fewer --workers need less memory",
+    )
+
+
+def serve(output: Path, count: int, number: int, device: str | None) -> None:
+    """Evaluate the cells that come on standard input, and answer each on standard output."""
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print must not come between the answers
+    import torch
+
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max(1, torch.get_num_threads() // count))
+    if not device and torch.cuda.is_available():
+        device = f"cuda:{number % torch.cuda.device_count()}"
+    loaded, store = Loaded(device or None), Store(output)
+    while True:
+        try:
+            cell = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        progress = Silent()
+        answer: Answer
+        try:
+            answer = compute(cell, loaded, store, progress), None, progress.warnings
+        except ModtokError as error:
+            answer = None, str(error), progress.warnings
+        except Exception as error:  # the parent reports it
+            answer = None, f"{cell.label}: {type(error).__name__}: {error}", progress.warnings
+        pickle.dump(answer, answers)
+        answers.flush()
+
+
+def _main(words: Sequence[str]) -> None:
+    output, count, number, device = words
+    serve(Path(output), int(count), int(number), device)
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])
