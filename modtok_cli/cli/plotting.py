@@ -33,21 +33,24 @@ def emit_plot(
     if plot is None:
         return
     from modtok_cli.measure.kinds import kinds
+    from modtok_cli.measure.plot.present import presented
 
     charts = kinds()[kind].charts(rows)
     if plot != "-":
         from modtok_cli.measure.plot.draw import write_plot
 
-        write_plot(charts, Path(plot))
+        write_plot([presented(chart) for chart in charts], Path(plot))
         session.say(f"wrote {plot}")
         return
-    from modtok_cli.measure.plot.charts import is_empty
+    from modtok_cli.measure.plot.charts import Heat, is_empty
     from modtok_cli.measure.plot.terminal import to_text
 
     stream = sys.stdout if TABLES.get() else sys.stderr
     width = max(40, min(120, shutil.get_terminal_size().columns))
     for chart in charts:
         if not is_empty(chart):
-            for line in to_text(chart, width):
+            # The columns of a matrix have room for codes only.
+            shown = chart if isinstance(chart, Heat) else presented(chart)
+            for line in to_text(shown, width):
                 print(escape_controls(line), file=stream)
             print(file=stream)

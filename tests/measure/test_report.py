@@ -182,6 +182,26 @@ def test_tables_open_below_their_charts_and_colors_follow_the_system(page: Path)
     assert "prefers-color-scheme: dark" in text
 
 
+def test_a_tokenizer_has_one_color_on_the_page(page: Path) -> None:
+    text = page.read_text("utf-8")
+    fills: dict[str, set[str]] = {}
+    # tips are "Finnish, tokenizer@each: 1.023"
+    for fill, tip in re.findall(r'fill="(#\w+)"><title>([^<]*)</title>', text):
+        name = tip.partition(", ")[2].partition(":")[0]
+        fills.setdefault(name, set()).add(fill)
+    names = ["tokenizer", "tokenizer@each", "bpe-joint"]
+    assert [len(fills[name]) for name in names] == [1, 1, 1]
+    assert len(set.union(*(fills[name] for name in names))) == 3
+
+
+def test_languages_are_named_and_wide_tables_have_labels_for_phones(page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert ">Finnish</text>" in text
+    assert ">fi</text>" not in text
+    assert re.search(r'<td data-of="algorithm"|data-of="algorithm"', text)
+    assert re.search(r"\d+ tokenizers and \d+ measurements; the newest is of \d+ \w+ \d{4}\.", text)
+
+
 def test_report_is_deterministic(page: Path, workspace: Path, tmp_path: Path) -> None:
     report(workspace, tmp_path / "again.html")
     assert (tmp_path / "again.html").read_bytes() == page.read_bytes()

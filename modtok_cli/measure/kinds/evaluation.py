@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from modtok_cli.measure.kind import Kind, Row
 from modtok_cli.measure.plot.charts import Chart, Dots, Mark
-from modtok_cli.measure.tables import Table, grouped, languages_of, score
+from modtok_cli.measure.tables import Table, grouped, languages_of, number, score
 
 _CHECKPOINT = re.compile(r"\|checkpoint:([^|]*)")
 
@@ -59,8 +59,33 @@ def evaluation_charts(rows: Sequence[Row]) -> list[Chart]:
             mark = Mark(row["value"], row.get("low"), row.get("high"))
             name = names[checkpoint_of(row), str(row["infer"])]
             series.setdefault(name, {})[row["language"]] = mark
-        charts.append(Dots(f"{task}: {metric}", f"{metric}, 0 to 100", languages_of(group), series))
+        chance = {row["chance"] for row in group if row.get("chance") is not None}
+        line = "; dashed: chance" if len(chance) == 1 else ""
+        charts.append(
+            Dots(
+                f"{task}: {metric}",
+                f"{metric}, 0 to 100{line}",
+                languages_of(group),
+                series,
+                reference=min(chance) if len(chance) == 1 else None,
+                note=_counted(group),
+            )
+        )
     return charts
+
+
+def _counted(rows: Sequence[Row]) -> str:
+    """How many examples the scores of a chart rest on.
+
+    >>> row = {"n": 500, "low": 1.0}
+    >>> _counted([row, {**row, "n": 1200}])
+    'n = 500 to 1,200 examples; bars: 95% intervals'
+    """
+    counts = [row["n"] for row in rows]
+    low, high = min(counts), max(counts)
+    shown = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    bars = "; bars: 95% intervals" if any(row.get("low") is not None for row in rows) else ""
+    return f"n = {shown} examples{bars}"
 
 
 def evaluation_tables(rows: Sequence[Row]) -> list[Table]:
@@ -73,6 +98,18 @@ def evaluation_tables(rows: Sequence[Row]) -> list[Table]:
             [language, *(score_cell(cells.get((language, *column))) for column in columns)]
             for language in languages_of(group)
         ]
+        for what, key, form in (("chance", "chance", score), ("n", "n", number)):
+            found = [
+                {
+                    row[key]
+                    for row in group
+                    if column == (row["task"], row["metric"]) and row.get(key) is not None
+                }
+                for column in columns
+            ]
+            if any(found):
+                same = [form(min(each)) if len(each) == 1 else "–" for each in found]
+                body.append([what, *same])
         headings = ["language", *(f"{task} {metric}" for task, metric in columns)]
         tables.append(Table(f"Scores, {name} (95% interval)", headings, body))
     return tables

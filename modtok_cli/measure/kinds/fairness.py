@@ -17,6 +17,7 @@ from modtok_cli.measure.tables import (
     ratio,
     short_names,
 )
+from modtok_cli.text.language_names import language_name
 
 
 def fairness_charts(rows: Sequence[Row]) -> list[Chart]:
@@ -24,8 +25,8 @@ def fairness_charts(rows: Sequence[Row]) -> list[Chart]:
     lines = [row for row in rows if row.get("kind") == "language"]
     pivot = lines[0]["pivot"] if lines else "en"
     premium = Dots(
-        f"Parity premium over {pivot}",
-        f"tokens for the same lines, relative to {pivot} (1: equal)",
+        f"Parity premium over {language_name(pivot)}",
+        f"tokens for the same lines, relative to {language_name(pivot)} (1: equal)",
         languages_of(lines),
         by_tokenizer(lines, "premium"),
         reference=1.0,
@@ -64,7 +65,7 @@ def fairness_tables(rows: Sequence[Row]) -> list[Table]:
     return [
         *([summary] if totals else []),
         language_table(lines, "tokens_per_character", "Tokens per character"),
-        language_table(lines, "premium", f"Parity premium over {pivot}", mean=False),
+        language_table(lines, "premium", f"Parity premium over {language_name(pivot)}", mean=False),
     ]
 
 

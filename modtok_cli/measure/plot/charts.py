@@ -7,7 +7,7 @@ Languages are rows, so that any number of long names stays legible.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,8 @@ class Dots:
     """A dot per row and series, with a bar from low to high if the mark has them.
 
     `series` maps a name to marks by row; missing rows are left empty. `reference` is drawn as a
-    line.
+    line, `log` takes a logarithmic axis. `styles`: series → index of its color and marker, by
+    default its position.
     """
 
     title: str
@@ -33,6 +34,8 @@ class Dots:
     series: Mapping[str, Mapping[str, Mark]]
     reference: float | None = None
     note: str = ""
+    log: bool = False
+    styles: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class Spread:
     series: Mapping[str, Mapping[str, Sequence[float]]]
     reference: float | None = None
     note: str = ""
+    styles: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ class Curves:
     series: Mapping[str, Sequence[tuple[float, float]]]
     from_zero: bool = False
     note: str = ""
+    styles: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,11 @@ class Heat:
 
 
 Chart = Dots | Spread | Curves | Heat
+
+
+def styles_of(chart: Dots | Spread | Curves) -> dict[str, int]:
+    """Series → index of its color and marker, in the order of the legend."""
+    return {name: chart.styles.get(name, index) for index, name in enumerate(chart.series)}
 
 
 def is_empty(chart: Chart) -> bool:

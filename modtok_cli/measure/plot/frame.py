@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from modtok_cli.measure.plot.scene import (
     FAINT,
@@ -12,6 +12,7 @@ from modtok_cli.measure.plot.scene import (
     Line,
     Scene,
     marker,
+    share_of,
     text_width,
     tick_text,
     wrapped,
@@ -23,7 +24,7 @@ TEXT = 12.0
 SMALL = 11.0
 
 
-def begin(title: str, width: float, names: Sequence[str]) -> tuple[Scene, float]:
+def begin(title: str, width: float, names: Mapping[str, int]) -> tuple[Scene, float]:
     """A scene with title and legend, and the y at which the drawing starts."""
     scene = Scene(width, 0.0, title)
     y = EDGE + TITLE
@@ -34,9 +35,9 @@ def begin(title: str, width: float, names: Sequence[str]) -> tuple[Scene, float]
     return scene, y
 
 
-def _legend(scene: Scene, names: Sequence[str], y: float) -> float:
+def _legend(scene: Scene, names: Mapping[str, int], y: float) -> float:
     x = EDGE
-    for index, name in enumerate(names):
+    for name, index in names.items():
         shown = shortened(name, scene.width - 2 * EDGE - 18, TEXT)
         needed = 18 + text_width(shown, TEXT) + 14
         if x > EDGE and x + needed > scene.width - EDGE + 14:
@@ -70,25 +71,29 @@ def finish(scene: Scene, y: float, note: str) -> Scene:
 
 
 class Axis:
-    """Scale from values to pixels with round tick values."""
+    """Scale from values to pixels with round tick values; `log` for positive values."""
 
     def __init__(
-        self, low: float, high: float, start: float, stop: float, most: int | None = None
+        self, low: float, high: float, start: float, stop: float, *, log: bool = False
     ) -> None:
-        from modtok_cli.measure.plot.scene import ticks
+        from modtok_cli.measure.plot.scene import log_ticks, ticks
 
         room = abs(stop - start)
-        self.ticks = ticks(low, high, most or max(2, min(8, int(room / 58))))
+        most = max(2, min(8, int(room / 58)))
+        self.ticks = log_ticks(low, high, most) if log else ticks(low, high, most)
         self.low, self.high = self.ticks[0], self.ticks[-1]
         self._start, self._stop = start, stop
+        self._log = log
 
     def __call__(self, value: float) -> float:
         """Pixel of a value."""
-        share = (value - self.low) / (self.high - self.low)
+        share = share_of(value, self.low, self.high, log=self._log)
         return self._start + share * (self._stop - self._start)
 
     def text(self, value: float) -> str:
         """Label of a tick."""
+        if self._log:
+            return f"{value:g}"
         return tick_text(value, self.ticks[1] - self.ticks[0])
 
 

@@ -35,15 +35,24 @@ def shade(share: float) -> str:
 
 def lay_heat(chart: Heat, width: float) -> Scene:
     """One square per cell, names on the left and above, the color scale below."""
-    scene, y = begin(chart.title, width, ())
+    scene, y = begin(chart.title, width, {})
     label = max(text_width(row, TEXT) for row in chart.rows) + 8
     left = EDGE + label + TEXT + 4
     cell = min(30.0, (width - EDGE - left) / max(1, len(chart.columns)))
     size = min(TEXT, max(8.0, cell * 0.62))
-    top = y + TEXT + size + 12
+    # Names longer than a cell stand upright.
+    longest = max((text_width(column, size) for column in chart.columns), default=0.0)
+    upright = longest > cell
+    room = longest if upright else size
+    top = y + TEXT + room + 12
     scene.add(Label((left, y + 8), chart.column_axis, TEXT))
     for index, column in enumerate(chart.columns):
-        scene.add(Label((left + (index + 0.5) * cell, top - 5), column, size, "middle"))
+        x = left + (index + 0.5) * cell
+        if upright:
+            at_foot = (x + 0.35 * size, top - 5)
+            scene.add(Label(at_foot, column, size, vertical=True))
+        else:
+            scene.add(Label((x, top - 5), column, size, "middle"))
     largest = max(chart.values.values(), default=0.0) or 1.0
     for row_index, row in enumerate(chart.rows):
         at = top + row_index * cell
@@ -56,7 +65,7 @@ def lay_heat(chart: Heat, width: float) -> Scene:
                 continue
             tip = f"{row}, {column}: {value:.3f}"
             scene.add(Area(box, shade(value / largest), tip=tip))
-            if cell >= 24:
+            if cell >= 21:
                 colour = "#ffffff" if value / largest > 0.55 else INK
                 at_text = (left + (index + 0.5) * cell - 0.5, at + cell / 2 + 3)
                 scene.add(Label(at_text, cell_text(value, largest), 8.8, "middle", colour))

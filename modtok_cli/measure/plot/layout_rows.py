@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from modtok_cli.measure.plot.charts import Dots, Spread
+from modtok_cli.measure.plot.charts import Dots, Mark, Spread, styles_of
 from modtok_cli.measure.plot.frame import EDGE, SMALL, TEXT, Axis, begin, finish, x_axis
 from modtok_cli.measure.plot.scene import (
     BAND,
@@ -28,8 +28,9 @@ _LANE = 15.0
 
 def lay_dots(chart: Dots, width: float) -> Scene:
     """Cleveland dot plot with ranges as bars behind the dots."""
-    names = list(chart.series)
-    scene, y = begin(chart.title, width, names)
+    styles = styles_of(chart)
+    names = list(styles)
+    scene, y = begin(chart.title, width, styles)
     values = [
         number
         for marks in chart.series.values()
@@ -48,16 +49,23 @@ def lay_dots(chart: Dots, width: float) -> Scene:
             at = centre + (index - (len(names) - 1) / 2) * _DODGE
             if mark.low is not None and mark.high is not None:
                 ends = [(axis(mark.low), at), (axis(mark.high), at)]
-                scene.add(Line(ends, colour_of(index), 2.4))
-            tip = f"{row}, {name}: {mark.value:.3f}"
-            scene.add(marker(index, (axis(mark.value), at), 4.0, tip))
+                scene.add(Line(ends, colour_of(styles[name]), 2.4))
+            tip = f"{row}, {name}: {_value_tip(mark)}"
+            scene.add(marker(styles[name], (axis(mark.value), at), 4.0, tip))
     return finish(scene, end, chart.note)
+
+
+def _value_tip(mark: Mark) -> str:
+    if mark.low is None or mark.high is None:
+        return f"{mark.value:.3f}"
+    return f"{mark.value:.3f} ({mark.low:.3f} to {mark.high:.3f})"
 
 
 def lay_spread(chart: Spread, width: float) -> Scene:
     """Density per row and series, with quartiles and median."""
-    names = list(chart.series)
-    scene, y = begin(chart.title, width, names)
+    styles = styles_of(chart)
+    names = list(styles)
+    scene, y = begin(chart.title, width, styles)
     values = [v for rows in chart.series.values() for many in rows.values() for v in many]
     height = 7.0 + _LANE * len(names)
     axis, top, _, end = _rows(scene, chart, values, y, height)
@@ -67,7 +75,7 @@ def lay_spread(chart: Spread, width: float) -> Scene:
             many = chart.series[name].get(row, ())
             if len(many):
                 tip = _tip(row, name, many)
-                _violin(scene, axis, many, first + (index + 0.5) * _LANE, index, tip)
+                _violin(scene, axis, many, first + (index + 0.5) * _LANE, styles[name], tip)
     return finish(scene, end, chart.note)
 
 
@@ -124,14 +132,16 @@ def _rows(
     top = y + (SMALL + 4 if both else 0)
     bottom = top + height * len(chart.rows)
     shown = [*values, *([chart.reference] if chart.reference is not None else [])] or [0.0, 1.0]
-    axis = Axis(min(shown), max(shown), left + 6, scene.width - EDGE - 14)
+    log = isinstance(chart, Dots) and chart.log
+    axis = Axis(min(shown), max(shown), left + 6, scene.width - EDGE - 14, log=log)
     for index, row in enumerate(chart.rows):
         at = top + index * height
         if index % 2 == 0:
             box = rectangle(EDGE, at, scene.width - 2 * EDGE, height)
             scene.add(Area(box, BAND))
         scene.add(Label((left - 4, at + height / 2 + 4.2), row, TEXT, "end"))
-    end = x_axis(scene, axis, top, bottom, chart.axis, both)
+    name = f"{chart.axis}; logarithmic" if log else chart.axis
+    end = x_axis(scene, axis, top, bottom, name, both)
     if chart.reference is not None:
         x = axis(chart.reference)
         scene.add(Line([(x, top), (x, bottom)], INK, 1.2, (4.0, 3.0)))

@@ -72,14 +72,15 @@ def to_png(scene: Scene, scale: float = 2.0) -> bytes:
 
 
 def _write(axes: object, label: Label, points: float, order: int) -> None:
+    across = {"start": "left", "middle": "center", "end": "right"}[label.anchor]
     axes.text(  # type: ignore[attr-defined]
         *label.at,
         # A dollar sign would start math mode.
         label.text.replace("$", r"\$"),
         fontsize=label.size * points,
         color=label.colour,
-        ha={"start": "left", "middle": "center", "end": "right"}[label.anchor],
-        va="center" if label.vertical else "baseline",
+        ha=across if not label.vertical else "center" if across == "center" else "right",
+        va="baseline" if not label.vertical else "center" if across == "center" else "bottom",
         fontweight="bold" if label.bold else "normal",
         rotation=90 if label.vertical else 0,
         family="DejaVu Sans",

@@ -182,6 +182,34 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
     return [round(i * step, 12) for i in range(first, last + 1)]
 
 
+_STEPS = ((1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 2.0, 5.0), (1.0,))
+
+
+def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Round numbers from at or below `low` > 0 to at or above `high`, at most `most` + 2.
+
+    >>> log_ticks(0.9, 11.0), log_ticks(1.0, 3e6, 3)
+    ([0.5, 1.0, 2.0, 5.0, 10.0, 20.0], [1.0, 10000000.0])
+    """
+    found = [low, high]
+    for steps in _STEPS:
+        exponents = range(floor(log10(low)), ceil(log10(high)) + 1)
+        marks = [round(m * 10.0**e, 12 - e) for e in exponents for m in steps]
+        first = max(i for i, mark in enumerate(marks) if mark <= low * (1 + 1e-9))
+        last = next(i for i, mark in enumerate(marks) if mark >= high * (1 - 1e-9))
+        found = marks[first : max(last, first + 1) + 1]
+        if len(found) <= most + 2:
+            return found
+    return [found[0], found[-1]]
+
+
+def share_of(value: float, low: float, high: float, *, log: bool) -> float:
+    """Where a value is between the ends of an axis, 0 to 1."""
+    if log:
+        value, low, high = log10(value), log10(low), log10(high)
+    return (value - low) / (high - low)
+
+
 def tick_text(value: float, step: float) -> str:
     """Label of a tick with the decimals that the step requires; thousands as k.
 

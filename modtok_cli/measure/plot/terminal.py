@@ -7,10 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from modtok_cli.measure.plot.charts import Chart, Curves, Dots, Heat, Spread
-from modtok_cli.measure.plot.scene import ticks
+from modtok_cli.measure.plot.scene import log_ticks, share_of, ticks
 
 _SIGNS = "●■▲◆▼✚▮○□△◇▽"
 _SHADES = " ░▒▓█"
+SEVERAL = "*"
+"""The sign of series that coincide."""
 
 
 def to_text(chart: Chart, width: int = 80) -> list[str]:
@@ -33,13 +35,14 @@ def _legend(names: Sequence[str]) -> list[str]:
 class _Scale:
     """Positions of values in a line of `cells` characters, with round numbers at its ends."""
 
-    def __init__(self, values: Sequence[float], cells: int) -> None:
-        marks = ticks(min(values), max(values))
+    def __init__(self, values: Sequence[float], cells: int, *, log: bool = False) -> None:
+        marks = (log_ticks if log else ticks)(min(values), max(values))
         self.low, self.high = marks[0], marks[-1]
         self.cells = cells
+        self._log = log
 
     def at(self, value: float) -> int:
-        share = (value - self.low) / (self.high - self.low)
+        share = share_of(value, self.low, self.high, log=self._log)
         return min(self.cells - 1, max(0, round(share * (self.cells - 1))))
 
     def ends(self, indent: int) -> str:
@@ -58,8 +61,9 @@ def _dots(chart: Dots, width: int) -> list[str]:
         if number is not None
     ]
     reference = [] if chart.reference is None else [chart.reference]
-    scale = _Scale([*values, *reference], max(16, width - label - 2))
+    scale = _Scale([*values, *reference], max(16, width - label - 2), log=chart.log)
     lines = _legend(names)
+    coincide = False
     for row in chart.rows:
         cells = ["┄"] * scale.cells
         if chart.reference is not None:
@@ -69,12 +73,19 @@ def _dots(chart: Dots, width: int) -> list[str]:
             if mark and mark.low is not None and mark.high is not None:
                 for i in range(scale.at(mark.low), scale.at(mark.high) + 1):
                     cells[i] = "━"
-        # Backwards: of several marks at one position the first of the legend is visible.
-        for i, mark in reversed(list(enumerate(marks))):
+        places: dict[int, str] = {}
+        for i, mark in enumerate(marks):
             if mark:
-                cells[scale.at(mark.value)] = _SIGNS[i % len(_SIGNS)]
+                at = scale.at(mark.value)
+                places[at] = SEVERAL if at in places else _SIGNS[i % len(_SIGNS)]
+        for at, sign in places.items():
+            cells[at] = sign
+        coincide |= SEVERAL in places.values()
         lines.append(f"{row:>{label}}  {''.join(cells)}")
-    return [*lines, scale.ends(label + 2), f"{chart.axis:^{width}}".rstrip()]
+    if coincide:
+        lines.insert(len(names), f"  {SEVERAL} several of them")
+    name = f"{chart.axis}; logarithmic" if chart.log else chart.axis
+    return [*lines, scale.ends(label + 2), f"{name:^{width}}".rstrip()]
 
 
 def _spread(chart: Spread, width: int) -> list[str]:
@@ -108,10 +119,15 @@ def _curves(chart: Curves, width: int, height: int = 14) -> list[str]:
     label = max(len(f"{down.low:g}"), len(f"{down.high:g}"))
     across = _Scale([*(x for x, _ in points), *zero], max(16, width - label - 2))
     grid = [[" "] * across.cells for _ in range(height)]
-    for i, name in reversed(list(enumerate(names))):
+    owners: dict[tuple[int, int], set[int]] = {}
+    for i, name in enumerate(names):
         for x, y in chart.series[name]:
-            grid[height - 1 - down.at(y)][across.at(x)] = _SIGNS[i % len(_SIGNS)]
-    lines = [*_legend(names), chart.y_axis]
+            owners.setdefault((height - 1 - down.at(y), across.at(x)), set()).add(i)
+    for (line, column), found in owners.items():
+        grid[line][column] = SEVERAL if len(found) > 1 else _SIGNS[min(found) % len(_SIGNS)]
+    several = any(len(found) > 1 for found in owners.values())
+    extra = [f"  {SEVERAL} several of them"] if several else []
+    lines = [*_legend(names), *extra, chart.y_axis]
     for i, cells in enumerate(grid):
         end = f"{down.high:g}" if i == 0 else f"{down.low:g}" if i == height - 1 else ""
         lines.append(f"{end:>{label}} │{''.join(cells)}".rstrip())

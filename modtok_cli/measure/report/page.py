@@ -20,7 +20,7 @@ _STYLE = """
   --link: #0b5394; }
 @media screen and (prefers-color-scheme: dark) {
   :root { --ink: #e8e8e8; --paper: #16181c; --shade: #22252b; --dim: #a0a0a0; --link: #8ab8f0; }
-  /* Charts are drawn on white: inverted, with their hues. */
+  /* Charts are drawn for white paper: inverted, with their hues. */
   figure svg { filter: invert(.91) hue-rotate(180deg); }
 }
 body { font: 16px/1.5 'DejaVu Sans', Verdana, 'Noto Sans', Arial, sans-serif; color: var(--ink);
@@ -30,6 +30,7 @@ h2 { font-size: 1.25rem; margin: 2.6rem 0 .4rem; padding-top: .9rem;
   border-top: 2px solid var(--ink); overflow-wrap: anywhere; }
 p { margin: .5rem 0; overflow-wrap: anywhere; }
 ul.summary, nav ul { margin: .4rem 0; padding-left: 1.2rem; }
+nav ul { columns: 18rem; }
 a { color: var(--link); }
 pre { background: var(--shade); padding: .6rem .8rem; margin: .6rem 0; font-size: .8rem;
   white-space: pre-wrap; overflow-wrap: anywhere; }
@@ -57,6 +58,19 @@ footer { margin-top: 3rem; color: var(--dim); font-size: .8rem; }
 @media (max-width: 800px) {
   svg.wide { display: none; }
   svg.narrow { display: block; }
+}
+@media screen and (max-width: 600px) {
+  /* A row of a wide table is a block of lines, so that no column is beyond the edge. */
+  table.wide, table.wide caption, table.wide tbody, table.wide tr { display: block; }
+  table.wide thead { display: none; }
+  table.wide tr { padding: .35rem .5rem; }
+  table.wide td { display: flex; justify-content: space-between; gap: 1rem; padding: .05rem 0;
+    white-space: normal; text-align: right; overflow-wrap: anywhere; min-width: 0; }
+  table.wide td::before { content: attr(data-of); color: var(--dim); text-align: left; }
+  table.wide td:first-child { position: static; font-weight: bold; }
+  table.wide td:first-child::before { content: none; }
+  table.wide.prose td { display: block; text-align: left; }
+  table.wide.prose td::before { content: attr(data-of) ": "; }
 }
 @media print {
   body { max-width: none; font-size: 11pt; }
@@ -145,8 +159,8 @@ def _section(part: Section) -> str:
 
 def _figure(chart: Chart) -> str:
     """The plot in two widths: scaled down to a narrow window, its text would be too small."""
-    wide = to_svg(scene_of(chart, WIDE), css_class="wide")
-    narrow = to_svg(scene_of(chart, NARROW), css_class="narrow")
+    wide = to_svg(scene_of(chart, WIDE), css_class="wide", background=False)
+    narrow = to_svg(scene_of(chart, NARROW), css_class="narrow", background=False)
     return f"<figure>\n{wide}{narrow}</figure>"
 
 
@@ -156,7 +170,13 @@ def _collapsed(table: Table) -> str:
     return f"<details><summary>Table: {name}</summary>\n{_table(table)}\n</details>"
 
 
+MOST_COLUMNS = 3
+"""Columns that a phone has room for."""
+
+
 def _table(table: Table) -> str:
+    wide = len(table.headings) > MOST_COLUMNS or table.prose
+
     def cells(tag: str, row: Sequence[str]) -> str:
         out = []
         for index, cell in enumerate(row):
@@ -165,11 +185,13 @@ def _table(table: Table) -> str:
             # A heading can be a file name: allow line breaks at punctuation.
             pieces = re.split(r"(?<=[-./@#_,])", cell) if scope else [cell]
             text = "<wbr>".join(map(escape, pieces))
-            out.append(f"<{tag}{name}{scope}>{text}</{tag}>")
+            of = f' data-of="{escape(table.headings[index])}"' if wide and tag == "td" else ""
+            out.append(f"<{tag}{name}{scope}{of}>{text}</{tag}>")
         return "".join(out)
 
     body = "\n".join(f"<tr>{cells('td', row)}</tr>" for row in table.rows)
-    kind = ' class="prose"' if table.prose else ""
+    kinds = " ".join(["wide"] * wide + ["prose"] * table.prose)
+    kind = f' class="{kinds}"' if kinds else ""
     # Focusable, so that the keyboard can scroll wide tables.
     return (
         f'<div class="table" tabindex="0" role="region" aria-label="{escape(table.caption)}">'

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -11,10 +12,13 @@ from modtok_cli.base.files import write_bytes
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.measure.kinds import kinds
 from modtok_cli.measure.plot.charts import is_empty
-from modtok_cli.measure.report.collect import INVALID, Result, collect
+from modtok_cli.measure.plot.present import named, presented
+from modtok_cli.measure.report.collect import INVALID, Found, Result, collect
 from modtok_cli.measure.report.page import Section, page
 from modtok_cli.measure.report.runs import TrainingRun, run_charts, run_table
 from modtok_cli.measure.report.tokenizers import all_tokenizers_table, tokenizer_section
+from modtok_cli.measure.tables import short_names
+from modtok_cli.modular.manifest import NAME as MANIFEST
 
 
 def report(
@@ -42,6 +46,7 @@ def report(
             "already exists", where=str(output), remedy="choose another -o, or pass --force"
         )
     found = collect(workspace, progress)
+    styles = _styles(found.results)
     sections = []
     if found.tokenizers:
         table = all_tokenizers_table(found.tokenizers)
@@ -55,7 +60,7 @@ def report(
     present = [result.kind for result in found.results]
     for index, result in enumerate(found.results):
         several = present.count(result.kind) > 1
-        make = partial(result_section, index, result, workspace, several)
+        make = partial(result_section, index, result, workspace, styles, several)
         sections += _if_valid(make, result.path, progress)
     missing = [kind for name, kind in kinds().items() if name not in present]
     if missing:
@@ -68,8 +73,7 @@ def report(
             )
         )
     name = workspace.resolve().name
-    counts = (len(found.tokenizers), len(found.runs), len(found.results))
-    intro = ["Tokenizers: {}. Training runs: {}. Measurements: {}.".format(*counts)]
+    intro = [_contents(found, workspace)]
     findings = [_finding(result) for result in found.results]
     known = [finding for finding in findings if finding]
     write_bytes(output, page(f"Report on {name}", intro, sections, known).encode())
@@ -82,6 +86,34 @@ def report(
         }
         for part in sections
     ]
+
+
+def _contents(found: Found, workspace: Path) -> str:
+    """What the page shows, and when the newest of it was made."""
+    counts = {
+        "tokenizer": len(found.tokenizers),
+        "training run": len(found.runs),
+        "measurement": len(found.results),
+    }
+    parts = [f"{count} {what}{'s' * (count != 1)}" for what, count in counts.items() if count]
+    files = [
+        *(workspace / name / MANIFEST for name in found.tokenizers),
+        *(workspace / "runs" / run.name / "metrics.jsonl" for run in found.runs),
+        *(result.path for result in found.results),
+    ]
+    newest = datetime.fromtimestamp(max(path.stat().st_mtime for path in files), tz=UTC)
+    listed = ", ".join(parts[:-1]) + (" and " if parts[:-1] else "") + parts[-1]
+    return f"{listed}; the newest is of {newest.day} {newest:%B %Y}."
+
+
+def _styles(results: Sequence[Result]) -> dict[str, int]:
+    """One color for a tokenizer, by the names that it has in charts."""
+    names: dict[str, int] = {}
+    for result in results:
+        listed = [str(row["tokenizer"]) for row in result.rows if "tokenizer" in row]
+        for name in short_names(listed).values():
+            names.setdefault(name, len(names))
+    return names
 
 
 def _finding(result: Result) -> str | None:
@@ -123,24 +155,33 @@ def run_section(run: TrainingRun) -> Section:
             text,
             "Bits per byte do not depend on the vocabulary and compare across languages and runs.",
         ],
-        run_charts(run),
-        [run_table(run)],
+        [presented(chart) for chart in run_charts(run)],
+        [named(run_table(run))],
         run.command,
         [run.signature],
     )
 
 
-def result_section(index: int, result: Result, workspace: Path, named: bool = False) -> Section:
-    """Plots and tables of saved rows; `named` adds the file's name to the title."""
+def result_section(
+    index: int,
+    result: Result,
+    workspace: Path,
+    styles: Mapping[str, int],
+    several: bool = False,
+) -> Section:
+    """Plots and tables of saved rows; `several`: the file's name is part of the title.
+
+    `styles`: color of each tokenizer.
+    """
     kind = kinds()[result.kind]
-    charts = [chart for chart in kind.charts(result.rows) if not is_empty(chart)]
+    charts = [presented(chart, styles) for chart in kind.charts(result.rows) if not is_empty(chart)]
     signatures = dict.fromkeys(str(row.get("signature", "")) for row in result.rows)
     return Section(
         f"{result.kind}-{index}",
-        kind.title + (f" ({result.path.stem})" if named else ""),
+        kind.title + (f" ({result.path.stem})" if several else ""),
         [kind.about, f"Rows: {result.path.relative_to(workspace)}"],
         charts,
-        kind.tables(result.rows),
+        [named(table) for table in kind.tables(result.rows)],
         result.command,
         [signature for signature in signatures if signature],
     )

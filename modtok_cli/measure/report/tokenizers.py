@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping
 
 from modtok_cli.measure.plot.charts import Heat
+from modtok_cli.measure.plot.present import named, presented
 from modtok_cli.measure.report.page import Section
 from modtok_cli.measure.tables import Table, number, percent, size
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -22,9 +23,9 @@ def tokenizer_section(name: str, tokenizer: ModularTokenizer) -> Section:
         f"tokenizer-{name}",
         f"Shared tokens of {name}",
         [text],
-        [shared_tokens(tokenizer)],
-        [tokenizer_table(tokenizer)],
-        shlex.join(["modtok", "inspect", "-t", name]),
+        [presented(shared_tokens(tokenizer))],
+        [named(tokenizer_table(tokenizer))],
+        shlex.join(["modtok", "inspect", name]),
         [f"tokenizer|{tokenizer.signature}"],
     )
 
