@@ -29,6 +29,7 @@ class Kind:
         by_fields: recognize rows by `fields` instead of by the first field of their signature.
         command: command line that produces given rows; None where the header of a study has it.
         measure: field whose mean over languages ranks tokenizers, the lowest best, and its name.
+        sentence: what to say of rows that `measure` does not fit.
     """
 
     name: str
@@ -42,9 +43,12 @@ class Kind:
     by_fields: bool = False
     command: Callable[[Sequence[Row]], str] | None = None
     measure: tuple[str, str] | None = None
+    sentence: Callable[[Sequence[Row]], str | None] | None = None
 
     def finding(self, rows: Sequence[Row]) -> str | None:
         """A sentence with the best tokenizer and its worst language; None without a measure."""
+        if self.sentence is not None:
+            return self.sentence(rows)
         if self.measure is None:
             return None
         key, name = self.measure

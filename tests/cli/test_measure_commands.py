@@ -53,7 +53,7 @@ def test_fairness(at, learned: Path) -> None:
     assert [row["kind"] for row in found] == ["language"] * 6 + ["tokenizer"] * 2
     assert {row["pivot"] for row in found} == {"fr"}
     picture = (learned / "fair.svg").read_text()
-    assert "Parity premium over fr" in picture
+    assert "Parity premium over French" in picture
     assert "tokenizer@each" in picture
 
 

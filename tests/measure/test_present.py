@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modtok_cli.measure.kinds.evaluation import evaluation_charts, evaluation_tables
+from modtok_cli.measure.kinds.evaluation import KIND, evaluation_charts, evaluation_tables
 from modtok_cli.measure.plot.charts import Curves, Dots, Heat, Mark, Spread, styles_of
 from modtok_cli.measure.plot.draw import scene_of
 from modtok_cli.measure.plot.layout_curves import MOST_TOGETHER
@@ -137,6 +137,9 @@ def test_evaluations_show_chance_and_the_number_of_examples() -> None:
     assert chart.note == "n = 480 to 500 examples; bars: 95% intervals"
     (table,) = evaluation_tables(rows)
     assert [list(line) for line in table.rows[-2:]] == [["chance", "25.0"], ["n", "–"]]
+    assert KIND.finding([*rows, {**row, "infer": "full", "value": 10.0}]) == (
+        "Evaluation: arc acc 30.0 (--infer lang; lowest in Finnish: 30.0, chance 25.0)."
+    )
     mixed = [row, {**row, "language": "en", "chance": 50.0}]
     assert evaluation_charts(mixed)[0].reference is None  # type: ignore[union-attr]
 

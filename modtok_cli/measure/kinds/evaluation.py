@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 from modtok_cli.measure.kind import Kind, Row
 from modtok_cli.measure.plot.charts import Chart, Dots, Mark
 from modtok_cli.measure.tables import Table, grouped, languages_of, number, score
+from modtok_cli.text.language_names import language_name
 
 _CHECKPOINT = re.compile(r"\|checkpoint:([^|]*)")
 
@@ -88,6 +90,25 @@ def _counted(rows: Sequence[Row]) -> str:
     return f"n = {shown} examples{bars}"
 
 
+def evaluation_finding(rows: Sequence[Row]) -> str | None:
+    """The best system on each task by its mean over languages, with its worst language."""
+    parts = []
+    for (task, metric), group in grouped(rows, "task", "metric").items():
+        if task == "mean":
+            continue
+        systems = _by_system(group)
+        means = {name: fmean(row["value"] for row in own) for name, own in systems.items()}
+        best = max(means, key=means.__getitem__)
+        worst = min(systems[best], key=lambda row: float(row["value"]))
+        chance = worst.get("chance")
+        against = "" if chance is None else f", chance {chance:.1f}"
+        parts.append(
+            f"{task} {metric} {means[best]:.1f} ({best}; lowest in "
+            f"{language_name(worst['language'])}: {worst['value']:.1f}{against})"
+        )
+    return f"Evaluation: {', '.join(parts)}." if parts else None
+
+
 def evaluation_tables(rows: Sequence[Row]) -> list[Table]:
     """Languages as rows, tasks and metrics as columns, a table for each run and mode."""
     tables = []
@@ -156,4 +177,5 @@ KIND = Kind(
     fields=("task", "language", "metric", "value", "infer", "n", "shots"),
     by_fields=True,
     command=evaluation_command,
+    sentence=evaluation_finding,
 )

@@ -15,7 +15,7 @@ from modtok_cli.measure.plot.charts import is_empty
 from modtok_cli.measure.plot.present import named, presented
 from modtok_cli.measure.report.collect import INVALID, Found, Result, collect
 from modtok_cli.measure.report.page import Section, page
-from modtok_cli.measure.report.runs import TrainingRun, run_charts, run_table
+from modtok_cli.measure.report.runs import TrainingRun, run_charts, run_finding, run_table
 from modtok_cli.measure.report.tokenizers import all_tokenizers_table, tokenizer_section
 from modtok_cli.measure.tables import short_names
 from modtok_cli.modular.manifest import NAME as MANIFEST
@@ -74,9 +74,9 @@ def report(
         )
     name = workspace.resolve().name
     intro = [_contents(found, workspace)]
-    findings = [_finding(result) for result in found.results]
-    known = [finding for finding in findings if finding]
-    write_bytes(output, page(f"Report on {name}", intro, sections, known).encode())
+    findings = [run_finding(run) for run in found.runs]
+    findings += [finding for result in found.results if (finding := _finding(result))]
+    write_bytes(output, page(f"Report on {name}", intro, sections, findings).encode())
     return [
         {
             "section": part.title,

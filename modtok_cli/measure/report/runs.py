@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import orjson
@@ -17,6 +18,7 @@ import orjson
 from modtok_cli.base.progress import Progress
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.measure.plot.charts import Chart, Curves
+from modtok_cli.measure.plot.present import display_name
 from modtok_cli.measure.tables import Table, number, ratio
 
 Row = Mapping[str, Any]
@@ -85,7 +87,13 @@ def _read(place: Path) -> TrainingRun:
     steps, tasks = ([row for row in rows if field in row] for field in ("loss", "tasks"))
     run = TrainingRun(place.name, config, steps, evaluations, tasks)
     if evaluations:
-        _ = run.command, run.signature, run_charts(run), run_table(run)  # checks all fields
+        _ = (
+            run.command,
+            run.signature,
+            run_charts(run),
+            run_table(run),
+            run_finding(run),
+        )  # checks all fields
     return run
 
 
@@ -110,6 +118,22 @@ def _task_charts(run: TrainingRun) -> list[Curves]:
                 point = (float(row["step"]), float(figures["value"]))
                 tasks.setdefault(task, {}).setdefault(language, []).append(point)
     return [Curves(f"Accuracy of {task}", "step", "%", series) for task, series in tasks.items()]
+
+
+def run_finding(run: TrainingRun) -> str:
+    """A sentence with the first and the last mean of the held-out text, and the worst language."""
+    first, last = (
+        {language: float(values["bits_per_byte"]) for language, values in row["held_out"].items()}
+        for row in (run.evaluations[0], run.evaluations[-1])
+    )
+    before, after = (fmean(figures.values()) for figures in (first, last))
+    worst = max(last, key=last.__getitem__)
+    move = f"from {before:.3f} to {after:.3f}" if len(run.evaluations) > 1 else f"{after:.3f}"
+    many = f"{len(last)} language{'s' * (len(last) != 1)}"
+    return (
+        f"Run {run.name}: mean bits per byte of held-out text {move} over {many}; the worst is "
+        f"{display_name(worst)} with {last[worst]:.3f}."
+    )
 
 
 def _texts(row: Row) -> dict[str, Any]:
