@@ -262,7 +262,8 @@ def evaluate_grid(
 
     Returns:
         `rows` (those of the evaluations, with `run`, `system`, `seed`, …), `skipped` (what does
-        not apply) and `failed` (cells that could not be evaluated, and why).
+        not apply) and `failed` (cells that could not be evaluated, and why). `output` also gets
+        means with intervals (`means.jsonl`) and tests of differences (`tests.jsonl`).
 
     Examples:
         >>> grid = {"runs": [{"path": "runs/latest"}], "infer": ["lang", "full"]}
@@ -276,14 +277,18 @@ def evaluate_grid(
         ModtokError: data is missing, or a file cannot be written.
     """
     from modtok_cli.evaluate.grid.grid import evaluate_grid
+    from modtok_cli.evaluate.grid.means import summarize
     from modtok_cli.evaluate.grid.spec import parse_grid, read_grid
 
-    return evaluate_grid(
+    progress = progress_or_default(progress)
+    found = evaluate_grid(
         parse_grid(grid) if isinstance(grid, Mapping) else read_grid(Path(grid)),
         Path(output),
         workers=workers,
-        progress=progress_or_default(progress),
+        progress=progress,
     )
+    summarize(found, Path(output), progress)
+    return found
 
 
 def compare(first: FilePath, second: FilePath) -> list[dict[str, Any]]:

@@ -366,6 +366,11 @@ def test_bad_files(content: dict[str, Any], message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_the_example_is_valid() -> None:
+    grid = read_grid(SAMPLE.parent / "grid.toml")
+    assert grid.mt[0].sets == Sets(sizes=(2, 4, 8))
+
+
 def test_bad_toml_and_missing_runs(tmp_path: Path, few_steps: Path) -> None:
     path = tmp_path / "grid.toml"
     with pytest.raises(UsageError, match="cannot read: No such file"):

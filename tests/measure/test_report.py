@@ -125,7 +125,8 @@ def test_structure(page: Path) -> None:
     headings = found.text["h2"]
     assert headings[:2] == ["Tokenizers", "Shared tokens of tokenizer"]  # the joint one shares all
     titles = {name: kind.title for name, kind in kinds().items()}
-    later = {titles[name] for name in ("sampling", "evaluation", "generation", "bpb")}
+    models = ("sampling", "evaluation", "generation", "bpb", "grid-means", "grid-tests")
+    later = {titles[name] for name in models}
     assert set(titles.values()) - later <= set(headings)
     assert headings[-1] == "Not measured yet"
     assert len(found.ids) == len(set(found.ids)) == found.count["section"]

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
 from modtok_cli.cli.commands.eval_mcq import WORKSPACE_TASKS, all_local, stay_local
 from modtok_cli.cli.evaluation_output import require_evaluation
-from modtok_cli.cli.options import Json, Output
+from modtok_cli.cli.options import Json, Output, split_languages
 from modtok_cli.cli.output import Column, emit_rows, emit_tables
 from modtok_cli.cli.session import Session
 
@@ -19,19 +20,9 @@ if TYPE_CHECKING:
     from modtok_cli.evaluate.grid.plan import Skipped
     from modtok_cli.evaluate.grid.spec import Mcq
 
-COLUMNS = (
-    Column("system", "system"),
-    Column("seed", "seed", "int"),
-    Column("step", "step", "int"),
-    Column("task", "task"),
-    Column("language", "lang"),
-    Column("infer", "infer"),
-    Column("metric", "metric"),
-    Column("value", "score", "ratio"),
-    Column("low", "from", "ratio"),
-    Column("high", "to", "ratio"),
-    Column("n", "n", "int"),
-)
+Row = Mapping[str, Any]
+TESTS = "tests"
+TABLES = ("averages", "languages", "p", "combinations", TESTS)
 CELLS = (
     Column("run", "run"),
     Column("step", "step", "int"),
@@ -51,6 +42,15 @@ DryRun = Annotated[
     bool, typer.Option("--dry-run", help="List the cells and which are done; evaluate nothing.")
 ]
 
+Show = Annotated[
+    str | None,
+    typer.Option(
+        "--show",
+        metavar="TABLE,...",
+        help=f"Tables of means and tests instead of scores: {', '.join(TABLES)}.",
+    ),
+]
+
 
 @command(
     "eval grid",
@@ -60,6 +60,9 @@ DryRun = Annotated[
     modtok eval grid grid.toml --workers 4
     # what it would do
     modtok eval grid grid.toml --dry-run
+    # the paper's main table, and tests of all differences; then a page
+    modtok eval grid grid.toml --show languages,tests
+    modtok report grids/grid -o grid.html
     """,
 )
 def eval_grid(
@@ -67,6 +70,7 @@ def eval_grid(
     grid: GridFile,
     output: Output = None,
     workers: Workers = 1,
+    show: Show = None,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
@@ -76,17 +80,23 @@ def eval_grid(
     saved. An interrupted grid continues; when a checkpoint, a text or a setting changes, only
     its cells are evaluated again. Cells that do not apply to a run are listed and skipped.
 
-    Rows have the fields of eval mcq, mt, sum and bpb, and run, step, sampling, p, seed. They are
-    written to scores.jsonl and bpb.jsonl in -o, grids/NAME by default, of which modtok report
-    makes a page.
+    Rows have the fields of eval mcq, mt, sum and bpb, and run, step, sampling, p, seed. -o,
+    grids/NAME by default, gets them, and means over tasks and languages with intervals and paired
+    tests between modes and between systems; modtok report makes a page of it.
     """
-    require_evaluation("lm_eval", "sacrebleu")
+    chosen = split_languages(show, "--show")
+    if unknown := [name for name in chosen or () if name not in TABLES]:
+        raise UsageError(
+            f"no table {unknown[0]!r}", where="--show", remedy=f"use {', '.join(TABLES)}"
+        )
+    require_evaluation("lm_eval", "sacrebleu", "scipy")
     from modtok_cli.evaluate.grid.spec import read_grid
 
     wanted = read_grid(grid)
     if all(is_local(task) for task in wanted.mcq):
         stay_local()
     from modtok_cli.evaluate.grid.grid import evaluate_grid, list_cells
+    from modtok_cli.evaluate.grid.means import summarize
 
     place = output or Path("grids") / grid.stem
     if dry_run:
@@ -97,30 +107,34 @@ def eval_grid(
     result = evaluate_grid(wanted, place, workers=workers, progress=session.progress)
     for line in summary_of(result.skipped):
         session.say(line)
-    rows = result.rows
-    if rows:
-        lines = [as_score(row) for row in rows]
-        emit_tables(rows, [("Scores (95% interval)", lines, COLUMNS)], json=json)
+    summary = summarize(result, place, session.progress)
+    means = summary.means if not chosen or set(chosen) - {TESTS} else []
+    tests = summary.tests if chosen and TESTS in chosen else []
+    tables = tables_of(chosen or ["averages", "combinations"], means, tests)
+    if result.done:
+        emit_tables([*means, *tests] if chosen else result.rows, tables, json=json)
     result.require_complete()
+
+
+def tables_of(
+    names: Sequence[str], means: Sequence[Row], tests: Sequence[Row]
+) -> list[tuple[str, Sequence[Row], Sequence[Column]]]:
+    """Tables by name, as `emit_tables` takes them."""
+    from modtok_cli.measure.grid_tables import SHOWN, differences
+
+    found: list[tuple[str, Sequence[Row], Sequence[Column]]] = []
+    for name in names:
+        for table in differences(tests) if name == TESTS else SHOWN[name](means):
+            columns = [Column(str(place), text) for place, text in enumerate(table.headings)]
+            lines = [{str(place): cell for place, cell in enumerate(row)} for row in table.rows]
+            found.append((table.caption, lines, columns))
+    return found
 
 
 def is_local(task: Mcq) -> bool:
     """Whether all questions are in files."""
     folder = task.data or WORKSPACE_TASKS
     return (task.data is not None or (folder / "mcq").is_dir()) and all_local(folder, task.tasks)
-
-
-def as_score(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A row with the columns of a score, also of bits per byte."""
-    if "bits_per_byte" not in row:
-        return row
-    return {
-        **row,
-        "task": "bpb",
-        "metric": "bits/byte",
-        "value": row["bits_per_byte"],
-        "n": row["documents"],
-    }
 
 
 def summary_of(skipped: Sequence[Skipped]) -> list[str]:

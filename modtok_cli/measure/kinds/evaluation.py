@@ -51,8 +51,14 @@ def _by_system(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return groups
 
 
+def _named(rows: Sequence[Row]) -> list[Row]:
+    """The rows without those over random sets of languages of a grid: each set is a mode."""
+    return [row for row in rows if not row.get("drawn")]
+
+
 def evaluation_charts(rows: Sequence[Row]) -> list[Chart]:
     """Scores with intervals per language or pair, a chart for each task and metric."""
+    rows = _named(rows)
     names = system_names(rows)
     charts: list[Chart] = []
     for (task, metric), group in grouped(rows, "task", "metric").items():
@@ -111,6 +117,7 @@ def evaluation_finding(rows: Sequence[Row]) -> str | None:
 
 def evaluation_tables(rows: Sequence[Row]) -> list[Table]:
     """Languages as rows, tasks and metrics as columns, a table for each run and mode."""
+    rows = _named(rows)
     tables = []
     for name, group in _by_system(rows).items():
         columns = list(dict.fromkeys((row["task"], row["metric"]) for row in group))

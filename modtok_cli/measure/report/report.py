@@ -69,7 +69,7 @@ def report(
                 "missing",
                 "Not measured yet",
                 ["Commands that add the missing sections, to be run in the workspace:"],
-                command="\n".join(kind.example for kind in missing),
+                command="\n".join(dict.fromkeys(kind.example for kind in missing)),
             )
         )
     name = workspace.resolve().name
