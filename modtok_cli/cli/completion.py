@@ -5,11 +5,62 @@ A completion never fails: without a tokenizer or data there are no candidates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+import io
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 
 Completion = Callable[[str], list[str]]
+
+
+def is_of_bash() -> bool:
+    """Whether bash asks for completions."""
+    return os.environ.get("_MODTOK_COMPLETE") == "complete_bash"
+
+
+@contextmanager
+def words_of_bash() -> Iterator[None]:
+    """Complete `DIR@fr` in bash, which takes `@` for the start of a word.
+
+    The words are joined before the completion, and what it prints loses what bash keeps.
+    """
+    text = os.environ.get("COMP_WORDS", "")
+    index = os.environ.get("COMP_CWORD", "")
+    if "@" not in text or not index.isdigit():
+        yield
+        return
+    words, place, kept = joined(text.split("\n" if "\n" in text else None), int(index))
+    os.environ["COMP_WORDS"], os.environ["COMP_CWORD"] = "\n".join(words), str(place)
+    printed = io.StringIO()
+    try:
+        with redirect_stdout(printed):
+            yield
+    finally:
+        for line in printed.getvalue().splitlines():
+            sys.stdout.write(line.removeprefix(kept) + "\n")
+
+
+def joined(words: Sequence[str], index: int) -> tuple[list[str], int, str]:
+    """Words with those around an `@` joined, the place of the current one, and its part to keep.
+
+    >>> joined(["modtok", "nsl", "-t", "tokenizer", "@", "f"], 5)
+    (['modtok', 'nsl', '-t', 'tokenizer@f'], 3, 'tokenizer@')
+    """
+    found: list[str] = []
+    place, kept = index, ""
+    for number, word in enumerate(words):
+        follows = bool(found) and (word.startswith("@") or words[number - 1].endswith("@"))
+        if follows and number <= index:
+            found[-1] += word
+        else:
+            found.append(word)
+        if number == index:
+            place = len(found) - 1
+            before, at, _ = found[-1].rpartition("@")
+            kept = before + at if follows else ""
+    return found, place, kept
 
 
 def languages(incomplete: str) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from modtok_cli import __version__
-from modtok_cli.cli import commands
+from modtok_cli.cli import commands, completion
 from modtok_cli.cli.command import REGISTERED, Group, session_of
 from modtok_cli.cli.options import Debug, Quiet, Verbose
 from modtok_cli.cli.run import run
@@ -187,6 +187,9 @@ def _named(args: Sequence[str]) -> str | None:
 
 def main() -> NoReturn:
     """Entry point of the `modtok` script."""
+    if completion.is_of_bash():
+        with completion.words_of_bash():
+            run(command_tree(), [])
     status = run(command_tree(_named(sys.argv[1:])), sys.argv[1:])
     # The output is complete: Ctrl-C during interpreter shutdown ends the process quietly.
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -42,6 +42,33 @@ def test_tokenizers(place: Path) -> None:
     assert completion.tokenizers("nowhere/x") == []
 
 
+@pytest.mark.parametrize(
+    ("words", "printed"),
+    [
+        # without "@" in COMP_WORDBREAKS
+        (["tokenizer@"], ["tokenizer@each", "tokenizer@en", "tokenizer@fi"]),
+        (["tokenizer", "@"], ["each", "en", "fi"]),
+        (["tokenizer", "@", "f"], ["fi"]),
+        (["tokenizer", "@", "fi,"], ["fi,en"]),
+        (["tok"], ["tokenizer/"]),
+    ],
+)
+def test_bash_splits_words_at_signs(place: Path, words: list[str], printed: list[str]) -> None:
+    line = ["modtok", "nsl", "-t", *words]
+    done = subprocess.run(
+        [sys.executable, "-c", "from modtok_cli.cli.main import main; main()"],
+        env={
+            **os.environ,
+            "_MODTOK_COMPLETE": "complete_bash",
+            "COMP_WORDS": "\n".join(line),
+            "COMP_CWORD": str(len(line) - 1),
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split() == printed
+
+
 def test_presets_and_tasks(place: Path) -> None:
     assert completion.presets("ti") == ["tiny"]
     assert completion.tasks("mi") == ["mine"]

@@ -23,6 +23,7 @@ def warmup(session: Session, json: Json = False) -> None:
     from modtok_cli.cli.warmup import warmup
 
     found = warmup(progress=session.progress)
+    session.say(f"all kernels are on disk ({sum(found.values()):.0f} s of work)")
     if json:
         rows = [{"kernels": name, "seconds": round(took, 3)} for name, took in found.items()]
         emit_rows(rows, (), title="", json=True)
