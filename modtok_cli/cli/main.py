@@ -41,6 +41,7 @@ ORDER = (  # order in the help
     "study budget",
     "study cost",
     "study sampling",
+    "study world",
     "eval bpb",
     "eval mcq",
     "eval mt",

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -72,7 +71,7 @@ def study_sampling(
     rows: list[dict[str, Any]] = []
     for regime, each in zip(regimes, runs, strict=True):
         progress.note(f"{regime}: training {paths[regime]}")
-        _train(each, paths[regime], languages, force, progress)
+        train_or_resume(each, force=force, progress=progress)
         run = prepare(each, resume=True, force=False, progress=progress)
         with closing(run.directory), closing(loop.build_model(run)) as model:
             step, _ = loop.restore(run, model)
@@ -81,10 +80,16 @@ def study_sampling(
     return rows
 
 
-def _train(
-    settings: Settings, path: Path, languages: list[str], force: bool, progress: Progress
+def train_or_resume(
+    settings: Settings, *, force: bool = False, progress: Progress = SILENT
 ) -> None:
-    """Train the run at `path`, resume it, or leave it if it is finished."""
+    """Train the run of `settings`, resume it, or leave it if it is finished.
+
+    Raises:
+        UsageError: it was trained with other settings.
+        UsageError, ModtokError: see `pretrain`.
+    """
+    path = resolve(settings, gpu=False).runs / str(settings.name)
     directory = RunDirectory(path)
     if force or not (directory.path / CONFIG).is_file():
         loop.pretrain(settings, force=force, progress=progress)
@@ -93,8 +98,10 @@ def _train(
     file = directory.path / CONFIG
     config = directory.read_config()
     then = Config.from_json(config["config"], str(file))
+    resolved = resolve(settings, gpu=then.dtype == "bfloat16")
+    languages = list(language_files(resolved.data, resolved.langs, resolved.reading))
     before = then.as_json() | {"langs": sorted(config["mixture"])}
-    now = resolve(settings, gpu=then.dtype == "bfloat16").as_json() | {"langs": languages}
+    now = resolved.as_json() | {"langs": languages}
     changeable = {name for name, option in options_of(Settings).items() if option.changeable}
     differing = [n for n in now if before[n] != now[n] and (n == "steps" or n not in changeable)]
     if differing:

@@ -18,6 +18,8 @@ import orjson
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.reading import read_object
+from modtok_cli.base.records import from_json
 from modtok_cli.world.facts import World, make_world
 from modtok_cli.world.languages import LANGUAGES, Language, languages
 from modtok_cli.world.text import STATED_BY, Event, Writer, draw_event, questions, tell_event
@@ -115,6 +117,16 @@ def write_world(output: Path, settings: Settings, progress: Progress = SILENT) -
         described = {"settings": asdict(settings), "facts": facts}
         (beside / "world.json").write_bytes(orjson.dumps(described, option=orjson.OPT_INDENT_2))
     return world
+
+
+def read_settings(world: Path) -> Settings:
+    """The settings that a world was written with.
+
+    Raises:
+        ModtokError: the directory is not a world, or is damaged.
+    """
+    where = world / "world.json"
+    return from_json(Settings, read_object(where).get("settings"), str(where))
 
 
 def _parallel(world: World, settings: Settings) -> dict[str, list[Event]]:

@@ -44,13 +44,13 @@ def draw_event(draw: random.Random, people: Sequence[str]) -> Event:
     return Event(
         verb=verb,
         subject=draw.choice(people if named else (*concepts.PEOPLE, *concepts.ANIMALS)),
-        adjective=None if named else maybe(0.4, concepts.ADJECTIVES),
+        adjective=None if named else maybe(0.3, concepts.ADJECTIVES),
         thing=draw.choice((*concepts.THINGS, *concepts.FOODS)) if has_object else None,
-        thing_adjective=maybe(0.4, concepts.ADJECTIVES) if has_object else None,
+        thing_adjective=maybe(0.3, concepts.ADJECTIVES) if has_object else None,
         plural=has_object and draw.random() < 0.3,
         receiver=draw.choice(concepts.PEOPLE) if verb in concepts.WITH_RECEIVER else None,
-        place=maybe(0.5, concepts.PLACES),
-        time=maybe(0.4, concepts.TIMES),
+        place=maybe(0.4, concepts.PLACES),
+        time=maybe(0.3, concepts.TIMES),
     )
 
 

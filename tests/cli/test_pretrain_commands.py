@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.evaluate.world import study
 from modtok_cli.training.config import Settings
+from modtok_cli.world.corpus import Settings as WorldSettings
 
 from .conftest import StandIn
 
@@ -228,6 +230,34 @@ def test_study_sampling(here: Any, stand_in: Any, loop: StandIn) -> None:
     assert called.args == (Settings(steps=5), ["none", "sub:2"])
     assert (called.kwargs["samples"], called.kwargs["force"]) == (4, True)
     assert here("study", "sampling", "--regimes", "none,,full")[0] == 2
+
+
+def test_study_world(here: Any, loop: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    score = {"regime": "none", "infer": "lang", "BLEU": 3.5, "seeds": 1}
+    claim = {"claim": "none cannot translate", "difference": -50.0, "holds": "yes"}
+    called = StandIn({"scores": [score], "claims": [claim]})
+    monkeypatch.setattr(study, "study_world", called)
+    status, out, _ = here("study", "world", "-o", "worlds", "--json")
+    assert (status, [json.loads(line) for line in out.splitlines()]) == (0, [score, claim])
+    (output, settings), workers = called.args, called.kwargs["workers"]
+    assert (output, workers) == (Path("worlds"), 1)
+    assert settings == study.Settings(
+        world=WorldSettings(documents=15_000, quotes=0.7, sentences=100),
+        training=Settings(steps=1200, p=0.5),
+    )
+    line = (
+        "study world -o worlds --regimes joint,none --seeds 3,5 -k 900 --documents 50 --private 1 "
+        "--quotes 0.25 --limit 7 --workers 3 --steps 9 --p 0.25"
+    )
+    assert here(*words(line))[0] == 0
+    settings = called.args[1]
+    assert (settings.regimes, settings.seeds) == (("joint", "none"), (3, 5))
+    assert (settings.k, settings.limit, called.kwargs["workers"]) == (900, 7, 3)
+    assert settings.world == WorldSettings(documents=50, private=1, quotes=0.25, sentences=7)
+    assert settings.training == Settings(steps=9, p=0.25)
+    for wrong in ("--seeds 1,x", "--seeds 1,1", "--regimes none,", "--seeds -1"):
+        assert here(*words(f"study world -o worlds {wrong}"))[0] == 2
+    assert here("study", "world")[0] == 2
 
 
 @pytest.fixture

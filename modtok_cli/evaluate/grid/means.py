@@ -138,7 +138,7 @@ def _mean(
     labels = chosen[0].labels
     if len(runs) > 1:
         values = [float(mean_over(run, lambda score: score.value)) for run in runs.values()]
-        value, (low, high), by = float(np.mean(values)), _student(values), SEEDS
+        value, (low, high), by = float(np.mean(values)), student_interval(values), SEEDS
     else:
         value = float(mean_over(chosen, lambda score: score.value))
         (low, high), by = interval(mean_over(chosen, resamples.of)), EXAMPLES
@@ -169,10 +169,10 @@ def _spread(scores: Sequence[Score]) -> float | None:
     return sum(found) / len(found) if found else None
 
 
-def _student(values: Sequence[float]) -> tuple[float, float]:
+def student_interval(values: Sequence[float]) -> tuple[float, float]:
     """Student's 95% interval of the mean of two or more values.
 
-    >>> [round(end, 2) for end in _student([1.0, 2.0, 3.0])]
+    >>> [round(end, 2) for end in student_interval([1.0, 2.0, 3.0])]
     [-0.48, 4.48]
     """
     from scipy.stats import t
