@@ -1,8 +1,8 @@
 """Every example of every help and man page runs, as written, in a workspace that holds its files.
 
-Only sizes differ: vocabularies, steps and model sizes stand below in `SMALL`. What needs a cluster
-or eight GPUs, or the hub, is checked as far as its words (`CLUSTER`), and so is `modtok warmup`,
-which has a test of its own.
+Only sizes differ: vocabularies, steps and model sizes stand below in `SMALL`. What needs a cluster,
+eight GPUs, an hour or the hub is checked as far as its words (`CLUSTER`), and so is `modtok
+warmup`, which has a test of its own.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from modtok_cli.cli.tree import nodes
 TREE = {node.path: node for node in nodes(command_tree())}
 FLAGS = {path: {f for line in node.lines for f in line.flags} for path, node in TREE.items()}
 LANGUAGES = ("en", "fi", "fr")
-CLUSTER = re.compile(r"--executor slurm|--gpus 8(?!.*--dry-run)|eval fetch|^modtok warmup$")
+CLUSTER = re.compile(
+    r"--executor slurm|study world|--gpus 8(?!.*--dry-run)|eval fetch|^modtok warmup$"
+)
 SMALL = (
     (r"-k \d+", "-k 600"),
     (r"--top-k \d+", "--top-k 300"),

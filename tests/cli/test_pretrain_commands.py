@@ -253,7 +253,7 @@ def test_study_world(here: Any, loop: StandIn, monkeypatch: pytest.MonkeyPatch) 
     settings = called.args[1]
     assert (settings.regimes, settings.seeds) == (("joint", "none"), (3, 5))
     assert (settings.k, settings.limit, called.kwargs["workers"]) == (900, 7, 3)
-    assert settings.world == WorldSettings(documents=50, private=1, quotes=0.25, sentences=7)
+    assert settings.world == WorldSettings(documents=50, private=1, quotes=0.25, sentences=100)
     assert settings.training == Settings(steps=9, p=0.25)
     for wrong in ("--seeds 1,x", "--seeds 1,1", "--regimes none,", "--seeds -1"):
         assert here(*words(f"study world -o worlds {wrong}"))[0] == 2

@@ -51,7 +51,14 @@ Seeds = Annotated[
     typer.Option("--seeds", metavar="N,...", help="Seeds: each has its world, tokenizer and runs."),
 ]
 Limit = Annotated[
-    int, typer.Option("--limit", metavar="N", min=1, help="Sentences to translate for each pair.")
+    int,
+    typer.Option(
+        "--limit",
+        metavar="N",
+        min=1,
+        max=100,
+        help="Sentences to translate for each pair and mode.",
+    ),
 ]
 Workers = Annotated[
     int,
@@ -81,7 +88,7 @@ def study_world(
     quotes: Quotes = 0.7,
     steps: Steps = 1200,
     p: P = 0.5,
-    limit: Limit = 100,
+    limit: Limit = 50,
     workers: Workers = 1,
     json: Json = False,
 ) -> None:
@@ -107,7 +114,7 @@ def study_world(
         regimes=tuple(part.strip() for part in regimes.split(",")),
         k=k,
         limit=limit,
-        world=World(documents=documents, private=private, quotes=quotes, sentences=limit),
+        world=World(documents=documents, private=private, quotes=quotes, sentences=100),
         training=Training(steps=steps, p=p),
     )
     try:

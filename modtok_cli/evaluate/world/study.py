@@ -78,10 +78,10 @@ class Settings:
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     regimes: tuple[str, ...] = REGIMES
     k: int = 1500
-    limit: int = 100
+    limit: int = 50
     max_tokens: int = 96
     world: WorldSettings = field(
-        default_factory=lambda: WorldSettings(documents=15_000, quotes=0.7)
+        default_factory=lambda: WorldSettings(documents=15_000, quotes=0.7, sentences=100)
     )
     training: TrainingSettings = field(default_factory=TrainingSettings)
 
