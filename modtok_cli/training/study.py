@@ -32,6 +32,7 @@ from modtok_cli.training.rundir import CONFIG, RunDirectory
 from modtok_cli.training.sample_text import continue_texts
 
 REGIMES = ("joint", "none", "full", "sub:1", "sub:2")
+_WITHOUT_P = ("joint", "none")
 PROMPT_TOKENS = 12
 
 
@@ -39,6 +40,8 @@ def study_sampling(
     settings: Settings,
     regimes: Sequence[str] = REGIMES,
     *,
+    probabilities: Sequence[float] | None = None,
+    seeds: Sequence[int] | None = None,
     samples: int = 32,
     tokens: int = 32,
     force: bool = False,
@@ -46,38 +49,70 @@ def study_sampling(
 ) -> list[dict[str, Any]]:
     """Train under each regime and evaluate each model under each inference vocabulary.
 
-    Runs are stored in `runs/study-<regime>`; a run finished with the same settings is not
+    Runs are stored as `study_runs` names them; a run finished with the same settings is not
     trained again. The tokenizer's monolingual references identify languages.
 
+    Args:
+        probabilities: values of p, for regimes that have it; that of `settings` by default.
+        seeds: seeds of each regime and p; that of `settings` by default.
+
     Returns:
-        A row per regime, inference vocabulary ("lang", "full", "en+lang") and language:
+        A row per regime, p, seed, inference vocabulary ("lang", "full", "en+lang") and language:
         bits per byte on held-out text, and the share of continued texts in the language.
 
     Raises:
         UsageError, ModtokError: see `pretrain`; or no references.
     """
     # All settings are checked before hours of training.
-    runs = [
-        replace(settings, sampling=regime, name=f"study-{regime.replace(':', '-')}")
-        for regime in regimes
-    ]
+    runs = study_runs(settings, regimes, probabilities, seeds)
     config = resolve(runs[0], gpu=False)
-    paths = {each.sampling: config.runs / str(each.name) for each in runs}
     languages = list(language_files(config.data, config.langs, config.reading))
     for each in runs:
         Regime.parse(each.sampling).check(languages)
     references = find_references(None, [str(config.tokenizer)])
     judges = {language: references[language] for language in languages}
     rows: list[dict[str, Any]] = []
-    for regime, each in zip(regimes, runs, strict=True):
-        progress.note(f"{regime}: training {paths[regime]}")
+    for each in runs:
+        path = config.runs / str(each.name)
+        progress.note(f"{each.sampling}: training {path}")
         train_or_resume(each, force=force, progress=progress)
         run = prepare(each, resume=True, force=False, progress=progress)
         with closing(run.directory), closing(loop.build_model(run)) as model:
             step, _ = loop.restore(run, model)
             for row in measure_run(run, model, judges, samples=samples, tokens=tokens):
-                rows.append({"sampling": regime, "step": step, **row})
+                facts = {"sampling": each.sampling, "p": run.config.p, "seed": run.config.seed}
+                rows.append({**facts, "step": step, **row})
     return rows
+
+
+def study_runs(
+    settings: Settings,
+    regimes: Sequence[str],
+    probabilities: Sequence[float] | None = None,
+    seeds: Sequence[int] | None = None,
+) -> list[Settings]:
+    """The settings of every run of a study; regimes without p once for each seed.
+
+    A name is `study-<regime>`, and of several p or seeds that of the run, if it is not the default:
+    `study-sub-2-p-0.25-seed-1`. So a study can grow.
+
+    >>> [each.name for each in study_runs(Settings(), ["none", "full"], [0.5, 0.2], [0, 1])]
+    ['study-none', 'study-none-seed-1', 'study-full', 'study-full-seed-1', 'study-full-p-0.2', \
+'study-full-p-0.2-seed-1']
+    """
+    options, runs = options_of(Settings), []
+    for regime in regimes:
+        chosen = None if regime in _WITHOUT_P else probabilities
+        for p in chosen or (None,):
+            for seed in seeds or (None,):
+                name = f"study-{regime.replace(':', '-')}"
+                changed: dict[str, Any] = {}
+                for key, value in (("p", p), ("seed", seed)):
+                    if value is not None:
+                        changed[key] = value
+                        name += "" if value == options[key].default else f"-{key}-{value:g}"
+                runs.append(replace(settings, sampling=regime, name=name, **changed))
+    return runs
 
 
 def train_or_resume(

@@ -40,6 +40,8 @@ SMALL = (
     (r"--scale \S+", "--scale tiny"),
     (r"--sets \d+", "--sets 4"),
     (r"sub:\d+", "sub:2"),  # of three languages
+    (r"--seeds [\d,]+", "--seeds 0"),
+    (r"--p-values \S+", "--p-values 0.5"),
 )
 SETTINGS = """
 [default]
@@ -80,10 +82,11 @@ NEEDS = {
     ("corpus", "count"): "datatrove",
     ("eval", "mcq"): "lm_eval",
     ("eval", "grid"): "lm_eval",
+    ("study", "sampling"): "lm_eval",
     **dict.fromkeys(
         [
             ("pretrain",), ("generate",), ("slice",), ("export",), ("latency",),
-            ("memory",), ("study", "sampling"), ("eval", "mt"), ("eval", "sum"),
+            ("memory",), ("eval", "mt"), ("eval", "sum"),
             ("eval", "compare"), ("adopt",), ("tokens",), ("transplant",),
         ],
         "megatron",
@@ -242,6 +245,11 @@ def gridded(place: Path) -> None:
     )
 
 
+def tasks_named(place: Path) -> None:
+    """A file with the tasks of a study."""
+    (place / "tasks.toml").write_text('[[bpb]]\ntexts = ["news.fr.txt"]\nlimit = 1\n')
+
+
 def asked(place: Path) -> None:
     """A run that reads questions, its slice, and questions under the names of suites."""
     must("pretrain", "--sampling", "sub:2", "--seq-length", "128")
@@ -278,6 +286,7 @@ SETUP = {
     ("extract",): packed,
     ("bpe-seq",): swedish,
     ("bpe-merge",): swedish,
+    ("study", "sampling"): tasks_named,
     ("generate",): trained,
     ("slice",): published_and_trained,
     ("transplant",): published,

@@ -229,7 +229,14 @@ def test_study_sampling(here: Any, stand_in: Any, loop: StandIn) -> None:
     assert here(*words("study sampling --regimes none,sub:2 --samples 4 --steps 5 --force"))[0] == 0
     assert called.args == (Settings(steps=5), ["none", "sub:2"])
     assert (called.kwargs["samples"], called.kwargs["force"]) == (4, True)
+    assert (called.kwargs["probabilities"], called.kwargs["seeds"]) == (None, None)
+    assert here(*words("study sampling --seeds 0,2 --p-values 0.25,1"))[0] == 0
+    assert (called.kwargs["probabilities"], called.kwargs["seeds"]) == ([0.25, 1.0], [0, 2])
     assert here("study", "sampling", "--regimes", "none,,full")[0] == 2
+    for wrong in ("--seeds 1,1", "--seeds a", "--p-values 2", "--p-values 0.1,", "--seeds -1"):
+        assert here(*words(f"study sampling {wrong}"))[0] == 2
+    for wrong in ("--seeds 1,2 --seed 0", "--p-values 0.1 --p 0.5"):
+        assert here(*words(f"study sampling {wrong}"))[0] == 2
 
 
 def test_study_world(here: Any, loop: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:

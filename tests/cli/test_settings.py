@@ -202,9 +202,9 @@ def test_outputs_outside_of_the_workspace_are_refused(tmp_path: Path, key: str, 
 def test_every_option_with_a_path_is_classified() -> None:
     # A new option that writes somewhere belongs into OUTPUTS.
     inputs = {
-        "bad", "config", "data", "eval_tasks_data", "fit", "good", "init_from", "lang_model",
-        "models", "morphemes", "on", "origin", "probe", "quality_model", "references", "report",
-        "run", "text", "token_ids", "tokenizer",
+        "bad", "config", "data", "eval_tasks_data", "fit", "good", "grid", "init_from",
+        "lang_model", "models", "morphemes", "on", "origin", "probe", "quality_model", "references",
+        "report", "run", "text", "token_ids", "tokenizer",
     }  # fmt: skip
     for node in nodes(TREE):
         for line in node.lines:

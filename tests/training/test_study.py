@@ -45,6 +45,20 @@ def test_every_regime_under_every_inference_set(
     again = study_sampling(settings, ["none", "sub:1"], samples=3, tokens=4)
     assert again == rows  # finished runs are measured, not trained again
     assert stamps == {path: path.stat().st_mtime_ns for path in stamps}
+    # Of several p and seeds only what is new is trained: regimes without p once for each seed.
+    more = study_sampling(
+        settings, ["none", "sub:1"], probabilities=[0.5, 0.25], samples=3, tokens=4
+    )
+    assert [{**row, "p": 0.5} for row in more][: len(rows)] == rows
+    assert [(row["sampling"], row["p"]) for row in more[len(rows) :]] == [("sub:1", 0.25)] * 5
+    seeds = study_sampling(settings, ["none"], seeds=[0, 1], samples=3, tokens=4)
+    assert seeds[:5] == rows[:5]
+    assert [row["seed"] for row in seeds] == [0] * 5 + [1] * 5
+    assert seeds[5]["bits_per_byte"] != rows[0]["bits_per_byte"]
+    assert stamps == {path: path.stat().st_mtime_ns for path in stamps}
+    assert {path.name for path in (tmp_path / "runs").glob("study-*")} == {
+        *("study-none", "study-sub-1", "study-sub-1-p-0.25", "study-none-seed-1"),
+    }
     with pytest.raises(UsageError, match="trained with other settings"):
         study_sampling(replace(settings, seed=1), ["none"])
     shutil.copy(SAMPLE / "fr.jsonl", data)

@@ -167,8 +167,8 @@ class Grid:
     dtype: str | None = None
 
 
-def read_grid(path: Path) -> Grid:
-    """Read a TOML file.
+def read_grid(path: Path, runs: Sequence[Runs] | None = None) -> Grid:
+    """Read a TOML file; with `runs` one that names tasks only, for these.
 
     Raises:
         UsageError: not readable, not TOML, an unknown key, or an invalid value; names the key.
@@ -182,7 +182,12 @@ def read_grid(path: Path) -> Grid:
         raise UsageError(f"cannot read: {error.strerror}", where=where) from error
     except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8
         raise UsageError(f"is not TOML ({error})", where=where) from error
-    return parse_grid(content, where)
+    if runs is None:
+        return parse_grid(content, where)
+    if "runs" in content:
+        raise UsageError("names runs of its own", where=where, remedy="leave [[runs]] out")
+    grid = parse_grid({**content, "runs": [{"path": each.path} for each in runs]}, where)
+    return replace(grid, runs=tuple(runs))
 
 
 def parse_grid(content: Mapping[str, Any], where: str = "grid") -> Grid:

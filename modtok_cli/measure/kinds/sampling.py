@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from typing import Any
 
 from modtok_cli.measure.kind import Kind, Row
 from modtok_cli.measure.plot.charts import Chart, Dots, Mark
@@ -15,11 +16,26 @@ def sampling_charts(rows: Sequence[Row]) -> list[Chart]:
     charts: list[Chart] = []
     for (inference,), group in grouped(rows, "inference").items():
         series: dict[str, dict[str, Mark]] = {}
-        for row in group:
-            series.setdefault(row["sampling"], {})[row["language"]] = Mark(row["bits_per_byte"])
+        for (name, language), values in _over_seeds(group, rows, "bits_per_byte").items():
+            series.setdefault(name, {})[language] = Mark(values)
         title = f"Bits per byte, predicted over {inference}"
         charts.append(Dots(title, "bits per byte (lower is better)", languages_of(group), series))
     return charts
+
+
+def _regime(row: Row, rows: Sequence[Row]) -> str:
+    """The regime, with p where the study has several of it."""
+    values = {each.get("p") for each in rows if each["sampling"] == row["sampling"]}
+    return f"{row['sampling']} p={row['p']:g}" if len(values) > 1 else str(row["sampling"])
+
+
+def _over_seeds(group: Sequence[Row], rows: Sequence[Row], key: str) -> dict[tuple[str, str], Any]:
+    """(regime, language) -> mean over seeds of a field, for rows that have it."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for row in group:
+        if row.get(key) is not None:
+            found.setdefault((_regime(row, rows), row["language"]), []).append(row[key])
+    return {place: sum(values) / len(values) for place, values in found.items()}
 
 
 def sampling_tables(rows: Sequence[Row]) -> list[Table]:
@@ -31,20 +47,31 @@ def sampling_tables(rows: Sequence[Row]) -> list[Table]:
 
 
 def _by_regime(rows: Sequence[Row], key: str, caption: str) -> Table:
-    columns = list(dict.fromkeys((row["sampling"], row["inference"]) for row in rows))
-    cells = {(row["language"], row["sampling"], row["inference"]): row.get(key) for row in rows}
+    cells = {
+        (language, name, inference): value
+        for (inference,), group in grouped(rows, "inference").items()
+        for (name, language), value in _over_seeds(group, rows, key).items()
+    }
+    columns = list(dict.fromkeys((_regime(row, rows), row["inference"]) for row in rows))
     body = [
         [language, *(ratio(cells.get((language, *column))) for column in columns)]
         for language in languages_of(rows)
     ]
-    headings = [f"{sampling} / {inference}" for sampling, inference in columns]
+    headings = [f"{name} / {inference}" for name, inference in columns]
     return Table(caption, ["language", *headings], body)
 
 
 def sampling_command(rows: Sequence[Row]) -> str:
     """`modtok study sampling` with the regimes of the rows."""
     regimes = ",".join(dict.fromkeys(str(row["sampling"]) for row in rows))
-    return shlex.join(["modtok", "study", "sampling", "--regimes", regimes])
+    words = ["modtok", "study", "sampling", "--regimes", regimes]
+    for flag, key in (("--p-values", "p"), ("--seeds", "seed")):
+        known = [row for row in rows if key in row and row["sampling"] not in ("joint", "none")]
+        values = dict.fromkeys(
+            f"{row[key]:g}" for row in (known if key == "p" else rows) if key in row
+        )
+        words += [flag, ",".join(values)] if len(values) > 1 else []
+    return shlex.join(words)
 
 
 KIND = Kind(
