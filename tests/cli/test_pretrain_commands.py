@@ -239,6 +239,12 @@ def test_study_sampling(here: Any, stand_in: Any, loop: StandIn) -> None:
         assert here(*words(f"study sampling {wrong}"))[0] == 2
 
 
+def test_study_sampling_reads_the_grid_before_it_trains(here: Any, loop: StandIn) -> None:
+    status, _, err = here(*words("study sampling --grid missing.toml"))
+    assert status == 2
+    assert "missing.toml" in err
+
+
 def test_study_world(here: Any, loop: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     score = {"regime": "none", "infer": "lang", "BLEU": 3.5, "seeds": 1}
     claim = {"claim": "none cannot translate", "difference": -50.0, "holds": "yes"}
