@@ -7,15 +7,13 @@ that any process can be killed at any time.
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing.connection import wait
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from modtok_cli.base.errors import ModtokError
@@ -83,28 +81,32 @@ class Queue:
 @dataclass
 class _Worker:
     process: subprocess.Popen[bytes]
+    cells: Connection
+    answers: Connection
     cell: Cell | None = None
     loaded: Place | None = None
 
-    @property
-    def stream(self) -> int:
-        """Descriptor of its answers."""
-        assert self.process.stdout is not None
-        return self.process.stdout.fileno()
+    @staticmethod
+    def start(words: Sequence[str]) -> _Worker:
+        process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        # Connections own their descriptors.
+        with process.stdin, process.stdout:
+            cells = Connection(os.dup(process.stdin.fileno()), readable=False)
+            answers = Connection(os.dup(process.stdout.fileno()), writable=False)
+        return _Worker(process, cells, answers)
 
     def send(self, cell: Cell) -> None:
-        assert self.process.stdin is not None
         try:
-            pickle.dump(cell, self.process.stdin)
-            self.process.stdin.flush()
+            self.cells.send(cell)
         except OSError as error:
             raise _killed() from error
 
     def answer(self) -> Answer:
-        assert self.process.stdout is not None
         try:
-            found: Answer = pickle.load(self.process.stdout)
-        except (EOFError, OSError, pickle.UnpicklingError) as error:
+            found: Answer = self.answers.recv()
+        except (EOFError, OSError) as error:
             raise _killed() from error
         return found
 
@@ -119,34 +121,30 @@ class _Workers:
 
     def __enter__(self) -> _Workers:
         for words in self._commands:
-            pipe = subprocess.PIPE
-            self._all.append(_Worker(subprocess.Popen(words, stdin=pipe, stdout=pipe)))
+            self._all.append(_Worker.start(words))
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
         for worker in self._all:
             if kind is not None:
                 worker.process.terminate()
-            assert worker.process.stdin is not None
-            with suppress(OSError):  # it has ended, and something waited to be sent
-                worker.process.stdin.close()  # the process ends by itself
+            worker.cells.close()  # the process ends by itself
         for worker in self._all:
             try:
                 worker.process.wait(_GRACE_SECONDS)
             except subprocess.TimeoutExpired:
                 worker.process.kill()
                 worker.process.wait()
-            assert worker.process.stdout is not None
-            worker.process.stdout.close()
+            worker.answers.close()
 
     def run(self, queue: Queue, progress: Progress, done: Done) -> None:
         """Have all cells evaluated."""
         for worker in self._all:
             self._give(worker, queue)
-        while busy := {worker.stream: worker for worker in self._all if worker.cell}:
-            for stream in wait(list(busy)):
-                assert isinstance(stream, int)
-                worker = busy[stream]
+        while busy := {worker.answers: worker for worker in self._all if worker.cell}:
+            for answers in wait(list(busy)):
+                assert isinstance(answers, Connection)
+                worker = busy[answers]
                 failure, broken, warnings = worker.answer()
                 for line in warnings:
                     progress.warn(line)
@@ -172,10 +170,14 @@ def _killed() -> ModtokError:
 
 
 def serve(output: Path, count: int, number: int, device: str | None) -> None:
-    """Evaluate the cells that come on standard input, and answer each on standard output."""
+    """Evaluate the cells that come on standard input, and answer each on standard output.
+
+    Both are pipes to the process that started this one.
+    """
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
-    answers = os.fdopen(os.dup(1), "wb")
+    cells = Connection(os.dup(0), writable=False)
+    answers = Connection(os.dup(1), readable=False)
     os.dup2(2, 1)  # what libraries print must not come between the answers
     import torch
 
@@ -186,7 +188,7 @@ def serve(output: Path, count: int, number: int, device: str | None) -> None:
     loaded, store = Loaded(device or None), Store(output)
     while True:
         try:
-            cell = pickle.load(sys.stdin.buffer)
+            cell = cells.recv()
         except EOFError:
             return
         progress = Silent()
@@ -197,8 +199,7 @@ def serve(output: Path, count: int, number: int, device: str | None) -> None:
             answer = None, str(error), progress.warnings
         except Exception as error:  # the parent reports it
             answer = None, f"{cell.label}: {type(error).__name__}: {error}", progress.warnings
-        pickle.dump(answer, answers)
-        answers.flush()
+        answers.send(answer)
 
 
 def _main(words: Sequence[str]) -> None:
