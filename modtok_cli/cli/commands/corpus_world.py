@@ -48,7 +48,7 @@ Sentences = Annotated[
 @command(
     "corpus world",
     examples="""
-    # four languages, 25 MB
+    # four languages, 23 MB
     modtok corpus world -o world
     # no text in two languages
     modtok corpus world -o apart --quotes 0
