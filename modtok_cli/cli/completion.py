@@ -128,11 +128,12 @@ def _of_tokenizer(directory: Path) -> list[str]:
 
 
 def _of_data(directory: Path) -> list[str]:
-    from modtok_cli.text.languages import language_of_path
+    from modtok_cli.text.labels import shortened
+    from modtok_cli.text.languages import label_of_path
 
     with suppress(OSError):
-        found = (language_of_path(path.name) for path in directory.iterdir())
-        return [language for language in found if language]
+        found = (label_of_path(path.name) for path in directory.iterdir())
+        return sorted(set(shortened(filter(None, found)).values()))
     return []
 
 

@@ -13,7 +13,7 @@ from typer import Argument, Option
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli import completion
-from modtok_cli.text.languages import normalize
+from modtok_cli.text.languages import canonical
 
 STDOUT = "stdout"  # mark of an output option that accepts - for standard output
 MAX_BUDGET = 2**31 - 1  # token ids are int32
@@ -229,13 +229,13 @@ def split_languages(text: str | None, flag: str = "--langs") -> list[str] | None
         raise UsageError(f"{flag} {text!r} has an empty entry", remedy=f"as in: {flag} en,fi,fr")
     seen: dict[str, str] = {}
     for language in languages:
-        first = seen.setdefault(normalize(language), language)
+        first = seen.setdefault(canonical(language), language)
         if languages.count(language) > 1:
             raise UsageError(f"{flag} repeats {language!r}", remedy="give each language once")
         if first != language:
             raise UsageError(
                 f"{flag}: {first!r} and {language!r} are one language",
-                remedy=f"both mean {normalize(language)!r}: give it once",
+                remedy=f"both mean {canonical(language)!r}: give it once",
             )
     return languages
 

@@ -30,7 +30,7 @@ from modtok_cli.learn.state import GlobalMerges
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.languages import normalize
+from modtok_cli.text.labels import matching
 from modtok_cli.text.reading import Reading
 
 Ints = npt.NDArray[np.int64]
@@ -98,8 +98,9 @@ class SequentialBpe(Learner[SequentialSettings]):
     def order(self, languages: Sequence[str], requested: Sequence[str] | None) -> list[str]:
         """Alphabetical, or as requested; the order by size is known after counting."""
         if self._is_extension or self.settings.order == "given":
-            # `languages` are short codes, `requested` may be others.
-            return list(dict.fromkeys(map(normalize, requested or sorted(languages))))
+            # `languages` are labels in use, `requested` may be other codes of theirs.
+            found = (matching(name, languages) for name in requested or sorted(languages))
+            return list(dict.fromkeys(name for those in found for name in those))
         return sorted(languages)
 
     def check_output(self, request: Request, languages: Sequence[str]) -> BuildReport | None:

@@ -195,8 +195,9 @@ def _corpus_metrics(key: Set, pairs: Sequence[tuple[Example, Example]]) -> dict[
     if key[0] != TASK:
         return {}
     from modtok_cli.evaluate.translation_scores import corpus_metrics
+    from modtok_cli.text.labels import target_of
 
-    target = key[1].split("-")[-1]
+    target = target_of(key[1])
     references = [str(a["reference"]) for a, _ in pairs]
     found = {}
     for metric in corpus_metrics(target, lowercase=bool(pairs[0][0].get("lowercase"))):

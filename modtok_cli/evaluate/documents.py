@@ -19,9 +19,7 @@ from typing import Any
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.evaluate.json_lines import json_lines, own_name
 from modtok_cli.evaluate.parallel import KEPT
-from modtok_cli.text.languages import is_language, normalize
-from modtok_cli.text.streams import SUFFIXES
-from modtok_cli.text.workspace import same_language
+from modtok_cli.evaluate.split_files import SplitFiles
 
 LAYOUT = (
     'provide documents as DIR/sum/fr.jsonl and DIR/sum/fr.train.jsonl, {"document": "…", '
@@ -53,7 +51,7 @@ class Documents:
     def __init__(self, data: Path) -> None:
         inside = data / "sum"
         self.path = inside if inside.is_dir() else data
-        self._files = _files(self.path)
+        self._files = SplitFiles(self.path)
         if not self.languages:
             what = "no documents" if self.path.is_dir() else "directory does not exist"
             raise ModtokError(what, where=str(self.path), remedy=LAYOUT)
@@ -61,12 +59,15 @@ class Documents:
     @property
     def languages(self) -> list[str]:
         """Languages with documents, ascending."""
-        return sorted(language for language, part in self._files if part == "test")
+        return self._files.languages
+
+    def has(self, language: str) -> bool:
+        """Whether there are documents to summarize in `language`."""
+        return self._files.find(language, "test") is not None
 
     def files_of(self, language: str) -> list[Path]:
         """The files of a language."""
-        keys = [(language, part) for part in ("test", "train")]
-        return [self._files[key] for key in keys if key in self._files]
+        return self._files.of(language)
 
     def of(self, language: str, shots: int) -> tuple[list[Summarized], list[Summarized]]:
         """(few-shot examples, documents to score) of a language.
@@ -74,8 +75,11 @@ class Documents:
         Raises:
             ModtokError: a row is invalid, or there are fewer rows than `shots`.
         """
-        tests = read_documents(self._files[language, "test"])
-        training = self._files.get((language, "train"))
+        path = self._files.find(language, "test")
+        if path is None:
+            raise ModtokError(f"no documents in {language}", where=str(self.path), remedy=LAYOUT)
+        tests = read_documents(path)
+        training = self._files.find(language, "train")
         if training is not None:
             pool = read_documents(training)
         else:
@@ -88,21 +92,6 @@ class Documents:
                 remedy="lower --shots, or provide more rows",
             )
         return pool[:shots], tests
-
-
-def _files(directory: Path) -> dict[tuple[str, str], Path]:
-    """Files `fr.jsonl`, `fr.test.jsonl`, `fra_Latn.train.jsonl.zst` by language and split."""
-    found: dict[tuple[str, str], Path] = {}
-    for path in sorted(directory.iterdir()) if directory.is_dir() else ():
-        plain = path.with_suffix("") if path.suffix in SUFFIXES else path
-        code, _, part = plain.stem.partition(".")
-        part = part or "test"
-        if plain.suffix == ".jsonl" and is_language(code) and part in ("test", "train"):
-            key = normalize(code), part
-            if key in found:
-                raise same_language(key[0], found[key], path)
-            found[key] = path
-    return found
 
 
 def read_documents(path: Path) -> list[Summarized]:

@@ -21,7 +21,8 @@ import numpy as np
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.measure.aligned import parting
-from modtok_cli.text.languages import is_language, language_of_path, normalize
+from modtok_cli.text.labels import by_label, matching
+from modtok_cli.text.languages import is_language, label_of_path
 from modtok_cli.text.streams import Broken, read_chunks
 from modtok_cli.text.text_format import format_of_name
 
@@ -61,6 +62,10 @@ class _Part:
     def languages(self) -> list[str]:
         return sorted(self.files if self.table is None else self.columns)
 
+    def find(self, language: str) -> str | None:
+        """Its label here: the first that fits, as `zh` has text in both of its scripts."""
+        return next(iter(matching(language, self.languages)), None)
+
     def lines(self, language: str) -> list[str]:
         if self.table is not None:
             return self.columns[language]
@@ -86,11 +91,16 @@ class Parallel:
         """Languages with test lines, ascending."""
         return self._test.languages
 
+    def has(self, language: str) -> bool:
+        """Whether there are test lines in `language`."""
+        return self._test.find(language) is not None
+
     def files_of(self, languages: Sequence[str]) -> list[Path]:
         """The files with the lines of some languages."""
         found: list[Path] = []
         for part in filter(None, (self._test, self._dev)):
-            names = [part.files[name] for name in languages if name in part.files]
+            labels = filter(None, map(part.find, languages))
+            names = [part.files[label] for label in labels if label in part.files]
             found += [part.table] if part.table is not None else names
         return found
 
@@ -105,7 +115,7 @@ class Parallel:
             ModtokError: the sides differ in length, or there are fewer lines than shots.
         """
         tests = self._sentences(self._test, source, target, progress)
-        if self._dev is not None and {source, target} <= set(self._dev.languages):
+        if self._dev is not None and all(map(self._dev.find, (source, target))):
             pool = self._sentences(self._dev, source, target, progress)
         else:
             kept = max(shots, KEPT)
@@ -121,6 +131,7 @@ class Parallel:
     def _sentences(
         self, part: _Part, source: str, target: str, progress: Progress
     ) -> list[Sentence]:
+        source, target = (part.find(name) or name for name in (source, target))
         ours, theirs = self._lines(part, source), self._lines(part, target)
         if len(ours) != len(theirs):
             lengths = [np.array([len(line) for line in lines]) for lines in (ours, theirs)]
@@ -192,16 +203,18 @@ def _open(place: Path, progress: Progress) -> Parallel | None:
 
 def _files(directory: Path, progress: Progress) -> dict[str, Path]:
     """Text files of a directory by language; the first by name if a language has several."""
-    found: dict[str, Path] = {}
+    named: list[tuple[str, Path]] = []
     for path in _children(directory):
         form = format_of_name(path)
-        language = language_of_path(path.name)
-        if language is None or form is None or form.fields or not path.is_file():
+        label = label_of_path(path.name)
+        if label is None or form is None or form.fields or not path.is_file():
             continue
-        if language in found:
-            progress.note(f"{path}: ignored, {found[language].name} is used for {language}")
-        else:
-            found[language] = path
+        named.append((label, path))
+    found: dict[str, Path] = {}
+    for language, those in by_label(named).items():
+        found[language] = those[0]
+        for path in those[1:]:
+            progress.note(f"{path}: ignored, {those[0].name} is used for {language}")
     return found
 
 
@@ -241,9 +254,9 @@ def _read_table(path: Path) -> dict[str, list[str]]:
 
 
 def _header(path: Path, header: Sequence[str]) -> list[str]:
-    languages = [normalize(cell) for cell in header]
+    languages = list(by_label((cell, cell) for cell in header))
     wrong = [cell for cell in header if not is_language(cell)]
-    if wrong or len(languages) < 2 or len(set(languages)) < len(languages):
+    if wrong or len(languages) < 2 or len(languages) < len(header):
         raise ModtokError(
             f"expected two or more languages in the first line, got {' '.join(header)[:60]!r}",
             where=f"{path}:1",

@@ -20,10 +20,8 @@ from typing import Any
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.evaluate.json_lines import json_lines, own_name
+from modtok_cli.evaluate.split_files import SplitFiles
 from modtok_cli.evaluate.suite import TASK_FILE
-from modtok_cli.text.languages import is_language, normalize
-from modtok_cli.text.streams import SUFFIXES
-from modtok_cli.text.workspace import same_language
 
 _ROW = 'a row is {"question": "…", "choices": ["…", "…"], "answer": 0}'
 
@@ -79,7 +77,11 @@ class Folder:
     def tasks(self) -> list[str]:
         """Tasks with at least one file, ascending."""
         folders = sorted(self.path.iterdir()) if self.path.is_dir() else ()
-        return [folder.name for folder in folders if folder.is_dir() and self._files(folder.name)]
+        return [
+            folder.name
+            for folder in folders
+            if folder.is_dir() and self._files(folder.name).languages
+        ]
 
     def of(self, task: str, language: str) -> tuple[list[Question], list[Question]] | None:
         """(questions, few-shot examples) of a task; None if there are no questions.
@@ -88,37 +90,23 @@ class Folder:
             ModtokError: a file cannot be read, or a row is invalid.
         """
         files = self._files(task)
-        asked = files.get((normalize(language), "test"))
+        asked = files.find(language, "test")
         if asked is None:
             return None
-        shown = files.get((normalize(language), "train"))
+        shown = files.find(language, "train")
         return read_questions(asked), read_questions(shown) if shown else []
 
     def has(self, task: str, language: str) -> bool:
         """Whether there are questions in `language`."""
-        return (normalize(language), "test") in self._files(task)
+        return self._files(task).find(language, "test") is not None
 
     def files(self, task: str, language: str) -> list[Path]:
         """The files of a task that decide its scores in `language`."""
-        found = self._files(task)
-        keys = [(normalize(language), part) for part in ("test", "train")]
         own = self.path / task / TASK_FILE
-        return [*(found[key] for key in keys if key in found), *([own] if own.is_file() else [])]
+        return [*self._files(task).of(language), *([own] if own.is_file() else [])]
 
-    def _files(self, task: str) -> dict[tuple[str, str], Path]:
-        """Files `fr.jsonl`, `fra_Latn.train.jsonl.zst` by language and split."""
-        found: dict[tuple[str, str], Path] = {}
-        folder = self.path / task
-        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-            plain = path.with_suffix("") if path.suffix in SUFFIXES else path
-            code, _, part = plain.stem.partition(".")
-            part = part or "test"
-            if plain.suffix == ".jsonl" and is_language(code) and part in ("test", "train"):
-                key = normalize(code), part
-                if key in found:
-                    raise same_language(key[0], found[key], path)
-                found[key] = path
-        return found
+    def _files(self, task: str) -> SplitFiles:
+        return SplitFiles(self.path / task)
 
 
 def read_questions(path: Path) -> list[Question]:

@@ -97,7 +97,7 @@ def evaluate_sum(
     # All files are read before generation starts, so that an invalid row is found immediately.
     texts = {}
     for language in vocabularies:
-        if language in documents.languages:
+        if documents.has(language):
             texts[language] = documents.of(language, settings.shots)
         else:
             evaluation.skipped.append(f"no documents in {language} in {documents.path}")

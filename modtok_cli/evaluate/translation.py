@@ -36,6 +36,7 @@ from modtok_cli.evaluate.results import Evaluation, example, interval
 from modtok_cli.evaluate.translation_scores import corpus_metrics
 from modtok_cli.inference.model import SlicedModel
 from modtok_cli.inference.processes import ALONE, Processes
+from modtok_cli.text.labels import split_pair, the_one
 from modtok_cli.text.languages import is_language, normalize
 
 TASK = "mt"
@@ -98,14 +99,13 @@ def evaluate_mt(
     parallel = find_parallel(data, progress)
     evaluation = Evaluation()
     identifier = models.identifier(progress)
-    there = set(parallel.languages)
-    missing = sorted({language for pair in wanted for language in pair} - there)
-    evaluation.skipped += [f"no text in {name} in {parallel.path}" for name in missing]
+    missing = {name for pair in wanted for name in pair if not parallel.has(name)}
+    evaluation.skipped += [f"no text in {name} in {parallel.path}" for name in sorted(missing)]
     # All texts are read before generation starts, so that an invalid one is found immediately.
     texts = {
         pair: parallel.pair(*pair, settings.shots, progress)
         for pair in wanted
-        if there.issuperset(pair)
+        if missing.isdisjoint(pair)
     }
     for pair, (shots, tests) in texts.items():
         infer = vocabularies[pair]
@@ -148,10 +148,10 @@ def parse_pairs(text: str | None, languages: Sequence[str]) -> list[Pair]:
         return [(one, other) for one in languages for other in languages if one != other]
     pairs: list[Pair] = []
     for part in text.split(","):
-        names = [name.strip() for name in part.split("-")]
-        if len(names) != 2 or not all(map(is_language, names)):
+        names = split_pair(part)
+        if names is None or not all(map(is_language, names)):
             raise UsageError(f"{part!r} is not a pair of languages", remedy="use --pairs en-fr")
-        source, target = map(normalize, names)
+        source, target = (the_one(name, languages) or normalize(name) for name in names)
         if source == target or (source, target) in pairs:
             what = "has one language twice" if source == target else "occurs twice"
             raise UsageError(f"--pairs: {part.strip()!r} {what}", remedy="remove it")

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.evaluate.results import resampled_sums
+from modtok_cli.text.languages import normalize
 
 Floats = npt.NDArray[np.float64]
 
@@ -27,6 +28,7 @@ def bleu_tokenizer(language: str) -> str:
     >>> [bleu_tokenizer(language) for language in ("fr", "zh", "th")]
     ['13a', 'zh', 'char']
     """
+    language = normalize(language)
     if language == "zh":
         return "zh"
     return "char" if language in _BY_CHARACTER else "13a"

@@ -19,7 +19,8 @@ from modtok_cli.inference.source import Side, is_full
 from modtok_cli.inference.vocabularies import Vocabularies
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.text.languages import normalize
+from modtok_cli.text.labels import matching
+from modtok_cli.text.languages import canonical
 
 _REMEDY = "slice the run again"
 
@@ -71,10 +72,11 @@ class SliceSource:
         ):
             if wanted is None or (full and is_full(wanted)):
                 continue
-            names = {normalize(name) for name in ([wanted] if isinstance(wanted, str) else wanted)}
+            given = {*([wanted] if isinstance(wanted, str) else wanted)}
+            names = {label for name in given for label in matching(name, own) or [name]}
             if names != set(own):
                 raise UsageError(
-                    f"has {','.join(own)} only, not {','.join(sorted(names))}",
+                    f"has {','.join(own)} only, not {','.join(sorted(map(canonical, given)))}",
                     where=str(self.path),
                     remedy="pass the run, or slice it again",
                 )

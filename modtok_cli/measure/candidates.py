@@ -69,13 +69,14 @@ def open_each(
 ) -> list[Candidate]:
     """Subtokenizers of every `DIR@each` for each language; warns about languages without one."""
     from modtok_cli.modular.tokenizer import ModularTokenizer
+    from modtok_cli.text.labels import the_one
 
     found: list[Candidate] = []
     for spec in filter(is_each, specs):
         modular = ModularTokenizer.load(Path(spec.rpartition("@")[0]))
         for language in languages:
-            if language in modular.languages:
-                found.append(Candidate(modular.subset([language]), spec, language))
+            if own := the_one(language, modular.languages):
+                found.append(Candidate(modular.subset([own]), spec, language))
             else:
                 progress.warn(f"{spec}: no subtokenizer for {language}")
     return found

@@ -143,10 +143,10 @@ def _one_each(texts: Sequence[Text]) -> dict[str, Text]:
 def _pivot(wanted: str | None, texts: Mapping[str, Text]) -> str:
     if wanted is None:
         return DEFAULT_PIVOT if DEFAULT_PIVOT in texts else next(iter(texts))
-    from modtok_cli.text.languages import normalize
+    from modtok_cli.text.labels import the_one
 
-    name = wanted if wanted in texts else normalize(wanted)
-    if name not in texts:
+    name = the_one(wanted, list(texts))
+    if name is None:
         raise UsageError(
             f"no text in the pivot language '{wanted}'",
             where="--pivot",

@@ -20,7 +20,8 @@ from pathlib import Path
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.signature import digest
 from modtok_cli.modular.protocol import Tokenizer
-from modtok_cli.text.languages import language_of_path, normalize
+from modtok_cli.text.labels import by_label
+from modtok_cli.text.languages import canonical, label_of_path, normalize
 
 _SUFFIXES = (".tsv", ".csv")
 _FORMAT = "a line of a .tsv is 'talossa<TAB>talo|ssa'; a .csv has the columns full_word, pt1, rest"
@@ -102,7 +103,7 @@ class Alignment:
 
 def align(tokenizer: Tokenizer, words: Sequence[Segmented], language: str) -> Alignment:
     """Compare a tokenizer's boundaries with the morphemes of words."""
-    space = "" if language in _UNSPACED else " "
+    space = "" if normalize(language) in _UNSPACED else " "
     batch = tokenizer.encode_batch([space + each.word for each in words])
     split = found = expected_split = placed = 0
     for each, ids in zip(words, batch, strict=True):
@@ -131,18 +132,19 @@ class Morphemes:
 
     def __init__(self, path: Path, language: str | None = None) -> None:
         self.path = path
-        self._files: dict[str, Path] = {}
+        named: list[tuple[str, Path]] = []
         files = [path] if path.is_file() else sorted(path.iterdir()) if path.is_dir() else []
         for file in files:
             if file.suffix not in _SUFFIXES:
                 continue
-            found = language_of_path(file.name)
-            name = normalize(language) if language and path.is_file() else found
+            found = label_of_path(file.name)
+            name = canonical(language) if language and path.is_file() else found
             if name is None:
                 raise UsageError(
                     "unknown language", where=str(file), remedy="name it after one, such as fi.tsv"
                 )
-            self._files[name] = file
+            named.append((name, file))
+        self._files = {name: those[-1] for name, those in by_label(named).items()}
         if not self._files:
             what = "contains no .tsv or .csv file" if path.exists() else "does not exist"
             raise UsageError(what, where=str(path), remedy=_FORMAT)

@@ -6,7 +6,7 @@ one in its file name, or else the workspace language whose reference needs the f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,8 @@ from modtok_cli.measure.references import References
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counter import WordCounter
 from modtok_cli.text.counts import WordCounts, merge_counts
-from modtok_cli.text.languages import language_of_path, normalize
+from modtok_cli.text.labels import shortened, the_one
+from modtok_cli.text.languages import canonical, label_of_path, normalize
 from modtok_cli.text.pretokenizer import PreTokenizer
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.readers import read_documents
@@ -89,21 +90,34 @@ def load_texts(
     progress: Progress,
     pretokenizers: Iterable[PreTokenizer | None] = (BPE,),
     unknown: str | None = None,
+    known: Sequence[str] = (),
 ) -> list[Text]:
     """Read every source; one Text for each language in it.
 
     Words are counted for each of `pretokenizers`, besides that of BPE. Without `references`,
-    documents of unknown language have the code `unknown`, or are an error if that is None.
+    documents of unknown language have the code `unknown`, or are an error if that is None. A
+    text has the label of `known` (default: the references' languages) that fits its own.
 
     Raises:
         ModtokError: a source is missing, damaged or empty, or its language is unknown.
     """
     wanted = {BPE, *filter(None, pretokenizers), *pretokenizers_in(references)}
     texts: list[Text] = []
+    known = known or (references.languages if references is not None else ())
+    named = filter(None, (label_of_path(path) for source in sources for path in files_in(source)))
+    labels = _Labels(known, shortened(named))
     for source in sources:
         parts: dict[str, _Part] = {}
         reader = _Reader(
-            parts, list(wanted), language, references, keep_documents, reading, progress, unknown
+            parts,
+            list(wanted),
+            language,
+            references,
+            keep_documents,
+            reading,
+            progress,
+            labels,
+            unknown,
         )
         files = files_in(source)
         for path in files:
@@ -122,6 +136,19 @@ def pretokenizers_in(references: References | None) -> list[PreTokenizer]:
     return [references[references.languages[0]].tokenizer.pretokenizer]
 
 
+@dataclass(frozen=True)
+class _Labels:
+    """Labels of texts: those of a tokenizer, or told apart by the names of all files."""
+
+    known: Sequence[str]
+    short: Mapping[str, str]
+
+    def of(self, label: str | None) -> str | None:
+        if label is None:
+            return None
+        return the_one(label, self.known) or self.short.get(label, normalize(label))
+
+
 @dataclass
 class _Reader:
     """Reads files and splits them by language."""
@@ -133,13 +160,15 @@ class _Reader:
     keep: bool
     reading: Reading
     progress: Progress
+    labels: _Labels
     unknown: str | None = None
 
     def part(self, name: str) -> _Part:
         return self.parts.setdefault(name, _Part(self.pretokenizers))
 
     def read(self, path: Path | str, may_be_empty: bool) -> None:
-        by_name = normalize(self.language) if self.language else language_of_path(path)
+        own = canonical(self.language) if self.language else label_of_path(path)
+        by_name = self.labels.of(own)
         if is_table(path):
             self._table(path, by_name)
             return
@@ -160,7 +189,7 @@ class _Reader:
             path, self.reading, progress=self.progress, may_be_empty=may_be_empty
         )
         for document in documents:
-            name = (self.language and by_name) or document.language or by_name
+            name = (self.language and by_name) or self.labels.of(document.language) or by_name
             (waiting if name is None else known.setdefault(name, [])).append(document.text)
             size += len(document.text)
             if size > 1 << 22:

@@ -32,6 +32,7 @@ from modtok_cli.modular.segmenters.unigram import ModularUnigram
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.validate import check_languages
 from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.text.labels import matching
 from modtok_cli.text.languages import language_list, normalize
 from modtok_cli.text.pretokenizer import PreTokenizer
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
@@ -293,18 +294,15 @@ def resolve(known: Sequence[str], wanted: str | Iterable[str]) -> set[str]:
     """
     found: set[str] = set()
     for language in language_list(wanted):
-        if language in known:
-            found.add(language)
-            continue
-        code = normalize(language)
-        if code not in known:
-            near = difflib.get_close_matches(code, known, n=1)
+        those = matching(language, known)
+        if not those:
+            near = difflib.get_close_matches(normalize(language), known, n=1)
             hint = f"did you mean '{near[0]}'? " if near else ""
             raise UsageError(
                 f"the tokenizer has no language '{language}'",
                 remedy=f"{hint}it has: {', '.join(known)}",
             )
-        found.add(code)
+        found.update(those)
     if not found:
         raise UsageError("no language given", remedy=f"choose from: {', '.join(known)}")
     return found

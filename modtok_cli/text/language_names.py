@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from modtok_cli.text.languages import normalize
+from modtok_cli.text.languages import subtags
 
 UNKNOWN = "und"
 """Code of text in an unknown language (ISO 639-2)."""
@@ -47,7 +47,7 @@ min Minangkabau; mni Meitei; mos Mossi; nap Neapolitan; nds Low German; new Newa
 nso Northern Sotho; nus Nuer; pag Pangasinan; pam Kapampangan; pap Papiamento; prs Dari;
 sah Yakut; sat Santali; scn Sicilian; sco Scots; shn Shan; szl Silesian; taq Tamasheq;
 tpi Tok Pisin; tum Tumbuka; udm Udmurt; umb Umbundu; vec Venetian; vro Võro; war Waray;
-yue Cantonese; zgh Tamazight
+yue Cantonese; zgh Tamazight; code Program code; math Mathematics
 """
 
 
@@ -60,7 +60,13 @@ def _table() -> dict[str, str]:
 def language_name(code: str) -> str:
     """The English name of a language, or its code if the name is not in the table.
 
-    >>> language_name("fi"), language_name("fra_Latn"), language_name("xyz")
-    ('Finnish', 'French', 'xyz')
+    Script and region follow in parentheses.
+
+    >>> language_name("fi"), language_name("sr-Latn"), language_name("math"), language_name("xyz")
+    ('Finnish', 'Serbian (Latn)', 'Mathematics', 'xyz')
     """
-    return _table().get(normalize(code), code)
+    found = subtags(code)
+    if found is None or found[0] not in _table():
+        return code
+    more = ", ".join(filter(None, found[1:]))
+    return f"{_table()[found[0]]} ({more})" if more else _table()[found[0]]

@@ -1,6 +1,8 @@
-"""Languages by their codes: `fra_Latn`, `fra`, `fre` and `fr-FR` are all `fr`.
+"""Labels of text: languages by their codes, `code`, `math`, and private labels such as `x-law`.
 
-A language is named by its ISO 639-1 code where it has one, else by its ISO 639-3 code.
+A language is named by its ISO 639-1 code where it has one, else by its ISO 639-3 code:
+`fra_Latn`, `fra`, `fre` and `fr-FR` are all French, `fr`. `text.labels` tells where scripts and
+regions count.
 """
 
 from __future__ import annotations
@@ -44,8 +46,21 @@ sah sat scn sco shn szl taq tcy tpi tum tyv tzm udm umb vec vls vro wae war wuu 
 # Withdrawn codes that still occur.
 _WITHDRAWN = {"iw": "he", "in": "id", "ji": "yi", "jw": "jv", "mo": "ro", "scr": "hr", "scc": "sr"}
 
-# en, fra, fra_Latn, fr-FR, zh-Hant-TW, es-419
-_SHAPE = re.compile(r"([A-Za-z]{2,3})(?:[_-][A-Za-z]{4})?(?:[_-](?:[A-Za-z]{2}|[0-9]{3}))?")
+DOMAINS = ("code", "math")
+"""Labels of text that is in no language; all others are private: `x-law`."""
+
+_PRIVATE = r"x(?:-[A-Za-z0-9]+)+"
+# en, fra, fra_Latn, fr-FR, zh-Hant-TW, es-419, fr-x-law
+_SHAPE = re.compile(
+    r"([A-Za-z]{2,3})(?:[_-]([A-Za-z]{4}))?(?:[_-]([A-Za-z]{2}|[0-9]{3}))?"
+    rf"(?:[_-]({_PRIVATE}))?"
+)
+_OTHER = re.compile(rf"{'|'.join(DOMAINS)}|[Xx]{_PRIVATE[1:]}")
+# The beginning of a file name. "fr_test" and "en-de" look like a script and a region there, and
+# "fr-000" is a part, so scripts and regions are written with capitals: fra_Latn, pt-BR.
+_IN_NAME = re.compile(
+    rf"(?:([A-Za-z]{{2,3}})([_-][A-Z][a-z]{{3}})?([_-][A-Z]{{2}})?(?:-({_PRIVATE}))?)(?=[_-]|$)"
+)
 # Two or three letters that are words of file names before they are languages.
 _NOT_IN_NAMES = frozenset(
     {"dev", "src", "ref", "trg", "tgt", "out", "raw", "all", "new", "old", "ext"}
@@ -64,19 +79,41 @@ def _table() -> dict[str, str]:
     return table
 
 
+def subtags(label: str) -> tuple[str, str, str, str] | None:
+    """Language, script, region and private part of a label, as `canonical` writes them.
+
+    `code`, `math` and `x-law` are languages here. None if `label` has not the shape of one.
+
+    >>> subtags("zho_Hant"), subtags("pt-br"), subtags("fr-x-law"), subtags("flores")
+    (('zh', 'Hant', '', ''), ('pt', '', 'BR', ''), ('fr', '', '', 'x-law'), None)
+    """
+    if match := _SHAPE.fullmatch(label):
+        language, script, region, private = match.groups(default="")
+        base = language.lower()
+        return _table().get(base, base), script.title(), region.upper(), private.lower()
+    return (label.lower(), "", "", "") if _OTHER.fullmatch(label) else None
+
+
+def canonical(label: str) -> str:
+    """The label with script, region and private part; what is not a label stays.
+
+    >>> [canonical(code) for code in ("fra_Latn", "pt-br", "zho_Hant_TW", "fre", "X-Law")]
+    ['fr-Latn', 'pt-BR', 'zh-Hant-TW', 'fr', 'x-law']
+    """
+    found = subtags(label)
+    return label if found is None else "-".join(filter(None, found))
+
+
 def normalize(code: str) -> str:
     """The short code of a language; script and region are dropped.
 
     ISO 639-3 codes without a two-letter one stay; so does anything that is not a code.
 
-    >>> [normalize(code) for code in ("fra_Latn", "fre", "pt-BR", "zho_Hant", "ceb")]
-    ['fr', 'fr', 'pt', 'zh', 'ceb']
+    >>> [normalize(code) for code in ("fra_Latn", "fre", "pt-BR", "zho_Hant", "ceb", "fr-x-law")]
+    ['fr', 'fr', 'pt', 'zh', 'ceb', 'fr-x-law']
     """
-    match = _SHAPE.fullmatch(code)
-    if not match:
-        return code
-    base = match[1].lower()
-    return _table().get(base, base)
+    found = subtags(code)
+    return code if found is None else "-".join(filter(None, (found[0], found[3])))
 
 
 def language_list(languages: str | Iterable[str]) -> list[str]:
@@ -91,21 +128,21 @@ def language_list(languages: str | Iterable[str]) -> list[str]:
 
 
 def is_language(code: str) -> bool:
-    """Whether `code` is a known code, or has the shape of a three-letter one.
+    """Whether `code` is a label: a known code, one of three letters, `code`, `math` or `x-…`.
 
-    >>> [is_language(code) for code in ("fi", "fra_Latn", "ceb", "xx", "part")]
-    [True, True, True, False, False]
+    >>> [is_language(code) for code in ("fi", "fra_Latn", "ceb", "code", "x-law", "xx", "part")]
+    [True, True, True, True, True, False, False]
     """
-    match = _SHAPE.fullmatch(code)
-    return match is not None and (len(match[1]) == 3 or match[1].lower() in _table())
+    found = subtags(code)
+    return found is not None and (len(found[0]) > 2 or found[0] in _table())
 
 
-def language_of_path(path: str | Path) -> str | None:
-    """The language a file is named after, or its nearest directory; None if none is.
+def label_of_path(path: str | Path) -> str | None:
+    """The label a file is named after, with script and region, or its nearest directory's.
 
-    >>> [language_of_path(p) for p in ("fr.txt", "fra_Latn.devtest", "data/fi/part-0.jsonl.zst")]
-    ['fr', 'fr', 'fi']
-    >>> language_of_path("newstest2019-ref.swa.txt"), language_of_path("flores.txt")
+    >>> [label_of_path(p) for p in ("fra_Latn.devtest", "data/fi/part-0.jsonl.zst", "x-law.txt")]
+    ['fr-Latn', 'fi', 'x-law']
+    >>> label_of_path("newstest2019-ref.swa.txt"), label_of_path("flores.txt")
     ('sw', None)
     """
     parts = PurePath(path).parts
@@ -113,31 +150,51 @@ def language_of_path(path: str | Path) -> str | None:
         return None
     found = code_of_name(parts[-1])
     if found:
-        return normalize(found)
+        return canonical(found)
     for directory in reversed(parts[:-1]):
-        # A directory counts only if all of its name is a code: "data" and "tmp" are not one.
+        # A directory counts only if all of its name is a code of a language: "data" and "tmp"
+        # are not one, and a directory "code" may hold anything.
         if _known(directory):
-            return normalize(directory)
+            return canonical(directory)
     return None
 
 
+def language_of_path(path: str | Path) -> str | None:
+    """The language a file is named after, or its nearest directory; None if none is.
+
+    >>> [language_of_path(p) for p in ("fr.txt", "fra_Latn.devtest", "data/fi/part-0.jsonl.zst")]
+    ['fr', 'fr', 'fi']
+    """
+    found = label_of_path(path)
+    return found and normalize(found)
+
+
 def code_of_name(name: str) -> str | None:
-    """Language and script in a file name as they are spelled there; None without a language.
+    """The label in a file name as it is spelled there; None without one.
 
     >>> code_of_name("fra_Latn.devtest"), code_of_name("fr_test.txt"), code_of_name("EN.txt")
     ('fra_Latn', 'fr', 'en')
+    >>> code_of_name("zh-Hant-000.jsonl"), code_of_name("code-000.jsonl"), code_of_name("x-law.gz")
+    ('zh-Hant', 'code', 'x-law')
     """
     fields = name.split(".")
-    # The first field as a whole, then the others, the last (a suffix) never.
+    # The first field, then the others, the last (a suffix) never.
     for number, part in enumerate(fields[:-1] if len(fields) > 1 else fields):
-        if _known(part) and (number > 0 or part.lower() not in _NOT_IN_NAMES):
-            language, *more = re.split("[_-]", part)
-            # "fr_test" looks like a script; scripts are written with a capital.
-            script = "_" + more[0] if more and re.fullmatch("[A-Z][a-z]{3}", more[0]) else ""
-            return language.lower() + script
-    # fr_train.txt, part-of.fr-000.jsonl, corpus-fra_Latn-01.txt: a code between separators
-    first = re.split(r"[_-]", fields[0])[0]
-    return first.lower() if _known(first) else None
+        if _OTHER.fullmatch(part):
+            return part.lower()
+        match = _IN_NAME.match(part)
+        # Part numbers and the like only in the first field: fr_train.txt, fr-000.jsonl
+        if match is None or (number > 0 and match.end() < len(part)):
+            continue
+        language, script, region, private = match.groups(default="")
+        base = language.lower()
+        if (base in _NOT_IN_NAMES and (not number or script)) or not (
+            base in _table() or (script and len(base) == 3)
+        ):
+            continue
+        return base + script + region + (private and "-" + private)
+    first = re.split(r"[_-]", fields[0])[0].lower()
+    return first if first in DOMAINS else None
 
 
 def _known(code: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.text.languages import normalize
+from modtok_cli.text.languages import canonical
 
 ERRORS = ("strict", "replace", "skip")
 
@@ -47,7 +47,7 @@ class Reading:
 
     def of(self, language: str) -> Reading:
         """The same for the text of one language in a workspace."""
-        return replace(self, language=normalize(language)) if self.lang_field else self
+        return replace(self, language=canonical(language)) if self.lang_field else self
 
     def as_json(self) -> dict[str, str | None]:
         """What changes the documents of a file, for keys of stored results."""

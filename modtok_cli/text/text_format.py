@@ -20,7 +20,8 @@ import numpy as np
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Progress
 from modtok_cli.text.counts import Bytes, Ints
-from modtok_cli.text.languages import normalize
+from modtok_cli.text.labels import fits
+from modtok_cli.text.languages import canonical
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import SUFFIXES, Advance, display, read_chunks
 
@@ -180,7 +181,7 @@ class TextReader(ABC):
                 where=f"{self.name}:{line}",
                 remedy="fix or drop it",
             )
-        return normalize(value)
+        return canonical(value)
 
     def is_wanted(self, language: str | None, line: int) -> bool:
         """Whether a document of this language is read; counts it if it has none."""
@@ -188,7 +189,7 @@ class TextReader(ABC):
         wanted = self.reading.language
         if wanted is not None and language is None:
             _count(self.unlabelled, line)
-        return wanted is None or language == wanted
+        return wanted is None or (language is not None and fits(wanted, language))
 
     def repair(self, text: Callable[[], bytes], what: str, line: int) -> bytes | None:
         """By `errors`: fail, the text with replacements, or None to skip the document."""

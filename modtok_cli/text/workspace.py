@@ -7,13 +7,8 @@ from functools import cache
 from pathlib import Path
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.text.languages import (
-    code_of_name,
-    is_language,
-    language_of_path,
-    normalize,
-    suggest,
-)
+from modtok_cli.text.labels import fits, matching, shortened, the_one
+from modtok_cli.text.languages import canonical, code_of_name, is_language, label_of_path, suggest
 from modtok_cli.text.readers import has_fields, is_text, read_documents, text_files
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import is_pipe
@@ -23,12 +18,17 @@ _LAYOUT = "put each language there as <lang>.txt, <lang>.jsonl.zst, <lang>.count
 
 
 def language_files(
-    data: Path, languages: Sequence[str] | None = None, reading: Reading = Reading()
+    data: Path,
+    languages: Sequence[str] | None = None,
+    reading: Reading = Reading(),
+    known: Sequence[str] = (),
 ) -> dict[str, list[Path]]:
-    """The files of each language in the directory `data`: language → files, both sorted.
+    """The files of each label in the directory `data`: label → files, both sorted.
 
     An entry belongs to the language it is named after (`fr.jsonl.zst`, `fra_Latn.devtest`,
-    `fr.counts`, `fr.tsv`, all text in `fr/`). Without `languages`, all languages.
+    `fr.counts`, `fr.tsv`, all text in `fr/`). Without `languages`, all languages. Labels of one
+    language have script or region if there are several (`text.labels`), or as in `known`, the
+    languages of a tokenizer.
 
     With `reading.lang_field`, files with fields that are not named after a language belong to
     every language; `reading.of(language)` reads its documents. Without `languages`, these files
@@ -42,38 +42,50 @@ def language_files(
     if not data.is_dir():
         raise ModtokError("no such directory", where=str(data), remedy=_LAYOUT)
     wanted = None if languages is None else [_checked(name) for name in languages]
+    if wanted and known:  # zh of this tokenizer are its zh-Hans and zh-Hant
+        wanted = [label for name in wanted for label in matching(name, known) or [name]]
     entries: dict[str, list[Path]] = {}
     mixed: list[Path] = []
     for entry in sorted(data.iterdir()):
         if entry.name.startswith(".") or not (entry.is_dir() or is_text(entry) or is_table(entry)):
             continue
-        language = language_of_path(entry.name)
-        if language is None and wanted:
+        label = label_of_path(entry.name)
+        if label is None and wanted:
             # A rare code counts only on request: "abc.txt" may be anything.
-            first = normalize(entry.name.split(".")[0])
-            language = first if first in wanted else None
-        if language is not None:
-            entries.setdefault(language, []).append(entry)
+            first = canonical(entry.name.split(".")[0])
+            label = first if any(fits(first, name) for name in wanted) else None
+        if label is not None:
+            entries.setdefault(label, []).append(entry)
         elif reading.lang_field is not None:
             mixed += _mixed(entry)
     if mixed:
-        for language in wanted or _languages_in(mixed, reading):
-            entries.setdefault(language, []).extend(mixed)
+        for label in wanted or _languages_in(mixed, reading):
+            entries.setdefault(label, []).extend(mixed)
     there = ", ".join(sorted(entries))
     if not entries and not wanted:
         raise ModtokError("no language in this directory", where=str(data), remedy=_LAYOUT)
-    for language in wanted or ():
-        if language not in entries:
+    short = shortened(entries)
+    names = {label: the_one(label, known) or short[label] for label in entries}
+    chosen = set(names.values()) if wanted is None else set()
+    for name in wanted or ():
+        found = {name} & set(names.values()) or {
+            names[label] for label in matching(name, list(names))
+        }
+        if not found:
             has = f"there are {there}" if there else _LAYOUT
             raise UsageError(
-                f"no text of language '{language}'",
+                f"no text of language '{name}'",
                 where=str(data),
-                remedy=suggest(language, sorted(entries)) + has,
+                remedy=suggest(name, sorted(set(names.values()))) + has,
             )
-    chosen = sorted(entries if wanted is None else set(wanted))
-    for language in chosen:
-        _check_spelling(language, entries[language])
-    return {language: _files_of(language, entries[language]) for language in chosen}
+        chosen |= found
+    of: dict[str, list[Path]] = {name: [] for name in sorted(chosen)}
+    for label in sorted(entries):
+        if names[label] in of:
+            of[names[label]] += entries[label]
+    for name, those in of.items():
+        _check_spelling(name, those)
+    return {name: _files_of(name, those) for name, those in of.items()}
 
 
 def _mixed(entry: Path) -> list[Path]:
@@ -97,9 +109,9 @@ def _languages_of(file: Path, size: int, time: int, reading: Reading) -> frozens
 
 
 def _check_spelling(language: str, entries: Sequence[Path]) -> None:
-    """Refuse `en.txt` beside `eng.txt`, or `zho_Hans.txt` beside `zho_Hant.txt`."""
+    """Refuse `en.txt` beside `eng.txt`, or `pt.txt` beside `pt-BR.txt`."""
     seen: dict[str, Path] = {}
-    for entry in entries:
+    for entry in sorted(entries):
         if code := code_of_name(entry.name):  # else its directory names the language
             seen.setdefault(code, entry)
     if len(seen) > 1:
@@ -111,16 +123,18 @@ def same_language(language: str, first: Path, second: Path) -> UsageError:
     return UsageError(
         f"{first.name} and {second.name} are both language '{language}'",
         where=str(second.parent),
-        remedy="remove or rename one",
+        remedy="remove or rename one; names with script or region (sr-Cyrl, pt-BR) on all are "
+        "kept apart",
     )
 
 
 def _checked(name: str) -> str:
     if not is_language(name):
         raise UsageError(
-            f"'{name}' is not a language code", remedy="use ISO 639 codes such as en,fi,fr"
+            f"'{name}' is not a language code",
+            remedy="use ISO 639 codes such as en,fi,fr, or code, math, x-NAME",
         )
-    return normalize(name)
+    return canonical(name)
 
 
 def _files_of(language: str, entries: list[Path]) -> list[Path]:
@@ -185,16 +199,19 @@ def by_language(paths: Iterable[Path | str], language: str | None = None) -> dic
         UsageError: a file name without a language, or two names that spell one language
             differently.
     """
-    found: dict[str, list[Path]] = {}
+    labels: dict[str, list[Path]] = {}
     for path in paths:
-        name = normalize(language) if language else language_of_path(path)
+        name = canonical(language) if language else label_of_path(path)
         if name is None:
             raise UsageError(
                 "the file name contains no language",
                 where=str(path),
                 remedy="name the file after it (fr.txt) or pass --lang",
             )
-        found.setdefault(name, []).append(Path(path))
+        labels.setdefault(name, []).append(Path(path))
+    found: dict[str, list[Path]] = {}
+    for label, short in shortened(labels).items():
+        found.setdefault(short, []).extend(labels[label])
     if language is None:
         for name, files in found.items():
             _check_spelling(name, files)

@@ -204,7 +204,9 @@ def _cpu(config: Config) -> tuple[str, float]:
 
 def _mixture(config: Config, subtokenizers: SubtokenizerCache) -> Mixture:
     """The mixture by file sizes: a plan does not read the text."""
-    files: dict[str, list[Path]] = language_files(config.data, config.langs, config.reading)
+    files: dict[str, list[Path]] = language_files(
+        config.data, config.langs, config.reading, subtokenizers.tokenizer.languages
+    )
     sizes = {
         language: sum(path.stat().st_size for path in paths if is_text(path))
         for language, paths in files.items()

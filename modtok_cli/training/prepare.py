@@ -117,7 +117,9 @@ def prepare(
     for note in filter(None, notes):
         progress.note(note)
     check_step_memory(config)
-    files = language_files(config.data, config.langs, config.reading)
+    files = language_files(
+        config.data, config.langs, config.reading, subtokenizers.tokenizer.languages
+    )
     strangers = sorted(set(files) - set(subtokenizers.tokenizer.languages))
     if strangers:
         raise UsageError(

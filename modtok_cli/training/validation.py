@@ -26,7 +26,7 @@ def check_validation(config: Config, languages: Sequence[str]) -> tuple[Files, l
     found: Files = {}
     notes = []
     for name, path in (config.valid or {}).items():
-        files = language_files(path, reading=config.reading)
+        files = language_files(path, reading=config.reading, known=languages)
         if path.samefile(config.data):
             raise UsageError(
                 f"{path} is the text of the run", where=_FLAG, remedy="use other text, or leave out"

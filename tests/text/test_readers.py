@@ -70,7 +70,7 @@ def test_formats(tmp_path, suffix, content, packing):
     path = tmp_path / f"fr{suffix}{packing}"
     path.write_bytes(PACK[packing](content))
     assert texts(path) == [text.encode() for text in TEXTS]
-    language = "fr" if suffix == ".jsonl" else None
+    language = "fr-Latn" if suffix == ".jsonl" else None
     expected = [Document(text.encode(), language, n) for n, text in enumerate(TEXTS, 1)]
     assert list(read_documents(path)) == expected
 

@@ -42,7 +42,7 @@ def test_all_languages(data):
     ("names", "language"),
     [
         (["en.txt", "eng.txt"], "en"),
-        (["zho_Hans.txt", "zho_Hant.txt"], "zh"),
+        (["pt.txt", "por_BR.txt"], "pt"),
         (["pt.txt", "por/part.txt"], "pt"),
     ],
 )

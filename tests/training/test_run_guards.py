@@ -130,7 +130,7 @@ def test_the_largest_seed(settings: Settings) -> None:  # noqa: F811
 
 
 def test_codes_of_the_mixture_are_those_of_files() -> None:
-    assert parse_mix("fra_Latn=0.2,pt-BR=0.1") == {"fr": 0.2, "pt": 0.1}
+    assert parse_mix("fra_Latn=0.2,pt-BR=0.1") == {"fr-Latn": 0.2, "pt-BR": 0.1}
     with pytest.raises(ValueError, match="'fr' has two shares"):
         parse_mix("fr=0.1,fra=0.2")
 

@@ -22,7 +22,8 @@ from modtok_cli.evaluate.grid.spec import Bpb, Grid, Mcq, Mt, Sets, Sum, Tasks
 from modtok_cli.evaluate.parallel import find_parallel
 from modtok_cli.evaluate.questions import Folder
 from modtok_cli.evaluate.suite import Suite
-from modtok_cli.text.languages import language_of_path
+from modtok_cli.text.labels import the_one
+from modtok_cli.text.languages import label_of_path, normalize
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.workspace import files_in
 
@@ -198,10 +199,11 @@ def _items(
     """Tasks and languages of a run; what has no data is added to `skipped`."""
     name = run.place.path.name
     if isinstance(task, Bpb):
-        yield from _texts(task)
+        yield from _texts(task, run.languages)
         return
     assert isinstance(task, Mcq | Mt | Sum)
-    languages = task.languages or grid.languages or run.languages
+    wanted = task.languages or grid.languages or run.languages
+    languages = [the_one(name, run.languages) or normalize(name) for name in wanted]
     if isinstance(task, Mcq):
         yield from _questions(task, languages, name, skipped)
     elif isinstance(task, Mt):
@@ -212,7 +214,7 @@ def _items(
             return
         parallel = find_parallel(task.data, progress)
         for pair in pairs:
-            missing = sorted(set(pair) - set(parallel.languages))
+            missing = sorted(name for name in set(pair) if not parallel.has(name))
             if missing:
                 why = f"no text in {','.join(missing)} in {parallel.path}"
                 skipped.append(Skipped(name, translation.TASK, "-".join(pair), None, why))
@@ -222,7 +224,7 @@ def _items(
     else:
         documents = Documents(task.data)
         for language in languages:
-            if language in documents.languages:
+            if documents.has(language):
                 data = _data(documents.files_of(language))
                 yield _Item(summarization.TASK, language, (language,), data, task.data)
             else:
@@ -262,11 +264,12 @@ def _suite(suite: Suite) -> list[Any]:
     return [suite.prompt, suite.shots, suite.normalization]
 
 
-def _texts(task: Bpb) -> Iterator[_Item]:
+def _texts(task: Bpb, languages: Sequence[str]) -> Iterator[_Item]:
     reading = Reading(task.errors, task.field, task.lang_field)
     for source in task.texts:
         for path in map(Path, files_in(source)):
-            language = task.language or language_of_path(path)
+            label = task.language or label_of_path(path)
+            language = label and (the_one(label, languages) or normalize(label))
             own = (language,) if language else ()
             depends = {**_data([path]), "reading": reading.as_json()}
             yield _Item(bits.TASK, language, own, depends, path, reading=reading)

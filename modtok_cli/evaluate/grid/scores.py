@@ -19,6 +19,7 @@ from modtok_cli.evaluate.grid.grid import GridResult, rows_of
 from modtok_cli.evaluate.results import Floats, bootstrap_means, resampled_sums
 from modtok_cli.evaluate.translation import TASK as MT
 from modtok_cli.evaluate.translation_scores import corpus_metrics
+from modtok_cli.text.labels import target_of
 
 MCQ = "mcq"
 Set = tuple[str, str]
@@ -131,7 +132,7 @@ def _resampled(examples: Sequence[Row]) -> dict[str, Floats]:
             values = np.array([[row["scores"][name]] for row in rows], dtype=np.float64)
             found[f"{language} {name}"] = 100 * bootstrap_means(values)[:, 0]
         if rows[0]["task"] == MT:
-            target = language.split("-")[-1]
+            target = target_of(language)
             for metric in corpus_metrics(target, lowercase=bool(rows[0].get("lowercase"))):
                 statistics = metric.statistics(
                     [str(row["output"]) for row in rows], [str(row["reference"]) for row in rows]

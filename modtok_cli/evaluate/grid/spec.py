@@ -23,7 +23,8 @@ from typing import Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.records import from_json
-from modtok_cli.text.languages import is_language, normalize
+from modtok_cli.text.labels import split_pair
+from modtok_cli.text.languages import canonical, is_language
 from modtok_cli.text.reading import ERRORS
 
 KINDS = ("mcq", "mt", "sum", "bpb")
@@ -275,7 +276,7 @@ def _wrong_list(name: str, values: Sequence[Any]) -> str:
         low = {"steps": 0, "sizes": 1}.get(name)
         if low is not None and value < low:
             return f"has {value}, expected at least {low}"
-    plain = [normalize(value) if name == "languages" else value for value in values]
+    plain = [canonical(value) if name == "languages" else value for value in values]
     twice = next((value for value in plain if plain.count(value) > 1), None)
     return "" if twice is None else f"has {str(twice)!r} twice"
 
@@ -283,7 +284,7 @@ def _wrong_list(name: str, values: Sequence[Any]) -> str:
 def _wrong_pairs(values: Sequence[str]) -> str:
     found: list[list[str]] = []
     for value in values:
-        sides = [normalize(side.strip()) for side in value.split("-")]
+        sides = [canonical(side) for side in split_pair(value) or ()]
         if len(sides) != 2 or not all(map(is_language, sides)) or sides[0] == sides[1]:
             return f"has {value!r}, expected pairs such as en-fr"
         if sides in found:
@@ -293,14 +294,14 @@ def _wrong_pairs(values: Sequence[str]) -> str:
 
 
 def _normalized(value: Any) -> Any:
-    """`value` with short language codes."""
+    """`value` with languages as labels."""
     changed: dict[str, Any] = {}
     for each in fields(value):
         item = getattr(value, each.name)
         if each.name in _TABLES:
             changed[each.name] = tuple(map(_normalized, item))
         elif each.name == "languages" and item is not None:
-            changed[each.name] = tuple(map(normalize, item))
+            changed[each.name] = tuple(map(canonical, item))
         elif each.name == "language" and item is not None:
-            changed[each.name] = normalize(item)
+            changed[each.name] = canonical(item)
     return replace(value, **changed)

@@ -13,6 +13,7 @@ from statistics import fmean, quantiles
 
 from modtok_cli.measure.plot.charts import Chart, Curves, Dots, Heat, Spread
 from modtok_cli.measure.tables import Table
+from modtok_cli.text.labels import split_pair
 from modtok_cli.text.language_names import language_name
 
 SQUEEZED = 3.0
@@ -26,11 +27,11 @@ def display_name(code: str) -> str:
     ('Finnish', 'English → French', 'mean')
     """
     name = language_name(code)
-    source, dash, target = code.partition("-")
-    if name != code or not dash:
+    pair = split_pair(code)
+    if name != code or pair is None:
         return name
-    names = language_name(source), language_name(target)
-    return " → ".join(names) if names[0] != source and names[1] != target else code
+    names = [language_name(each) for each in pair]
+    return " → ".join(names) if names[0] != pair[0] and names[1] != pair[1] else code
 
 
 def presented(chart: Chart, styles: Mapping[str, int] | None = None) -> Chart:

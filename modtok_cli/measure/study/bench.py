@@ -110,6 +110,7 @@ def load_bench(
         keep_documents=False,
         reading=reading,
         progress=progress,
+        known=list(counts),
     )
     tests: dict[str, WordCounts] = {}
     for text in loaded:

@@ -15,9 +15,10 @@ from math import isfinite, nan
 import numpy as np
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.text.languages import normalize
+from modtok_cli.text.labels import the_one
+from modtok_cli.text.languages import canonical
 
-_SHARE = re.compile(r"\s*([A-Za-z_-]+)\s*=\s*(\S+)\s*")
+_SHARE = re.compile(r"\s*([A-Za-z0-9_-]+)\s*=\s*(\S+)\s*")
 REGIMES = "none, full, sub:N or joint"
 
 
@@ -95,6 +96,10 @@ class Mixture:
         languages = tuple(sorted(sizes))
         if fixed is None:
             fixed = {"en": 0.7} if "en" in sizes and len(sizes) > 1 else {}
+        named = {the_one(name, languages) or name: share for name, share in fixed.items()}
+        if len(named) < len(fixed):
+            raise UsageError("two shares of one language", where="--mix")
+        fixed = named
         for language, share in fixed.items():
             if language not in sizes:
                 raise UsageError(
@@ -131,9 +136,7 @@ def parse_mix(value: str | Mapping[str, float]) -> dict[str, float]:
         ValueError: another form, or a language given twice.
     """
     if isinstance(value, str):
-        found = [
-            re.fullmatch(r"\s*([A-Za-z_-]+)\s*=\s*(\S+)\s*", part) for part in value.split(",")
-        ]
+        found = [_SHARE.fullmatch(part) for part in value.split(",")]
         pairs = [(match[1], match[2]) if match else ("", "") for match in found]
     elif isinstance(value, Mapping):
         pairs = [(str(language), share) for language, share in value.items()]
@@ -147,7 +150,7 @@ def parse_mix(value: str | Mapping[str, float]) -> dict[str, float]:
             share = nan
         if not name or not isfinite(share):
             raise ValueError(f"expected shares such as en=0.7,fr=0.1, got {value!r}")
-        language = normalize(name)
+        language = canonical(name)
         if language in shares:
             raise ValueError(f"{language!r} has two shares")
         shares[language] = share

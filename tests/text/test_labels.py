@@ -1,0 +1,184 @@
+"""Labels: scripts and regions where they tell text apart, and text that is in no language."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.modular.tokenizer import resolve
+from modtok_cli.text import labels
+from modtok_cli.text.labels import fits, matching, shortened, split_pair, target_of, the_one
+from modtok_cli.text.language_names import language_name
+from modtok_cli.text.languages import (
+    canonical,
+    code_of_name,
+    is_language,
+    label_of_path,
+    normalize,
+    subtags,
+)
+from modtok_cli.text.reading import Reading
+from modtok_cli.text.workspace import by_language, language_files
+
+_CODES = st.sampled_from(["en", "fr", "sr", "zh", "pt", "ceb", "uz"])
+_SCRIPTS = st.sampled_from(["", "Latn", "Cyrl", "Hans", "Hant"])
+_REGIONS = st.sampled_from(["", "BR", "TW", "CA"])
+_PRIVATE = st.from_regex(r"x(-[a-z0-9]{1,8}){1,2}", fullmatch=True)
+_PUBLIC = st.builds(
+    lambda *parts: "-".join(filter(None, parts)), _CODES, _SCRIPTS, _REGIONS
+)  # fmt: skip
+_LABELS = st.one_of(
+    _PUBLIC,
+    _PRIVATE,
+    st.sampled_from(["code", "math"]),
+    st.builds("{}-{}".format, _PUBLIC, _PRIVATE),
+)
+
+
+@given(_LABELS, st.sampled_from([".txt", ".jsonl.zst", ".counts", ".train.jsonl", "/part-0.txt"]))
+def test_a_label_names_its_files(label, rest):
+    assert canonical(label) == label
+    assert is_language(label)
+    assert "-".join(filter(None, subtags(label))) == label
+    assert code_of_name(label + rest.split("/")[0]) == label
+    assert canonical(label.replace("-", "_", 1 if "x-" not in label else 0)) == label
+    assert normalize(normalize(label)) == normalize(label)
+
+
+@given(st.lists(_LABELS, unique=True, max_size=6))
+def test_short_labels_merge_only_what_may_be_the_same(found):
+    short = shortened(found)
+    assert set(short) == set(found)
+    for label, used in short.items():
+        assert used in (label, normalize(label))
+        assert fits(label, used)
+    for one in found:
+        for other in found:
+            if one != other and short[one] == short[other]:
+                # One of the language has neither script nor region, so it may be either.
+                assert normalize(one) == normalize(other) in found
+
+
+@given(_LABELS, st.lists(_LABELS, unique=True, max_size=6))
+def test_a_name_means_what_it_does_not_contradict(name, known):
+    found = matching(name, known)
+    assert found == ([name] if name in known else [each for each in known if fits(name, each)])
+    assert the_one(name, known) == (found[0] if len(found) == 1 else None)
+    for each in known:
+        assert fits(name, each) == fits(each, name)
+        if fits(name, each):
+            assert normalize(name) == normalize(each)
+
+
+@given(_PUBLIC, _PUBLIC)
+def test_pairs_of_labels(source, target):
+    assert split_pair(f"{source}-{target}") == (source, target)
+    assert target_of(f"{source}-{target}") == target
+    under = f"{source.replace('-', '_')}-{target.replace('-', '_')}"
+    assert tuple(map(canonical, split_pair(under))) == (source, target)
+
+
+def test_what_is_no_pair():
+    assert [split_pair(text) for text in ("en", "flores", "en-", "-fr", "")] == [None] * 5
+    assert split_pair("EN-FR") == ("EN", "FR")
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("sr-Latn.jsonl", "sr-Latn"), ("srp_Cyrl.devtest", "sr-Cyrl"), ("code.jsonl", "code"),
+        ("math-003.jsonl.zst", "math"), ("x-law.txt", "x-law"), ("X-Law.txt", "x-law"),
+        ("fr-x-law.txt", "fr-x-law"), ("fr_test.txt", "fr"), ("en-de.txt", "en"),
+        ("fr-000.jsonl", "fr"), ("zh_TW-000.jsonl", "zh-TW"), ("pt-br.txt", "pt"),
+        ("zho_Hant/part.txt", "zh-Hant"), ("code/flores.txt", None), ("x-files/a.txt", None),
+        ("foo_test.txt", None), ("codec.txt", None), ("xl.txt", None), ("abc_Latn.txt", "abc-Latn"),
+    ],
+)  # fmt: skip
+def test_labels_of_files(path, expected):
+    assert label_of_path(path) == expected
+
+
+def _workspace(place: Path, *names: str) -> Path:
+    for name in names:
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_text("text\n")
+    return place
+
+
+def _found(place: Path, *wanted: str, known: tuple[str, ...] = ()) -> dict[str, list[str]]:
+    found = language_files(place, wanted or None, known=known)
+    return {
+        name: [path.relative_to(place).as_posix() for path in paths]
+        for name, paths in found.items()
+    }
+
+
+def test_a_workspace_of_labels(tmp_path):
+    data = _workspace(
+        tmp_path, "fra_Latn.txt", "srp_Cyrl.txt", "sr-Latn.txt", "zh-Hans.txt", "zh-Hant/a.txt",
+        "zh-Hant/b.txt", "code.txt", "math-0.txt", "math-1.txt", "x-law.txt", "fr-x-law.txt",
+    )  # fmt: skip
+    whole = {
+        "code": ["code.txt"],
+        "fr": ["fra_Latn.txt"],
+        "fr-x-law": ["fr-x-law.txt"],
+        "math": ["math-0.txt", "math-1.txt"],
+        "sr-Cyrl": ["srp_Cyrl.txt"],
+        "sr-Latn": ["sr-Latn.txt"],
+        "x-law": ["x-law.txt"],
+        "zh-Hans": ["zh-Hans.txt"],
+        "zh-Hant": ["zh-Hant/a.txt", "zh-Hant/b.txt"],
+    }
+    assert _found(data) == whole
+    for wanted, labels_there in [
+        (["srp_Cyrl", "fra_Latn", "code"], ["code", "fr", "sr-Cyrl"]),
+        (["sr"], ["sr-Cyrl", "sr-Latn"]),
+        (["zh", "zho_Hans"], ["zh-Hans", "zh-Hant"]),
+        (["X-Law", "fr-x-law"], ["fr-x-law", "x-law"]),
+    ]:
+        assert _found(data, *wanted) == {name: whole[name] for name in labels_there}
+    with pytest.raises(UsageError, match=r"no text of language 'sr-Arab'.*there are code, fr-Latn"):
+        _found(data, "sr-Arab")
+    named = by_language([data / name for name in ("sr-Latn.txt", "srp_Cyrl.txt", "fra_Latn.txt")])
+    assert list(named) == ["fr", "sr-Cyrl", "sr-Latn"]
+
+
+def test_labels_of_a_tokenizer_name_the_text(tmp_path):
+    data = _workspace(tmp_path, "zho_Hans.txt", "fra_Latn.txt")
+    assert list(_found(data)) == ["fr", "zh"]
+    known = ("fr", "zh-Hans", "zh-Hant")
+    assert list(_found(data, known=known)) == ["fr", "zh-Hans"]
+    assert list(_found(data, "zho_Hans", known=known)) == ["zh-Hans"]
+
+
+def test_mixed_documents_by_script(tmp_path):
+    rows = [("sr-Cyrl", "један"), ("srp_Latn", "jedan"), ("code", "x = 1"), ("fra_Latn", "un")]
+    lines = (f'{{"text": "{text}", "lang": "{label}"}}\n' for label, text in rows)
+    (tmp_path / "all.jsonl").write_text("".join(lines), encoding="utf-8")
+    reading = Reading(lang_field="lang")
+    found = language_files(tmp_path, None, reading)
+    assert list(found) == ["code", "fr", "sr-Cyrl", "sr-Latn"]
+
+
+def test_languages_of_a_tokenizer():
+    known = ["fr", "sr-Cyrl", "sr-Latn", "code", "x-law"]
+    assert resolve(known, "fra_Latn,code,X-law") == {"fr", "code", "x-law"}
+    assert resolve(known, ["srp_Cyrl"]) == {"sr-Cyrl"}
+    assert resolve(known, "sr") == {"sr-Cyrl", "sr-Latn"}
+    with pytest.raises(UsageError, match="has no language 'math'"):
+        resolve(known, "math")
+
+
+def test_names_for_people():
+    assert language_name("sr-Latn") == "Serbian (Latn)"
+    assert language_name("zh-Hant-TW") == "Chinese (Hant, TW)"
+    assert [language_name(name) for name in ("code", "x-law")] == ["Program code", "x-law"]
+
+
+def test_examples_in_the_docs():
+    assert doctest.testmod(labels).failed == 0
