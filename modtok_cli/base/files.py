@@ -7,6 +7,7 @@ removes.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -162,11 +163,13 @@ def _prepare(final: Path) -> Path:
 
 
 def _cannot_write(final: Path, error: OSError) -> ModtokError:
-    return ModtokError(
-        f"cannot write: {error.strerror or error}",
-        where=str(final),
-        remedy="nothing was changed; free space or choose another path",
-    )
+    what, remedy = f"cannot write: {error.strerror or error}", "choose another path"
+    if error.errno in (errno.ENOTDIR, errno.EEXIST):
+        above = next((path for path in final.parents if path.is_file()), None)
+        what = f"cannot write: {above} is a file, not a directory" if above else what
+    elif error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        remedy = "free space or choose another path"
+    return ModtokError(what, where=str(final), remedy=f"nothing was changed; {remedy}")
 
 
 def _system_error(error: BaseException) -> OSError | None:

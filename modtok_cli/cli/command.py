@@ -192,23 +192,26 @@ REGISTERED: dict[str, Registered] = {}
 
 
 def command(
-    words: str, *, examples: str, tables: bool = True
+    words: str, *, examples: str, tables: bool = True, resumes: bool = False
 ) -> Callable[[Callable[P, None]], Callable[P, None]]:
     """Register a function `f(session, …)` as the command `words`; returns `f`.
 
-    A command with `--json` has `--table` too, unless its results are no `tables`.
+    A command with `--json` has `--table` too, unless its results are no `tables`. One that
+    `resumes` keeps what it has finished when it is interrupted.
     """
 
     def register(function: Callable[P, None]) -> Callable[P, None]:
         REGISTERED[words] = Registered(
-            tuple(words.split()), as_command(function, tables=tables), examples
+            tuple(words.split()), as_command(function, tables=tables, resumes=resumes), examples
         )
         return function
 
     return register
 
 
-def as_command(function: Callable[..., None], *, tables: bool = True) -> Callable[..., None]:
+def as_command(
+    function: Callable[..., None], *, tables: bool = True, resumes: bool = False
+) -> Callable[..., None]:
     """Adapt `function` to click: context to session, plus the shared flags."""
     declared = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     own = [option for parameter in declared for option in _options_of(parameter)]
@@ -225,6 +228,7 @@ def as_command(function: Callable[..., None], *, tables: bool = True) -> Callabl
         if TABLES.get() and values.get("json"):
             raise UsageError("--table and --json exclude each other", remedy="give one of them")
         session.label = ctx.command_path
+        session.resumes = resumes
         session.explicit = frozenset(
             name for name in ctx.params if _source(ctx, name) == "COMMANDLINE"
         )

@@ -41,10 +41,10 @@ def run(root: Any, args: Sequence[str]) -> int:
         _abandon_output()
         return Exit.OK
     except (Interrupted, KeyboardInterrupt):
-        return _interrupted()
+        return _interrupted(session)
     except BaseException as error:
         if acknowledge():  # a library turned Ctrl-C into an error of its own
-            return _interrupted()
+            return _interrupted(session)
         if isinstance(error, SystemExit):
             raise
         if type(error).__name__ == "NoArgsIsHelpError":  # `modtok`, `modtok corpus`
@@ -58,9 +58,10 @@ def run(root: Any, args: Sequence[str]) -> int:
     return status
 
 
-def _interrupted() -> int:
+def _interrupted(session: Session) -> int:
     acknowledge()
-    _report("interrupted; no partial output remains")
+    left = "the same command goes on" if session.resumes else "no partial output remains"
+    _report(f"interrupted; {left}")
     return Exit.INTERRUPTED
 
 

@@ -19,7 +19,7 @@ class Session:
 
     `args` are the words after `modtok`; `label` is the name of the command once it is known;
     `explicit` are the parameters given on the command line; `settings_error` is what is wrong
-    with modtok.toml, for `doctor`.
+    with modtok.toml, for `doctor`; `resumes`: whether the same call goes on after Ctrl-C.
     """
 
     args: tuple[str, ...] = ()
@@ -30,6 +30,7 @@ class Session:
     explicit: frozenset[str] = frozenset()
     settings_file: str = field(default="modtok.toml")
     settings_error: str = ""
+    resumes: bool = False
 
     @cached_property
     def progress(self) -> CommandProgress:

@@ -68,7 +68,7 @@ def study_sampling(
     config = resolve(runs[0], gpu=False)
     languages = list(language_files(config.data, config.langs, config.reading))
     for each in runs:
-        Regime.parse(each.sampling).check(languages)
+        Regime.parse(each.sampling).check(languages, "--regimes")
     references = find_references(None, [str(config.tokenizer)])
     judges = {language: references[language] for language in languages}
     rows: list[dict[str, Any]] = []

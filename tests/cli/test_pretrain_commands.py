@@ -270,7 +270,27 @@ def test_study_world(here: Any, loop: StandIn, monkeypatch: pytest.MonkeyPatch) 
     assert settings.training == Settings(steps=9, p=0.25)
     for wrong in ("--seeds 1,x", "--seeds 1,1", "--regimes none,", "--seeds -1"):
         assert here(*words(f"study world -o worlds {wrong}"))[0] == 2
+    status, _, err = here(*words("study world -o worlds --regimes sub:9"))
+    assert status == 2
+    assert "--regimes: sub:9 samples 9 further languages" in err
     assert here("study", "world")[0] == 2
+
+
+def test_an_interrupted_study_says_that_it_goes_on(
+    here: Any, loop: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("modtok_cli.training.study.study_sampling", stop)
+    status, _, err = here("study", "sampling")
+    assert (status, err) == (130, "modtok: interrupted; the same command goes on\n")
+
+
+def test_study_sampling_names_its_own_option(filled: Path, here: Any) -> None:
+    status, _, err = here("study", "sampling", "--regimes", "sub:9")
+    assert status == 2
+    assert "--regimes: sub:9 samples 9 further languages, but the mixture has only 1" in err
 
 
 @pytest.fixture

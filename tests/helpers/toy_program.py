@@ -85,6 +85,11 @@ def interrupt(session: Session) -> None:
     raise KeyboardInterrupt
 
 
+def build(session: Session) -> None:
+    """Keeps what is done when it is interrupted."""
+    raise KeyboardInterrupt
+
+
 def kernel(session: Session) -> None:
     """As Python words a Ctrl-C that comes within compiled code."""
     try:
@@ -129,14 +134,15 @@ def threads(session: Session) -> None:
 
 COMMANDS = (
     good, paths, hostile, endless, small, printed, work, usage, defect, missing, memory,
-    interrupt, kernel, sleep, bars, threads,
+    interrupt, build, kernel, sleep, bars, threads,
 )  # fmt: skip
 
 
 def toy() -> Any:
     app = typer.Typer(cls=Group, rich_markup_mode=None)
     for function in COMMANDS:
-        Registered((function.__name__,), as_command(function), "modtok toy").add_to(app)
+        declared = as_command(function, resumes=function is build)
+        Registered((function.__name__,), declared, "modtok toy").add_to(app)
     return typer.main.get_command(app)
 
 

@@ -143,6 +143,17 @@ def test_sockets_of_killed_build_are_removed(
     executors.clear_sockets(logs)  # none were noted
 
 
+@pytest.mark.parametrize("place", ["text/page.html", "text/more/page.html"])
+def test_an_output_below_a_file_names_the_file(tmp_path: Path, place: str) -> None:
+    (tmp_path / "text").write_text("not a directory")
+    with pytest.raises(ModtokError) as caught:
+        write_bytes(tmp_path / place, b"")
+    assert str(caught.value) == (
+        f"{tmp_path / place}: cannot write: {tmp_path / 'text'} is a file, not a directory; "
+        "nothing was changed; choose another path"
+    )
+
+
 def test_ctrl_c_during_imports() -> None:
     """No handler is installed yet."""
     code = (

@@ -64,6 +64,7 @@ Remove = Annotated[
 
 @command(
     "bpe-merge",
+    resumes=True,
     examples="""
     # three languages from data/, into tokenizer/
     modtok bpe-merge --langs en,fi,fr -k 24000

@@ -67,6 +67,7 @@ Append = Annotated[
 
 @command(
     "bpe-seq",
+    resumes=True,
     examples="""
     # three languages from data/, into tokenizer/
     modtok bpe-seq --langs en,fi,fr -k 24000

@@ -84,6 +84,7 @@ Executor = Annotated[
 
 @command(
     "corpus build",
+    resumes=True,
     examples="""
     # WARC files into data/fi, data/fr and data/en
     modtok corpus build crawl/*.warc.gz --langs fi,fr,en

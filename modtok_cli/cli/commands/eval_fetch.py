@@ -29,6 +29,7 @@ Tasks = Annotated[
 
 @command(
     "eval fetch",
+    resumes=True,
     examples="""
     # all tasks in the languages of tokenizer/, into tasks/
     modtok eval fetch

@@ -54,6 +54,7 @@ Show = Annotated[
 
 @command(
     "eval grid",
+    resumes=True,
     examples="""
     # all cells of a file, then the same command after it was interrupted
     modtok eval grid grid.toml

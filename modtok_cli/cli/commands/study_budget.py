@@ -43,6 +43,7 @@ Budgets = Annotated[
 
 @command(
     "study budget",
+    resumes=True,
     examples="""
     # budgets from 8,000 to 32,000, against references of 24,000
     modtok study budget flores/

@@ -50,6 +50,7 @@ Sets = Annotated[
 
 @command(
     "study combos",
+    resumes=True,
     examples="""
     # sets of 1 to 4 languages, 60 of each size
     modtok study combos flores/

@@ -42,6 +42,7 @@ NoJoint = Annotated[
 
 @command(
     "study orders",
+    resumes=True,
     examples="""
     # five orders of the languages in data/, measured on parallel text
     modtok study orders flores/

@@ -73,6 +73,7 @@ Tasks = Annotated[
 
 @command(
     "study sampling",
+    resumes=True,
     examples="""
     # five small models on data/ and tokenizer/, some minutes each on a CPU
     modtok study sampling

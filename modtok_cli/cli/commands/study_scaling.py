@@ -32,6 +32,7 @@ COLUMNS = (
 
 @command(
     "study scaling",
+    resumes=True,
     examples="""
     # the languages in data/, in three orders
     modtok study scaling

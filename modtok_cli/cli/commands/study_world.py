@@ -70,6 +70,7 @@ Workers = Annotated[
 
 @command(
     "study world",
+    resumes=True,
     examples="""
     # 25 small models, a few minutes each on a core, four at a time
     modtok study world -o worlds --workers 4

@@ -30,6 +30,7 @@ Joint = Annotated[
 
 @command(
     "unigram",
+    resumes=True,
     examples="""
     # three languages: unigram/en.json, unigram/en.model, …
     modtok unigram --langs en,fi,fr -k 24000

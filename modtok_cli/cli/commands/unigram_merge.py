@@ -66,6 +66,7 @@ Iterations = Annotated[
 
 @command(
     "unigram-merge",
+    resumes=True,
     examples="""
     # three languages from data/, into tokenizer/
     modtok unigram-merge --langs en,fi,fr -k 24000

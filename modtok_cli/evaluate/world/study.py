@@ -95,7 +95,7 @@ class Settings:
                 parsed = Regime.parse(regime)
             except ValueError as error:
                 raise UsageError(str(error), where="--regimes") from error
-            parsed.check(self.world.languages)
+            parsed.check(self.world.languages, "--regimes")
 
 
 def study_world(

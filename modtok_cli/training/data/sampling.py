@@ -54,8 +54,8 @@ class Regime:
     def __str__(self) -> str:
         return f"sub:{self.extra}" if self.kind == "sub" else self.kind
 
-    def check(self, languages: Sequence[str]) -> None:
-        """Check that there are enough languages.
+    def check(self, languages: Sequence[str], where: str = "--sampling") -> None:
+        """Check that there are enough languages; `where` is the option that an error names.
 
         Raises:
             UsageError: `sub:n` with n at least the number of languages.
@@ -64,7 +64,7 @@ class Regime:
             most = len(languages) - 1
             raise UsageError(
                 f"{self} samples {self.extra} further languages, but the mixture has only {most}",
-                where="--sampling",
+                where=where,
                 remedy=f"use sub:{most} at most, or full" if most else "use none",
             )
 
