@@ -16,7 +16,8 @@ import random
 from pathlib import Path
 
 LANGUAGES = ("en", "fi", "fr")
-NAMES = "Anna Clara David Emma Hugo Leo Maria Nina Oskar Paul Simon Sofia".split()
+NAMES = ("Anna", "Clara", "David", "Emma", "Hugo", "Leo")
+NAMES += ("Maria", "Nina", "Oskar", "Paul", "Simon", "Sofia")
 TRAINING, UNSEEN, QUESTIONS = 2_000, 30, 40
 
 # Each entry: English, Finnish, French; forms of a word are separated by "/".
@@ -183,6 +184,7 @@ def tell(events: dict[str, int], language: str, draw: random.Random) -> list[str
 
 
 def text_of(sentences: list[str]) -> str:
+    """The story as one line."""
     return " ".join(filter(None, sentences))
 
 
@@ -213,9 +215,7 @@ def main() -> None:
     )
     for language in LANGUAGES:
         draw = random.Random(f"stories {language}")
-        texts = [
-            text_of(tell(draw_events(draw), language, draw)) for _ in range(TRAINING + UNSEEN)
-        ]
+        texts = [text_of(tell(draw_events(draw), language, draw)) for _ in range(TRAINING + UNSEEN)]
         asked = [ask(number, language, draw) for number in range(QUESTIONS)]
         files = {
             Path("stories") / f"{language}.jsonl": [{"text": text} for text in texts[:TRAINING]],
