@@ -24,6 +24,7 @@ from modtok_cli.measure.explore.page import explore
 from modtok_cli.measure.explore.pattern import js_classes, js_pattern
 from modtok_cli.measure.explore.samples import samples
 from modtok_cli.modular.adopt import adopt_counts
+from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.formats.tiktoken import RANK_PATTERNS
 from modtok_cli.modular.ranks import RankTokenizer
 from modtok_cli.modular.segmenters.merges import Merges
@@ -131,20 +132,75 @@ def test_program_gives_the_ids_of_searches(tmp_path: Path, seed: int) -> None:
     assert answers(tmp_path / "page.html", requests) == expected
 
 
+NFC = {"type": "NFC"}
+PREFIX = {
+    "type": "Sequence",
+    "normalizers": [
+        {"type": "Prepend", "prepend": "▁"},
+        {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+    ],
+}
+CHANGED = [
+    *("e\u0301te\u0301 \u1100\u1161\u11a8", "a<think>b <think><|im_end|> ka</think>", "<thin"),
+    *("a▁b ▁", "  two  spaces ", "한글 кот 😀"),
+]
+
+
+def published(kind: str, normalizer: object, *added: str) -> bytes:
+    """A file like those of models, with its own normalizer and ordinary added tokens."""
+    document = orjson.loads(external_tokenizer(kind))
+    if normalizer:
+        document["normalizer"] = normalizer
+    first = max(token["id"] for token in document["added_tokens"]) + 1
+    flags = {"special": False, "normalized": False, "lstrip": False, "rstrip": False}
+    document["added_tokens"] += [
+        {"id": first + number, "content": text, "single_word": False, **flags}
+        for number, text in enumerate(added)
+    ]
+    return orjson.dumps(document)
+
+
 @pytest.mark.skipif(NODE is None, reason="needs Node to run the page's program")
-def test_program_gives_the_ids_of_an_adopted_file(tmp_path: Path) -> None:
-    file = TokenizerFile(orjson.loads(external_tokenizer("byte-level")), "t")
+@pytest.mark.parametrize(
+    ("kind", "normalizer", "added"),
+    [
+        ("byte-level", None, ()),
+        ("byte-level", NFC, ("<think>", "</think>")),
+        ("characters", None, ("<think>", "  ")),
+        ("characters", PREFIX, ()),
+    ],
+)
+def test_program_gives_the_ids_of_published_files(
+    tmp_path: Path, kind: str, normalizer: object, added: tuple[str, ...]
+) -> None:
+    """Adopted, a subset of it, and as the library runs it."""
+    data = published(kind, normalizer, *added)
+    file = TokenizerFile(orjson.loads(data), "t")
     files = language_files(SAMPLE / "parallel", ("en", "fi"))
     modular = adopt_counts(file, count_languages(files, pretokenizer=file.pretokenizer))
-    explore([modular, modular.subset(["fi"])], tmp_path / "page.html")
+    plain = LibraryTokenizer("plain", data, "plain")
+    explore([modular, modular.subset(["fi"]), plain], tmp_path / "page.html")
     fi, whole = modular.subset(["fi"]), modular.full()
-    requests = [[n, c, text] for text in TEXTS for n, c in ((0, [1]), (0, None), (1, None))]
+    texts = [*TEXTS, *CHANGED]
+    cases = ((0, [1]), (0, None), (1, None), (2, None))
+    requests = [[number, columns, text] for text in texts for number, columns in cases]
     expected = [
         ids.tolist()
-        for text in TEXTS
-        for ids in (fi.global_ids[fi.encode(text)], whole.encode(text), fi.encode(text))
+        for text in texts
+        for ids in (
+            *(fi.global_ids[fi.encode(text)], whole.encode(text), fi.encode(text)),
+            plain.encode(text),
+        )
     ]
     assert answers(tmp_path / "page.html", requests) == expected
+
+
+def test_files_that_the_page_does_not_run_are_refused(tmp_path: Path) -> None:
+    shifted = published("characters", PREFIX, "<think>")
+    for data in (shifted, external_tokenizer("unigram")):
+        with pytest.raises(UsageError, match="odd: the page does not run this kind"):
+            explore([LibraryTokenizer("odd", data, "odd")], tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
 
 
 @pytest.mark.skipif(NODE is None, reason="needs Node to run the page's program")

@@ -12,7 +12,9 @@ import numpy.typing as npt
 from modtok_cli.base.errors import UsageError
 from modtok_cli.learn.fewest_tokens import EACH, LIKELIHOOD_STEPS
 from modtok_cli.learn.pieces import UNKNOWN_PENALTY
+from modtok_cli.measure.explore.files import file_merges, runs, whole_file
 from modtok_cli.measure.explore.pattern import js_pattern
+from modtok_cli.measure.explore.planes import byte_planes, packed_bits, width_of
 from modtok_cli.modular.piece_vocabulary import PieceVocabulary
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.ranks import RankTokenizer
@@ -34,15 +36,21 @@ def packed_tokenizer(tokenizer: Tokenizer | ModularTokenizer, name: str) -> dict
     Raises:
         UsageError: a segmentation that the page does not have.
     """
+    whole = whole_file(tokenizer)
     if isinstance(tokenizer, RankTokenizer):
         meta, planes = _ranks(tokenizer)
         pattern = tokenizer.pattern
+    elif whole is not None:
+        meta, planes = file_merges(whole)
+        pattern = whole.pretokenizer.pattern
     elif isinstance(tokenizer, ModularTokenizer | Subtokenizer) and _is_known(tokenizer):
         meta, planes = _of_modtok(tokenizer)
         pattern = tokenizer.pretokenizer.pattern
     else:
         raise UsageError(
-            "the page runs tokenizers of modtok, byte-level BPE and rank files, not this kind",
+            "the page does not run this kind of tokenizer; it runs those of modtok, BPE of bytes "
+            "(GPT-2, Llama 3, Qwen) or with byte fallback (Gemma, Llama 2) in a tokenizer.json, "
+            "and tiktoken rank files",
             where=name,
             remedy="leave it out",
         )
@@ -52,13 +60,9 @@ def packed_tokenizer(tokenizer: Tokenizer | ModularTokenizer, name: str) -> dict
 
 
 def _is_known(tokenizer: ModularTokenizer | Subtokenizer) -> bool:
-    """Whether the page has its segmentation; an adopted file must merge unchanged bytes."""
+    """Whether the page has its segmentation."""
     segmenter = tokenizer.segmenter
-    if not isinstance(segmenter, Library | ModularLibrary):
-        return True
-    form, before = segmenter.file.form, tokenizer.pretokenizer
-    plain = before.rewrite is None and before.is_whole is None and not form.of_characters
-    return form.is_native and plain and bool((tokenizer.vocabulary.byte_ids >= 0).all())
+    return not isinstance(segmenter, Library | ModularLibrary) or runs(segmenter.file)
 
 
 def _of_modtok(tokenizer: ModularTokenizer | Subtokenizer) -> Packed:
@@ -68,23 +72,27 @@ def _of_modtok(tokenizer: ModularTokenizer | Subtokenizer) -> Packed:
         modular, kind = tokenizer, tokenizer.segmenter.kind
     if kind in (Unigram, FewestTokens):
         meta, planes = _search(tokenizer)
+    elif isinstance(tokenizer.segmenter, Library):
+        meta, planes = file_merges(tokenizer.segmenter)
+    elif isinstance(tokenizer.segmenter, ModularLibrary):
+        meta, planes = file_merges(Library(tokenizer.segmenter.file))
     else:
-        assert kind in (Merges, Library)
+        assert kind is Merges
         meta, planes = _merges(tokenizer.vocabulary, tokenizer.merges)
     if modular is None:
         return meta, planes
     meta["languages"] = [{"code": code, "name": language_name(code)} for code in modular.languages]
     if kind is Merges:
-        planes += _bits(modular.merge_membership)
+        planes += packed_bits(modular.merge_membership)
     elif kind is Library:
         meta["between"] = True
-    planes += _bits(modular.token_membership)
+    planes += packed_bits(modular.token_membership)
     if kind is FewestTokens:
         counts = np.concatenate(modular.token_counts)
-        meta["counts"] = _width(int(counts.max(initial=0)))
+        meta["counts"] = width_of(int(counts.max(initial=0)))
         meta["members"] = [len(each) for each in modular.token_counts]
         meta["steps"] = LIKELIHOOD_STEPS.tolist()
-        planes += _planes(counts, meta["counts"])
+        planes += byte_planes(counts, meta["counts"])
     return meta, planes
 
 
@@ -93,18 +101,18 @@ def _ranks(tokenizer: RankTokenizer) -> Packed:
     lengths = np.array([len(token) for token in tokens])
     ids = np.array([tokenizer.ranks[token] for token in tokens])
     meta = {"kind": "ranks", "tokens": len(tokens), "first": tokenizer.first}
-    return meta, [*_planes(lengths, 2), *_planes(ids, 3), b"".join(tokens)]
+    return meta, [*byte_planes(lengths, 2), *byte_planes(ids, 3), b"".join(tokens)]
 
 
 def _merges(vocabulary: Vocabulary, merges: npt.NDArray[np.int32]) -> Packed:
-    width = _width(len(vocabulary))
+    width = width_of(len(vocabulary))
     meta = {
         "kind": "merges",
         "merges": len(merges),
         "width": width,
         "bytes": vocabulary.byte_ids.tolist(),
     }
-    return meta, [plane for column in merges.T for plane in _planes(column, width)]
+    return meta, [plane for column in merges.T for plane in byte_planes(column, width)]
 
 
 def _search(tokenizer: ModularTokenizer | Subtokenizer) -> Packed:
@@ -114,7 +122,7 @@ def _search(tokenizer: ModularTokenizer | Subtokenizer) -> Packed:
     first = (
         vocabulary.first if isinstance(vocabulary, PieceVocabulary) else len(vocabulary.specials)
     )
-    width = _width(int(vocabulary.lengths.max(initial=0)))
+    width = width_of(int(vocabulary.lengths.max(initial=0)))
     meta: dict[str, Any] = {
         "kind": "search",
         "first": first,
@@ -124,35 +132,14 @@ def _search(tokenizer: ModularTokenizer | Subtokenizer) -> Packed:
         "width": width,
         "scores": 8 if is_unigram else 0,
     }
-    planes = [*_planes(vocabulary.lengths, width), vocabulary.data.tobytes()]
+    planes = [*byte_planes(vocabulary.lengths, width), vocabulary.data.tobytes()]
     scores = tokenizer.scores
     if is_unigram:
         assert scores is not None
-        planes += _planes(scores.astype("<f8").view(np.uint64), 8)
+        planes += byte_planes(scores.astype("<f8").view(np.uint64), 8)
     elif isinstance(tokenizer, Subtokenizer):
         assert scores is not None
         likelihoods = np.maximum(scores + EACH, 0).astype(np.int64)
         meta["scores"] = 2
-        planes += _planes(likelihoods, 2)
+        planes += byte_planes(likelihoods, 2)
     return meta, planes
-
-
-def _width(largest: int) -> int:
-    """Bytes of a number."""
-    return max(1, (largest.bit_length() + 7) // 8)
-
-
-def _planes(values: npt.NDArray[Any], width: int) -> list[bytes]:
-    """All lowest bytes, then all second bytes, and so on."""
-    return [
-        (values >> values.dtype.type(8 * plane) & values.dtype.type(0xFF))
-        .astype(np.uint8)
-        .tobytes()
-        for plane in range(width)
-    ]
-
-
-def _bits(members: npt.NDArray[np.bool_]) -> list[bytes]:
-    """Rows of bits in planes of a byte for eight columns."""
-    packed = np.packbits(members, axis=1, bitorder="little")
-    return [np.ascontiguousarray(column).tobytes() for column in packed.T]

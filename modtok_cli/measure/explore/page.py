@@ -39,7 +39,8 @@ def explore(
 
     Args:
         tokenizers: modular tokenizers or directories, whose languages can be chosen on the page,
-            and tokenizers to compare them with: files of modtok, byte-level BPE, rank files.
+            and tokenizers to compare them with: files of modtok, BPE in a `tokenizer.json` that
+            changes no text but by NFC or SentencePiece's spaces, rank files.
         output: file to write; it refers to no other file and no network.
         languages: chosen when the page opens; by default English if it is there, else the first.
         force: replace an existing file.

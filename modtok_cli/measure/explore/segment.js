@@ -90,8 +90,8 @@ function anyBit(planes, mask, row) {
   return false;
 }
 
-// Byte-level BPE by merges; a subset of languages is a mask over the merges, or has all merges
-// `between` its tokens.
+// BPE by merges, of bytes or of characters with bytes for those without a token; a subset of
+// languages is a mask over the merges, or has all merges `between` its tokens.
 class Merges {
   constructor(meta, planes) {
     this.byteIds = Int32Array.from(meta.bytes);
@@ -99,12 +99,21 @@ class Merges {
     this.left = planes.integers(meta.merges, width);
     this.right = planes.integers(meta.merges, width);
     this.result = planes.integers(meta.merges, width);
+    const points = planes.integers(meta.characters || 0, 3);
+    const singles = planes.integers(meta.characters || 0, width);
+    this.characters = meta.characters ? new Map() : null;
+    points.forEach((point, i) => this.characters.set(point, singles[i]));
     const columns = (meta.languages || []).length;
     this.between = Boolean(meta.between);
     this.mergeBits = this.between ? [] : planes.bits(meta.merges, columns);
     this.tokenBits = planes.bits(meta.size, columns);
-    this.lengths = new Int32Array(meta.size);
+    this.lengths = new Int32Array(meta.ids || meta.size);
     for (const id of this.byteIds) this.lengths[id] = 1;
+    // A space is a token of one byte, also where the model writes it as "▁".
+    points.forEach((point, i) => {
+      const spaced = point === 0x20 || point === 0x2581;
+      this.lengths[singles[i]] = spaced ? 1 : characterSize(point);
+    });
     for (let rank = 0; rank < meta.merges; rank++) {
       const parts = this.lengths[this.left[rank]] + this.lengths[this.right[rank]];
       this.lengths[this.result[rank]] = parts;
@@ -138,8 +147,21 @@ class Merges {
     const parts = [this.left[rank], this.right[rank], this.result[rank]];
     return parts.every((id) => anyBit(this.tokenBits, mask, id));
   }
+  // What merging begins with.
+  symbols(bytes, mask) {
+    if (this.characters === null) return Array.from(bytes, (byte) => this.byteIds[byte]);
+    const ids = [];
+    for (let at = 0; at < bytes.length; ) {
+      const size = characterLength(bytes[at]);
+      const id = this.characters.get(codePoint(bytes, at, size));
+      if (id !== undefined && (mask === null || anyBit(this.tokenBits, mask, id))) ids.push(id);
+      else for (let i = at; i < at + size; i++) ids.push(this.byteIds[bytes[i]]);
+      at += size;
+    }
+    return ids;
+  }
   word(bytes, mask) {
-    const ids = Array.from(bytes, (byte) => this.byteIds[byte]);
+    const ids = this.symbols(bytes, mask);
     const ranks = [];
     for (let i = 0; i + 1 < ids.length; i++) ranks.push(this.rank(ids[i], ids[i + 1], mask));
     for (;;) {
@@ -293,6 +315,23 @@ function characterLength(lead) {
   return lead < 0xc0 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
 }
 
+function characterSize(point) {
+  return point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
+}
+
+function codePoint(bytes, at, size) {
+  let point = size === 1 ? bytes[at] : bytes[at] & (0x7f >> size);
+  for (let i = 1; i < size; i++) point = (point << 6) | (bytes[at + i] & 0x3f);
+  return point;
+}
+
+// Changes of a text before it is split into words, by name.
+const REWRITES = {
+  nfc: (text) => text.normalize("NFC"),
+  prefix: (text) => text && " " + text,
+  space: (text) => (!text || text.startsWith(" ") ? text : " " + text),
+};
+
 function latin(bytes) {
   let text = "";
   for (const byte of bytes) text += String.fromCharCode(byte);
@@ -310,6 +349,10 @@ class Tokenizer {
     this.cache = new Map();
     this.chosen = "";
     this.encoder = new TextEncoder();
+    this.added = null;
+    for (const [text, id] of meta.added || []) {
+      if (id >= 0) this.segmenter.lengths[id] = this.encoder.encode(text).length;
+    }
   }
   // The tokens of the languages with these columns; all tokens for null.
   select(columns) {
@@ -318,13 +361,42 @@ class Tokenizer {
     if (key !== this.chosen) {
       this.cache.clear();
       this.segmenter.prepare?.(columns, mask);
+      this.added = this.addedTokens(mask);
     }
     this.chosen = key;
     return mask;
   }
-  // [{id, bytes}] of a text under `select`ed languages.
+  // Ids of the tokens that are found in a text before it is split, and their pattern: at each
+  // place the longest. Special ones (-1) are text, but no other begins within them.
+  addedTokens(mask) {
+    const bits = this.segmenter.tokenBits;
+    const there = (this.meta.added || []).filter(
+      ([, id]) => id < 0 || mask === null || anyBit(bits, mask, id)
+    );
+    if (!there.some(([, id]) => id >= 0)) return null;
+    const texts = there.map(([text]) => text).sort((a, b) => b.length - a.length);
+    const escaped = texts.map((text) => text.replace(/[\\^$.*+?()[\]{}|\/]/g, "\\$&"));
+    return { ids: new Map(there), pattern: new RegExp(escaped.join("|"), "gu") };
+  }
+  // [[ids, bytes]] of the words of a text under `select`ed languages.
   segment(text, mask) {
+    if (!this.added) return this.words(text, mask);
     const found = [];
+    let from = 0;
+    for (const match of text.matchAll(this.added.pattern)) {
+      const id = this.added.ids.get(match[0]);
+      if (id < 0) continue;
+      found.push(...this.words(text.slice(from, match.index), mask));
+      found.push([[id], this.encoder.encode(match[0])]);
+      from = match.index + match[0].length;
+    }
+    found.push(...this.words(text.slice(from), mask));
+    return found;
+  }
+  words(text, mask) {
+    const found = [];
+    if (this.segmenter.characters) text = text.replaceAll("\u2581", " ");
+    if (this.meta.rewrite) text = REWRITES[this.meta.rewrite](text);
     for (const [word] of text.matchAll(this.pattern)) {
       const bytes = this.encoder.encode(word);
       let ids = this.cache.get(word);
