@@ -189,7 +189,7 @@ def code_of_name(name: str) -> str | None:
         language, script, region, private = match.groups(default="")
         base = language.lower()
         if (base in _NOT_IN_NAMES and (not number or script)) or not (
-            base in _table() or (script and len(base) == 3)
+            base in _table() or ((script or private) and len(base) == 3)
         ):
             continue
         return base + script + region + (private and "-" + private)

@@ -97,6 +97,7 @@ def test_what_is_no_pair():
         ("fr-000.jsonl", "fr"), ("zh_TW-000.jsonl", "zh-TW"), ("pt-br.txt", "pt"),
         ("zho_Hant/part.txt", "zh-Hant"), ("code/flores.txt", None), ("x-files/a.txt", None),
         ("foo_test.txt", None), ("codec.txt", None), ("xl.txt", None), ("abc_Latn.txt", "abc-Latn"),
+        ("acu-x-acu-1.jsonl", "acu-x-acu-1"),
     ],
 )  # fmt: skip
 def test_labels_of_files(path, expected):
