@@ -16,6 +16,7 @@ from modtok_cli.measure.plot.charts import Chart, Curves, Dots, Heat, Mark, Spre
 from modtok_cli.measure.plot.draw import draw, scene_of, write_plot
 from modtok_cli.measure.plot.layout_heat import cell_text, shade
 from modtok_cli.measure.plot.layout_rows import density
+from modtok_cli.measure.plot.present import presented
 from modtok_cli.measure.plot.scene import (
     COLOURS,
     Area,
@@ -210,3 +211,20 @@ def test_nothing_to_plot_is_an_error() -> None:
     with pytest.raises(UsageError, match="nothing to plot"):
         draw([Dots("t", "a", [], {})], ".svg")
     assert set(kinds()) >= {"nsl", "fairness", "origin", "orders", "combos", "scaling", "budget"}
+
+
+def test_names_without_room_in_a_matrix_become_codes_with_a_key() -> None:
+    values = {(a, b): 1.0 for a in LANGUAGES for b in LANGUAGES if a != b}
+    heat = Heat("Shared", "%", "language", "shared with", LANGUAGES, LANGUAGES, values)
+    chart = presented(heat)
+    wide, narrow = (
+        [part.text for part in scene_of(chart, width).shapes if isinstance(part, Label)]
+        for width in (760.0, 344.0)
+    )
+    assert "Bulgarian" in wide
+    assert "bg" not in wide
+    assert narrow.count("bg") == 2
+    assert "Bulgarian" not in narrow
+    key = " ".join(narrow[narrow.index("%") + 1 :])
+    assert key.startswith("bg Bulgarian, cs Czech, da Danish")
+    assert key.endswith("sw Swahili, te Telugu")

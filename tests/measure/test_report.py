@@ -180,6 +180,8 @@ def test_summary_names_the_best_tokenizer_and_its_worst_language(page: Path) -> 
 def test_tables_open_below_their_charts_and_colors_follow_the_system(page: Path) -> None:
     text = page.read_text("utf-8")
     assert "<details><summary>Table: NSL on" in text
+    assert "details.signatures { display: none; }" in text  # in print
+    assert '<details class="signatures"><summary>' in text
     assert "prefers-color-scheme: dark" in text
 
 

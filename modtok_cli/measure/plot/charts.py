@@ -66,7 +66,10 @@ class Curves:
 
 @dataclass(frozen=True)
 class Heat:
-    """A matrix of non-negative values, darker for larger ones; missing cells are left empty."""
+    """A matrix of non-negative values, darker for larger ones; missing cells are left empty.
+
+    `short`: name → code, shown instead where names have no room.
+    """
 
     title: str
     axis: str
@@ -76,6 +79,7 @@ class Heat:
     columns: Sequence[str]
     values: Mapping[tuple[str, str], float]
     note: str = ""
+    short: Mapping[str, str] = field(default_factory=dict)
 
 
 Chart = Dots | Spread | Curves | Heat

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from modtok_cli.measure.plot.charts import Heat
 from modtok_cli.measure.plot.frame import EDGE, SMALL, TEXT, begin, finish
 from modtok_cli.measure.plot.scene import (
@@ -33,20 +35,29 @@ def shade(share: float) -> str:
     return "#" + "".join(f"{part:02x}" for part in mixed)
 
 
+NARROWEST = 12.0
+"""Cells beside names; where they would be narrower, codes leave them more room."""
+
+
 def lay_heat(chart: Heat, width: float) -> Scene:
-    """One square per cell, names on the left and above, the color scale below."""
+    """One square per cell, names on the left and above, the color scale below.
+
+    In a narrow chart of many languages their codes, and which names they have below.
+    """
     scene, y = begin(chart.title, width, {})
-    label = max(text_width(row, TEXT) for row in chart.rows) + 8
-    left = EDGE + label + TEXT + 4
-    cell = min(30.0, (width - EDGE - left) / max(1, len(chart.columns)))
-    size = min(TEXT, max(8.0, cell * 0.62))
+    left, cell = _room(chart.rows, len(chart.columns), width)
+    short = chart.short if cell < NARROWEST else {}
+    if short:
+        left, cell = _room([short.get(row, row) for row in chart.rows], len(chart.columns), width)
+    size = min(TEXT, max(8.0, cell * (0.85 if short else 0.62)))
     # Names longer than a cell stand upright.
-    longest = max((text_width(column, size) for column in chart.columns), default=0.0)
+    names = [short.get(column, column) for column in chart.columns]
+    longest = max((text_width(name, size) for name in names), default=0.0)
     upright = longest > cell
     room = longest if upright else size
     top = y + TEXT + room + 12
     scene.add(Label((left, y + 8), chart.column_axis, TEXT))
-    for index, column in enumerate(chart.columns):
+    for index, column in enumerate(names):
         x = left + (index + 0.5) * cell
         if upright:
             at_foot = (x + 0.35 * size, top - 5)
@@ -56,7 +67,8 @@ def lay_heat(chart: Heat, width: float) -> Scene:
     largest = max(chart.values.values(), default=0.0) or 1.0
     for row_index, row in enumerate(chart.rows):
         at = top + row_index * cell
-        scene.add(Label((left - 5, at + cell / 2 + size * 0.35), row, min(TEXT, size + 1), "end"))
+        place = (left - 5, at + cell / 2 + size * 0.35)
+        scene.add(Label(place, short.get(row, row), min(TEXT, size + 1), "end"))
         for index, column in enumerate(chart.columns):
             value = chart.values.get((row, column))
             box = rectangle(left + index * cell, at, cell - 1, cell - 1)
@@ -72,7 +84,21 @@ def lay_heat(chart: Heat, width: float) -> Scene:
     bottom = top + cell * len(chart.rows)
     middle = top + cell * len(chart.rows) / 2
     scene.add(Label((EDGE + TEXT - 2, middle), chart.row_axis, TEXT, "middle", vertical=True))
-    return finish(scene, _scale(scene, chart.axis, left, bottom + 14, largest), chart.note)
+    y = _scale(scene, chart.axis, left, bottom + 14, largest)
+    if short:
+        codes = {short[name]: name for name in (*chart.rows, *chart.columns) if name in short}
+        listed = ", ".join(f"{code} {name}" for code, name in sorted(codes.items()))
+        y += 6
+        for line in wrapped(listed, width - 2 * EDGE, SMALL):
+            y += SMALL + 3
+            scene.add(Label((EDGE, y), line, SMALL, "start", FAINT))
+    return finish(scene, y, chart.note)
+
+
+def _room(rows: Sequence[str], columns: int, width: float) -> tuple[float, float]:
+    """Where cells begin beside these names, and their size."""
+    left = EDGE + max(text_width(row, TEXT) for row in rows) + 8 + TEXT + 4
+    return left, min(30.0, (width - EDGE - left) / max(1, columns))
 
 
 def _scale(scene: Scene, axis: str, left: float, y: float, largest: float) -> float:

@@ -72,8 +72,13 @@ footer { margin-top: 3rem; color: var(--dim); font-size: .8rem; }
   table.wide.prose td { display: block; text-align: left; }
   table.wide.prose td::before { content: attr(data-of) ": "; }
 }
+@page { margin: 15mm; }
 @media print {
-  body { max-width: none; font-size: 11pt; }
+  body { max-width: none; font-size: 11pt; padding: 0; }
+  /* Two charts, or one with its table, fit a page. */
+  figure svg { max-height: 12cm; width: auto; }
+  details.signatures { display: none; }
+  summary { display: none; }
   svg.wide { display: block; }
   svg.narrow { display: none; }
   figure, tr { break-inside: avoid; }
@@ -153,7 +158,9 @@ def _section(part: Section) -> str:
     if part.signatures:
         items = "".join(f"<li><code>{escape(name)}</code></li>" for name in part.signatures)
         many = "signature" if len(part.signatures) == 1 else f"{len(part.signatures)} signatures"
-        lines.append(f"<details><summary>{many}</summary><ul>{items}</ul></details>")
+        lines.append(
+            f'<details class="signatures"><summary>{many}</summary><ul>{items}</ul></details>'
+        )
     return "\n".join([*lines, "</section>"])
 
 
