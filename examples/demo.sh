@@ -19,6 +19,7 @@ run() {
 rm -rf "$workspace"
 mkdir -p "$workspace/results"
 cp -R "$examples/sample/data" "$examples/sample/parallel" "$examples/sample/tasks" "$workspace"
+cp "$examples/stories.py" "$workspace"
 cd "$workspace"
 
 say "Six languages in three scripts: Greek, English, Finnish, French, Nepali, Swahili." \
@@ -51,24 +52,32 @@ say "4. MEASURE every language with the whole vocabulary, and with its own subto
 run "modtok nsl -t tokenizer -t tokenizer@each parallel --plot - > results/nsl.jsonl"
 run "modtok inspect --check"
 
-say "5. PRETRAIN a tiny model (0.7 million parameters and the embedding rows). Each batch is one" \
-    "   language, tokenized with its own subtokenizer or, half of the time, with the union of it" \
-    "   and two other languages. Only active rows are computed and updated. The model memorizes" \
-    "   this little text quickly, so held-out bits per byte rise after their minimum."
-run "modtok pretrain --sampling sub:2 --mix en=0.3 --steps 200 --eval-every 20"
+say "5. WRITE stories: 2,000 each in English, Finnish and French, about people who help each other." \
+    "   So small a model cannot learn language in minutes, but these it can. unseen/ has stories" \
+    "   to measure on, tasks/mcq/stories questions: somebody is cold, what do they get?"
+run "python3 stories.py"
+run "head -n 1 unseen/en.txt unseen/fi.txt unseen/fr.txt"
 
-say "6. EVALUATE it on multiple choice, each language with its own subtokenizer: continuations" \
-    "   of sentences (guessing gives 25) and questions on the text (guessing gives 33)."
-run "modtok eval mcq --plot - > results/mcq.jsonl"
+say "6. PRETRAIN a tiny model (0.7 million parameters and the embedding rows) on the stories. Each" \
+    "   batch is one language, tokenized with its own subtokenizer or, half of the time, with the" \
+    "   union of it and another language. Only active rows are computed and updated. Watch the" \
+    "   bits per byte of stories that it has not read."
+run "modtok pretrain --data stories --langs en,fi,fr --sampling sub:1 --mix en=0.3 \\
+        --seq-length 128 --steps 350 --eval-every 50"
 
-say "7. SLICE it to French and English: a directory that transformers opens, with the rows of" \
-    "   two languages instead of six."
+say "7. EVALUATE it: bits per byte with each language's own subtokenizer, then with the whole" \
+    "   vocabulary, which takes more; then the questions (guessing gives 25)."
+run "modtok eval bpb unseen > results/bpb.jsonl"
+run "modtok eval bpb unseen --infer full > results/bpb-full.jsonl"
+run "modtok eval mcq --tasks stories --langs en,fi,fr > results/mcq.jsonl"
+
+say "8. SLICE it to French and English: a directory that transformers opens, with the rows of" \
+    "   two languages instead of six. GENERATE from it, then from the whole run with the language" \
+    "   found by the prompt."
 run "modtok slice --langs fr,en -o fr-en"
-
-say "8. GENERATE from the slice, then from the whole run with the language found by the prompt."
-run "printf '{\"prompt\": \"The baker\"}\n{\"prompt\": \"La petite ville\"}\n' \\
-        | modtok generate --run fr-en --max-tokens 24 | tee results/generated.jsonl"
-run "modtok generate --langs auto --max-tokens 24 'Kirjastossa luettiin'"
+run "printf '{\"prompt\": \"Anna lives\"}\n{\"prompt\": \"Emma habite\"}\n' \\
+        | modtok generate --run fr-en --max-tokens 120 | tee results/generated.jsonl"
+run "modtok generate --langs auto --max-tokens 120 'Leo asuu'"
 
 say "9. REPORT everything on one page."
 run "modtok report -o report.html"
@@ -78,5 +87,6 @@ say "Open $workspace/report.html. All files are in $workspace; try more from the
     "    modtok extract --langs ne -o nepali.json" \
     "    modtok inspect --find '^ the'" \
     "    modtok memory --run runs/latest" \
-    "    modtok generate --langs sw 'Mwalimu'" \
-    "The sample is tiny: these measurements do not transfer to other text; see README.md."
+    "    modtok generate --langs fr 'Le soir'" \
+    "    modtok explore" \
+    "The texts are tiny: these measurements do not transfer to other text; see README.md."
