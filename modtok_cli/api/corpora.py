@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from modtok_cli.api.arguments import (
     FilePath,
@@ -29,6 +29,7 @@ def corpus_build(
     output: FilePath = "data",
     quality_model: FilePath | None = None,
     quality_top: float | None = None,
+    near_duplicates: Literal["off", "language", "all"] = "off",
     language_model: FilePath | None = None,
     workers: int | None = None,
     force: bool = False,
@@ -42,6 +43,7 @@ def corpus_build(
         output: Directory to write, one directory per language.
         quality_model: fastText classifier of page quality.
         quality_top: Share of the best pages to keep.
+        near_duplicates: Keep one of each group of nearly equal pages: of a language, or of all.
         language_model: fastText model of languages; lid.176 by default.
         workers: Worker processes; one per core by default.
         force: Replace an existing corpus.
@@ -67,6 +69,7 @@ def corpus_build(
         output=Path(output),
         quality_model=optional_path(quality_model),
         quality_top=quality_top,
+        near_duplicates=near_duplicates,
         language_model=optional_path(language_model),
         workers=workers,
         force=force,

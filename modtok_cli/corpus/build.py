@@ -15,9 +15,11 @@ from modtok_cli.corpus.extra import require_build
 from modtok_cli.corpus.heuristics import MIN_CHARACTERS
 from modtok_cli.corpus.language import THRESHOLD
 from modtok_cli.corpus.plan import (
+    NEAR_STAGES,
     RANGES,
     SHARD_BYTES,
     STAGES,
+    Near,
     Plan,
     Settings,
     begin,
@@ -32,6 +34,9 @@ from modtok_cli.corpus.sandbox import SECONDS
 from modtok_cli.corpus.sources import find_files
 from modtok_cli.text.languages import is_language, normalize
 
+SCOPES = ("off", "language", "all")
+NEAR_FLAG = "--near-duplicates"
+
 
 def corpus_build(
     inputs: Sequence[str | Path],
@@ -45,6 +50,10 @@ def corpus_build(
     quality_model: Path | None = None,
     quality_threshold: float | None = None,
     quality_top: float | None = None,
+    near_duplicates: str = "off",
+    near_ngram: int = Near.ngram,
+    near_buckets: int = Near.buckets,
+    near_hashes: int = Near.hashes,
     executor: str = "local",
     executor_options: Mapping[str, str] | None = None,
     workers: int | None = None,
@@ -68,6 +77,10 @@ def corpus_build(
             written but no page is dropped.
         quality_threshold: minimum quality score of a page.
         quality_top: fraction of the pages of each language to keep, best first.
+        near_duplicates: "off", "language" to keep one page of each cluster of near-duplicates in a
+            language, or "all" to compare languages with each other too.
+        near_ngram: words of the n-grams that pages are compared by.
+        near_buckets, near_hashes: pages are near-duplicates if all hashes of a bucket agree.
         executor: "local", "slurm" or "ray".
         executor_options: options of datatrove's executor.
         workers: number of parallel tasks; by default one per core (local), or all.
@@ -91,6 +104,7 @@ def corpus_build(
         quality_model,
         quality_threshold,
         quality_top,
+        _near(near_duplicates, near_ngram, near_buckets, near_hashes),
     )
     if output.exists() and not output.is_dir():
         raise UsageError("not a directory", where=str(output), remedy="choose another -o")
@@ -137,10 +151,10 @@ def _checked(report: CorpusReport, settings: Settings, progress: Progress) -> Co
 
 def stages_of(plan: Plan) -> list[Stage]:
     """Pipelines of a build, in order."""
-    from modtok_cli.corpus import blocks, dedup_blocks
+    from modtok_cli.corpus import blocks, dedup_blocks, near_blocks
     from modtok_cli.corpus.publish import Publish
 
-    shards = len(plan.shards)
+    shards, near = len(plan.shards), plan.settings.near
     steps = [
         (
             [
@@ -153,6 +167,9 @@ def stages_of(plan: Plan) -> list[Stage]:
             ],
             shards,
         ),
+        ([near_blocks.SignPages], shards),
+        ([near_blocks.PairPages], near_blocks.pair_tasks(near, shards) if near else 0),
+        ([near_blocks.ClusterPages], min(near_blocks.CLUSTER_TASKS, shards)),
         ([dedup_blocks.HashParagraphs], shards),
         ([dedup_blocks.FindRepeated], min(RANGES, shards)),
         ([dedup_blocks.WriteCorpus], shards),
@@ -161,6 +178,7 @@ def stages_of(plan: Plan) -> list[Stage]:
     return [
         Stage(name, [block(plan.work) for block in classes], tasks)
         for name, (classes, tasks) in zip(STAGES, steps, strict=True)
+        if near or name not in NEAR_STAGES
     ]
 
 
@@ -173,6 +191,7 @@ def _settings(
     quality_model: Path | None,
     quality_threshold: float | None,
     quality_top: float | None,
+    near: Near | None,
 ) -> Settings:
     for name in languages or ():
         if not is_language(name):
@@ -200,7 +219,26 @@ def _settings(
         str(Path(quality_model).absolute()) if quality_model else None,
         quality_threshold,
         quality_top,
+        near,
     )
+
+
+def _near(scope: str, ngram: int, buckets: int, hashes: int) -> Near | None:
+    if scope not in SCOPES:
+        raise UsageError(f"expected one of {', '.join(SCOPES)}, got '{scope}'", where=NEAR_FLAG)
+    near = Near(scope, ngram, buckets, hashes)
+    for flag, number, least, most in (
+        ("--near-ngram", ngram, 1, 1000),
+        ("--near-buckets", buckets, 1, 256),
+        ("--near-hashes", hashes, 1, 64),
+    ):
+        if not least <= number <= most:
+            raise UsageError(f"{flag} must be between {least} and {most}, got {number}")
+    if scope != "off":
+        return near
+    if near != Near("off"):
+        raise UsageError(f"--near-ngram, --near-buckets and --near-hashes require {NEAR_FLAG}")
+    return None
 
 
 def _check_models(settings: Settings) -> None:

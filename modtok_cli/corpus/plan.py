@@ -20,9 +20,20 @@ from modtok_cli.base.files import write_bytes
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.base.records import from_json
 
-VERSION = 1
-STAGES = ("1-pages", "2-hashes", "3-repeated", "4-corpus", "5-publish")
+VERSION = 2
+STAGES = (
+    "1-pages",
+    "2-signatures",
+    "3-pairs",
+    "4-clusters",
+    "5-hashes",
+    "6-repeated",
+    "7-corpus",
+    "8-publish",
+)
 """Pipelines of a build; also the directories of their logs."""
+NEAR_STAGES = STAGES[1:4]
+"""Those that a build has only with near-duplicates."""
 SHARD_BYTES = 32 << 20
 """Smaller files are grouped into shards of about this size; a larger file is a shard."""
 _FILE = "plan.json"
@@ -31,11 +42,25 @@ RANGES = 16
 
 
 @dataclass(frozen=True)
+class Near:
+    """How near-duplicate pages are found: the defaults are FineWeb's.
+
+    `scope`: "language" or "all", the pages that are compared with each other. `ngram`: words.
+    """
+
+    scope: str = "language"
+    ngram: int = 5
+    buckets: int = 14
+    hashes: int = 8
+
+
+@dataclass(frozen=True)
 class Settings:
     """Settings that decide which text is kept.
 
     `languages`: None for all. `page_seconds`: processor time for the text of one page.
-    `quality_top`: fraction of the pages to keep by quality in each language.
+    `quality_top`: fraction of the pages to keep by quality in each language. `near`: None if
+    near-duplicates stay.
     """
 
     languages: tuple[str, ...] | None
@@ -46,6 +71,7 @@ class Settings:
     quality_model: str | None
     quality_threshold: float | None
     quality_top: float | None
+    near: Near | None = None
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from modtok_cli.corpus.report import REPORT, SECONDS, collect, load_report
 
 _STALE = "stale.json"
 # Statistics and bad records of the tasks stay: a build killed at its very end reports them again.
-_BETWEEN = ("parts", "scores", "hashes", "repeated", "out", "progress")
+_BETWEEN = ("parts", "scores", "near", "hashes", "repeated", "out", "progress")
 
 
 class Publish(Step):

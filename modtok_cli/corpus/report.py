@@ -35,7 +35,8 @@ def parse_label(name: str) -> tuple[str, str, str, str] | None:
 class CorpusReport:
     """Counts of each language that was written, and of each reason for dropping text.
 
-    `languages`: language, pages, paragraphs, characters, and *_before deduplication.
+    `languages`: language, pages, paragraphs, characters, and *_before deduplication;
+    `near_duplicates`: pages dropped as such, `near_share`: their share of the pages compared.
     `dropped`: step, reason, language (None before it is known), pages, paragraphs, characters.
     `bad`: the first bad records; `source` is file:offset. `seconds`: processor time by step.
     """
@@ -89,8 +90,22 @@ def _languages(
         {"language": language}
         | {unit: after[language].get(unit, 0) for unit in UNITS}
         | {f"{unit}_before": before.get(language, {}).get(unit, 0) for unit in UNITS}
+        | _near(counts, language, before.get(language, {}).get("pages", 0))
         for language in sorted(after)
     ]
+
+
+def _near(
+    counts: Mapping[tuple[str, str, str, str], Mapping[str, int]], language: str, written: int
+) -> dict[str, Any]:
+    def pages(reason: str) -> int:
+        return counts.get(("dropped", "deduplicate", reason, language), {}).get("pages", 0)
+
+    near, compared = pages("near-duplicate"), written - pages("quality")
+    return {
+        "near_duplicates": near,
+        "near_share": round(near / compared, 6) if compared else 0.0,
+    }
 
 
 def _dropped(

@@ -39,6 +39,10 @@ def test_corpus_build(here, stand_in) -> None:
         "quality_model": None,
         "quality_threshold": None,
         "quality_top": None,
+        "near_duplicates": "off",
+        "near_ngram": 5,
+        "near_buckets": 14,
+        "near_hashes": 8,
         "executor": "local",
         "executor_options": {},
         "workers": None,
@@ -48,6 +52,7 @@ def test_corpus_build(here, stand_in) -> None:
     fits(called, *where)
     line = "--langs fi,en -o out --lang-model m.bin --lang-threshold 0.7 --min-characters 50"
     line += " --quality-model q.bin --quality-threshold 0.4 --quality-top 0.3 --workers 3 --force"
+    line += " --near-duplicates all --near-ngram 4 --near-buckets 9 --near-hashes 7"
     line += " --executor slurm --executor-option partition=cpu --executor-option time=1:00:00"
     assert here("corpus", "build", "a.warc.gz", *line.split(), "--json")[0] == 0
     assert rest(called) == {
@@ -59,6 +64,10 @@ def test_corpus_build(here, stand_in) -> None:
         "quality_model": Path("q.bin"),
         "quality_threshold": 0.4,
         "quality_top": 0.3,
+        "near_duplicates": "all",
+        "near_ngram": 4,
+        "near_buckets": 9,
+        "near_hashes": 7,
         "executor": "slurm",
         "executor_options": {"partition": "cpu", "time": "1:00:00"},
         "workers": 3,
@@ -158,6 +167,11 @@ def test_wrong_usage_in_one_line(here) -> None:
         ("a.jsonl --langs x9", "'x9' is not a language code"),
         ("a.jsonl --lang-threshold 1.5", "--lang-threshold must be between 0 and 1, got 1.5"),
         ("a.jsonl --quality-top 0.5", "no quality model"),
+        ("a.jsonl --near-ngram 4", "--near-hashes require --near-duplicates"),
+        (
+            "a.jsonl --near-duplicates all --near-hashes 99",
+            "--near-hashes must be between 1 and 64",
+        ),
         ("a.jsonl --lang-model no.bin", "no.bin: model does not exist"),
         ("a.jsonl --lang-model a.jsonl", "a.jsonl: not a fastText model"),
         ("a.jsonl --executor slurm", "Slurm needs partition and time"),

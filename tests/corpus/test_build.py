@@ -229,26 +229,50 @@ def test_existing_directories_are_not_overwritten(tmp_path: Path) -> None:
     assert len(records_of(tmp_path / "data" / "fi")) == 1
 
 
+NEAR = SETTINGS | {"near_duplicates": "language", "near_buckets": 3, "near_hashes": 2}
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished build with near-duplicates, from three small files."""
+    place = tmp_path_factory.mktemp("small")
+    (place / "crawl").mkdir()
+    for n, language in enumerate(("fi", "en", "fi")):
+        pages = [" ".join(body).split() for body in bodies(language)]
+        for page_words in pages if n == 2 else ():
+            page_words[n] = "muu"
+        lines = "".join(f"{' '.join(words)}\n" for words in pages)
+        (place / "crawl" / f"{n}.txt").write_text(lines, "utf-8")
+    before = Path.cwd()
+    os.chdir(place)
+    try:
+        corpus_build(["crawl"], output=Path("data"), workers=2, **NEAR)
+    finally:
+        os.chdir(before)
+    return place
+
+
 @pytest.mark.parametrize("stage", STAGES)
 def test_build_killed_in_any_stage_resumes_to_the_same_files(
-    built, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], stage: str
+    small, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], stage: str
 ) -> None:
-    place, _ = built
-    data = place / f"killed-{stage}"
-    call = f"build.corpus_build(['crawl'], output=Path({data.name!r}), workers=2, **{SETTINGS!r})"
+    finished = {row["language"]: row for row in load_report(small / "data").languages}
+    assert [finished[name]["near_duplicates"] for name in ("en", "fi")] == [0, 4]
+    data = small / f"killed-{stage}"
+    call = f"build.corpus_build(['crawl'], output=Path({data.name!r}), workers=2, **{NEAR!r})"
     # The parent alone is killed: its workers must not live on.
-    process = Python(["-c", script(stage, signal.SIGKILL, call)], cwd=place, start_new_session=True)
+    process = Python(["-c", script(stage, signal.SIGKILL, call)], cwd=small, start_new_session=True)
     assert process.wait() == -signal.SIGKILL
     wait_for_the_end_of(process.pid)
     # The last stage writes the report, and was killed before it was known to be done.
     assert (data / "corpus.json").exists() == (stage == STAGES[-1])
     with pytest.raises(UsageError, match="unfinished build with other inputs"):
-        corpus_build([place / "crawl"], output=data, workers=2, **SETTINGS)
-    monkeypatch.chdir(place)
+        corpus_build([small / "crawl"], output=data, workers=2, **NEAR)
+    monkeypatch.chdir(small)
     capfd.readouterr()
-    corpus_build(["crawl"], output=Path(data.name), workers=2, **SETTINGS)
+    corpus_build(["crawl"], output=Path(data.name), workers=2, **NEAR)
     assert capfd.readouterr().err == ""
-    assert snapshot(data) == snapshot(place / "data")
+    assert snapshot(data) == snapshot(small / "data")
 
 
 def wait_for_the_end_of(session: int) -> None:
@@ -259,7 +283,7 @@ def wait_for_the_end_of(session: int) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("stage", [STAGES[0], STAGES[3]])
+@pytest.mark.parametrize("stage", [STAGES[0], STAGES[-2]])
 def test_killed_worker_is_an_error(built, monkeypatch: pytest.MonkeyPatch, stage: str) -> None:
     place, _ = built
     data = Path(f"dying-{stage}")
@@ -280,7 +304,7 @@ def test_killed_replacement_leaves_no_old_files(built, monkeypatch: pytest.Monke
     corpus_build(["crawl"], output=data, languages=["fi", "el"], workers=2, **SETTINGS)
     new = {"inputs": ["crawl/CC-2.warc.wet.gz"], "output": data, "languages": ["fi"]}
     with monkeypatch.context() as patched:
-        patched.setattr(build, "stages_of", deadly(build.stages_of, STAGES[3]))
+        patched.setattr(build, "stages_of", deadly(build.stages_of, STAGES[-2]))
         with pytest.raises(ModtokError, match="a worker was killed"):
             corpus_build(**new, force=True, **SETTINGS)
     with monkeypatch.context() as patched:  # when the old report is gone, and its languages not

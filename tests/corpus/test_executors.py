@@ -55,8 +55,9 @@ OPTIONS = {"partition": "cpu", "time": "1:00:00", "cpus_per_task": "2"}
 
 def test_slurm_equals_the_local_executor(slurm: Path) -> None:
     inputs = [DATA / "fi.jsonl", DATA / "en.jsonl"]
-    corpus_build(inputs, output=slurm / "local", shard_bytes=1)
-    options = {"executor": "slurm", "executor_options": OPTIONS}
+    near = {"near_duplicates": "language", "near_buckets": 1, "near_hashes": 1}
+    corpus_build(inputs, output=slurm / "local", shard_bytes=1, **near)
+    options = {"executor": "slurm", "executor_options": OPTIONS, **near}
     submitted = corpus_build(inputs, output=slurm / "data", shard_bytes=1, **options)
     assert submitted is None
     report = corpus_build(inputs, output=slurm / "data", shard_bytes=1, **options)
@@ -66,7 +67,7 @@ def test_slurm_equals_the_local_executor(slurm: Path) -> None:
         assert records_of(slurm / "data" / language) == records_of(slurm / "local" / language)
     log = (slurm / "slurm.log").read_text()
     assert "--dependency=afterok:7" in log
-    script = (slurm / "data/.corpus-build/logs/4-corpus/launch_script.slurm").read_text()
+    script = (slurm / "data/.corpus-build/logs/7-corpus/launch_script.slurm").read_text()
     assert "#SBATCH --partition=cpu" in script
     assert "#SBATCH --cpus-per-task=2" in script
 

@@ -48,6 +48,8 @@ TEXTS = "parallel/en.txt parallel/fi.txt"
 JOBS = (
     Job("corpus build", "crawl.warc crawl.warc.gz -o web --workers 2", ("web",), None, True,
         "corpus"),
+    Job("corpus build", "crawl.warc crawl.warc.gz -o web --workers 2 --near-duplicates language",
+        ("web",), None, True, "corpus"),
     Job("corpus train-quality", "--good good.txt --bad bad.txt -o q.bin --epochs 1", ("q.bin",),
         needs="corpus"),
     Job("corpus count", "-o tables", ("tables/en.counts", "tables/fi.counts"), grows=True),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -19,6 +19,10 @@ KEPT = (
     Column("paragraphs", "paragraphs", "int"),
     Column("characters", "characters", "int"),
     Column("characters_before", "before dedup", "int"),
+)
+NEAR = (
+    Column("near_duplicates", "near-duplicates", "int"),
+    Column("near_share", "share", "ratio"),
 )
 DROPPED = (
     Column("step", "step"),
@@ -76,6 +80,33 @@ QualityTop = Annotated[
         help="Keep the best SHARE of the pages of each language, 0 to 1.",
     ),
 ]
+NearDuplicates = Annotated[
+    Literal["off", "language", "all"],
+    typer.Option(
+        "--near-duplicates",
+        help="Keep one of each group of nearly equal pages, found by MinHash: of a language, or of "
+        "all together.",
+    ),
+]
+NearNgram = Annotated[
+    int,
+    typer.Option(
+        "--near-ngram", metavar="N", min=1, help="Pages are compared by sequences of N words."
+    ),
+]
+NearBuckets = Annotated[
+    int,
+    typer.Option("--near-buckets", metavar="N", min=1, help="Number of buckets of MinHash values."),
+]
+NearHashes = Annotated[
+    int,
+    typer.Option(
+        "--near-hashes",
+        metavar="N",
+        min=1,
+        help="Number of values of a bucket; pages that agree in all of one are near-duplicates.",
+    ),
+]
 Executor = Annotated[
     ExecutorKind,
     typer.Option("--executor", help="Run tasks locally, on Slurm or on Ray."),
@@ -90,6 +121,8 @@ Executor = Annotated[
     modtok corpus build crawl/*.warc.gz --langs fi,fr,en
     # all identified languages, the better half by quality
     modtok corpus build crawl/ --quality-model quality.bin --quality-top 0.5
+    # one of each group of nearly equal pages of a language
+    modtok corpus build crawl/ --near-duplicates language
     # on a cluster
     modtok corpus build crawl/ --executor slurm --executor-option partition=cpu \\
         --executor-option time=10:00:00
@@ -106,6 +139,10 @@ def corpus_build(
     quality_model: QualityModel = None,
     quality_threshold: QualityThreshold = None,
     quality_top: QualityTop = None,
+    near_duplicates: NearDuplicates = "off",
+    near_ngram: NearNgram = 5,
+    near_buckets: NearBuckets = 14,
+    near_hashes: NearHashes = 8,
     executor: Executor = "local",
     executor_option: ExecutorOptions = None,
     workers: Workers = None,
@@ -115,9 +152,9 @@ def corpus_build(
     """Build one corpus per language from crawled pages.
 
     Extracts the text of the pages, identifies the language, filters boilerplate, optionally
-    scores quality, and removes duplicate paragraphs. Writes DIR/LANG/*.jsonl.zst and
-    DIR/corpus.json, a report of what each step dropped. Invalid records are counted and
-    skipped. An interrupted build resumes when the command is repeated.
+    scores quality and removes near-duplicate pages, and removes duplicate paragraphs. Writes
+    DIR/LANG/*.jsonl.zst and DIR/corpus.json, a report of what each step dropped. Invalid
+    records are counted and skipped. An interrupted build resumes when the command is repeated.
 
     Requires the extra [corpus]: pip install 'modtok[corpus]'.
     """
@@ -136,6 +173,10 @@ def corpus_build(
         quality_model=quality_model,
         quality_threshold=quality_threshold,
         quality_top=quality_top,
+        near_duplicates=near_duplicates,
+        near_ngram=near_ngram,
+        near_buckets=near_buckets,
+        near_hashes=near_hashes,
         executor=executor,
         executor_options=options,
         workers=workers,
@@ -148,7 +189,8 @@ def corpus_build(
         emit_rows(report.rows(), KEPT, title="Corpus", json=True)
     else:
         emit_rows(summary(report), DROPPED, title="Dropped", json=False)
-        emit_rows(report.languages, KEPT, title="Corpus", json=False, caption=str(report.output))
+        columns = KEPT if near_duplicates == "off" else KEPT + NEAR
+        emit_rows(report.languages, columns, title="Corpus", json=False, caption=str(report.output))
     if report.bad:
         first, number = report.bad[0], len(report.bad)
         count = "1 invalid record is" if number == 1 else f"{number} invalid records are"

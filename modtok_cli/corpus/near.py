@@ -1,0 +1,178 @@
+"""Near-duplicate pages by MinHash, with datatrove's blocks.
+
+A page is a set of n-grams of words. Each of buckets × hashes random functions gives the smallest
+value of the set; two pages agree in one with probability J, the share of n-grams that both have
+(Jaccard). Pages that agree in all hashes of a bucket are a pair: 1 - (1 - J^hashes)^buckets. Pairs
+that share a page form a cluster, of which one page is kept.
+
+The blocks are datatrove's; what differs here: words of any language, pages of any length in bounded
+memory, and ranges of hashes that small files allow as well.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import regex
+from datatrove.pipeline.dedup.minhash import (
+    MinhashConfig,
+    MinhashDedupBuckets,
+    MinhashDedupCluster,
+    MinhashDedupSignature,
+)
+from datatrove.utils.word_tokenizers import WordTokenizer
+from tqdm import tqdm
+from xxhash import xxh64_intdigest
+
+from modtok_cli.corpus.plan import Near
+
+# Scripts without spaces between words: a character with its marks is a word there.
+_UNSPACED = "".join(
+    rf"\p{{{name}}}"
+    for name in (
+        "Han", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan", "Tai_Le",
+        "New_Tai_Lue", "Tai_Tham", "Tai_Viet",
+    )
+)  # fmt: skip
+_ANY_UNSPACED = regex.compile(rf"[{_UNSPACED}]")
+_WORD = regex.compile(rf"[{_UNSPACED}]\p{{M}}*|[^\s{_UNSPACED}]+")
+_SHINGLES = 4096  # n-grams at a time: 3.6 MB for each copy of their 14 × 8 values
+_BUFFERED = 128  # signatures read at a time from each file
+
+
+def config_of(near: Near) -> MinhashConfig:
+    """datatrove's configuration: 64-bit hashes, its default normal form of text."""
+    return MinhashConfig(
+        n_grams=near.ngram, num_buckets=near.buckets, hashes_per_bucket=near.hashes
+    )
+
+
+class Words(WordTokenizer):
+    """Words of any language, so that no segmenter of a language is needed."""
+
+    def __init__(self) -> None:
+        super().__init__("all")
+
+    def word_tokenize(self, text: str) -> list[str]:
+        """Words between spaces; in scripts without spaces, characters with their marks.
+
+        >>> Words().word_tokenize("two words 日本")
+        ['two', 'words', '日', '本']
+        """
+        if not _ANY_UNSPACED.search(text):
+            return text.split()
+        found: list[str] = _WORD.findall(text)
+        return found
+
+    def sent_tokenize(self, text: str) -> list[str]:
+        """The text as one sentence."""
+        return [text]
+
+    def span_tokenize(self, text: str) -> list[tuple[int, int]]:
+        """The text as one span."""
+        return [(0, len(text))]
+
+
+def _hash(text: str) -> int:
+    return xxh64_intdigest(text.encode("utf-8", "surrogatepass"))
+
+
+class Signatures(MinhashDedupSignature):
+    """datatrove's signatures of pages in any language, in memory that a page's length bounds."""
+
+    def __init__(self, output: Path, near: Near) -> None:
+        super().__init__(str(output), config_of(near), language=Words())
+        self._hash_func = _hash  # datatrove passes text, which xxhash 4 refuses
+
+    def get_signature(self, shingles: npt.NDArray[np.uint64]) -> list[list[int]]:
+        """The smallest values, bucket by bucket; those of `shingles` a part at a time."""
+        parts = [
+            super(Signatures, self).get_signature(shingles[at : at + _SHINGLES])
+            for at in range(0, len(shingles), _SHINGLES)
+        ]
+        return [
+            [min(values) for values in zip(*same, strict=True)] for same in zip(*parts, strict=True)
+        ]
+
+
+class Pairs(MinhashDedupBuckets):
+    """datatrove's comparison of a bucket's signatures, in a range of hashes for each task."""
+
+    def __init__(self, signatures: Path, output: Path, near: Near) -> None:
+        super().__init__(
+            str(signatures), str(output), config=config_of(near), lines_to_buffer=_BUFFERED
+        )
+
+    def get_worker_hash_range(self, sig_files: list[str], rank: int, world_size: int) -> Any:
+        """Range of first hashes of a task: quantiles of the largest file, which is never empty.
+
+        datatrove takes the first file, and fails if it has fewer pages than there are tasks.
+        """
+        low, high = super().get_worker_hash_range([], rank, world_size)
+        parts = world_size // self.config.num_buckets
+        if parts == 1 or not sig_files:
+            return low, high
+        line = struct.calcsize(f"<{self.config.hashes_per_bucket}QI")
+        largest = max(sig_files, key=lambda name: (self.input_folder.size(name), name))
+        lines = self.input_folder.size(largest) // line
+        part = rank % parts
+        with self.input_folder.open(largest, mode="rb") as file:
+
+            def first(number: int) -> int:
+                file.seek(line * (lines * number // parts))
+                return int.from_bytes(file.read(8), "little")
+
+            return first(part) if part else low, first(part + 1) if part + 1 < parts else high
+
+
+class Clusters(MinhashDedupCluster):
+    """datatrove's clusters, with a list of removed pages for every shard that has sizes.
+
+    Its filter reads sizes only where there is such a list, if an empty one.
+    """
+
+    def __init__(self, pairs: Path, output: Path, near: Near) -> None:
+        super().__init__(
+            str(pairs),
+            str(output),
+            config=config_of(near),
+            save_cluster_size=True,
+            lines_to_buffer=_BUFFERED,
+        )
+        self._output = output
+
+    def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> None:
+        """Write removed pages and sizes of clusters for each shard."""
+        # Its own lock is of processes, and a semaphore would be left when the worker is ended.
+        tqdm.set_lock(RLock())
+        super().run(data, rank, world_size)
+        for path in self._output.glob("*.sizes"):
+            path.with_suffix(".remove").touch()
+
+
+@cache
+def raise_open_files() -> None:
+    """Raise the soft limit of open files to the hard one: blocks open a file for each shard."""
+    if os.name == "posix":
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft != hard:
+            with suppress(ValueError, OSError):  # macOS has a limit that it does not tell
+                resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def groups_in(place: Path) -> Iterator[tuple[str, Path]]:
+    """Groups of pages that are compared with each other, and their directories."""
+    if place.is_dir():
+        for entry in sorted(place.iterdir()):
+            yield entry.name, entry
