@@ -24,7 +24,7 @@ from datatrove.utils.text import ngrams, simplify_text
 
 from benchmarks.common.rows import emit
 from modtok_cli.corpus.build import corpus_build
-from modtok_cli.corpus.near import Words
+from modtok_cli.corpus.near import WORD, Words
 from modtok_cli.corpus.parts import read_part
 from modtok_cli.corpus.plan import Near
 from modtok_cli.text.readers import read_documents
@@ -47,14 +47,11 @@ def pages_of(path: Path, number: int, least: int) -> list[str]:
 
 def edited(text: str, share: float, words: Sequence[str], draw: random.Random) -> str:
     """The text with a share of its words replaced, at least one."""
-    pieces = text.split()
-    if len(pieces) < len(text) / 20:  # of a script without spaces: characters
-        pieces, glue = list(text), ""
-    else:
-        glue = " "
-    for place in draw.sample(range(len(pieces)), max(1, round(share * len(pieces)))):
-        pieces[place] = draw.choice(words)
-    return glue.join(pieces)
+    spans = [match.span() for match in WORD.finditer(text)]
+    chosen = draw.sample(range(len(spans)), max(1, round(share * len(spans))))
+    for start, stop in sorted((spans[place] for place in chosen), reverse=True):
+        text = text[:start] + draw.choice(words) + text[stop:]
+    return text
 
 
 def shingles_of(text: str) -> Shingles:

@@ -13,10 +13,20 @@ from modtok_cli import __version__
 
 def digest(*parts: bytes, length: int = 12) -> str:
     """Hexadecimal SHA-256 over length-prefixed `parts`, cut to `length` digits."""
+    return digest_chunks([(len(part), [part]) for part in parts], length)
+
+
+def digest_chunks(parts: Iterable[tuple[int, Iterable[bytes]]], length: int = 12) -> str:
+    """`digest` of parts that come in pieces, each with its length in bytes.
+
+    >>> digest_chunks([(4, [b"wo", b"rd"])]) == digest(b"word")
+    True
+    """
     hasher = hashlib.sha256()
-    for part in parts:
-        hasher.update(len(part).to_bytes(8, "little"))
-        hasher.update(part)
+    for size, chunks in parts:
+        hasher.update(size.to_bytes(8, "little"))
+        for chunk in chunks:
+            hasher.update(chunk)
     return hasher.hexdigest()[:length]
 
 

@@ -1,9 +1,10 @@
-"""`modtok corpus count` on an executor: one count table per file, merged in a tree.
+"""`modtok corpus count` on an executor: tasks count their share of the files, tables are merged.
 
-Counting hundreds of gigabytes in one process takes hours. Here every file is a task that writes a
-table. Tables are then merged `FAN` at a time, stage by stage, until each language has one. Tables
-add up exactly, so the result equals that of one process byte for byte. A task holds `FAN` tables;
-the last one holds all unique words of a language.
+Counting hundreds of gigabytes in one process takes hours. Here the files are shared out over tasks
+by size, and a task writes one table for each language of its share. Tables are then merged `FAN`
+at a time, stage by stage, until each language has one. Tables add up exactly, so the result equals
+that of one process byte for byte. Merging takes the same memory whatever the tables have; a task
+that counts holds the unique words of its files in one language.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from modtok_cli.base.files import write_bytes
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.corpus.executors import Stage, check_executor, clear_sockets, run_stages
 from modtok_cli.corpus.plan import check_name, read_json
-from modtok_cli.text.counts import merge_counts
+from modtok_cli.text.corpus import count_files
 from modtok_cli.text.pretokenizer import PreTokenizer
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.reading import Reading
@@ -30,14 +32,16 @@ from modtok_cli.text.rewriting import restore_pretokenizer
 from modtok_cli.text.table_files import (
     SUFFIX,
     Source,
-    load_counts,
     read_header,
     save_counts,
     sources_of,
 )
+from modtok_cli.text.table_merging import merge_files
 from modtok_cli.text.workspace import language_files
 
-FAN = 8
+FAN = 64
+MAX_TASKS = 1000
+"""Tasks by default, one per file if there are fewer; Slurm allows arrays of 1,001 by default."""
 _PLAN = "plan.json"
 
 
@@ -51,34 +55,71 @@ class Job:
     last: bool
 
 
-def jobs_of(files: Mapping[str, Sequence[Path]], work: Path, output: Path) -> list[list[Job]]:
-    """Jobs of each stage: counting, then merging by `FAN` until one table is left.
+Task = list[Job]
+"""Jobs that are done one after the other."""
 
-    >>> files = {"fi": [Path(f"{n}.txt") for n in range(9)]}
-    >>> [len(stage) for stage in jobs_of(files, Path("w"), Path("o"))]
-    [9, 2, 1]
+
+def tasks_of(
+    files: Mapping[str, Sequence[Path]],
+    sizes: Mapping[str, Sequence[int]],
+    work: Path,
+    output: Path,
+    tasks: int,
+) -> list[list[Task]]:
+    """Tasks of each stage: counting, then merging by `FAN` until each language has one table.
+
+    `sizes` are the bytes of the files. The largest files are given out first, each to the task
+    with the fewest bytes.
+
+    >>> files = {"fi": [Path(f"{n}.txt") for n in range(70)]}
+    >>> stages = tasks_of(files, {"fi": [1] * 70}, Path("w"), Path("o"), 100)
+    >>> [len(stage) for stage in stages]
+    [70, 2, 1]
     """
-    stages: list[list[Job]] = []
-    level = {language: [str(path) for path in paths] for language, paths in files.items()}
-    while not stages or any(level.values()):
-        jobs: list[Job] = []
+    units = [
+        (-size, language, str(path))
+        for language, paths in files.items()
+        for size, path in zip(sizes[language], paths, strict=True)
+    ]
+    shares: list[dict[str, list[str]]] = [{} for _ in range(min(tasks, len(units)))]
+    loads = [(0, number) for number in range(len(shares))]
+    for size, language, name in sorted(units):
+        load, number = heappop(loads)
+        shares[number].setdefault(language, []).append(name)
+        heappush(loads, (load - size, number))
+    level: dict[str, list[tuple[str, ...]]] = {language: [] for language in files}
+    owners: dict[str, list[int]] = {language: [] for language in files}
+    for number, share in enumerate(shares):
+        for language, names in sorted(share.items()):
+            level[language].append(tuple(sorted(names)))
+            owners[language].append(number)
+    stages: list[list[Task]] = []
+    while any(level.values()):
+        jobs: list[Task] = [[] for _ in shares]
         further: dict[str, list[str]] = {}
-        fan = 1 if not stages else FAN
-        for language, names in level.items():
-            groups = [tuple(names[at : at + fan]) for at in range(0, len(names), fan)]
+        given = 0
+        for language, groups in level.items():
+            made = []
             for number, group in enumerate(groups):
                 last = len(groups) == 1
                 place = work / language / f"{len(stages)}-{number:05d}{SUFFIX}"
                 final = output / f"{language}{SUFFIX}"
-                jobs.append(Job(language, group, str(final if last else place), last))
-            further[language] = [job.output for job in jobs if job.language == language]
-        stages.append(jobs)
-        level = {language: names for language, names in further.items() if len(names) > 1}
+                made.append(str(final if last else place))
+                owner = given % len(jobs) if stages else owners[language][number]
+                jobs[owner].append(Job(language, group, made[-1], last))
+                given += 1
+            further[language] = made
+        stages.append([task for task in jobs if task])
+        level = {
+            language: [tuple(made[at : at + FAN]) for at in range(0, len(made), FAN)]
+            for language, made in further.items()
+            if len(made) > 1
+        }
     return stages
 
 
 class CountOrMerge(PipelineStep):
-    """Run the job of a stage whose index is the rank of the task."""
+    """Do the jobs of the task of a stage whose index is the rank."""
 
     type = "modtok"
     name = "count"
@@ -89,39 +130,44 @@ class CountOrMerge(PipelineStep):
         self.stage = stage
 
     def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Any:
-        """Write the table; yields no documents."""
-        from modtok_cli.text.corpus import count_files
-
+        """Write the tables; yields no documents."""
         plan = read_json(Path(self.work) / _PLAN)
-        job = Job(**plan["stages"][self.stage][rank])
         with self.track_time():
-            if self.stage == 0:
-                table = count_files(
-                    [Path(path) for path in job.inputs],
-                    restore_pretokenizer(plan["pretokenizer"]),
-                    Reading(**plan["reading"]).of(job.language),
-                    SILENT,
-                    None,
-                    may_be_empty=not job.last,
-                )
-            else:
-                table = merge_counts([load_counts(Path(path)) for path in job.inputs])
-            if job.last and not len(table):
-                raise ModtokError(
-                    f"no text in language '{job.language}'",
-                    where=", ".join(plan["files"][job.language]),
-                    remedy="provide text, or remove the language",
-                )
-            # State at the start: a file that changes meanwhile will be counted again.
-            sources = [Source(**source) for source in plan["stamps"][job.language]]
-            save_counts(
-                table,
-                Path(job.output),
-                job.language,
-                sources if job.last else (),
-                Reading(**plan["reading"]),
-            )
+            for content in plan["stages"][self.stage][rank]:
+                job = Job(**content)
+                # Of a task that was stopped; a final table may be one of an earlier count.
+                if job.last or not Path(job.output).exists():
+                    self._do(job, plan)
         yield from ()
+
+    def _do(self, job: Job, plan: Any) -> None:
+        # State at the start: a file that changes meanwhile will be counted again.
+        sources = [Source(**source) for source in plan["stamps"][job.language] if job.last]
+        reading = Reading(**plan["reading"])
+        inputs, output = [Path(path) for path in job.inputs], Path(job.output)
+        if self.stage == 0:
+            table = count_files(
+                inputs,
+                restore_pretokenizer(plan["pretokenizer"]),
+                reading.of(job.language),
+                SILENT,
+                None,
+                may_be_empty=not job.last or len(inputs) > 1,
+            )
+            words = len(table)
+            if words or not job.last:
+                save_counts(table, output, job.language, sources, reading)
+        else:
+            scratch = Path(self.work) / "scratch" / job.language
+            header = merge_files(inputs, output, job.language, scratch, sources, reading)
+            words = header.unique
+        if job.last and not words:
+            output.unlink(missing_ok=True)
+            raise ModtokError(
+                f"no text in language '{job.language}'",
+                where=", ".join(plan["files"][job.language]),
+                remedy="provide text, or remove the language",
+            )
 
 
 def count_shards(
@@ -133,14 +179,16 @@ def count_shards(
     reading: Reading = Reading(),
     executor: str = "local",
     executor_options: Mapping[str, str] | None = None,
+    tasks: int | None = None,
     workers: int | None = None,
     force: bool = False,
     progress: Progress = SILENT,
 ) -> list[dict[str, object]] | None:
-    """`text.corpus.write_counts` on an executor, one task per file; the tables are the same.
+    """`text.corpus.write_counts` on an executor, in `tasks`; the tables are the same.
 
-    The same call resumes after an interruption. Returns None if the tasks were submitted to a
-    cluster and are still running.
+    `tasks` share the files out by size; by default one per file, at most `MAX_TASKS`. The same call
+    resumes after an interruption. Returns None if the tasks were submitted to a cluster and are
+    still running.
 
     Raises:
         UsageError: another count is unfinished, a table would overwrite its own input, or a name is
@@ -162,7 +210,9 @@ def count_shards(
         for path in (output, *paths):
             check_name(path)
     work = output / ".corpus-count"
-    stages = jobs_of(files, work, output)
+    sizes = {name: [path.stat().st_size for path in paths] for name, paths in files.items()}
+    number = tasks or min(MAX_TASKS, sum(map(len, files.values())))
+    stages = tasks_of(files, sizes, work, output, number)
     plan = orjson.loads(
         orjson.dumps(
             {
@@ -170,7 +220,7 @@ def count_shards(
                 "reading": reading.as_json(),
                 "files": {name: list(map(str, paths)) for name, paths in files.items()},
                 "stamps": {name: list(map(asdict, sources_of(p))) for name, p in files.items()},
-                "stages": [[asdict(job) for job in stage] for stage in stages],
+                "stages": [[[asdict(job) for job in task] for task in stage] for stage in stages],
             }
         )
     )
@@ -195,8 +245,10 @@ def count_shards(
         shutil.rmtree(work)
     write_bytes(work / _PLAN, orjson.dumps(plan))
     pipelines = [
-        Stage(f"{number}-{'merge' if number else 'count'}", [CountOrMerge(work, number)], len(jobs))
-        for number, jobs in enumerate(stages)
+        Stage(
+            f"{number}-{'merge' if number else 'count'}", [CountOrMerge(work, number)], len(shares)
+        )
+        for number, shares in enumerate(stages)
     ]
     with progress.task("counting words", None, "files"):
         if not run_stages(pipelines, work / "logs", executor, workers, options):

@@ -44,7 +44,7 @@ _UNSPACED = "".join(
     )
 )  # fmt: skip
 _ANY_UNSPACED = regex.compile(rf"[{_UNSPACED}]")
-_WORD = regex.compile(rf"[{_UNSPACED}]\p{{M}}*|[^\s{_UNSPACED}]+")
+WORD = regex.compile(rf"[{_UNSPACED}]\p{{M}}*|[^\s{_UNSPACED}]+")
 _SHINGLES = 4096  # n-grams at a time: 3.6 MB for each copy of their 14 × 8 values
 _BUFFERED = 128  # signatures read at a time from each file
 
@@ -70,7 +70,7 @@ class Words(WordTokenizer):
         """
         if not _ANY_UNSPACED.search(text):
             return text.split()
-        found: list[str] = _WORD.findall(text)
+        found: list[str] = WORD.findall(text)
         return found
 
     def sent_tokenize(self, text: str) -> list[str]:

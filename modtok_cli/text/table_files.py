@@ -26,7 +26,8 @@ from modtok_cli.text.streams import SUFFIXES, Broken, read_chunks
 SUFFIX = ".counts"
 FORMAT = "modtok word counts"
 VERSION = 2
-_ARRAYS = {"data": np.uint8, "offsets": np.int64, "counts": np.int64}
+ARRAYS = {"data": np.uint8, "offsets": np.int64, "counts": np.int64}
+"""The arrays of a table, in the order of its fingerprint."""
 _WRONG = (KeyError, TypeError, ValueError, OverflowError, AttributeError, UsageError)
 _REMEDY = "count the text again with `modtok corpus count --force`"
 
@@ -109,12 +110,70 @@ def save_counts(
         tuple(sources),
         reading,
     )
-    content = {"format": FORMAT, "version": VERSION, **asdict(header)}
-    content["reading"] = reading.as_json()
-    arrays = {name: np.ascontiguousarray(getattr(table, name)) for name in _ARRAYS}
-    metadata = {"modtok": json.dumps(content, sort_keys=True)}
+    arrays = {name: np.ascontiguousarray(getattr(table, name)) for name in ARRAYS}
     # `save_file` of the library would make a file that only its owner can read.
-    write_bytes(path, save(arrays, metadata=metadata))
+    write_bytes(path, save(arrays, metadata={"modtok": _metadata(header)}))
+
+
+def _metadata(header: Header) -> str:
+    content = {"format": FORMAT, "version": VERSION, **asdict(header)}
+    content["reading"] = header.reading.as_json()
+    return json.dumps(content, sort_keys=True)
+
+
+def header_bytes(header: Header, data: int) -> tuple[bytes, list[str]]:
+    """How the file of a table of `data` bytes of words begins, and the order of its arrays.
+
+    For tables that are written in pieces; the library that writes the others takes arrays only.
+    """
+    lengths = {"counts": header.unique, "offsets": header.unique + 1, "data": data}
+    content: dict[str, Any] = {"__metadata__": {"modtok": _metadata(header)}}
+    end = 0
+    for name, length in lengths.items():
+        kind = np.dtype(ARRAYS[name])
+        begin, end = end, end + length * kind.itemsize
+        code = "U8" if kind.itemsize == 1 else "I64"
+        content[name] = {"dtype": code, "shape": [length], "data_offsets": [begin, end]}
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text, list(lengths)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an array is in its file: entries of `kind` from byte `start`."""
+
+    kind: np.dtype[Any]
+    start: int
+    length: int
+
+
+def places_of(path: Path) -> dict[str, Place]:
+    """Places of the arrays of a table whose header is valid.
+
+    Raises:
+        ModtokError: an array is missing, or of another type or shape.
+    """
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        content = json.loads(file.read(size))
+    places = {}
+    for name, kind in ARRAYS.items():
+        entry = content.get(name)
+        if entry is None:
+            raise damaged(path, f"field '{name}' is missing")
+        shape = entry["shape"]
+        if len(shape) != 1 or entry["dtype"] != ("U8" if kind is np.uint8 else "I64"):
+            raise damaged(path, f"field '{name}' is {entry['dtype']} of {shape}")
+        places[name] = Place(np.dtype(kind), 8 + size + entry["data_offsets"][0], shape[0])
+    return places
+
+
+def read_array(path: Path, place: Place, start: int, stop: int) -> Any:
+    """Entries [start, stop) of an array, as far as it has them."""
+    number = max(0, min(stop, place.length) - start)
+    offset = place.start + start * place.kind.itemsize
+    return np.fromfile(path, place.kind, number, offset=offset)
 
 
 def read_header(path: Path) -> Header:
@@ -133,7 +192,7 @@ def load_counts(path: Path) -> WordCounts:
     Raises:
         ModtokError: no such file, damaged, or of another pattern; names the field.
     """
-    header, arrays = _open(path, tuple(_ARRAYS))
+    header, arrays = _open(path, tuple(ARRAYS))
     table = WordCounts(
         **arrays, pretokenizer=restore_pretokenizer(header.pretokenizer), size=header.size
     )
@@ -173,7 +232,7 @@ def _open(path: Path, names: tuple[str, ...]) -> tuple[Header, dict[str, Any]]:
                 if name not in file.keys():  # noqa: SIM118 (the file is not a dict)
                     raise damaged(path, f"field '{name}' is missing")
                 array = file.get_tensor(name)
-                if array.dtype != _ARRAYS[name] or array.ndim != 1:
+                if array.dtype != ARRAYS[name] or array.ndim != 1:
                     raise damaged(path, f"field '{name}' is {array.dtype} of {array.shape}")
                 # A writable copy: kernels are compiled for such arrays.
                 arrays[name] = np.array(array)

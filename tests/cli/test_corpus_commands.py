@@ -113,6 +113,7 @@ def test_corpus_count_by_an_executor(here, stand_in) -> None:
     where = ("modtok_cli.corpus.count", "count_shards")
     called = stand_in(*where, [{"language": "fi"}])
     line = "--langs fi --executor ray --executor-option address=auto --workers 2 --errors skip"
+    line += " --count-tasks 7"
     status, out, _ = here("corpus", "count", *line.split())
     assert (status, json.loads(out)) == (0, {"language": "fi"})
     assert called.args == (["fi"],)
@@ -122,12 +123,14 @@ def test_corpus_count_by_an_executor(here, stand_in) -> None:
         "reading": Reading("skip"),
         "executor": "ray",
         "executor_options": {"address": "auto"},
+        "tasks": 7,
         "workers": 2,
         "force": False,
     }
     fits(called, *where)
-    status, _, err = here("corpus", "count", "--workers", "2")
-    assert (status, "require --executor" in err) == (2, True)
+    for option in ("--workers", "--count-tasks"):
+        status, _, err = here("corpus", "count", option, "2")
+        assert (status, "require --executor" in err) == (2, True)
 
 
 @pytest.mark.parametrize(

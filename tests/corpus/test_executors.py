@@ -2,19 +2,27 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import chain, pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchmarks.robustness.engine.crawl import DATA, records_of
+from helpers.killed_stages import Deadly
 from helpers.python_processes import write_command
+from modtok_cli.api.learners import bpe_seq
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
+from modtok_cli.corpus import count
 from modtok_cli.corpus.build import corpus_build
-from modtok_cli.corpus.count import count_shards, jobs_of
+from modtok_cli.corpus.count import count_shards, tasks_of
+from modtok_cli.corpus.executors import Stage
 from modtok_cli.corpus.report import load_report
 from modtok_cli.text.corpus import write_counts
 
@@ -143,15 +151,101 @@ def test_slurm_counts_too(slurm: Path, data: Path) -> None:
     assert sorted(path.name for path in (slurm / "counts").iterdir()) == ["en.counts", "fi.counts"]
 
 
-def test_count_tree() -> None:
+def test_count_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(count, "FAN", 8)
     files = {"fi": [Path(f"{n}.txt") for n in range(65)], "en": [Path("en.txt")]}
-    stages = jobs_of(files, Path("work"), Path("out"))
+    sizes = {"fi": [1] * 65, "en": [9]}
+    stages = tasks_of(files, sizes, Path("work"), Path("out"), 66)
     assert [len(stage) for stage in stages] == [66, 9, 2, 1]
-    assert [job.output for job in stages[0] if job.last] == ["out/en.counts"]
-    assert [(job.output, job.last) for job in stages[-1]] == [("out/fi.counts", True)]
-    for earlier, later in pairwise(stages):
-        made = [job.output for job in earlier if not job.last]
-        assert [name for job in later for name in job.inputs] == made
+    jobs = [[job for task in stage for job in task] for stage in stages]
+    assert [job.output for job in jobs[0] if job.last] == ["out/en.counts"]
+    assert [(job.output, job.last) for job in jobs[-1]] == [("out/fi.counts", True)]
+    for earlier, later in pairwise(jobs):
+        made = sorted(job.output for job in earlier if not job.last)
+        assert sorted(name for job in later for name in job.inputs) == made
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["en", "fi"]), st.integers(0, 100)), min_size=1),
+    st.integers(1, 9),
+)
+def test_tasks_share_all_files_by_size(given_files: list[tuple[str, int]], tasks: int) -> None:
+    files: dict[str, list[Path]] = {}
+    sizes: dict[str, list[int]] = {}
+    for n, (language, size) in enumerate(given_files):
+        files.setdefault(language, []).append(Path(f"{language}{n}"))
+        sizes.setdefault(language, []).append(size)
+    first = tasks_of(files, sizes, Path("w"), Path("o"), tasks)[0]
+    assert len(first) <= tasks
+    read = [(job.language, name) for task in first for job in task for name in job.inputs]
+    wanted = [(language, str(path)) for language, paths in files.items() for path in paths]
+    assert sorted(read) == sorted(wanted)
+    paths = map(str, chain.from_iterable(files.values()))
+    size_of = dict(zip(paths, chain.from_iterable(sizes.values()), strict=True))
+    loads = [sum(size_of[name] for job in task for name in job.inputs) for task in first]
+    assert max(loads) - min(loads) <= max(size_of.values()) or len(first) < tasks
+
+
+@pytest.mark.parametrize("tasks", [1, 3, 7])
+def test_any_number_of_tasks_counts_and_learns_the_same(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch, tasks: int
+) -> None:
+    monkeypatch.setattr(count, "FAN", 2)
+    monkeypatch.setattr(count, "run_stages", here)
+    write_counts(data=data, output=tmp_path / "one")
+    count_shards(data=data, output=tmp_path / "many", tasks=tasks)
+    for name in ("en.counts", "fi.counts"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "many" / name).read_bytes()
+    if tasks == 3:
+        for source, name in ((data, "text"), (tmp_path / "many", "tables")):
+            bpe_seq(["en", "fi"], data=source, output=tmp_path / name, k=300)
+        for name in ("arrays.safetensors", "tokenizer.json"):
+            assert (tmp_path / "text" / name).read_bytes() == (
+                tmp_path / "tables" / name
+            ).read_bytes()
+
+
+def here(stages: Sequence[Stage], *_: object) -> bool:
+    """The tasks in this process, one after the other."""
+    for stage in stages:
+        for rank in range(stage.tasks):
+            list(stage.blocks[0].run(rank=rank, world_size=stage.tasks))
+    return True
+
+
+def test_killed_count_resumes_without_counting_twice(
+    tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker dies at the end of a counting task; what tasks have written is not written again."""
+    write_counts(["fi"], data=data, output=tmp_path / "one")
+    real = count.Stage
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            count,
+            "Stage",
+            lambda name, blocks, tasks: real(
+                name,
+                [*blocks, Deadly(0, signal.SIGKILL)] if name[0] == "0" else blocks,
+                tasks,
+            ),
+        )
+        with pytest.raises(ModtokError, match="a worker was killed"):
+            count_shards(["fi"], data=data, output=tmp_path / "many", tasks=3, workers=1)
+    assert not (tmp_path / "many" / "fi.counts").exists()
+    written = {path: path.stat().st_mtime_ns for path in (tmp_path / "many").rglob("0-*.counts")}
+    assert written
+    after: dict[Path, int] = {}
+
+    def resumed(stages: Sequence[Stage], *_: object) -> bool:
+        here(stages)
+        after.update({path: path.stat().st_mtime_ns for path in written})
+        return True
+
+    monkeypatch.setattr(count, "run_stages", resumed)
+    count_shards(["fi"], data=data, output=tmp_path / "many", tasks=3)
+    assert after == written
+    assert (tmp_path / "one/fi.counts").read_bytes() == (tmp_path / "many/fi.counts").read_bytes()
+    assert sorted(path.name for path in (tmp_path / "many").iterdir()) == ["fi.counts"]
 
 
 def test_sandbox_module_runs(tmp_path: Path) -> None:

@@ -36,7 +36,16 @@ Executor = Annotated[
     ExecutorKind | None,
     typer.Option(
         "--executor",
-        help="Count each file in a task of its own: locally, on Slurm or on Ray.",
+        help="Count in tasks that share the files: locally, on Slurm or on Ray.",
+    ),
+]
+CountTasks = Annotated[
+    int | None,
+    typer.Option(
+        "--count-tasks",
+        metavar="N",
+        min=1,
+        help="Number of tasks that share the files; by default one per file, at most 1,000.",
     ),
 ]
 
@@ -48,8 +57,8 @@ Executor = Annotated[
     modtok corpus count
     # two languages; invalid UTF-8 is replaced
     modtok corpus count --langs fi,fr --errors replace
-    # hundreds of gigabytes on a cluster, one task per file
-    modtok corpus count --executor slurm --executor-option partition=cpu \\
+    # hundreds of gigabytes on a cluster, by 200 tasks
+    modtok corpus count --executor slurm --count-tasks 200 --executor-option partition=cpu \\
         --executor-option time=4:00:00
     # learn from the counts instead of the text
     modtok bpe-seq --data counts --langs fi,fr -k 24000
@@ -64,6 +73,7 @@ def corpus_count(
     threads: Threads = None,
     executor: Executor = None,
     executor_option: ExecutorOptions = None,
+    count_tasks: CountTasks = None,
     workers: Workers = None,
     force: Force = False,
     json: Json = False,
@@ -73,8 +83,9 @@ def corpus_count(
     Learning and most measurements need only word counts. Commands accept count tables in
     place of text, and count tables can be merged.
 
-    With --executor (requires the extra [corpus]), many processes count the files, and an
-    interrupted count resumes when the command is repeated. The tables are identical.
+    With --executor (requires the extra [corpus]), tasks count their share of the files and
+    others merge the tables. An interrupted count resumes when the command is repeated. The
+    tables are identical.
     """
     languages = split_languages(langs)
     if executor is not None:
@@ -86,13 +97,14 @@ def corpus_count(
             reading=reading,
             executor=executor,
             executor_option=executor_option,
+            tasks=count_tasks,
             workers=workers,
             force=force,
             json=json,
         )
         return
-    if executor_option or workers:
-        raise UsageError("--workers and --executor-option require --executor")
+    if executor_option or workers or count_tasks:
+        raise UsageError("--count-tasks, --workers and --executor-option require --executor")
     from modtok_cli.text.corpus import write_counts
 
     rows = write_counts(
@@ -116,6 +128,7 @@ def _count_shards(
     reading: Reading,
     executor: str,
     executor_option: list[str] | None,
+    tasks: int | None,
     workers: int | None,
     force: bool,
     json: bool,
@@ -132,6 +145,7 @@ def _count_shards(
         reading=reading,
         executor=executor,
         executor_options=split_options(executor_option),
+        tasks=tasks,
         workers=workers,
         force=force,
         progress=session.progress,
