@@ -58,8 +58,8 @@ CountTasks = Annotated[
     # two languages; invalid UTF-8 is replaced
     modtok corpus count --langs fi,fr --errors replace
     # hundreds of gigabytes on a cluster, by 200 tasks
-    modtok corpus count --executor slurm --count-tasks 200 --executor-option partition=cpu \\
-        --executor-option time=4:00:00
+    modtok corpus count --executor slurm --count-tasks 200 \\
+        --executor-option partition=cpu --executor-option time=4:00:00
     # learn from the counts instead of the text
     modtok bpe-seq --data counts --langs fi,fr -k 24000
     """,
