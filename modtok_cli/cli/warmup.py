@@ -127,9 +127,10 @@ def _fewest_tokens(data: Path) -> None:
     from modtok_cli.construct.bpe_merge import bpe_merge
     from modtok_cli.measure.nsl import nsl
 
-    output = data / "tokenizer"
-    bpe_merge(data=data, output=output, k=270)
-    nsl([f"{output}@each"], [data / "en.txt"])
+    for superwords in (0, 5):
+        output = data / f"tokenizer{superwords}"
+        bpe_merge(data=data, output=output, k=270, superwords=superwords)
+        nsl([f"{output}@each"], [data / "en.txt"])
 
 
 def _unigram(data: Path) -> None:

@@ -25,9 +25,13 @@ from modtok_cli.learn.bpe import learn_plain
 from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
 from modtok_cli.learn.prune import OVERTRAIN, LanguageTokens, choose_tokens
 from modtok_cli.learn.state import GlobalMerges
+from modtok_cli.learn.superwords import SAMPLE, choose_with_superwords
 from modtok_cli.learn.unite import part, unite, without
 from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.text.counter import count_documents
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.pretokenizers.phrases import PRETOKENIZER as PHRASES
 from modtok_cli.text.reading import Reading
 
 
@@ -37,8 +41,23 @@ class MergeSettings(BpeSettings):
 
     overtrain: float = OVERTRAIN
     whole_characters: bool = False
+    superwords: int = 0
 
     def __post_init__(self) -> None:
+        if self.superwords < 0:
+            raise UsageError(f"{self.superwords} is negative", where="--superwords")
+        if self.superwords and self.pretokenizer != BPE.name:
+            raise UsageError(
+                f"superwords consist of words of 'bpe', not of '{self.pretokenizer}'",
+                where="--pretokenizer",
+                remedy="omit it, or omit --superwords",
+            )
+        if self.superwords and self.whole_characters:
+            raise UsageError(
+                "a SentencePiece model cannot hold superwords",
+                where="--whole-characters",
+                remedy="omit it, or omit --superwords",
+            )
         if not 1.0 <= self.overtrain <= 16.0:
             raise UsageError(f"{self.overtrain} is not between 1 and 16", where="--overtrain")
 
@@ -62,6 +81,24 @@ class UnitedBpe(Learner[MergeSettings]):
         super().__init__(k, specials, settings)
         self._languages: dict[str, LearnedLanguage] = {}
         self._base: ModularTokenizer | None = None
+
+    @classmethod
+    def settings_of(cls, base: ModularTokenizer) -> dict[str, Any]:
+        """The settings of `base`; with superwords it splits text into phrases, not into words."""
+        settings = super().settings_of(base)
+        if base.settings.get("superwords"):
+            settings["pretokenizer"] = BPE.name
+        return settings
+
+    def check(self) -> None:
+        """Check also that superwords leave room for words."""
+        super().check()
+        if 2 * self.settings.superwords > self.k:
+            raise UsageError(
+                f"{self.settings.superwords:,} superwords are more than half of k = {self.k:,}",
+                where="--superwords",
+                remedy="choose at most half of k",
+            )
 
     def order(self, languages: Sequence[str], requested: Sequence[str] | None) -> list[str]:
         """Alphabetical; the result does not depend on it."""
@@ -94,7 +131,8 @@ class UnitedBpe(Learner[MergeSettings]):
 
     def warm_up(self, counts: WordCounts) -> None:
         """One language."""
-        self._choose("en", counts, len(self.specials) + 256 + 20, SILENT)
+        phrases = count_documents([counts.words()], PHRASES) if self.settings.superwords else None
+        self._choose("en", counts, phrases, len(self.specials) + 256 + 20, SILENT)
 
     def learn(self, work: Work) -> None:
         """All languages in the thread pool."""
@@ -110,14 +148,23 @@ class UnitedBpe(Learner[MergeSettings]):
     def learn_language(self, language: str, work: Work) -> LearnedLanguage:
         """Count a language, learn more tokens than k by BPE, keep the k best of them."""
         counts = work.count(language)
+        phrases = None
+        if self.settings.superwords:
+            phrases = count_documents([work.sample(language, SAMPLE)], PHRASES)
         began = time.perf_counter()
-        tokens, wide = self._choose(language, counts, self.k, HiddenProgress(work.progress))
+        progress = HiddenProgress(work.progress)
+        tokens, wide = self._choose(language, counts, phrases, self.k, progress)
         if work.request.references:
             work.add_reference(language, reference_of(language, counts, self.k, wide))
         return LearnedLanguage(tokens, round(time.perf_counter() - began, 3))
 
     def _choose(
-        self, language: str, counts: WordCounts, k: int, progress: Progress
+        self,
+        language: str,
+        counts: WordCounts,
+        phrases: WordCounts | None,
+        k: int,
+        progress: Progress,
     ) -> tuple[LanguageTokens, GlobalMerges]:
         """The k tokens of a language, and the BPE with more tokens that they come from."""
         wide = learn_plain(
@@ -127,6 +174,19 @@ class UnitedBpe(Learner[MergeSettings]):
             label=language,
             progress=progress,
         ).merges
+        if phrases is not None:
+            tokens = choose_with_superwords(
+                counts,
+                phrases,
+                wide.token_data,
+                wide.token_offsets,
+                len(self.specials),
+                k,
+                self.settings.superwords,
+                label=language,
+                progress=progress,
+            )
+            return tokens, wide
         tokens = choose_tokens(
             counts,
             wide.token_data,
@@ -149,16 +209,17 @@ class UnitedBpe(Learner[MergeSettings]):
             learned,
             algorithm=self.algorithm,
             k=self.k,
-            pretokenizer=self.pretokenizer,
+            pretokenizer=PHRASES if self.settings.superwords else self.pretokenizer,
             settings=self.recorded(),
             corpora=work.corpora,
             token_counts=token_counts,
         )
 
     def rows(self, output: ModularTokenizer) -> list[dict[str, Any]]:
-        """Tokens, tokens of no other language, size of T, seconds."""
+        """Tokens, tokens of no other language, superwords, size of T, seconds."""
         members = output.token_membership
         alone = members.sum(axis=1) == 1
+        several = output.superwords
         rows = []
         for language in sorted(self._languages):
             column = members[:, output.languages.index(language)]
@@ -167,6 +228,7 @@ class UnitedBpe(Learner[MergeSettings]):
                     "language": language,
                     "tokens": int(column.sum()),
                     "own": int((column & alone).sum()),
+                    "superwords": int((column & several).sum()),
                     "total": output.size,
                     "seconds": self._languages[language].seconds,
                 }
@@ -197,6 +259,7 @@ def bpe_merge(
     k: int | None = None,
     overtrain: float | None = None,
     whole_characters: bool | None = None,
+    superwords: int | None = None,
     pretokenizer: str | None = None,
     append: Sequence[str] | None = None,
     tokenizer: Path | None = None,
@@ -219,6 +282,8 @@ def bpe_merge(
         k: tokens per language, special tokens and the 256 bytes included; default 24000.
         overtrain: number of BPE tokens to choose from, as a multiple of k; default 1.25.
         whole_characters: only tokens of whole characters, as SentencePiece requires.
+        superwords: most tokens of each language that may be sequences of words; default 0. The
+            tokenizer then splits text into phrases.
         pretokenizer: name of the pre-tokenizer; default "bpe".
         append: languages to add to `tokenizer`; its settings apply, and others are refused.
             All of its ids stay the same, which is checked.
@@ -259,6 +324,7 @@ def bpe_merge(
     settings = {
         "overtrain": overtrain,
         "whole_characters": whole_characters,
+        "superwords": superwords,
         "pretokenizer": pretokenizer,
     }
     return construct(UnitedBpe, request, settings)

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct.cancellable import CancellableProgress
 from modtok_cli.construct.corpora import corpus_of, count_language
 from modtok_cli.construct.journal import JournalDir
@@ -22,6 +22,8 @@ from modtok_cli.construct.request import Request
 from modtok_cli.modular.corpora import Corpus
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.sample import sample_documents
+from modtok_cli.text.table_files import is_table
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -114,6 +116,23 @@ class Work:
         )
         self.corpora[language] = corpus_of(counts)
         return counts
+
+    def sample(self, language: str, limit: int) -> list[bytes]:
+        """Up to `limit` bytes of documents of a language, in the calling thread.
+
+        Raises:
+            UsageError: there are word counts in place of text.
+        """
+        files = self._files[language]
+        for file in filter(is_table, files):
+            raise UsageError(
+                "word counts, which do not say in what order words come",
+                where=str(file),
+                remedy="give the text itself, or omit --superwords",
+            )
+        return sample_documents(
+            files, limit, reading=self.request.reading.of(language), progress=self.progress
+        )
 
     def counts(self, language: str) -> WordCounts:
         """Word counts of a language, once `start_counting` has them."""

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +95,8 @@ def find_tasks(
 ) -> dict[str, Any]:
     """Tasks of lm-eval by name: from YAML files in `include`, else from lm-eval's own index.
 
-    The index takes about 14 s to build and is used only for names that `include` lacks.
+    The index takes about 14 s to build, once a process, and is used only for names that `include`
+    lacks.
 
     Raises:
         UsageError: no task has that name.
@@ -107,7 +108,7 @@ def find_tasks(
         folder = [str(include)] if include is not None else None
         manager = TaskManager(include_path=folder, include_defaults=False)
         if any(name not in manager.all_tasks for name in names):
-            manager = TaskManager(include_path=folder)
+            manager = _all_tasks(include, allow_code)
         unknown = [name for name in names if name not in manager.all_tasks]
         if unknown:
             raise UsageError(
@@ -128,6 +129,14 @@ def find_tasks(
             if shots is not None and task.get_config("num_fewshot") != 0:
                 task.set_config(key="num_fewshot", value=shots)
     return found
+
+
+@cache
+def _all_tasks(include: Path | None, allow_code: bool) -> Any:
+    """The index of lm-eval's own tasks and those of a directory."""
+    from lm_eval.tasks import TaskManager
+
+    return TaskManager(include_path=None if include is None else [str(include)])
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Generation: the backbone and KV cache of transformers, in a loop for two vocabularies.
 
 Prompts are batched with padding on the left. Text is emitted as soon as it is final: never part of
-a character, and never the beginning of a possible stop string.
+a character, and never the beginning of a possible stop string. Prompts that end inside a superword
+are begun earlier, see `healing`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class Generated:
     """The continuation of a prompt.
 
     Attributes:
-        ids: ids of `tokenizer_out`, without the end of text.
+        ids: ids of `tokenizer_out`, without the end of text; the first may spell the end of the
+            prompt.
         text: decoded text, up to a stop string.
         reason: why it ended: "end" of text, "stop" string, "length" limit, or "context" full.
     """
@@ -131,6 +133,7 @@ def generate(
     numbers = list(range(len(prompts)) if indices is None else indices)
     _check_memory(model, prompts, options)
     device, count = model.device, len(prompts)
+    prompts, begun = _begun(model, prompts)
     longest = max(map(len, prompts))
     pads = [longest - len(prompt) for prompt in prompts]
     end = model.end_of_text
@@ -154,10 +157,19 @@ def generate(
             position_ids=positions if padded else None,
             cache=cache,
         )
-        chosen = options.choose(model.head_logits(hidden[:, -1]), numbers, position)
+        logits = model.head_logits(hidden[:, -1])
+        for index in [index for index in range(count) if begun[index]]:
+            assert model.healing is not None
+            allowed = model.healing.allowed(begun[index])
+            others = torch.ones_like(logits[index], dtype=torch.bool)
+            others[allowed] = False
+            logits[index].masked_fill_(others, -torch.inf)
+        chosen = options.choose(logits, numbers, position)
         for index, token in enumerate(chosen.tolist()):
             if reasons[index] is None:
-                reasons[index] = _take(model, options, token, ids[index], texts[index])
+                data = model.tokenizer_out.decode_bytes([token])
+                data, begun[index] = data[len(begun[index]) :], begun[index][len(data) :]
+                reasons[index] = _take(model, options, token, data, ids[index], texts[index])
                 if (
                     reasons[index] is None
                     and len(prompts[index]) + len(ids[index]) >= model.context
@@ -177,14 +189,34 @@ def generate(
     ]
 
 
+def _begun(
+    model: SlicedModel, prompts: Sequence[Sequence[int]]
+) -> tuple[list[Sequence[int]], list[bytes]]:
+    """Prompts without the last tokens that may be the beginning of a superword, and their text."""
+    kept, begun = list(prompts), [b""] * len(prompts)
+    if model.healing is None:
+        return kept, begun
+    for index, prompt in enumerate(prompts):
+        tokens = [model.vocabularies.row_bytes(row) for row in prompt[1:]]
+        left_out = model.healing.left_out(tokens)
+        kept[index] = prompt[: len(prompt) - left_out]
+        begun[index] = b"".join(tokens[len(tokens) - left_out :])
+    return kept, begun
+
+
 def _take(
-    model: SlicedModel, options: SamplingOptions, token: int, ids: list[int], text: _Text
+    model: SlicedModel,
+    options: SamplingOptions,
+    token: int,
+    data: bytes,
+    ids: list[int],
+    text: _Text,
 ) -> str | None:
-    """Append a token; the reason if the sequence ends with it, else None."""
+    """Append a token that adds `data`; the reason if the sequence ends with it, else None."""
     if token == model.end_of_output and not options.past_end:
         return "end"
     ids.append(token)
-    if text.add(model.tokenizer_out.decode_bytes([token])):
+    if text.add(data):
         return "stop"
     return "length" if len(ids) >= options.max_tokens else None
 

@@ -32,6 +32,7 @@ from modtok_cli.modular.sentencepiece_file import BYTE, NORMAL, UNKNOWN, read_mo
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.text_form import SPACE
 from modtok_cli.modular.tokenizer_file import TokenizerFile
+from modtok_cli.text.pretokenizers.phrases import PRETOKENIZER as PHRASES
 
 Ints = npt.NDArray[np.int64]
 
@@ -252,13 +253,17 @@ class ScoresTokenizer:
     "<0x41>" follows our tokens, and no text is ever segmented into it.
 
     Raises:
-        UsageError: a token splits a character.
+        UsageError: a token splits a character, or there may be superwords.
     """
 
     name = "plamo2"
     adds_space = False
 
     def __init__(self, tokenizer: Subtokenizer, where: str) -> None:
+        if tokenizer.pretokenizer is PHRASES:
+            raise UsageError(
+                "llama.cpp has no tokenizer with superwords", where=where, remedy="use transformers"
+            )
         try:
             file = read_model(tokenizer.to_model(), where)
         except UsageError as error:

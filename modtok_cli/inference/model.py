@@ -7,8 +7,9 @@ one set of languages.
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
@@ -18,6 +19,10 @@ from modtok_cli.inference.source import Side, Source
 from modtok_cli.inference.sources import open_source
 from modtok_cli.inference.vocabularies import Vocabularies
 from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.text.pretokenizers.phrases import PRETOKENIZER as PHRASES
+
+if TYPE_CHECKING:
+    from modtok_cli.inference.healing import Healing
 
 
 class SlicedModel:
@@ -61,6 +66,16 @@ class SlicedModel:
     def end_of_output(self) -> int:
         """Id in `tokenizer_out` of the token between documents."""
         return int(self.vocabularies.out_of_row[self.end_of_text])
+
+    @cached_property
+    def healing(self) -> Healing | None:
+        """How to continue a prompt that ends inside a superword; None without superwords."""
+        if self.tokenizer_out.pretokenizer is not PHRASES:
+            return None
+        from modtok_cli.inference.healing import Healing
+
+        vocabulary = self.tokenizer_out.vocabulary
+        return Healing(vocabulary.tokens(), len(vocabulary.specials))
 
     def with_vocabulary(self, inputs: Side, outputs: Side = None) -> SlicedModel:
         """The same backbone, shared, with other rows of its run."""

@@ -65,6 +65,10 @@ class Vocabularies:
         """Text of a row that the input side has, such as that of the end of text."""
         return self.tokenizer_in.decode([int(np.searchsorted(self.row_of_in, row))])
 
+    def row_bytes(self, row: int) -> bytes:
+        """Bytes of the token of a row that the input side has."""
+        return self.tokenizer_in.vocabulary.token_bytes(int(np.searchsorted(self.row_of_in, row)))
+
     def encode_in(self, text: str) -> list[int]:
         """Rows of a text by `tokenizer_in`."""
         rows: list[int] = self.row_of_in[self.tokenizer_in.encode(text)].tolist()

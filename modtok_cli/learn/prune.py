@@ -102,6 +102,22 @@ def damped(counts: Ints) -> Ints:
     return np.floor(64.0 * np.sqrt(plain * np.sqrt(plain))).astype(np.int64)
 
 
+def prune(
+    counts: WordCounts,
+    base: list[bytes],
+    pool: list[bytes],
+    specials: int,
+    k: int,
+    *,
+    rounds: int = LATER_ROUNDS,
+) -> list[bytes]:
+    """The tokens of `pool` to keep besides those of `base`, so that all are at most k.
+
+    base: special tokens, the 256 bytes, and others that are kept. Kept tokens are in their order.
+    """
+    return _Chooser(counts, base, specials, k, whole=False).prune(pool, rounds)
+
+
 class _Chooser:
     def __init__(
         self, counts: WordCounts, base: list[bytes], specials: int, k: int, whole: bool

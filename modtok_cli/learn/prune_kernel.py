@@ -3,6 +3,10 @@
 The edges of a word are the positions where a token of the vocabulary matches (from, to,
 token). The cost of a word is the fewest tokens over all edges; its cost without a token is the
 same without the edges of that token.
+
+A token with one edge in the word is the usual case: every path passes the position before the
+end of that edge by one edge, so the cost without it is the least cost of a path through another
+edge there. For tokens with several edges all paths are computed again.
 """
 
 from __future__ import annotations
@@ -63,12 +67,17 @@ def removal_losses(
     losses = np.zeros(vocabulary, dtype=np.int64)
     token_counts = np.zeros(vocabulary, dtype=np.int64)
     grand: Any = np.int64(0)
+    edges_of = np.zeros(vocabulary, dtype=np.int32)
     best = np.empty(PORTION + 1, dtype=np.int64)
+    fewest = np.empty(PORTION + 1, dtype=np.int64)  # tokens from the start to a position
+    rest = np.empty(PORTION + 1, dtype=np.int64)  # tokens from a position to the end
+    first = np.empty(PORTION + 1, dtype=np.int64)  # number of the first edge from a position
     total = np.empty(PORTION + 1, dtype=np.float64)
     chosen = np.empty(PORTION + 1, dtype=np.int64)
     room = 4096
     edges = np.empty((room, 3), dtype=np.int32)
     path = np.empty(PORTION, dtype=np.int64)
+    ends = np.empty(PORTION, dtype=np.int64)
     root = base_of(units[0])
     for word in range(len(offsets) - 1):
         count = counts[word]
@@ -81,7 +90,9 @@ def removal_losses(
             best[0] = 0
             total[0] = 0.0
             found = 0
+            longest = 0
             for i in range(size):
+                first[i] = found
                 base = root
                 j = i
                 while base != 0 and j < size:
@@ -100,25 +111,46 @@ def removal_losses(
                     edges[found, 0] = i
                     edges[found, 1] = j
                     edges[found, 2] = token
+                    edges_of[token] += 1
+                    longest = max(longest, j - i)
                     score = total[i] + scores[token]
                     if best[i] + 1 < best[j] or (best[i] + 1 == best[j] and score > total[j]):
                         best[j] = best[i] + 1
                         total[j] = score
                         chosen[j] = found
                     found += 1
+            first[size] = found
             least = best[size]
             grand += count * least
+            for i in range(size + 1):
+                fewest[i] = best[i]
+            rest[size] = 0
+            for i in range(size - 1, -1, -1):
+                rest[i] = 1 << 40
+                for edge in range(first[i], first[i + 1]):
+                    rest[i] = min(rest[i], rest[edges[edge, 1]] + 1)
             place = size
             length = 0
             while place > 0:
                 edge = chosen[place]
                 path[length] = edges[edge, 2]
+                ends[length] = place
                 length += 1
                 place = np.int64(edges[edge, 0])
             for at in range(length):
                 token = path[at]
                 token_counts[token] += count
                 if removable[token] == 0:
+                    continue
+                if edges_of[token] == 1:
+                    stop_of_edge = ends[at]
+                    without: Any = np.int64(1 << 40)
+                    for i in range(max(0, stop_of_edge - longest), stop_of_edge):
+                        for edge in range(first[i], first[i + 1]):
+                            to: Any = np.int64(edges[edge, 1])
+                            if to >= stop_of_edge and edges[edge, 2] != token:
+                                without = min(without, fewest[i] + 1 + rest[to])
+                    losses[token] += count * (without - least)
                     continue
                 again = False
                 for other in range(at):
@@ -133,5 +165,7 @@ def removal_losses(
                     if tokens < best[edges[edge, 1]] and edges[edge, 2] != token:
                         best[edges[edge, 1]] = tokens
                 losses[token] += count * (best[size] - least)
+            for edge in range(found):
+                edges_of[edges[edge, 2]] = 0
             start = stop
     return losses, token_counts, grand

@@ -19,7 +19,7 @@ from modtok_cli.modular.symbol_kernel import Symbols, merge_words
 from modtok_cli.modular.word_cache import Table, keep, new_table, with_room
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pack_kernel import packed
-from modtok_cli.text.pretokenizer import PreTokenizer
+from modtok_cli.text.pretokenizer import PreTokenizer, Splitter
 from modtok_cli.text.word_key_kernel import PADDING
 
 Bytes = npt.NDArray[np.uint8]
@@ -46,6 +46,11 @@ class Encoder:
         self._pairs = pair_table(np.ascontiguousarray(merges, dtype=np.int32))
         self._caches: list[tuple[Table, Work]] = []
 
+    @property
+    def _splitter(self) -> Splitter:
+        """How text is split into what is segmented and cached."""
+        return self._pretokenizer.splitter
+
     def flat(self, data: Bytes, offsets: Ints) -> tuple[Ids, Ints]:
         """Ids of texts `data[offsets[i]:offsets[i + 1]]` in one buffer of UTF-8, as they are.
 
@@ -60,7 +65,7 @@ class Encoder:
         work.state[:] = 0
         ids = np.empty(int(offsets[-1] - offsets[0]) + 2, dtype=np.int32)
         id_offsets = np.empty(len(offsets), dtype=np.int64)
-        entry, table = self._pretokenizer.splitter
+        entry, table = self._splitter
         while advance(data, offsets, entry, table, cache, work, ids, id_offsets):
             words, word_offsets = new_words(data, work)
             new, new_offsets = self.words_flat(words, word_offsets)

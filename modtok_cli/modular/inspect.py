@@ -20,13 +20,15 @@ class LanguageRow:
     """Sizes of a language: tokens, tokens of no other language, shared tokens, merges.
 
     `shared` counts special tokens and bytes as well; tokens = own + shared. Sizes and the
-    fingerprint are those of the training text; None if unknown.
+    fingerprint are those of the training text; None if unknown. `superwords`: tokens of several
+    words, among `tokens`.
     """
 
     language: str
     tokens: int
     own: int
     shared: int
+    superwords: int
     merges: int
     documents: int | None
     characters: int | None
@@ -38,6 +40,7 @@ def describe(tokenizer: ModularTokenizer) -> list[LanguageRow]:
     """One row per language, in training order."""
     members = tokenizer.token_membership
     alone = members.sum(axis=1) == 1
+    several = tokenizer.superwords
     rows = []
     for i, language in enumerate(tokenizer.languages):
         corpus = tokenizer.corpora.get(language)
@@ -48,6 +51,7 @@ def describe(tokenizer: ModularTokenizer) -> list[LanguageRow]:
                 tokens=tokens,
                 own=own,
                 shared=tokens - own,
+                superwords=int((members[:, i] & several).sum()),
                 merges=int(tokenizer.merge_membership[:, i].sum()),
                 documents=corpus.documents if corpus else None,
                 characters=corpus.characters if corpus else None,

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.learn.viterbi_kernel import viterbi_words
+from modtok_cli.modular.chunks import Chunks
 from modtok_cli.modular.encoder import Encoder
-from modtok_cli.text.pretokenizer import PreTokenizer
+from modtok_cli.text.pretokenizer import PreTokenizer, Splitter
 
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
@@ -23,6 +24,9 @@ Ints = npt.NDArray[np.int64]
 @dataclass(frozen=True)
 class Lattice:
     """What `learn.viterbi_kernel` searches with, and how text is split before.
+
+    chunks: splits text into parts that are segmented independently, smaller than the words of the
+    pre-tokenizer.
 
     Shapes: units (U,) uint64; scores (V,) float64; active (V,) uint8; byte_ids (256,) int32.
     """
@@ -35,6 +39,7 @@ class Lattice:
     unknown: float
     each: int
     fallback: bool
+    chunks: Chunks | None = None
 
 
 class SearchEncoder(Encoder):
@@ -45,6 +50,11 @@ class SearchEncoder(Encoder):
         self._lattice = lattice
         self._local = local_of_global
         self._caches = []
+
+    @property
+    def _splitter(self) -> Splitter:
+        chunks = self._lattice.chunks
+        return super()._splitter if chunks is None else chunks.splitter
 
     def words_flat(self, data: Bytes, offsets: Ints) -> tuple[Ids, Ints]:
         """Ids of each byte string `data[offsets[i]:offsets[i + 1]]`, taken as one word."""

@@ -36,6 +36,7 @@ from modtok_cli.text.labels import matching
 from modtok_cli.text.languages import language_list, normalize
 from modtok_cli.text.pretokenizer import PreTokenizer
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.pretokenizers.phrases import PRETOKENIZER as PHRASES
 from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
 
 if TYPE_CHECKING:
@@ -196,6 +197,15 @@ class ModularTokenizer:
     def size(self) -> int:
         """Number of tokens of T, special tokens and bytes included."""
         return len(self.vocabulary)
+
+    @cached_property
+    def superwords(self) -> Mask:
+        """Which tokens consist of several words, (V,) bool; see `bpe_merge`."""
+        if self.pretokenizer is not PHRASES:
+            return np.zeros(self.size, dtype=np.bool_)
+        from modtok_cli.modular.chunks import superwords
+
+        return superwords(self.vocabulary)
 
     @cached_property
     def signature(self) -> str:

@@ -27,6 +27,7 @@ def test_bpe_merge(here: Any, stand_in: Any) -> None:
         "k": 24000,
         "overtrain": 1.25,
         "whole_characters": False,
+        "superwords": 0,
         "pretokenizer": "bpe",
         "append": None,
         "remove": None,
@@ -41,6 +42,7 @@ def test_bpe_merge(here: Any, stand_in: Any) -> None:
     assert rest(called) == plain
     fits(called, *where)
     line = "--langs fi,en -k 900 --overtrain 1.5 --whole-characters --no-references --special <s>"
+    line += " --superwords 200"
     line += " --data text -o out --errors skip --threads 3 --force"
     assert here("bpe-merge", *line.split(), "--json")[0] == 0
     assert called.args == (["fi", "en"],)
@@ -50,6 +52,7 @@ def test_bpe_merge(here: Any, stand_in: Any) -> None:
         "k": 900,
         "overtrain": 1.5,
         "whole_characters": True,
+        "superwords": 200,
         "pretokenizer": "bpe",
         "append": None,
         "remove": None,
@@ -63,7 +66,7 @@ def test_bpe_merge(here: Any, stand_in: Any) -> None:
     }
     here("bpe-merge", "--append", "sv,da")
     # Of a tokenizer that is there, its own settings hold where the command line is silent.
-    given = ("k", "overtrain", "whole_characters", "pretokenizer")
+    given = ("k", "overtrain", "whole_characters", "superwords", "pretokenizer")
     silent = {**plain, **dict.fromkeys(given)}
     assert rest(called) == {**silent, "append": ["sv", "da"]}
     here("bpe-merge", "--remove", "sv")

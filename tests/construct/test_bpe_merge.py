@@ -64,7 +64,7 @@ def test_writes_a_modular_directory(made: Path) -> None:
     assert (tokenizer.algorithm, tokenizer.segmentation) == ("bpe-merge", "fewest-tokens")
     assert tokenizer.languages == ("en", "fi", "fr")
     assert (tokenizer.token_membership.sum(axis=0) == 600).all()
-    assert tokenizer.settings == {"overtrain": 1.25, "whole_characters": False}
+    assert tokenizer.settings == {"overtrain": 1.25, "whole_characters": False, "superwords": 0}
     assert check(tokenizer, samples=3).sound
     assert sorted(path.stem for path in (made / "references").iterdir()) == LANGUAGES
 

@@ -67,7 +67,7 @@ def test_bpe_merge_learns_with_a_published_pretokenizer(tmp_path: Path) -> None:
     bpe_merge(("en", "fr"), output=output, pretokenizer="qwen2", **settings)
     made = ModularTokenizer.load(output)
     assert made.pretokenizer.name == "qwen2"
-    assert made.settings == {"overtrain": 1.1, "whole_characters": False}
+    assert made.settings == {"overtrain": 1.1, "whole_characters": False, "superwords": 0}
     agrees(made.subset("fr"))
     # The same command is finished; another pre-tokenizer is another tokenizer.
     bpe_merge(("en", "fr"), output=output, pretokenizer="qwen2", **settings)

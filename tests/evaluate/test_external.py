@@ -141,17 +141,22 @@ def test_task_files_with_code_run_if_allowed(few_steps: Path, include: Path) -> 
 
 
 def test_unknown_task(few_steps: Path, include: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """lm-eval's whole index, which takes 14 s, is not read here."""
+    """lm-eval's whole index, which takes 14 s, is read once a process; here it is not."""
     import lm_eval.tasks
 
     manager = lm_eval.tasks.TaskManager
+    wholes = []
 
     def small(**settings: Any) -> Any:
+        if settings.get("include_defaults", True):
+            wholes.append(settings)
         return manager(**{**settings, "include_defaults": False})
 
     monkeypatch.setattr(lm_eval.tasks, "TaskManager", small)
-    with pytest.raises(UsageError, match="unknown task 'chance'"):
-        evaluate_mcq(few_steps, ["fr"], include=include, settings=Settings(tasks=("chance",)))
+    for _ in range(2):
+        with pytest.raises(UsageError, match="unknown task 'chance'"):
+            evaluate_mcq(few_steps, ["fr"], include=include, settings=Settings(tasks=("chance",)))
+    assert len(wholes) == 1
 
 
 def test_windows_predict_each_token_once_with_maximal_context(

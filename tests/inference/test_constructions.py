@@ -33,6 +33,8 @@ from modtok_cli.inference.model import SlicedModel, load
 from modtok_cli.inference.sampling import SamplingOptions
 from modtok_cli.inference.slice import slice_model
 from modtok_cli.inference.sources import RunSource
+from modtok_cli.modular.chunks import may_span_words
+from modtok_cli.text.counter import split_words
 from modtok_cli.training import checkpoint
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import pretrain
@@ -47,7 +49,14 @@ CONSTRUCTIONS: dict[str, Callable[..., Any]] = {
     "unigram": unigram_merge,
     "fewest": bpe_merge,
     "fewest-whole": partial(bpe_merge, whole_characters=True),
+    "superwords": partial(bpe_merge, superwords=100),
     "fewest-seq": partial(bpe_seq, segmentation="fewest-tokens"),
+}
+NOT_WHOLE = "needs tokens of whole characters, and token "
+REFUSED = {
+    "fewest": NOT_WHOLE,
+    "fewest-seq": NOT_WHOLE,
+    "superwords": "no tokenizer with superwords",
 }
 
 
@@ -108,6 +117,40 @@ def test_transformers_has_the_same_ids(made: Made) -> None:
     assert theirs.eos_token_id == ours.end_of_text
 
 
+def test_a_prompt_may_end_inside_a_superword(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load(made.slice)
+    if made.name != "superwords":
+        assert model.healing is None
+        return
+    tokens = model.tokenizer_out.vocabulary.tokens()
+    first = len(model.tokenizer_out.vocabulary.specials)
+    superword = next(t for t in tokens[first:] if may_span_words(t) and t.startswith(b" "))
+    begin = split_words(superword)[0]
+    prompt = [model.end_of_text, *model.encode_in("Il" + begin.decode())]
+    healing = model.healing
+    assert healing is not None
+    assert healing.left_out([b"Il", begin]) >= 1
+
+    def always(token: bytes) -> None:
+        def logits(states: torch.Tensor) -> torch.Tensor:
+            found = torch.zeros(len(states), len(tokens))
+            found[:, tokens.index(token)] = 1.0
+            return found
+
+        monkeypatch.setattr(model, "head_logits", logits)
+
+    always(superword)
+    once = generate(model, [prompt], SamplingOptions(1))[0]
+    assert [tokens[index] for index in once.ids] == [superword]
+    assert once.text == superword[len(begin) :].decode()
+    always(b"z")  # no way to go on from " of" to "ofz": the word is spelled first
+    after = generate(model, [prompt, prompt[:2]], SamplingOptions(9))[0]
+    spelled = b"".join(tokens[index] for index in after.ids)
+    assert spelled.startswith(begin)
+    assert spelled[len(begin) :].decode() == after.text
+    assert after.text.endswith("zz")
+
+
 @needs_shared
 def test_same_ids_in_27_languages(made: Made) -> None:
     theirs, ours = AutoTokenizer.from_pretrained(made.slice), made.ours.tokenizer_in
@@ -123,15 +166,16 @@ def test_slice_generates_as_the_masked_whole_model(made: Made) -> None:
     found, whole = load(made.slice), load(made.run)
     own = made.ours.tokenizer_in.global_ids.astype(np.int64)
     for options in (SamplingOptions(12), SamplingOptions(12, temperature=1.0, seed=1)):
-        prompt = [found.end_of_text, *found.encode_in(PROBES[0])]
+        # No superword begins with a number, so nothing of the prompt is generated anew.
+        prompt = [found.end_of_text, *found.encode_in(f"{PROBES[0]} 7")]
         ids = generate(found, [prompt], options)[0].ids
         assert own[list(ids)].tolist() == masked(whole, own, own[prompt].tolist(), options)
 
 
 def test_gguf_of_a_search_by_scores(made: Made, tmp_path: Path) -> None:
     gguf = pytest.importorskip("gguf")
-    if made.name in ("fewest", "fewest-seq"):
-        with pytest.raises(UsageError, match="needs tokens of whole characters, and token "):
+    if made.name in REFUSED:
+        with pytest.raises(UsageError, match=REFUSED[made.name]):
             export(made.slice, tmp_path / "m.gguf")
         assert not (tmp_path / "m.gguf").exists()
         return
@@ -165,7 +209,7 @@ def test_gguf_of_a_search_by_scores(made: Made, tmp_path: Path) -> None:
 
 def test_llama_cpps_search_is_the_best_one(made: Made) -> None:
     """Its twin against every way to cut short texts; scores survive the file's float32."""
-    if made.name in ("fewest", "fewest-seq"):
+    if made.name in REFUSED:
         pytest.skip("refused")
     (twin,) = candidates(made.ours.tokenizer_in, "")
     assert isinstance(twin, ScoresTokenizer)
@@ -195,7 +239,7 @@ def test_llama_cpps_search_is_the_best_one(made: Made) -> None:
 
 
 def test_llama_cpp_itself(made: Made, tmp_path: Path) -> None:
-    if made.name in ("fewest", "fewest-seq"):
+    if made.name in REFUSED:
         pytest.skip("refused")
     same_in_llama_cpp(made.slice, tmp_path / "m.gguf")
 

@@ -43,6 +43,15 @@ WholeCharacters = Annotated[
         help="Learn only tokens of whole characters, as SentencePiece models require.",
     ),
 ]
+Superwords = Annotated[
+    int,
+    typer.Option(
+        "--superwords",
+        metavar="N",
+        min=0,
+        help="Use up to N of the tokens of each language for sequences of words, as ' of the'.",
+    ),
+]
 Append = Annotated[
     str | None,
     typer.Option(
@@ -71,6 +80,8 @@ Remove = Annotated[
     # also exportable to SentencePiece
     modtok bpe-merge --whole-characters -o whole
     modtok extract -t whole --langs fi -o fi.model
+    # tokens such as " of the"
+    modtok bpe-merge --superwords 200 -o superwords
     # new versions: Swedish added, French removed; other languages are unchanged
     modtok bpe-merge --append sv -t tokenizer -o tokenizer-2
     modtok bpe-merge --remove fr -t tokenizer-2 -o tokenizer-3
@@ -82,6 +93,7 @@ def bpe_merge(
     k: Budget = 24000,
     overtrain: Overtrain = 1.25,
     whole_characters: WholeCharacters = False,
+    superwords: Superwords = 0,
     pretokenizer: Pretokenizer = "bpe",
     append: Append = None,
     remove: Remove = None,
@@ -105,6 +117,9 @@ def bpe_merge(
     increase the token count most. Without merges, languages do not interfere: any subset can
     be extracted, and adding or removing a language does not change the others. Without
     --langs, all languages in data/ are used.
+
+    With --superwords, tokens may span words, but no line end, number or double space. Text is
+    then split into phrases instead of words.
     """
     languages = split_languages(langs)
     added = split_languages(append, "--append")
@@ -123,6 +138,7 @@ def bpe_merge(
         k=setting("k", k),
         overtrain=setting("overtrain", overtrain),
         whole_characters=setting("whole_characters", whole_characters),
+        superwords=setting("superwords", superwords),
         pretokenizer=setting("pretokenizer", pretokenizer),
         append=added,
         remove=removed,

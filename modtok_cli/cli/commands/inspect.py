@@ -27,6 +27,7 @@ LANGUAGES = (
     Column("tokens", "tokens", "int"),
     Column("own", "own", "int"),
     Column("shared", "shared", "int"),
+    Column("superwords", "superwords", "int"),
     Column("merges", "merges", "int"),
     Column("documents", "documents", "int"),
     Column("bytes", "text", "bytes"),
@@ -90,8 +91,9 @@ Find = Annotated[
     modtok inspect llama3.tiktoken
     # check subsets
     modtok inspect --check
-    # tokens that start with " über"
+    # tokens that start with " über"; superwords
     modtok inspect --find '^ über'
+    modtok inspect --find '[^ ] [^ ]'
     # differences of two tokenizers, and whether runs of one can use the other
     modtok inspect tokenizer other-tokenizer
     """,
@@ -223,7 +225,9 @@ def show_contents(
         f"pre-tokenizer {found.pretokenizer.name}, "
         f"signature {found.signature}"
     )
-    emit_rows(rows, LANGUAGES, title="Languages", json=json, caption=caption)
+    several = bool(found.superwords.any())
+    columns = [column for column in LANGUAGES if several or column.key != "superwords"]
+    emit_rows(rows, columns, title="Languages", json=json, caption=caption)
 
 
 def show_check(

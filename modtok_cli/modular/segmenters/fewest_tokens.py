@@ -60,6 +60,7 @@ from modtok_cli.modular.validate import (
 )
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.pretokenizer import PreTokenizer
+from modtok_cli.text.pretokenizers.phrases import PRETOKENIZER as PHRASES
 
 if TYPE_CHECKING:
     from modtok_cli.modular.search_encoder import Lattice
@@ -71,6 +72,7 @@ class FewestTokens(Scored):
     name = FEWEST_TOKENS
 
     def _lattice(self, active: npt.NDArray[np.uint8]) -> Lattice:
+        from modtok_cli.modular.chunks import Chunks
         from modtok_cli.modular.search_encoder import Lattice
 
         whole = self.selection.whole
@@ -79,6 +81,11 @@ class FewestTokens(Scored):
         likelihood[: len(whole.specials)] = 0.0
         return Lattice(
             pretokenizer=self.pretokenizer,
+            chunks=(
+                Chunks(self.vocabulary.tokens()[len(whole.specials) :])
+                if self.pretokenizer is PHRASES
+                else None
+            ),
             units=self._trie.units,
             scores=likelihood,
             active=active,
@@ -149,8 +156,14 @@ class FewestTokens(Scored):
         needs come last.
 
         Raises:
-            UsageError: a token cuts a character, or lacks a single character that it holds.
+            UsageError: a token cuts a character, or lacks a single character that it holds; there
+                may be superwords, and SentencePiece sums the scores of a phrase in too few bits.
         """
+        if self.pretokenizer is PHRASES:
+            raise UsageError(
+                "a SentencePiece .model cannot express superwords",
+                remedy="write a .json, or learn without --superwords",
+            )
         specials = self.vocabulary.specials
         first = len(specials)
         tokens = self.vocabulary.tokens()

@@ -1,0 +1,115 @@
+"""Superwords: NSL and size of T over their number, k and the amount of text.
+
+    python -m benchmarks superwords CORPUS PARALLEL [--superwords 0,1000,4000] [--k 24000]
+
+CORPUS holds the training text of each language, PARALLEL <lang>.txt to measure on. Every tokenizer
+is learned by the function behind `bpe-merge --superwords`, with what it finds in --work (left
+there; what is there already is not timed). --megabytes takes that much of each text. NSL is
+measured against monolingual BPE by merges of the same k. Prints JSON lines, then a Markdown table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.common.corpora import LANGUAGES
+from benchmarks.common.machine import describe
+from benchmarks.common.rows import emit
+from benchmarks.quality.fewest_tokens import Measure, build
+from modtok_cli.construct.bpe_merge import bpe_merge
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.text.readers import read_documents
+
+
+def part_of(corpus: Path, megabytes: float, place: Path, languages: list[str]) -> Path:
+    """The first `megabytes` of the text of each language, as text files; all of it if 0."""
+    if not megabytes:
+        return corpus
+    place.mkdir(parents=True, exist_ok=True)
+    for language in languages:
+        left = int(megabytes * 1e6)
+        target = place / f"{language}.txt"
+        if target.is_file():
+            continue
+        with target.open("wb") as file:
+            for document in read_documents(corpus / f"{language}.jsonl.zst"):
+                text = bytes(document.text).replace(b"\n", b" ")
+                file.write(text + b"\n")
+                left -= len(text)
+                if left < 0:
+                    break
+    return place
+
+
+def superwords_of(tokenizer: ModularTokenizer, language: str) -> int:
+    """Number of superwords among the tokens of a language."""
+    column = tokenizer.token_membership[:, tokenizer.languages.index(language)]
+    return int((tokenizer.superwords & column).sum())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("parallel", type=Path)
+    parser.add_argument("--superwords", default="0,1000,4000")
+    parser.add_argument("--k", default="24000")
+    parser.add_argument("--langs", default=",".join(LANGUAGES))
+    parser.add_argument("--megabytes", type=float, default=0.0)
+    parser.add_argument("--work", type=Path)
+    options = parser.parse_args()
+    languages = options.langs.split(",")
+    emit({"what": "machine", "machine": describe()})
+    rows = []
+    with tempfile.TemporaryDirectory() as temporary:
+        work = options.work or Path(temporary)
+        amount = f"-{options.megabytes:g}mb" if options.megabytes else ""
+        data = part_of(options.corpus, options.megabytes, work / f"text{amount}", languages)
+        for k in map(int, options.k.split(",")):
+            place = work / f"superwords-0{amount}-{k}"  # whose references all are measured by
+            for number in dict.fromkeys([0, *map(int, options.superwords.split(","))]):
+                learn = partial(bpe_merge, languages, data=data, k=k, superwords=number)
+                tokenizer = build(
+                    f"superwords-{number}{amount}",
+                    k,
+                    work,
+                    lambda output, learn=learn: learn(output=output),
+                )
+                measure = Measure(options.parallel, {k: place / "references"})
+                single = measure.nsl(tokenizer, [(name, (name,)) for name in languages], k)
+                union = measure.nsl(tokenizer, [(name, tuple(languages)) for name in languages], k)
+                taken = {name: superwords_of(tokenizer, name) for name in languages}
+                row = {
+                    "what": "superwords",
+                    "superwords": number,
+                    "k": k,
+                    "megabytes": options.megabytes,
+                    "size": tokenizer.size,
+                    "single": round(statistics.mean(single.values()), 4),
+                    "worst": round(max(single.values()), 4),
+                    "all": round(statistics.mean(union.values()), 4),
+                    "all_worst": round(max(union.values()), 4),
+                    "each": {name: round(value, 4) for name, value in single.items()},
+                    "each_all": {name: round(value, 4) for name, value in union.items()},
+                    "taken": taken,
+                    "signature": tokenizer.signature,
+                }
+                emit(row)
+                rows.append(
+                    f"| {k:,} | {number:,} | {np.mean(list(taken.values())):,.0f} | "
+                    f"{row['single']:.3f} | {row['worst']:.3f} | "
+                    f"{single.get('en', float('nan')):.3f} | {row['all']:.3f} | "
+                    f"{tokenizer.size:,} |"
+                )
+    print("| k | most | superwords | single | worst | English | all | size of T |")
+    print("|---:|---:|---:|---:|---:|---:|---:|---:|")
+    print("\n".join(rows))
+
+
+if __name__ == "__main__":
+    main()

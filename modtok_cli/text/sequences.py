@@ -1,0 +1,95 @@
+"""Frequent sequences of words within phrases: the candidates for superwords.
+
+A phrase is a word of the pre-tokenizer `phrases`; its words are those of `bpe`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.text.count_kernel import hash_documents, split_all
+from modtok_cli.text.counter import scratch
+from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.word_key_kernel import MASKS, PADDING
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+
+LONGEST = 4
+"""Words of the longest sequences."""
+LEAST = 4
+"""Occurrences of the rarest sequences."""
+
+# A word of its own between any two phrases: no phrase with several words has a digit.
+_SEPARATOR = b"1"
+
+
+def frequent_sequences(
+    phrases: WordCounts, most: int, *, longest: int = LONGEST, least: int = LEAST
+) -> list[bytes]:
+    """The sequences of 2 to `longest` words that save the most tokens if each word is a token.
+
+    A sequence saves its occurrences × (its words - 1). At most `most` sequences, the one that
+    saves the most first, of equal ones the first in byte order; each occurs `least` times or more.
+
+    Only sequences whose parts are frequent are counted (Agrawal and Srikant 1994), by sorting:
+    time and memory are linear in the bytes of the phrases.
+
+    >>> from modtok_cli.text.counter import count_documents
+    >>> from modtok_cli.text.pretokenizers.phrases import PRETOKENIZER as PHRASES
+    >>> phrases = count_documents([[b"one of the two, of the three, 4 of the"]], PHRASES)
+    >>> frequent_sequences(phrases, 2, least=2)
+    [b' of the']
+    """
+    if not len(phrases) or most <= 0:
+        return []
+    data, starts, stops = _words(phrases)
+    separates = data[stops - 1] == _SEPARATOR[0]
+    begins_of_phrases = phrases.offsets[:-1] + np.arange(len(phrases))
+    weights = phrases.counts[np.searchsorted(begins_of_phrases, starts, side="right") - 1]
+    hashes = np.empty(len(starts), dtype=np.uint64)
+    hash_documents(data, starts, stops, MASKS, hashes)
+    found, ids = np.unique(hashes, return_inverse=True)
+    # The sequence of `words` words that begins at word i is number `sequence[i]`, if frequent.
+    sequence = np.where(separates, -1, ids).astype(np.int64)
+    savings: list[Ints] = []
+    spans: list[tuple[Ints, Ints]] = []
+    for words in range(2, longest + 1):
+        at = np.flatnonzero((sequence[:-1] >= 0) & (sequence[1:] >= 0))
+        at = at[at + words <= len(ids)]
+        at = at[~separates[at + words - 1]]
+        codes = sequence[at] * len(found) + ids[at + words - 1]
+        _, first, which = np.unique(codes, return_index=True, return_inverse=True)
+        counts = np.zeros(len(first), dtype=np.int64)
+        np.add.at(counts, which, weights[at])
+        frequent = counts >= least
+        number = np.where(frequent, np.cumsum(frequent) - 1, -1)
+        sequence = np.full(len(ids), -1, dtype=np.int64)
+        sequence[at] = number[which]
+        begins = at[first[frequent]]
+        savings.append(counts[frequent] * (words - 1))
+        spans.append((starts[begins], stops[begins + words - 1]))
+        if not frequent.any():
+            break
+    saved = np.concatenate(savings)
+    begins, ends = (np.concatenate(one) for one in zip(*spans, strict=True))
+    text = data.tobytes()
+    # Those that tie with the last one are sorted too.
+    enough = np.sort(saved)[-most] if len(saved) > most else 0
+    chosen = [(-int(saved[i]), text[begins[i] : ends[i]]) for i in np.flatnonzero(saved >= enough)]
+    return [sequence for _, sequence in sorted(chosen)[:most]]
+
+
+def _words(phrases: WordCounts) -> tuple[Bytes, Ints, Ints]:
+    """The words of all phrases: bytes with padding, starts and stops.
+
+    Between two phrases, and after the last one, is a word that ends with the separator: phrases
+    that are numbers are one word with those around them.
+    """
+    text = _SEPARATOR.join([*phrases.words(), b""])
+    data = np.frombuffer(text + bytes(PADDING), dtype=np.uint8)
+    ends = np.empty(len(text), dtype=np.int64)
+    ends = ends[: split_all(data[: len(text)], *BPE.splitter, *scratch(), ends)]
+    return data, np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1]]), ends

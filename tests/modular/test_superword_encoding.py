@@ -1,0 +1,81 @@
+"""Encoding with superwords: the ids of a search over whole phrases, and of the library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from modtok_cli.learn.fewest_tokens import file_scores
+from modtok_cli.learn.merges import byte_order
+from modtok_cli.modular import plain
+from modtok_cli.modular.chunks import may_span_words
+from modtok_cli.modular.segmenters.fewest_tokens import FewestTokens
+from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.text.counter import split_words
+from modtok_cli.text.plain_split import split
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.pretokenizers.phrases import PRETOKENIZER as PHRASES
+
+# Letters, a mark, symbols, numbers, white space of one to three bytes, letters of two and three.
+ALPHABET = "ab\u0301,!' \n\t1٣é漢\u2003"
+TEXTS = st.text(ALPHABET, max_size=40)
+# Of any bytes of a text: tokens may begin and end within a character.
+TOKEN = st.builds(
+    lambda text, start, size: text.encode()[start:][:size],
+    st.text(ALPHABET, min_size=2, max_size=7),
+    st.integers(0, 2),
+    st.integers(2, 12),
+).filter(lambda token: len(token) > 1)
+
+
+def segmenter(tokens: list[bytes], seed: int = 0) -> FewestTokens:
+    """Bytes and some tokens, with likelihoods of all kinds."""
+    single = [bytes([byte]) for byte in byte_order()]
+    more = sorted(set(tokens))
+    vocabulary = Vocabulary.from_tokens(("<|end|>",), [*single, *more])
+    likelihood = np.random.default_rng(seed).integers(0, 4, len(vocabulary))
+    return FewestTokens(vocabulary, PHRASES, file_scores(likelihood, 1))
+
+
+def by_phrase(rules: FewestTokens, text: bytes) -> list[int]:
+    """The definition: a search over each phrase, in plain Python."""
+    first = len(rules.vocabulary.specials)
+    scores = rules.scores - rules.scores[first:].min()
+    search = plain.Search(rules.vocabulary, first, scores, 0.0, each=1, fallback=False)
+    phrases = split(PHRASES, text)
+    found: Any = search.over(phrases)
+    return [int(token) for phrase in phrases for token in found(phrase)]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(TOKEN, max_size=30), TEXTS, st.integers(0, 3))
+@example([b" of the", b" of", b" the", b"ese"], "one of these, of the 3 of  the of the", 0)
+def test_ids_are_those_of_the_definition_and_of_the_library(
+    tokens: list[bytes], text: str, seed: int
+) -> None:
+    rules = segmenter(tokens, seed)
+    expected = by_phrase(rules, text.encode())
+    assert rules.encoder.text(text.encode()).tolist() == expected
+    library = Tokenizer.from_str(rules.to_json({}).decode())
+    assert library.encode(text, add_special_tokens=False).ids == expected
+
+
+@settings(max_examples=300, deadline=None)
+@given(TOKEN, TEXTS, TEXTS)
+@example("\u0301a".encode(), "!", "")
+@example("\u0301a".encode()[1:], "!", "")
+def test_only_tokens_that_may_span_words_have_the_end_of_a_word_inside(
+    token: bytes, before: str, after: str
+) -> None:
+    text = before.encode() + token + after.encode()
+    begin = len(before.encode())
+    at = 0
+    for phrase in split_words(text, PHRASES):
+        for number, word in enumerate(split_words(phrase, BPE)):
+            if number and begin < at < begin + len(token):
+                assert may_span_words(token)
+            at += len(word)

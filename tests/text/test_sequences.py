@@ -1,0 +1,82 @@
+"""Frequent sequences of words, against counting them one by one; samples of a stream."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from modtok_cli.text.counter import count_documents, split_words
+from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.pretokenizers.phrases import PRETOKENIZER as PHRASES
+from modtok_cli.text.sample import Sample, sample_documents
+from modtok_cli.text.sequences import frequent_sequences
+from modtok_cli.text.text_format import join
+
+TEXTS = st.lists(st.text("ab\u0301,' \n\t1٣é漢", max_size=30), max_size=6)
+
+
+def counted(phrases: WordCounts, longest: int, least: int) -> list[bytes]:
+    """The definition: every sequence of every phrase."""
+    counts: Counter[bytes] = Counter()
+    words: dict[bytes, int] = {}
+    for phrase, count in phrases.pairs():
+        parts = split_words(phrase, BPE)
+        for size in range(2, longest + 1):
+            for i in range(len(parts) - size + 1):
+                sequence = b"".join(parts[i : i + size])
+                counts[sequence] += count
+                words[sequence] = size
+    kept = [sequence for sequence, count in counts.items() if count >= least]
+    return sorted(kept, key=lambda sequence: (-counts[sequence] * (words[sequence] - 1), sequence))
+
+
+@settings(max_examples=200, deadline=None)
+@given(TEXTS, st.integers(2, 4), st.integers(1, 3), st.integers(1, 12))
+def test_sequences_are_those_of_counting_one_by_one(
+    texts: list[str], longest: int, least: int, most: int
+) -> None:
+    phrases = count_documents([[text.encode() for text in texts]], PHRASES)
+    found = frequent_sequences(phrases, most, longest=longest, least=least)
+    assert found == counted(phrases, longest, least)[:most]
+
+
+def test_sequences_of_nothing() -> None:
+    assert frequent_sequences(count_documents([], PHRASES), 5) == []
+    assert frequent_sequences(count_documents([[b"one two"]], PHRASES), 0) == []
+    assert frequent_sequences(count_documents([[b"one"]], PHRASES), 5) == []
+
+
+@given(st.lists(st.binary(max_size=9), max_size=60), st.integers(1, 200), st.integers(1, 7))
+def test_a_sample_is_every_nth_document_within_the_limit(
+    texts: list[bytes], limit: int, batch: int
+) -> None:
+    sample = Sample(limit)
+    for start in range(0, len(texts), batch):
+        sample.add(join(texts[start : start + batch]))
+    strides = [1 << power for power in range(8)]
+    fits = (texts[::n] for n in strides)
+    expected = next(kept for kept in fits if sum(map(len, kept)) <= limit or len(kept) <= 1)
+    assert sample.documents == expected
+
+
+def test_a_sample_reads_several_files(tmp_path: Path) -> None:
+    for name, lines in {"a.txt": "one\ntwo\n", "b.txt": "three\nfour\n"}.items():
+        (tmp_path / name).write_text(lines)
+    files = [tmp_path / "a.txt", tmp_path / "b.txt"]
+    assert sample_documents(files, 100) == [b"one", b"two", b"three", b"four"]
+    assert sample_documents(files, 8) == [b"one", b"three"]
+
+
+@pytest.mark.parametrize("text", ["one two  three 4 five, six\tseven\neight", "", " a", "a 1 b"])
+def test_phrases_end_at_numbers_tabs_lines_and_double_spaces(text: str) -> None:
+    words = split_words(text.encode(), PHRASES)
+    assert b"".join(words) == text.encode()
+    for left, right in pairwise(words):
+        joined = left + right
+        assert split_words(joined, PHRASES) == [left, right]
