@@ -31,6 +31,7 @@ from modtok_cli.cli.tree import Node, choices_of, nodes, type_of
 FILE = "modtok.toml"
 SHARED_TABLE = "default"
 MAX_BYTES = 1 << 20  # far more than any real file
+LISTED = 100  # most names that an error lists; [default] has the options of all commands
 # Parameters that a settings file cannot set. `force` overwrites files. The others can run code:
 # lm-eval tasks, and job scripts of executors.
 COMMAND_LINE_ONLY = frozenset({"force", "include", "allow_code", "executor_option"})
@@ -221,9 +222,12 @@ def _wrong(where: str, expected: str, value: Any) -> UsageError:
 
 def _unknown(where: str | None, what: str, name: str, known: set[str]) -> UsageError:
     close = get_close_matches(name, sorted(known), n=1, cutoff=0.5)
-    remedy = (
-        f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(sorted(known))}"
-    )
+    if close:
+        remedy = f"did you mean {close[0]!r}?"
+    elif len(known) > LISTED:
+        remedy = "expected the name of an option, see modtok COMMAND --help"
+    else:
+        remedy = f"expected one of {', '.join(sorted(known))}"
     place = f"{where}: " if where else ""
     return UsageError(f"{place}unknown {what} {name!r}", where=FILE, remedy=remedy)
 

@@ -85,6 +85,7 @@ def test_lists_and_tables_stand_for_what_an_option_takes_in_one_word(tmp_path: P
         ("[corpus.cuont]\n", "modtok.toml: unknown table 'corpus.cuont'; did you mean 'corpus.co"),
         ("[bpe-seq]\nbuget = 1", "[bpe-seq]: unknown key 'buget'; did you mean 'budget'?"),
         ("[default]\nlang = 'fr'\nthread = 2", "[default]: unknown key 'thread'; did you mean"),
+        ("[default]\nzzzz = 1", "unknown key 'zzzz'; expected the name of an option, see modtok"),
         (
             "[nsl]\nzzz = 1",
             "modtok.toml: [nsl]: unknown key 'zzz'; expected one of debug, errors, ",
