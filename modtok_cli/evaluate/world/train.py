@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
+from threading import Lock
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.processes import die_with_parent
@@ -16,11 +17,18 @@ from modtok_cli.training.settings import Settings
 from modtok_cli.training.study import train_or_resume
 
 
-def train_runs(runs: Sequence[Settings], *, workers: int, progress: Progress = SILENT) -> None:
+def train_runs(
+    runs: Sequence[Settings],
+    *,
+    workers: int,
+    progress: Progress = SILENT,
+    train: Callable[..., object] = train_or_resume,
+) -> None:
     """Train runs, resume them, or leave those that are finished.
 
     Args:
         workers: runs that are trained at the same time, each on its share of the cores.
+        train: trains one.
 
     Raises:
         UsageError: a run was trained with other settings.
@@ -29,19 +37,14 @@ def train_runs(runs: Sequence[Settings], *, workers: int, progress: Progress = S
     if workers == 1 or len(runs) < 2:
         for number, run in enumerate(runs, 1):
             progress.note(f"{run.runs}/{run.name}: run {number} of {len(runs)}")
-            train_or_resume(run, progress=progress)
+            train(run, progress=progress)
         return
     workers = min(workers, len(runs))
-    pool = ProcessPoolExecutor(
-        workers,
-        mp_context=get_context("spawn"),
-        initializer=_begin,
-        initargs=(workers,),
-        max_tasks_per_child=1,  # a run leaves process groups and memory behind
-    )
+    alone = _Alone(workers, train)
+    threads = ThreadPoolExecutor(workers)
     try:
         with progress.task("training", len(runs), "runs") as task:
-            futures = {pool.submit(train_or_resume, run): run for run in runs}
+            futures = {threads.submit(alone.train, run): run for run in runs}
             for future in as_completed(futures):
                 run = futures[future]
                 try:
@@ -54,9 +57,48 @@ def train_runs(runs: Sequence[Settings], *, workers: int, progress: Progress = S
                 progress.note(f"{run.runs}/{run.name}: trained")
                 task.advance()
     finally:
-        for process in list((pool._processes or {}).values()):
-            process.terminate()
-        pool.shutdown(cancel_futures=True)
+        alone.stop()
+        threads.shutdown(cancel_futures=True)
+
+
+class _Alone:
+    """Trains each run in a process of its own: it leaves process groups and memory behind.
+
+    A pool of one process for each run: a pool that replaces its processes after a task may wait
+    forever for one when it ends (python/cpython#115634).
+    """
+
+    def __init__(self, workers: int, train: Callable[..., object]) -> None:
+        self._workers = workers
+        self._train = train
+        self._lock = Lock()
+        self._stopped = False
+        self._pools: set[ProcessPoolExecutor] = set()
+
+    def train(self, run: Settings) -> None:
+        """Train a run; the calling thread waits for it."""
+        pool = ProcessPoolExecutor(
+            1, mp_context=get_context("spawn"), initializer=_begin, initargs=(self._workers,)
+        )
+        with pool:
+            with self._lock:
+                if self._stopped:
+                    return
+                future = pool.submit(self._train, run)
+                self._pools.add(pool)
+            try:
+                future.result()
+            finally:
+                with self._lock:
+                    self._pools.discard(pool)
+
+    def stop(self) -> None:
+        """End all processes, and start no more."""
+        with self._lock:
+            self._stopped = True
+            for pool in self._pools:
+                for process in list((pool._processes or {}).values()):
+                    process.terminate()
 
 
 def _begin(workers: int) -> None:
