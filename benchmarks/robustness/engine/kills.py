@@ -73,7 +73,7 @@ def paths_of(place: Path) -> set[str]:
 
 
 def fresh(base: Path, place: Path) -> Path:
-    """A workspace of its own; what it only reads is linked."""
+    """A new workspace; what it only reads is linked. Runs record where their text is."""
     shutil.rmtree(place, ignore_errors=True)
     shutil.copytree(
         base, place, copy_function=os.link, symlinks=True, ignore=shutil.ignore_patterns(".tmp")
@@ -90,7 +90,7 @@ def reference(job: Job, base: Path, scratch: Path, launcher: Launcher) -> Refere
     found: list[dict[str, str]] = []
     seconds = 0.0
     for _ in range(2):
-        place = fresh(base, scratch / "unbroken")
+        place = fresh(base, scratch / "workspace")
         began = time.monotonic()
         done = launcher.call(job.words, place)
         seconds = time.monotonic() - began
@@ -115,7 +115,7 @@ def kill(
     Half of the moments are random over the time that the call takes, half come a little
     after something is being written.
     """
-    place = fresh(base, scratch / "killed")
+    place = fresh(base, scratch / "workspace")
     before = paths_of(place)
     at_writing = rng.random() < 0.5 and bool(job.outputs)
     wait = rng.uniform(0.0, 1.0) * known.seconds
@@ -211,6 +211,7 @@ def _check_again(
     if stray:
         verdict.wrong.append(f"again: left behind: {sorted(stray)[:3]}")
     found = (path.name for path in (place / ".tmp").iterdir())
-    temporary = [name for name in found if not name.startswith("torchinductor_")]  # a cache
+    # A cache of torch; directories that wandb makes when lm-eval imports it.
+    temporary = [name for name in found if "torchinductor_" not in name and "wandb-" not in name]
     if temporary:
         verdict.wrong.append(f"temporary files left: {temporary[:3]}")
