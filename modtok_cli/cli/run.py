@@ -60,7 +60,7 @@ def run(root: Any, args: Sequence[str]) -> int:
 
 def _interrupted(session: Session) -> int:
     acknowledge()
-    left = "the same command goes on" if session.resumes else "no partial output remains"
+    left = "repeat the command to continue" if session.resumes else "no partial output remains"
     _report(f"interrupted; {left}")
     return Exit.INTERRUPTED
 

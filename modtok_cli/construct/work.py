@@ -130,9 +130,7 @@ class Work:
                 where=str(file),
                 remedy="give the text itself, or omit --superwords",
             )
-        return sample_documents(
-            files, limit, reading=self.request.reading.of(language), progress=self.progress
-        )
+        return sample_documents(files, limit, reading=self.request.reading.of(language))
 
     def counts(self, language: str) -> WordCounts:
         """Word counts of a language, once `start_counting` has them."""

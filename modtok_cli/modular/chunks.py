@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -13,14 +14,21 @@ from modtok_cli.modular.chunk_kernel import PAIRS, UNITS, chunk_end
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text import indirect
 from modtok_cli.text.code_points import class_table
-from modtok_cli.text.counter import split_words
 from modtok_cli.text.pretokenizer import Splitter
 
 Bytes = npt.NDArray[np.uint8]
 
 # Most tokens at once: one class of ASCII, after at most one space.
 _PLAIN = re.compile(rb" ?(?:[A-Za-z]+|[0-9]+|[!-/:-@\[-`{-~]+)")
-_OTHER, _LETTER, _NUMBER, _MARK = 0, 1, 2, 4
+_OTHER, _LETTER, _NUMBER, _SPACE, _MARK = range(5)
+# First class of a word of `bpe` -> the classes that continue it.
+_RUNS = {
+    _OTHER: {_OTHER, _MARK},
+    _LETTER: {_LETTER, _MARK},
+    _NUMBER: {_NUMBER},
+    _SPACE: {_SPACE},
+    _MARK: {_LETTER, _MARK},
+}
 
 
 class Chunks:
@@ -46,9 +54,34 @@ def superwords(vocabulary: Vocabulary) -> npt.NDArray[np.bool_]:
     """Which tokens consist of several words of `bpe`; (V,) bool."""
     first = len(vocabulary.specials)
     found = np.zeros(len(vocabulary), dtype=np.bool_)
-    for index, token in enumerate(vocabulary.tokens()[first:], first):
-        found[index] = may_span_words(token) and len(split_words(token)) > 1
+    found[first:] = [has_several_words(token) for token in vocabulary.tokens()[first:]]
     return found
+
+
+def has_several_words(token: bytes) -> bool:
+    """Whether `bpe` splits a token, taken by itself.
+
+    >>> [has_several_words(token) for token in (b" the", b" of the", b", and", b"  ")]
+    [False, True, True, False]
+    """
+    if _PLAIN.fullmatch(token):
+        return False
+    return not _is_one_run(_kinds(token.decode(errors="ignore")))
+
+
+@cache
+def _classes() -> bytes:
+    return class_table().tobytes()
+
+
+def _kinds(text: str) -> list[int]:
+    """The class of each character; one space before a word belongs to it."""
+    classes = _classes()
+    return [classes[ord(character)] for character in text.removeprefix(" ")]
+
+
+def _is_one_run(kinds: list[int]) -> bool:
+    return not kinds or _RUNS[kinds[0]].issuperset(kinds)
 
 
 def may_span_words(token: bytes) -> bool:
@@ -68,9 +101,5 @@ def may_span_words(token: bytes) -> bool:
         text = token.decode()
     except UnicodeDecodeError:
         return True
-    text = text.removeprefix(" ")
-    kinds = [int(kind) for kind in class_table()[[ord(character) for character in text]]]
-    same = (
-        set(kinds) <= {_LETTER, _MARK} or set(kinds) <= {_OTHER, _MARK} or set(kinds) == {_NUMBER}
-    )
-    return not same or (kinds[0] == _MARK and len(kinds) > 1)
+    kinds = _kinds(text)
+    return not _is_one_run(kinds) or (kinds[:1] == [_MARK] and len(kinds) > 1)

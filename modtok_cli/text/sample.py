@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.text.readers import read_spans
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.text_format import Spans
@@ -53,15 +52,16 @@ def sample_documents(
     limit: int,
     *,
     reading: Reading = Reading(),
-    progress: Progress = SILENT,
 ) -> list[bytes]:
     """Up to `limit` bytes of documents of text files, evenly spread over all of them.
+
+    Warns of nothing: the files are read to count their words as well.
 
     Raises:
         ModtokError: a file cannot be read.
     """
     sample = Sample(limit)
     for file in files:
-        for spans in read_spans(file, reading, progress=progress, may_be_empty=True):
+        for spans in read_spans(file, reading, may_be_empty=True):
             sample.add(spans)
     return sample.documents

@@ -284,7 +284,7 @@ def test_an_interrupted_study_says_that_it_goes_on(
 
     monkeypatch.setattr("modtok_cli.training.study.study_sampling", stop)
     status, _, err = here("study", "sampling")
-    assert (status, err) == (130, "modtok: interrupted; the same command goes on\n")
+    assert (status, err) == (130, "modtok: interrupted; repeat the command to continue\n")
 
 
 def test_study_sampling_names_its_own_option(filled: Path, here: Any) -> None:

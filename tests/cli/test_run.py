@@ -27,7 +27,7 @@ TOY = [sys.executable, "-m", "helpers.toy_program"]
         ("missing", 1, "modtok: error: no/such.txt: No such file or directory"),
         ("memory", 1, "modtok: error: out of memory; use a machine with more memory"),
         ("interrupt", 130, "modtok: interrupted; no partial output remains"),
-        ("build", 130, "modtok: interrupted; the same command goes on"),
+        ("build", 130, "modtok: interrupted; repeat the command to continue"),
         ("kernel", 130, "modtok: interrupted; no partial output remains"),
         (
             "defect",

@@ -334,5 +334,5 @@ def test_ctrl_c_leaves_no_worker_behind(built) -> None:
     )
     _, err = process.communicate()
     assert process.returncode == 130, err.decode()
-    assert err.decode() == "modtok: interrupted; the same command goes on\n"
+    assert err.decode() == "modtok: interrupted; repeat the command to continue\n"
     wait_for_the_end_of(process.pid)

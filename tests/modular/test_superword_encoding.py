@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from modtok_cli.learn.fewest_tokens import file_scores
 from modtok_cli.learn.merges import byte_order
 from modtok_cli.modular import plain
-from modtok_cli.modular.chunks import may_span_words
+from modtok_cli.modular.chunks import has_several_words, may_span_words
 from modtok_cli.modular.segmenters.fewest_tokens import FewestTokens
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.counter import split_words
@@ -79,3 +79,11 @@ def test_only_tokens_that_may_span_words_have_the_end_of_a_word_inside(
             if number and begin < at < begin + len(token):
                 assert may_span_words(token)
             at += len(word)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(ALPHABET, min_size=1, max_size=8))
+@example("  a")
+def test_a_token_has_several_words_if_it_is_split(text: str) -> None:
+    token = text.encode()
+    assert has_several_words(token) == (len(split_words(token, BPE)) > 1)
