@@ -11,6 +11,7 @@ import pkgutil
 import signal
 import sys
 from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
@@ -155,6 +156,7 @@ def _evaluate() -> None:
 _GROUPS = {"corpus": corpus, "study": study, "eval": evaluate}
 
 
+@cache
 def command_tree(only: str | None = None) -> Any:
     """The click command of the whole tree, or of a tree with one command of `ORDER`."""
     modules = [module.name for module in pkgutil.iter_modules(commands.__path__)]

@@ -30,6 +30,7 @@ _CLASSES = {LETTER: r"\p{L}", NUMBER: r"\p{N}", SPACE: r"\s", MARK: r"\p{M}"}
 CASES = {UPPER: r"[\p{Lu}\p{Lt}]", LOWER: r"\p{Ll}"}
 _LEGEND = "1 letter, 2 number, 3 white space, 4 mark; all else is 0"
 _SURROGATES = range(0xD800, 0xE000)
+_CHUNK = 4096  # the library takes time with the square of a text's matches
 
 
 def ask_engine(classes: Mapping[int, str] = _CLASSES) -> npt.NDArray[np.uint8]:
@@ -43,8 +44,9 @@ def ask_engine(classes: Mapping[int, str] = _CLASSES) -> npt.NDArray[np.uint8]:
         # Matches are removed, so what no remaining piece covers is in the class.
         inside = np.ones(len(points), dtype=bool)
         splitter = pre_tokenizers.Split(Regex(pattern + "+"), "removed")
-        for _, (start, stop) in splitter.pre_tokenize_str(text):
-            inside[start:stop] = False
+        for first in range(0, len(text), _CHUNK):
+            for _, (start, stop) in splitter.pre_tokenize_str(text[first : first + _CHUNK]):
+                inside[first + start : first + stop] = False
         table[points[inside]] = kind
     return table
 

@@ -41,6 +41,8 @@ SMALL = (
     (r"--sets \d+", "--sets 4"),
     (r"sub:\d+", "sub:2"),  # of three languages
     (r"--seeds [\d,]+", "--seeds 0"),
+    (r"--limit \d+", "--limit 2"),
+    (r"--regimes none,sub:2", "--regimes none"),
     (r"--p-values \S+", "--p-values 0.5"),
 )
 SETTINGS = """
@@ -54,7 +56,7 @@ sets = 4
 [study.budget]
 budgets = "400,600"
 [study.sampling]
-regimes = "none,sub:2"
+regimes = "sub:2"
 steps = 2
 batch-size = 4
 seq-length = 32
@@ -69,6 +71,11 @@ eval-every = 3
 max-tokens = 4
 [latency]
 scale = ["tiny"]
+lines = 1
+[eval.bpb]
+limit = 2
+[eval.mcq]
+limit = 2
 [eval.mt]
 limit = 2
 max-tokens = 4
@@ -321,6 +328,10 @@ def test_examples_run(
             words = "_".join(("modtok", *command, "force"))
             monkeypatch.setenv(words.upper().replace("-", "_"), "1")
     SETUP.get(path, lambda _: None)(place)
+    if path == ("study", "sampling"):
+        from modtok_cli.training.study import study_sampling
+
+        monkeypatch.setitem(study_sampling.__kwdefaults__, "tokens", 3)  # of a continued text
     for line in examples(path):
         if CLUSTER.search(line):
             words = shlex.split(line)[1:]

@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from modtok_cli.cli.command import REGISTERED
-from modtok_cli.cli.main import ORDER, app, command_tree
+from modtok_cli.cli.main import ORDER, command_tree
 from modtok_cli.cli.tree import Node, nodes
 
 from .frozen import surface
@@ -55,11 +54,14 @@ def test_every_option_and_argument_has_help(node: Node) -> None:
 
 
 @BY_NAME
-def test_help_shows_options_and_examples_in_80_columns(node: Node) -> None:
-    done = CliRunner().invoke(app, [*node.path, "--help"], env={"COLUMNS": "80"})
-    assert done.exit_code == 0
-    assert max(map(len, done.output.splitlines())) <= 80
-    options = done.output.split("Options:")[1]
+def test_help_shows_options_and_examples_in_80_columns(
+    node: Node, here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    status, out, _ = here(*node.path, "--help")
+    assert status == 0
+    assert max(map(len, out.splitlines())) <= 80
+    options = out.split("Options:")[1]
     for line in node.lines:
         if not line.is_argument:
             assert f"  {line.heading}" in options

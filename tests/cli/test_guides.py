@@ -19,6 +19,7 @@ from modtok_cli.cli.tree import nodes
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = {
     "K": "600", "ORDERS": "1", "SETS": "2", "STEPS": "3", "LIMIT": "1",
+    "MODTOK_PRETRAIN_EVAL_BYTES": "2000", "MODTOK_PRETRAIN_WORKERS": "0",
     "MODTOK_EVAL_MCQ_LIMIT": "2", "MODTOK_EVAL_MT_MAX_TOKENS": "4",
     "MODTOK_EVAL_SUM_MAX_TOKENS": "4", "MODTOK_UNIGRAM_MERGE_ITERATIONS": "2",
 }  # fmt: skip

@@ -350,7 +350,7 @@ def test_dry_run_says_what_it_takes(here: Any, filled: Path) -> None:
 
 
 def test_rows_in_host_memory(forked: Any, filled: Path) -> None:
-    command = "pretrain --sampling sub:1 --steps 3 --seq-length 32 --offload -q"
+    command = "pretrain --sampling sub:1 --steps 3 --seq-length 32 --eval-bytes 2000 --offload -q"
     done = forked(*words(f"{command} --offload-delay 1 --offload-file store"))
     assert done.returncode == 0, done.stderr
     assert list((filled / "store").iterdir()) == []
@@ -361,14 +361,15 @@ def test_rows_in_host_memory(forked: Any, filled: Path) -> None:
 
 def test_a_workspace_trains_with_no_other_flag(forked: Any, filled: Path) -> None:
     (filled / "modtok.toml").write_text(
-        "[pretrain]\nsteps = 4\nseq-length = 32\neval-every = 4\n", encoding="utf-8"
+        "[pretrain]\nsteps = 4\nseq-length = 32\neval-every = 4\neval-bytes = 2000\n",
+        encoding="utf-8",
     )
     done = forked("pretrain", "--sampling", "sub:1")
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [row["language"] for row in rows] == ["en", "fi"]
     assert (filled / "runs" / "latest" / "metrics.jsonl").read_bytes().count(b"\n") == 5
-    two = forked(*words("pretrain --sampling none --gpus 2 --tp 2 --name two -q"))
+    two = forked(*words("pretrain --sampling none --gpus 2 --tp 2 --workers 0 --name two -q"))
     assert two.returncode == 0, two.stderr
     assert len(two.stdout.splitlines()) == 2
     shards = list((filled / "runs" / "two" / "checkpoints" / "step-00000004").glob("shard-*"))

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import resource
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from helpers.processes import hear_ctrl_c
+from helpers.python_processes import run_python
 from helpers.sample import SAMPLE
 from modtok_cli.base import memory
 from modtok_cli.base.errors import ModtokError
@@ -20,19 +17,19 @@ from modtok_cli.construct.corpora import LONGEST_WORD, count_language
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.reading import Reading
 
-COMMAND = [sys.executable, "-m", "modtok_cli", "bpe-seq", "--data", str(SAMPLE / "data")]
-
-
-def small_files_only() -> None:
-    """No file may grow beyond 20,000 bytes: writing fails half way, as on a full disk."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+# No file may grow beyond 20,000 bytes: writing fails half way, as on a full disk.
+SMALL_FILES = """
+import resource
+from modtok_cli.__main__ import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+main()
+"""
+COMMAND = ["-c", SMALL_FILES, "bpe-seq", "--data", str(SAMPLE / "data")]
 
 
 def test_full_disk(tmp_path: Path) -> None:
     command = [*COMMAND, "--langs", "en,fi", "-k", "2000", "-o", str(tmp_path / "tok")]
-    done = subprocess.run(
-        command, preexec_fn=small_files_only, capture_output=True, text=True, check=False
-    )
+    done = run_python(command, capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "tok: cannot write: File too large; nothing was changed" in done.stderr
@@ -42,7 +39,7 @@ def test_full_disk(tmp_path: Path) -> None:
 def test_full_disk_keeps_the_older_tokenizer(tmp_path: Path) -> None:
     bpe_seq(["en"], data=SAMPLE / "data", output=tmp_path / "tok", k=300)
     command = [*COMMAND, "--langs", "en,fi", "-k", "2000", "-o", str(tmp_path / "tok"), "--force"]
-    subprocess.run(command, preexec_fn=small_files_only, capture_output=True, check=False)
+    run_python(command, capture_output=True)
     assert ModularTokenizer.load(tmp_path / "tok").k == 300
 
 
@@ -71,18 +68,11 @@ def test_ctrl_c(tmp_path: Path) -> None:
     text = "".join(f"word{i} other{i * 7}\n" for i in range(100_000))
     for language in ("en", "fi", "fr"):
         (data / f"{language}.txt").write_text(text)
-    command = [sys.executable, "-c", INTERRUPTED, "bpe-seq", "-k", "30000", "--data", str(data)]
-    process = subprocess.Popen(
-        [*command, "-o", str(tmp_path / "tok")],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=hear_ctrl_c,
-    )
-    out, err = process.communicate()
-    assert process.returncode == 130
-    assert out == ""
-    assert err.count("\n") <= 1
+    command = ["-c", INTERRUPTED, "bpe-seq", "-k", "30000", "--data", str(data)]
+    done = run_python([*command, "-o", str(tmp_path / "tok")], capture_output=True, text=True)
+    assert done.returncode == 130
+    assert done.stdout == ""
+    assert done.stderr.count("\n") <= 1
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 

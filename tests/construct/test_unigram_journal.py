@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from helpers.python_processes import run_python
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
@@ -73,9 +73,9 @@ def killed(command: str, point: str, number: int, output: Path) -> list[str]:
     """Run a command that kills itself; which languages it learned."""
     script = SCRIPT.replace("LANGUAGES", repr(LANGUAGES)).replace("K,", f"{K},")
     script = script.replace("DATA", repr(str(DATA)))
-    done = subprocess.run(
-        [sys.executable, "-c", script, command, point, str(number), str(output)],
-        stdout=subprocess.PIPE, check=False, text=True, cwd=output.parent,
+    done = run_python(
+        ["-c", script, command, point, str(number), str(output)],
+        stdout=subprocess.PIPE, text=True, cwd=output.parent,
     )  # fmt: skip
     assert done.returncode == -signal.SIGKILL
     return done.stdout.split()

@@ -31,7 +31,7 @@ from modtok_cli.training.model.model import MicroBatch, Model
 from modtok_cli.training.rows.table import AdamW
 
 SHAPE = llama(2, 32, 8, 88)
-STEPS = 12
+STEPS = 7
 # name → (shards, slots a step, tied, dense, whose optimizer updates the backbone)
 WAYS = {
     "tp": (2, 1, False, True, "torch"),

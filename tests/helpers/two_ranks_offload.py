@@ -23,7 +23,7 @@ from modtok_cli.training.rows.host_tables import Offload
 from modtok_cli.training.rows.microbatch import MicroBatch
 
 SHAPE = llama(1, 32, 8, 88)
-STEPS, BREAK = 8, 5
+STEPS, BREAK = 5, 3
 # name → (shards, slots a step, tied)
 WAYS = {"tp": (2, 2, False), "dp": (1, 4, False), "dp-tied": (1, 2, True)}
 

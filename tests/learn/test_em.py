@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from helpers.slow_unigram import expectation_by_enumeration, forward_backward
 from modtok_cli.learn.em import (
     Expectation,
@@ -49,7 +50,7 @@ def random_probabilities(pieces: LearnedPieces, seed: int) -> np.ndarray:
 word = st.text("ab é", min_size=1, max_size=7).map(str.encode)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     st.lists(st.text("ab é", min_size=1, max_size=4).map(str.encode), unique=True, max_size=14),
     st.dictionaries(word, st.integers(1, 50), min_size=1, max_size=6),

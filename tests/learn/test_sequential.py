@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from helpers.sample import SAMPLE
 from helpers.slow_sequential import Slow
 from modtok_cli.base.errors import UsageError
@@ -53,25 +54,25 @@ def compare(corpora: list[dict[bytes, int]], extra: int, unit_counts: str, passe
         assert made == {token for token in mine if len(token) > 1}
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(50))
 @given(st.lists(corpus, min_size=1, max_size=4), st.integers(0, 14))
 def test_equals_the_paper(corpora: list[dict[bytes, int]], extra: int) -> None:
     compare(corpora, extra, "all", 1)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(30))
 @given(st.lists(corpus, min_size=2, max_size=3), st.integers(0, 14))
 def test_whole_word_counts(corpora: list[dict[bytes, int]], extra: int) -> None:
     compare(corpora, extra, "word", 1)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(30))
 @given(st.lists(corpus, min_size=2, max_size=3), st.integers(0, 14), st.integers(2, 3))
 def test_two_passes(corpora: list[dict[bytes, int]], extra: int, passes: int) -> None:
     compare(corpora, extra, "all", passes)
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=examples(40))
 @given(
     st.lists(corpus, min_size=1, max_size=3),
     st.integers(0, 14),

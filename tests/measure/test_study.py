@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import signal
 import subprocess
-import sys
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
+from helpers.python_processes import run_python
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Silent
@@ -214,17 +214,16 @@ def test_kill_9(tmp_path: Path) -> None:
         "StudyFile.add = add\n"
         "main()"
     )
-    killed = subprocess.run(
-        [sys.executable, "-c", script, *words],
-        stdout=subprocess.DEVNULL, cwd=tmp_path, check=False,
+    killed = run_python(
+        ["-c", script, *words],
+        stdout=subprocess.DEVNULL, cwd=tmp_path,
     )  # fmt: skip
     assert killed.returncode == -signal.SIGKILL
     partial = output.parent / f".{output.name}.resume"
     assert not output.exists()
     done = partial.read_bytes().count(b'"closes"')
     assert done == 2
-    command = [sys.executable, "-m", "modtok_cli", *words]
-    again = subprocess.run(command, capture_output=True, cwd=tmp_path, check=True)
+    again = run_python(["-m", "modtok_cli", *words], capture_output=True, cwd=tmp_path, check=True)
     assert f"resuming: {done} units are done" in again.stderr.decode()
     rows = study("combos", tmp_path / "whole.jsonl", orders=2, sets=6)
     assert [orjson.loads(line) for line in again.stdout.splitlines()] == rows

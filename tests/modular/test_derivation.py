@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from modtok_cli.modular.derivation import (
     GIVEN,
     UNREACHED,
@@ -59,7 +60,7 @@ def arrays(ids: dict[str, int], rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     return merges, derivation(flat, offsets, np.arange(len(ids), dtype=np.int32), merges)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(80))
 @given(vocabularies(), st.text("abc", max_size=12), st.data())
 def test_derivations_are_those_of_the_replay(made, text: str, data: st.DataObject) -> None:
     ids, rows = made

@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
+from helpers.examples import examples
 from modtok_cli.learn.fewest_tokens import file_scores
 from modtok_cli.learn.merges import byte_order
 from modtok_cli.modular import plain
@@ -51,7 +52,7 @@ def by_phrase(rules: FewestTokens, text: bytes) -> list[int]:
     return [int(token) for phrase in phrases for token in found(phrase)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(TOKEN, max_size=30), TEXTS, st.integers(0, 3))
 @example([b" of the", b" of", b" the", b"ese"], "one of these, of the 3 of  the of the", 0)
 def test_ids_are_those_of_the_definition_and_of_the_library(
@@ -64,7 +65,7 @@ def test_ids_are_those_of_the_definition_and_of_the_library(
     assert library.encode(text, add_special_tokens=False).ids == expected
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(TOKEN, TEXTS, TEXTS)
 @example("\u0301a".encode(), "!", "")
 @example("\u0301a".encode()[1:], "!", "")
@@ -81,7 +82,7 @@ def test_only_tokens_that_may_span_words_have_the_end_of_a_word_inside(
             at += len(word)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.text(ALPHABET, min_size=1, max_size=8))
 @example("  a")
 def test_a_token_has_several_words_if_it_is_split(text: str) -> None:

@@ -11,6 +11,7 @@ import tokenizers
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from helpers.external_tokenizers import external_tokenizer
 from helpers.sample import SAMPLE
 from modtok_cli.modular.segmenters.adopted import Library
@@ -117,7 +118,7 @@ def check(form: str, text: str) -> None:
     assert counts.size.characters == 2 * len(text)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     st.lists(
         st.one_of(st.sampled_from(PARTS), st.characters(codec="utf-8")), min_size=0, max_size=12
@@ -161,7 +162,7 @@ def test_other_forms_are_left_to_the_library(change: dict) -> None:
     assert Subtokenizer(Library(file)).encode(text).tolist() == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.text(st.characters(codec="utf-8")))
 @example("\u1100\u1161\u11a8")
 @example("\U00016d67\U00016d67")

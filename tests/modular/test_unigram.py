@@ -11,6 +11,7 @@ import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from helpers.plain_ids import plain_ids
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.learn.merges import byte_order
@@ -84,7 +85,7 @@ def libraries(tokenizer: Subtokenizer) -> tuple[tokenizers.Tokenizer, object]:
     return tokenizers.Tokenizer.from_buffer(tokenizer.to_json()), processor
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(pieces, st.sampled_from(SUBSETS), texts)
 def test_three_encoders_agree_and_are_lossless(
     found: dict[str, tuple[float, str]], subset: str, samples: list[str]
@@ -103,7 +104,7 @@ def test_three_encoders_agree_and_are_lossless(
         assert processor.decode(ids.tolist()) == text or text == ""
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.sampled_from(SUBSETS), texts)
 def test_subset_equals_its_file(subset: str, samples: list[str]) -> None:
     cut = TOKENIZER.subset(list(subset))

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.robustness.engine.jobs import ELSEWHERE, JOBS
+from helpers.python_processes import run_python
 from helpers.sample import SAMPLE
 from modtok_cli.base.files import atomic_directory, remove_directory, scratch_directory
 from modtok_cli.cli.main import command_tree
@@ -56,8 +57,8 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_kill_before_each_file_operation(base: Path, stride: int, words: str) -> None:
     """The old or the new tokenizer is complete, and the same call then succeeds."""
-    command = [sys.executable, "-m", "helpers.kill_steps", str(base), str(stride), *words.split()]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = ["-m", "helpers.kill_steps", str(base), str(stride), *words.split()]
+    done = run_python(command, capture_output=True, text=True)
     *rows, last = map(json.loads, done.stdout.splitlines())
     assert done.returncode == 0, done.stderr
     assert last["status"] == 0

@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numba import njit
 
+from helpers.examples import examples
 from modtok_cli.text import bits, bits_plain
 
 # Bytes at which a comparison or the table of UTF-8 turns.
@@ -51,7 +52,7 @@ def prefetch(data: Any, at: int) -> Any:
     return data[at]
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=examples(100))
 @given(block=BLOCKS, at=PLACES)
 def test_blocks(block: list[int], at: int) -> None:
     data = np.array(block, np.uint8)
@@ -79,7 +80,7 @@ def test_trailing_zeros(value: int) -> None:
     assert value >> zeros & 1
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(150))
 @given(
     text=st.text(min_size=1, max_size=40), spoil=st.none() | st.tuples(*[st.integers(0, 255)] * 2)
 )

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.text.formats.json_lines import JsonLines
 from modtok_cli.text.json_kernel import ROOM, read_json_lines
@@ -130,13 +131,13 @@ BLOCK = st.lists(LINE | TEXTS | st.sampled_from([b"", b" ", b"\r", b"\x0c"]), ma
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(BLOCK)
 def test_any_lines(block):
     agree(block)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(
     st.lists(TEXTS | LINE, min_size=1, max_size=3).map(b"\n".join),
     st.lists(
@@ -203,7 +204,7 @@ SEQUENCE = st.sampled_from(["a", "abc" * 9, "é", "क", "👍"]).map(str.encode
 ).map(bytes.fromhex)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(st.lists(SEQUENCE | st.binary(max_size=3), max_size=40).map(b"".join), st.integers(0, 4))
 def test_utf8(text, cut):
     text = text[: len(text) - cut]

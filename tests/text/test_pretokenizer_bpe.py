@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from modtok_cli.text import plain_split
 from modtok_cli.text.code_points import CLASS_FILE, UPPER, case_table, class_table
 from modtok_cli.text.count_kernel import split_all
@@ -71,7 +72,7 @@ CATEGORIES = sorted({unicodedata.category(chr(c)) for c in range(0x110000)} - {"
 PIECES = st.one_of(st.sampled_from(NASTY), any_category())
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(st.lists(PIECES, min_size=1, max_size=30).map("".join))
 @example("a  b")
 @example(" a\tb \n c")
@@ -105,7 +106,7 @@ def test_word_longer_than_many_blocks():
 
 
 @given(st.binary(max_size=40))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_invalid_utf8_is_kept_and_in_bounds(data):
     assert b"".join(split_words(data)) == data
     assert b"".join(walked_words(data)) == data

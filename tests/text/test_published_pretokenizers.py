@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from helpers.sample import SHARED, needs_shared
 from modtok_cli.text import plain_split
 from modtok_cli.text.counter import split_words
@@ -66,7 +67,7 @@ def check(text: str) -> None:
         assert plain_split.split(pretokenizers()[name], text.encode()) == words, name
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.lists(
         st.one_of(
@@ -87,7 +88,7 @@ def test_words_are_those_of_the_library(text: str) -> None:
     check(text)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     st.lists(
         st.sampled_from([*CONTRACTIONS, *LINES, *WORDS, *NASTY, "the", " of", "'", "''", "\xa0"]),
@@ -115,7 +116,7 @@ def test_every_code_point_in_the_places_that_patterns_look_at() -> None:
 @needs_shared
 def test_words_of_27_languages() -> None:
     for path in sorted((SHARED / "data" / "ntrex").glob("*.txt")):
-        check(path.read_text("utf-8")[:60_000])
+        check(path.read_text("utf-8")[:8_000])
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -17,7 +17,8 @@ from helpers.python_processes import Python
 from .conftest import LANGUAGES, SAMPLE
 
 RUN = (
-    "--sampling sub:1 --steps 5000 --lr-steps 5000 --warmup 30 "
+    "--sampling sub:1 --steps 5000 --lr-steps 5000 --warmup 30 --layers 1 --hidden-size 32 "
+    "--ffn 64 --heads 4 --kv-heads 2 --head-width 8 --eval-bytes 512 "
     "--seq-length 32 --batch-size 4 --micro-batch 2"
 )
 
@@ -58,7 +59,9 @@ def numbers(workspace: Path) -> list[dict[str, object]]:
 def test_a_signal_saves_and_the_run_resumes(
     workspace: Path, number: signal.Signals, ranks: int, status: int
 ) -> None:
-    words = [*RUN.split(), *["--gpus", str(ranks)], "--save-every", "4000", "--eval-every", "4000"]
+    words = [*RUN.split(), *["--gpus", str(ranks)], "--save-every", "5000", "--eval-every", "5000"]
+    if number == signal.SIGTERM:  # the other run has processes that make batches
+        words += ["--workers", "0"]
     running = start(workspace, *words)
     wait_for_steps(workspace, running, 5)
     running.send_signal(number)
@@ -74,7 +77,7 @@ def test_a_signal_saves_and_the_run_resumes(
     assert saved == [f"step-{step:08d}"]
     if ranks == 1 and number == signal.SIGTERM:
         goal = int(str(step)) + 4
-        again = start(workspace, "--resume", "--steps", str(goal))
+        again = start(workspace, "--resume", "--steps", str(goal), "--workers", "0")
         assert again.wait(120) == 0
         shutil.copytree(workspace / "runs" / "it", workspace / "resumed")
         shutil.rmtree(workspace / "runs")

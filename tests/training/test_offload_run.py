@@ -83,7 +83,7 @@ def test_a_worker_that_dies_stops_the_run_and_the_checkpoint_stays(
         whole(table, *args)
 
     wanted = replace(settings, **OFFLOAD, workers=1)
-    pretrain(replace(wanted, name="unbroken"))
+    pretrain(replace(wanted, name="unbroken", workers=0))
     monkeypatch.setattr(RowTable, "update", dying)
     with pytest.raises(ModtokError) as caught:
         pretrain(wanted)
@@ -94,7 +94,7 @@ def test_a_worker_that_dies_stops_the_run_and_the_checkpoint_stays(
     monkeypatch.setattr(RowTable, "update", whole)
     run = settings.runs / "offload"
     assert [path.name for path in sorted((run / "checkpoints").iterdir())][-1] == "step-00000004"
-    pretrain(wanted, resume=True)
+    pretrain(replace(wanted, workers=0), resume=True)
     assert numbers(run) == numbers(settings.runs / "unbroken")
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from itertools import groupby
 from pathlib import Path
 
 import pytest
 
 from benchmarks.robustness.replay import TOLERANCE, Case, compare, train, train_on_ranks
+from helpers.python_processes import executable
 
 from .conftest import LANGUAGES, SAMPLE
 
@@ -29,9 +31,11 @@ def runs(tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "data").mkdir()
     for language in LANGUAGES:
         shutil.copy(SAMPLE / f"{language}.jsonl", place / "data")
-    for world, group in groupby(CASES, lambda case: case.world):
-        cases = list(group)
-        (train if world == 1 else train_on_ranks)(cases, place, STEPS, 0)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sys, "executable", executable())
+        for world, group in groupby(CASES, lambda case: case.world):
+            cases = list(group)
+            (train if world == 1 else train_on_ranks)(cases, place, STEPS, 0)
     return place
 
 

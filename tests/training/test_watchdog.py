@@ -4,7 +4,6 @@ import os
 import re
 import socket
 import subprocess
-import sys
 import time
 from threading import Event
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from helpers.python_processes import Python
 from modtok_cli.base.processes import MESSAGES
 from modtok_cli.training.distributed import watchdog
 from modtok_cli.training.distributed.launch import distinct_messages
@@ -154,8 +154,8 @@ def test_a_rank_that_is_killed_ends_a_run_of_two_launchers() -> None:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
     ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", RANK],
+        Python(
+            ["-c", RANK],
             env={
                 **{name: value for name, value in os.environ.items() if name != MESSAGES},
                 "RANK": str(rank),

@@ -14,7 +14,13 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.processes import die_with_parent
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.training.settings import Settings
-from modtok_cli.training.study import train_or_resume
+
+
+def train_one(run: Settings, *, progress: Progress = SILENT) -> None:
+    """Train or resume a run. torch is imported here: the parent of other processes needs none."""
+    from modtok_cli.training.study import train_or_resume
+
+    train_or_resume(run, progress=progress)
 
 
 def train_runs(
@@ -22,7 +28,7 @@ def train_runs(
     *,
     workers: int,
     progress: Progress = SILENT,
-    train: Callable[..., object] = train_or_resume,
+    train: Callable[..., object] = train_one,
 ) -> None:
     """Train runs, resume them, or leave those that are finished.
 
