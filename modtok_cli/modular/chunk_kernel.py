@@ -5,8 +5,9 @@ hardly any phrase occurs twice. But no path passes a position inside a phrase th
 vocabulary matches across: the parts on its two sides, chunks, are segmented independently.
 They are short and often repeated, so a cache of words serves them.
 
-Only few tokens may match across the end of a word of `bpe`: superwords, and some odd ones. These
-are in a trie behind the table of classes and of the pairs of bytes that such a token begins with.
+Only few tokens may match across the end of a word of `bpe`: superwords, and some odd ones. A filter
+behind the table of classes tells by the bytes about the end of a word whether one may. It is wrong
+only to one side: some chunks are longer than they need be, with the same tokens.
 """
 
 from __future__ import annotations
@@ -15,62 +16,98 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.jit import njit
-from modtok_cli.learn.trie_kernel import base_of, label_of, value_of
 from modtok_cli.text.bits import load64
 from modtok_cli.text.code_point_kernel import class_at
+from modtok_cli.text.pretokenizers.bpe import split_block as bpe_split_block
 from modtok_cli.text.pretokenizers.bpe import word_end as bpe_word_end
 
 Bytes = npt.NDArray[np.uint8]
+Positions = npt.NDArray[np.int32]
 
-PAIRS = 0x110000
-"""Place of the bits of pairs of bytes in the table, after the class of each code point."""
-UNITS = PAIRS + (1 << 13)
-"""Place of the units of the trie in the table."""
+SHIFT = 0x110000
+"""Place of a number in the table, after the class of each code point: 64 minus the binary logarithm
+of the bits of the filter, which begins behind it."""
+FILTER = SHIFT + 1
+WIDEST = 8
+"""Bytes on each side of the end of a word that the filter looks at, at most."""
+SUFFIXES = (1, 3)
+"""As many last bytes of a word stand for tokens that may begin inside it."""
+LEFT_MULTIPLIER, RIGHT_MULTIPLIER = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
 _NUMBER, _SPACE = 2, 3
 
+split_block = njit(cache=True, nogil=True)(bpe_split_block)
 word_end = njit(cache=True, nogil=True)(bpe_word_end)
+
+
+@njit(cache=True, nogil=True)
+def _may_cross(data, begin, end, table):  # type: ignore[no-untyped-def]
+    """Whether the filter has the end of the word data[begin:end]; never wrongly 0.
+
+    A key is the bytes of the word back to its begin, or its suffixes, with some bytes behind: 2, 4
+    and 8 if they begin with a space, else 1, 2 and 4.
+    """
+    left = load64(data, max(end - WIDEST, 0))
+    if end < WIDEST:
+        left <<= np.uint64(8 * (WIDEST - end))
+    right = load64(data, end)
+    least = np.uint64(64 - 8) - (np.uint64(8) if data[end] == 0x20 else np.uint64(0))
+    multiplier = np.uint64(RIGHT_MULTIPLIER)
+    one = (right << least) * multiplier
+    two = (right << (np.uint64(2) * least - np.uint64(64))) * multiplier
+    four = (right << (np.uint64(4) * least - np.uint64(192))) * multiplier
+    shift = np.uint64(table[SHIFT])
+    found = 0
+    for size in (min(end - begin, WIDEST), 1, 3):
+        suffix = (left >> np.uint64(64 - 8 * size)) * np.uint64(LEFT_MULTIPLIER)
+        for key in (suffix ^ one, suffix ^ two, suffix ^ four):
+            number = np.int64(key >> shift)
+            found |= table[FILTER + (number >> 3)] >> (number & 7)
+    return found & 1
 
 
 def chunk_end(data: Bytes, start: int, stop: int, table: Bytes) -> int:
     """End of the chunk that begins at `start` (start < stop); a `word_end` of a pre-tokenizer.
 
-    data (B,) uint8, UTF-8; table (UNITS + 8 * U,) uint8: `code_points.class_table()`; of the
-    tokens that may match across the end of a word, the bit a | b << 8 for their first bytes a, b,
-    and their trie.
+    data (B,) uint8, UTF-8, with `text.word_key_kernel.PADDING` more bytes; table uint8:
+    `code_points.class_table()` and the filter.
     """
     begin = start
-    reach = start  # where the farthest match from this chunk ends
-    root = base_of(load64(table, UNITS))
     while True:
         end = word_end(data, begin, stop, table)
-        if end == stop:
+        if end == stop or not _may_cross(data, begin, end, table):
             return end
-        kind = class_at(data, begin, stop, table)
-        if data[begin] == 0x20 and begin + 1 < end:
-            kind = class_at(data, begin + 1, stop, table)
-        if kind >> 3 == _NUMBER or kind >> 3 == _SPACE:
-            return end
-        for first in range(begin, end):
-            pair = np.int64(data[first]) | np.int64(data[first + 1]) << 8  # end < stop
-            if (table[PAIRS + (pair >> 3)] >> (pair & 7)) & 1 == 0:
-                continue
-            at = first
-            base = root
-            while base != 0 and at < stop:
-                byte = np.uint64(data[at])
-                unit = load64(table, UNITS + 8 * (base ^ np.int64(byte)))
-                if label_of(unit) != byte:
-                    break
-                base = base_of(unit)
-                at += 1
-                if value_of(unit) >= 0:
-                    reach = max(reach, at)
-        if reach <= end:
-            return end
-        # The phrase ends here if a number or more white space than one space follows.
-        kind = class_at(data, end, stop, table)
-        if data[end] == 0x20 and end + 1 < stop:
-            kind = class_at(data, end + 1, stop, table)
-        if kind >> 3 == _NUMBER or kind >> 3 == _SPACE:
-            return end
+        # The phrase ends before and after numbers and white space other than one space.
+        for at in (begin, end):
+            kind = class_at(data, at, stop, table)
+            if data[at] == 0x20 and at + 1 < stop:
+                kind = class_at(data, at + 1, stop, table)
+            if kind >> 3 == _NUMBER or kind >> 3 == _SPACE:
+                return end
         begin = end
+
+
+def chunk_ends(
+    data: Bytes, start: int, stop: int, table: Bytes, classes: Bytes, ends: Positions
+) -> int:
+    """Ends of the chunks of data[start:stop], relative to `start`; gives their number.
+
+    A `split_block` of a pre-tokenizer: arguments as of `chunk_end` and of `bpe.split_block`.
+    """
+    words = split_block(data, start, stop, table, classes, ends)
+    length = stop - start
+    chunks = 0
+    begin = start
+    for word in range(words):
+        near = ends[word]  # classes[near + 1] and [near + 2] are of the bytes about it
+        end = start + near
+        crossed = False
+        if near < length and _may_cross(data, begin, end, table):
+            kind = classes[near + 1]
+            after = classes[near + 2]
+            if data[end] == 0x20 and near + 1 < length:
+                after = classes[near + 3]
+            crossed = kind != _NUMBER and kind != _SPACE and after != _NUMBER and after != _SPACE
+        ends[chunks] = near
+        chunks += not crossed
+        begin = end
+    return chunks

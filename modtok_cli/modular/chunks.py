@@ -3,24 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.learn.trie import trie_of
-from modtok_cli.modular.chunk_kernel import PAIRS, UNITS, chunk_end
+from modtok_cli.modular.chunk_kernel import (
+    LEFT_MULTIPLIER,
+    RIGHT_MULTIPLIER,
+    SUFFIXES,
+    WIDEST,
+    chunk_end,
+    chunk_ends,
+)
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text import indirect
 from modtok_cli.text.code_points import class_table
+from modtok_cli.text.count_kernel import split_all
+from modtok_cli.text.counter import scratch
 from modtok_cli.text.pretokenizer import Splitter
+from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER
 
+Bools = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+Keys = npt.NDArray[np.uint64]
 
 # Most tokens at once: one class of ASCII, after at most one space.
 _PLAIN = re.compile(rb" ?(?:[A-Za-z]+|[0-9]+|[!-/:-@\[-`{-~]+)")
 _OTHER, _LETTER, _NUMBER, _SPACE, _MARK = range(5)
+# A chunk is looked up by nine keys; at most one in 25 of the bits that they meet are wrong.
+_BITS_PER_KEY, _LEAST_BITS, _MOST_BITS = 256, 12, 24
+_SEPARATOR = b"1"
+"""Between tokens: a word of its own, as a space before it and after it belongs to a token."""
 # First class of a word of `bpe` -> the classes that continue it.
 _RUNS = {
     _OTHER: {_OTHER, _MARK},
@@ -39,15 +55,109 @@ class Chunks:
     """
 
     def __init__(self, tokens: Sequence[bytes]) -> None:
-        spanning = [token for token in tokens if may_span_words(token)]
-        pairs = np.zeros(UNITS - PAIRS, dtype=np.uint8)
-        for token in spanning:
-            pair = token[0] | token[1] << 8
-            pairs[pair >> 3] |= 1 << (pair & 7)
-        units = trie_of(spanning).view(np.uint8)
-        table = np.concatenate([class_table(), pairs, units])
-        self._kernel = indirect.compile_word_end(chunk_end)  # its address is valid while it lives
-        self.splitter = Splitter(np.array([self._kernel.address, 0], dtype=np.int64), table)
+        table = np.concatenate([class_table(), filter_of(tokens)])
+        # Their addresses are valid while they live.
+        self._kernels = [
+            indirect.compile_word_end(chunk_end),
+            indirect.compile_split_block(chunk_ends),
+        ]
+        # The bytes behind the end of a word, and two code points for what kind of word is next.
+        entry = [*(kernel.address for kernel in self._kernels), WIDEST]
+        self.splitter = Splitter(np.array(entry, dtype=np.int64), table)
+
+
+def filter_of(tokens: Iterable[bytes]) -> Bytes:
+    """`SHIFT` and filter of `chunk_kernel`: all ends of words that tokens may have inside.
+
+    A key is eight bytes before the end, with zeros in place of those before the word, and eight
+    bytes behind it, with zeros in place of the last.
+    """
+    certain, odd = [], []
+    for token in tokens:
+        if _has_certain_words(token):
+            certain.append(token)
+        elif may_span_words(token):
+            odd.append(token)
+    keys = np.concatenate([_keys_by_words(certain), _keys_by_bytes(odd)])
+    bits = min(_MOST_BITS, max(_LEAST_BITS, (_BITS_PER_KEY * len(keys)).bit_length()))
+    found = np.zeros(1 << bits, dtype=np.bool_)
+    found[keys >> np.uint64(64 - bits)] = True
+    shift = np.array([64 - bits], dtype=np.uint8)
+    return np.concatenate([shift, np.packbits(found, bitorder="little")])
+
+
+def _has_certain_words(token: bytes) -> bool:
+    """Whether words end at the same places inside a token whatever is around it.
+
+    Not if its first characters belong to what is before them: those of a mark, or of no character.
+    """
+    if (token[0] | token[-1] | token[:2][-1]) < 0x80:  # the second as well, if a space is first
+        return True
+    try:
+        return _kinds(token.decode())[:1] != [_MARK]
+    except UnicodeDecodeError:
+        return False
+
+
+def _keys_by_words(tokens: Sequence[bytes]) -> Keys:
+    """Keys of the ends of the words of tokens."""
+    data = _SEPARATOR.join([b"", *tokens, b""])
+    sizes = np.array([len(token) for token in tokens], dtype=np.int64)
+    stops = np.cumsum(sizes + 1)
+    text = np.frombuffer(data, dtype=np.uint8)
+    ends = np.empty(len(text), dtype=np.int64)
+    ends = ends[: split_all(text, *PRETOKENIZER.splitter, *scratch(), ends)]
+    begins = np.concatenate([[0], ends[:-1]])
+    token = np.searchsorted(stops, ends, side="left")
+    inside = token < len(tokens)
+    token, begins, ends = token[inside], begins[inside], ends[inside]
+    starts = stops[token] - sizes[token]
+    inside = (starts < ends) & (ends < stops[token])
+    token, begins, ends, starts = token[inside], begins[inside], ends[inside], starts[inside]
+    begins = np.maximum(begins, starts)
+    # The first word may have begun before the token, unless a space begins it.
+    whole = (begins > starts) | (text[starts] == 0x20)
+    return _keys(text, begins, ends, stops[token], whole)
+
+
+def _keys_by_bytes(tokens: Sequence[bytes]) -> Keys:
+    """Keys of all positions inside of tokens; the words before them may have any begin."""
+    sizes = np.array([len(token) for token in tokens], dtype=np.int64)
+    stops = np.repeat(np.cumsum(sizes), sizes)
+    ends = np.arange(len(stops))
+    inside = ends > stops - np.repeat(sizes, sizes)
+    text = np.frombuffer(b"".join(tokens), dtype=np.uint8)
+    ends, stops = ends[inside], stops[inside]
+    return _keys(text, ends - 1, ends, stops, np.zeros(len(ends), dtype=np.bool_))
+
+
+def _keys(data: Bytes, begins: Ints, ends: Ints, stops: Ints, whole: Bools) -> Keys:
+    """Hashed keys of the ends of words: token bytes data[begin:end] before, data[end:stop] behind.
+
+    `whole`: where the word begins at `begin`, not before.
+    """
+    size = np.minimum(ends - begins, WIDEST)
+    suffix = np.array([0, *(max(n for n in SUFFIXES if n <= i) for i in range(1, WIDEST)), WIDEST])
+    size = np.where(whole, size, suffix[size])
+    left = _eight(data, ends - size, size)
+    least = np.where(data[ends] == 0x20, 2, 1)
+    behind = stops - ends
+    size = least * np.where(behind < 2 * least, 1, np.where(behind < 4 * least, 2, 4))
+    right = _eight(data, ends, np.minimum(size, behind)) << (64 - 8 * size).astype(np.uint64)
+    short = behind < least  # the byte behind the token may be any
+    any_byte = np.arange(256, dtype=np.uint64) << np.uint64(56)
+    lefts = np.concatenate([left, np.repeat(left[short], 256)])
+    rights = np.concatenate([right, (right[short][:, None] | any_byte).ravel()])
+    return lefts * np.uint64(LEFT_MULTIPLIER) ^ rights * np.uint64(RIGHT_MULTIPLIER)
+
+
+def _eight(data: Bytes, begins: Ints, sizes: Ints) -> Keys:
+    """data[begin:begin + size] as little-endian numbers; sizes up to 8."""
+    found = np.zeros(len(begins), dtype=np.uint64)
+    for place in range(WIDEST):
+        there = np.flatnonzero(place < sizes)
+        found[there] |= data[begins[there] + place].astype(np.uint64) << np.uint64(8 * place)
+    return found
 
 
 def superwords(vocabulary: Vocabulary) -> npt.NDArray[np.bool_]:

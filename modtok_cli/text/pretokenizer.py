@@ -29,8 +29,9 @@ Ints = npt.NDArray[np.int64]
 class Splitter(NamedTuple):
     """What `split_kernel.next_block` needs of a pre-tokenizer.
 
-    entry (2,) int64: addresses of `word_end` and `split_block`, 0 if there is none; table (T,)
-    uint8: what they look up.
+    entry (3,) int64: addresses of `word_end` and `split_block`, 0 if there is none, and on how many
+    bytes behind the end of a word the end may depend, beside the next word; table (T,) uint8: what
+    they look up.
     """
 
     entry: Ints
@@ -100,7 +101,7 @@ class PreTokenizer:
     def splitter(self) -> Splitter:
         """Its kernels, compiled or loaded on first use."""
         addresses = [kernel.address for kernel in self._kernels]
-        entry = np.array([*addresses, 0][:2], dtype=np.int64)
+        entry = np.array([*addresses, 0, 0][:3], dtype=np.int64)
         entry.setflags(write=False)
         return Splitter(entry, self.table)
 

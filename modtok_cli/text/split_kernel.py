@@ -58,7 +58,12 @@ def next_block(
             edge -= back
             break
     words = int(call_split_block(entry[1], data, start, edge, table, classes, ends))
-    if words > 1:
-        return words - 1  # the last one may continue beyond the edge
+    # The last one may continue beyond the edge; others may depend on what is there.
+    certain = edge - start - entry[2]
+    words -= 1
+    while words > 0 and ends[words - 1] > certain:
+        words -= 1
+    if words > 0:
+        return words
     ends[0] = call_word_end(entry[0], data, start, stop, table) - start
     return 1

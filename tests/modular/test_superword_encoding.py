@@ -13,13 +13,17 @@ from helpers.examples import examples
 from modtok_cli.learn.fewest_tokens import file_scores
 from modtok_cli.learn.merges import byte_order
 from modtok_cli.modular import plain
-from modtok_cli.modular.chunks import has_several_words, may_span_words
+from modtok_cli.modular.chunks import Chunks, has_several_words, may_span_words
 from modtok_cli.modular.segmenters.fewest_tokens import FewestTokens
 from modtok_cli.modular.vocabulary import Vocabulary
-from modtok_cli.text.counter import split_words
+from modtok_cli.text.count_kernel import split_all
+from modtok_cli.text.counter import scratch, split_words
 from modtok_cli.text.plain_split import split
+from modtok_cli.text.pretokenizer import Splitter
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.pretokenizers.phrases import PRETOKENIZER as PHRASES
+from modtok_cli.text.split_kernel import BLOCK
+from modtok_cli.text.word_key_kernel import PADDING
 
 # Letters, a mark, symbols, numbers, white space of one to three bytes, letters of two and three.
 ALPHABET = "ab\u0301,!' \n\t1٣é漢\u2003"
@@ -63,6 +67,24 @@ def test_ids_are_those_of_the_definition_and_of_the_library(
     assert rules.encoder.text(text.encode()).tolist() == expected
     library = Tokenizer.from_str(rules.to_json({}).decode())
     assert library.encode(text, add_special_tokens=False).ids == expected
+
+
+def test_chunks_do_not_depend_on_where_a_block_ends() -> None:
+    rng = np.random.default_rng(0)
+    words = [*" of| the|th|se|,| a|!\u0301| \u6f22|é|.|\n| 12|  ".split("|")]
+    tokens = [b" of the", b"th se", b", a", " \u6f22é".encode(), b"f the a", b"se, of"]
+    chunks = Chunks(tokens)
+    entry, table = chunks.splitter
+    by_words = Splitter(np.array([entry[0], 0, 0]), table)
+    text = "".join(rng.choice(words, BLOCK)) + " of" * BLOCK
+    data = np.frombuffer(text.encode() + bytes(PADDING), dtype=np.uint8)[: len(text.encode())]
+    found = []
+    for splitter in (chunks.splitter, by_words):
+        ends = np.empty(len(data), dtype=np.int64)
+        found.append(ends[: split_all(data, *splitter, *scratch(), ends)].tolist())
+    assert found[0] == found[1]
+    assert found[0][-1] == len(data)
+    assert len(found[0]) > BLOCK // 2
 
 
 @settings(max_examples=examples(100), deadline=None)
