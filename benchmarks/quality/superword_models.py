@@ -1,7 +1,7 @@
 """Models over the share of superwords: bits per byte by language at equal steps and equal text.
 
     python -m benchmarks superword_models CORPUS VALID WORK --langs en,fr,de,fi -k 8000 \\
-        --superwords 0,167,333,667,1333 --sizes 4x128,4x256 --seeds 0,1,2 --steps 3000
+        --superwords 0,167,333,667,1333 --sizes 4x128,4x256 --seeds 0,1,2 --steps 1000
 
 CORPUS holds text by language; VALID other text, files by language. Tokenizers and runs are kept
 in WORK, and what is there is not trained again. Each batch is text of one language, predicted
@@ -53,9 +53,12 @@ class Plan:
 def learn(options: argparse.Namespace, superwords: int) -> Path:
     output: Path = options.work / f"tokenizer-{superwords}"
     if not output.is_dir():
-        languages = options.langs.split(",")
         bpe_merge(
-            data=options.corpus, output=output, k=options.k, langs=languages, superwords=superwords
+            options.langs.split(","),
+            data=options.corpus,
+            output=output,
+            k=options.k,
+            superwords=superwords,
         )
     return output
 
@@ -67,7 +70,8 @@ def train(options: argparse.Namespace, plan: Plan) -> None:
     words += ["--langs", options.langs, "--mix-rest", "uniform", "--mix", "en=0.25"]
     words += ["--layers", str(layers), "--hidden-size", str(width), "--ffn", str(width * 11 // 4)]
     words += ["--heads", str(width // 32), "--kv-heads", str(width // 32), "--head-width", "32"]
-    words += ["--schedule", "constant", "--warmup", "100", "--lr", "2e-3"]
+    words += ["--schedule", "constant", "--warmup", "100", "--lr", options.lr]
+    words += ["--batch-size", "16", "--micro-batch", "16", "--seq-length", "256"]
     words += ["--steps", str(options.steps), "--seed", str(plan.seed)]
     words += ["--eval-every", str(options.eval_every), "--save-every", str(options.steps)]
     words += ["--eval-bytes", options.eval_bytes, "--valid", f"other={options.valid}"]
@@ -148,9 +152,10 @@ def main() -> None:
     parser.add_argument("--late", default="", help="superwords of runs that begin without")
     parser.add_argument("--sizes", default="4x128,4x256", help="layers x hidden size, ...")
     parser.add_argument("--seeds", default="0,1,2")
-    parser.add_argument("--steps", type=int, default=3000)
-    parser.add_argument("--eval-every", type=int, default=250)
-    parser.add_argument("--eval-bytes", default="128KiB")
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--lr", default="3e-3")
+    parser.add_argument("--eval-every", type=int, default=125)
+    parser.add_argument("--eval-bytes", default="64KiB")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--only-print", action="store_true", help="train nothing more")
     options = parser.parse_args()

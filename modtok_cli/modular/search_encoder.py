@@ -5,6 +5,7 @@ The trie of the whole vocabulary is built once; a subset is a mask over its toke
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,23 +43,41 @@ class Lattice:
     chunks: Chunks | None = None
 
 
-class SearchEncoder(Encoder):
-    """Segmentation by search over active tokens; see `encoder.Encoder` for what it offers."""
+OWN_TRIE = 1 << 17
+"""Bytes of new words after which a subset has a trie of its own: then it takes a tenth of the time
+that was spent, and searches are about twice as fast as in a trie of far more tokens."""
 
-    def __init__(self, lattice: Lattice, local_of_global: Ids | None) -> None:
+
+class SearchEncoder(Encoder):
+    """Segmentation by search over active tokens; see `encoder.Encoder` for what it offers.
+
+    Args:
+        lattice: of all tokens of a vocabulary.
+        local_of_global: the id of each in the subset, None without a subset.
+        alone: gives the lattice of the subset by itself, with the ids of the subset.
+    """
+
+    def __init__(
+        self,
+        lattice: Lattice,
+        local_of_global: Ids | None = None,
+        alone: Callable[[Lattice], Lattice] | None = None,
+    ) -> None:
         self._pretokenizer = lattice.pretokenizer
-        self._lattice = lattice
-        self._local = local_of_global
+        self._chunks = lattice.chunks
+        # One attribute: other threads see both of one state or both of the other.
+        self._search = (lattice, local_of_global)
+        self._alone = alone
+        self._searched = 0
         self._caches = []
 
     @property
     def _splitter(self) -> Splitter:
-        chunks = self._lattice.chunks
-        return super()._splitter if chunks is None else chunks.splitter
+        return super()._splitter if self._chunks is None else self._chunks.splitter
 
     def words_flat(self, data: Bytes, offsets: Ints) -> tuple[Ids, Ints]:
         """Ids of each byte string `data[offsets[i]:offsets[i + 1]]`, taken as one word."""
-        lattice = self._lattice
+        lattice, local = self._search
         ids, ends = viterbi_words(
             data,
             offsets,
@@ -70,4 +89,9 @@ class SearchEncoder(Encoder):
             lattice.each,
             lattice.fallback,
         )
-        return (ids if self._local is None else self._local[ids]), ends
+        if local is None:
+            return ids, ends
+        self._searched += len(data)
+        if self._searched > OWN_TRIE and self._alone is not None:
+            self._search = (self._alone(lattice), None)
+        return local[ids], ends

@@ -26,6 +26,7 @@ from modtok_cli.learn.fewest_tokens import EACH, likelihoods
 from modtok_cli.learn.prune import LanguageTokens
 from modtok_cli.learn.unite import part, unite, without
 from modtok_cli.modular import manifest as manifests
+from modtok_cli.modular import search_encoder
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.inspect import check, check_single, diff
 from modtok_cli.modular.open import open_bytes, open_tokenizer
@@ -372,7 +373,23 @@ def test_new_subset_builds_nothing() -> None:
     tokenizer = united(random_parts(2))
     tokenizer.subset(["fi"]).encode("a")
     one, other = tokenizer.subset(["fi"]), tokenizer.subset(["en"])
-    assert one.encoder._lattice.units is other.encoder._lattice.units  # type: ignore[attr-defined]
+    units = [each.encoder._search[0].units for each in (one, other)]  # type: ignore[attr-defined]
+    assert units[0] is units[1]
+
+
+def test_a_trie_of_the_subset_gives_the_same_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(5)
+    texts = ["".join(rng.choices(" ab1é😀\n", k=40)) for _ in range(50)]
+    for names in (["fi"], ["en", "sv"]):
+        subset = united(random_parts(2)).subset(names)
+        expected = [ids.tolist() for ids in subset.encode_batch(texts)]
+        encoder = united(random_parts(2)).subset(names).encoder
+        assert encoder._search[1] is not None  # type: ignore[attr-defined]
+        monkeypatch.setattr(search_encoder, "OWN_TRIE", 0)
+        encoder.texts([b"a"])
+        assert encoder._search[1] is None  # type: ignore[attr-defined]
+        assert [ids.tolist() for ids in encoder.texts([t.encode() for t in texts])] == expected
+        monkeypatch.undo()
 
 
 def test_invalid_tables_are_refused() -> None:

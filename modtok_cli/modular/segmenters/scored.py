@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -65,10 +66,21 @@ class Scored(Segmenter):
 
         selection = self.selection
         size = len(selection.whole)
-        whole = selection.mask is None
-        active = np.ones(size, dtype=np.uint8) if whole else selection.mask.astype(np.uint8)  # type: ignore[union-attr]
-        local = None if whole else selection.local_of_global
-        return SearchEncoder(self._lattice(active), local)
+        if selection.mask is None:
+            return SearchEncoder(self._lattice(np.ones(size, dtype=np.uint8)))
+        lattice = self._lattice(selection.mask.astype(np.uint8))
+        return SearchEncoder(lattice, selection.local_of_global, self._alone)
+
+    def _alone(self, lattice: Lattice) -> Lattice:
+        """`lattice` with the tokens of the selection only, under their local ids."""
+        vocabulary = self.vocabulary
+        return replace(
+            lattice,
+            units=Trie(vocabulary, self._first(vocabulary)).units,
+            scores=lattice.scores[self.selection.global_ids],
+            active=np.ones(len(vocabulary), dtype=np.uint8),
+            byte_ids=vocabulary.byte_ids,
+        )
 
     def _lattice(self, active: npt.NDArray[np.uint8]) -> Lattice:
         raise NotImplementedError
