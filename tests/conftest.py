@@ -12,6 +12,8 @@ from modtok_cli.cli.kernels import is_warm, kernels
 from modtok_cli.cli.warmup import warmup
 
 TESTS = Path(__file__).parent
+# Kernels that `modtok warmup` has left out, if the tests had to run it.
+STILL_COLD = "TEST_COLD_KERNELS"
 
 # Programs that tests start run this checkout, and find `helpers`.
 paths = [str(TESTS.parent), str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -31,6 +33,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         return
     if not all(map(is_warm, kernels())):
         warmup()
+        os.environ[STILL_COLD] = " ".join(one.name for one in kernels() if not is_warm(one))
     start_server()
 
 

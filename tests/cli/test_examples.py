@@ -15,6 +15,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -67,6 +68,7 @@ steps = 3
 batch-size = 16
 seq-length = 32
 eval-every = 3
+eval-bytes = "2000"
 [generate]
 max-tokens = 4
 [latency]
@@ -328,10 +330,7 @@ def test_examples_run(
             words = "_".join(("modtok", *command, "force"))
             monkeypatch.setenv(words.upper().replace("-", "_"), "1")
     SETUP.get(path, lambda _: None)(place)
-    if path == ("study", "sampling"):
-        from modtok_cli.training.study import study_sampling
-
-        monkeypatch.setitem(study_sampling.__kwdefaults__, "tokens", 3)  # of a continued text
+    shorter(path, monkeypatch)
     for line in examples(path):
         if CLUSTER.search(line):
             words = shlex.split(line)[1:]
@@ -343,6 +342,18 @@ def test_examples_run(
                 shutil.copytree(base / "tokenizer", place / "tokenizer")
             status, said = tried(small(line), place)
             assert status == 0, f"{line}\n{said}"
+
+
+def shorter(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Change what no option changes: tokens of a continued text, and of a context."""
+    if path == ("study", "sampling"):
+        from modtok_cli.training.study import study_sampling
+
+        monkeypatch.setitem(study_sampling.__kwdefaults__, "tokens", 3)
+    if path == ("latency",):
+        from modtok_cli.inference import latency
+
+        monkeypatch.setattr(latency, "packed", partial(latency.packed, context=64))
 
 
 def tried(line: str, place: Path) -> tuple[int, str]:

@@ -32,8 +32,12 @@ def model(workspace: Path) -> Path:
     return build(workspace / "model")
 
 
-def test_the_commands_of_the_guide_run(model: Path, here: Any) -> None:
+def test_the_commands_of_the_guide_run(
+    model: Path, here: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert len(COMMANDS) >= 6
+    monkeypatch.setenv("MODTOK_PRETRAIN_WORKERS", "0")
+    monkeypatch.setenv("MODTOK_PRETRAIN_EVAL_BYTES", "2000")
     for line in COMMANDS:
         status, _, err = here(*shlex.split(line)[1:])
         assert status == 0, f"{line}: {err}"

@@ -361,7 +361,7 @@ def test_rows_in_host_memory(forked: Any, filled: Path) -> None:
 
 def test_a_workspace_trains_with_no_other_flag(forked: Any, filled: Path) -> None:
     (filled / "modtok.toml").write_text(
-        "[pretrain]\nsteps = 4\nseq-length = 32\neval-every = 4\neval-bytes = 2000\n",
+        '[pretrain]\nsteps = 4\nseq-length = 32\neval-every = 4\neval-bytes = "2000"\n',
         encoding="utf-8",
     )
     done = forked("pretrain", "--sampling", "sub:1")

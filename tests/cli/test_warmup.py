@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -39,6 +40,9 @@ def test_a_group_waits_for_those_it_builds_on(processes: int, monkeypatch) -> No
 
 
 def test_every_kernel_is_compiled() -> None:
+    if "TEST_COLD_KERNELS" in os.environ:  # tests/conftest.py has run it, on no kernel
+        assert os.environ["TEST_COLD_KERNELS"] == ""
+        return
     seconds = warmup()
     assert set(seconds) == set(GROUPS)
     assert all(value > 0 for value in seconds.values())

@@ -16,7 +16,7 @@ from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.training.config import Settings
 from modtok_cli.training.presets import PRESETS
 
-BY_HEART = toy_preset(llama(1, 128, 32, 256), 64, 8, 8, 200, 10, 5e-3)
+BY_HEART = toy_preset(llama(1, 128, 32, 256), 64, 8, 8, 140, 10, 5e-3)
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +48,7 @@ def by_heart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             tokenizer=root / "tokenizer",
             runs=root / "runs",
             workers=0,
+            eval_bytes=600,
             eval_every=BY_HEART.options["steps"],
             save_every=BY_HEART.options["steps"],
             name="it",

@@ -39,6 +39,7 @@ def small_run(factory: pytest.TempPathFactory) -> Path:
             tokenizer=root / "tokenizer",
             runs=root / "runs",
             workers=0,
+            eval_bytes=600,
             steps=TOY.options["steps"],
             eval_every=TOY.options["steps"],
             save_every=TOY.options["steps"],

@@ -49,6 +49,7 @@ def run_settings(root: Path, name: str, *, tied: bool = False) -> Settings:
         tokenizer=root / "tokenizer",
         runs=root / "runs",
         workers=0,
+        eval_bytes=600,
         steps=8,
         eval_every=8,
         save_every=4,

@@ -43,7 +43,7 @@ def settings(path: Path, runs: Path) -> Settings:
     return Settings(
         init_from=path / "model", langs=LANGUAGES, sampling="sub:1", data=SAMPLE,
         tokenizer=path / "tokenizer", runs=runs, workers=0, steps=4, lr=1e-30, final_lr=0.0,
-        seq_length=32, batch_size=2, micro_batch=1, name="it", weight_decay=0.0,
+        seq_length=32, batch_size=2, micro_batch=1, eval_bytes=600, name="it", weight_decay=0.0,
     )  # fmt: skip
 
 

@@ -31,6 +31,7 @@ def old(tmp_path: Path) -> Settings:
     settings = Settings(
         model="toy", langs=OLD, sampling="sub:1", data=SAMPLE, tokenizer=tmp_path / "tokenizer",
         runs=tmp_path / "runs", workers=0, steps=12, eval_every=6, save_every=4, name="old",
+        eval_bytes=600,
     )  # fmt: skip
     pretrain(settings)
     return settings
@@ -45,6 +46,7 @@ def grown(old: Settings, tmp_path: Path) -> Settings:
     return Settings(
         init_from=old.runs / "old", langs=("fr",), sampling="none", data=SAMPLE, tokenizer=larger,
         runs=old.runs, workers=0, steps=8, eval_every=4, save_every=4, lr=1e-2, name="grown",
+        eval_bytes=600,
     )  # fmt: skip
 
 

@@ -40,7 +40,7 @@ def settings(tokenizer: Path, tmp_path: Path) -> Settings:
     return Settings(
         init_from=tmp_path / "model", langs=("en", "fr"), sampling="none", data=SAMPLE,
         tokenizer=tokenizer, runs=tmp_path / "runs", workers=0, steps=1, lr=1e-30, final_lr=0.0,
-        seq_length=32, batch_size=2, micro_batch=2, name="it",
+        seq_length=32, batch_size=2, micro_batch=2, eval_bytes=600, name="it",
     )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from modtok_cli.training.rows.table import AdamW
 from .test_model import SHAPE, microbatches
 from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
 
-STEPS = 25
+STEPS = 12
 EXACT = {"atol": 0.0, "rtol": 0.0}
 
 

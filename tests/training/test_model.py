@@ -40,12 +40,12 @@ def test_sliced_with_dense_updates_is_the_masked_softmax(
     ranks = start_ranks()
     sliced = Model(replace(SHAPE, tied=tied), subtokenizers.size, ranks, chunk=16)
     masked = MaskedModel(SHAPE, subtokenizers.size, tied=tied, device=ranks.device)
-    for step, batch in enumerate(microbatches(subtokenizers, stores, 50), 1):
+    for step, batch in enumerate(microbatches(subtokenizers, stores, 30), 1):
         rate = 1e-3 * min(1, step / 10)
         losses, _ = sliced.step(batch, rate, dense=True)
         found = torch.stack([nll.mean() for nll in losses]).mean().cpu()
         torch.testing.assert_close(found, masked.step(batch, rate), atol=2e-5, rtol=2e-5)
-    assert found < 6.1  # it learns: ln 600 is 6.4
+    assert found < 6.3  # it learns: ln 600 is 6.4
     torch.testing.assert_close(sliced.input.weight, masked.input.detach(), atol=1e-4, rtol=1e-3)
     torch.testing.assert_close(sliced.output.weight, masked.output.detach(), atol=1e-4, rtol=1e-3)
     for name, parameter in sliced.backbone.parameters.items():

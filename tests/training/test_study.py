@@ -32,7 +32,12 @@ def test_every_regime_under_every_inference_set(
     for language in ("en", "fi"):
         shutil.copy(SAMPLE / f"{language}.jsonl", data)
     settings = Settings(
-        model="toy", data=data, tokenizer=tokenizer, runs=tmp_path / "runs", workers=0
+        model="toy",
+        data=data,
+        tokenizer=tokenizer,
+        runs=tmp_path / "runs",
+        workers=0,
+        eval_bytes=600,
     )
     rows = study_sampling(settings, ["none", "sub:1"], samples=3, tokens=4)
     keys = [(row["sampling"], row["inference"], row["language"]) for row in rows]
@@ -75,7 +80,12 @@ def test_what_cannot_be_finished_is_not_begun(
     for language in ("en", "fi"):
         shutil.copy(SAMPLE / f"{language}.jsonl", data)
     settings = Settings(
-        model="toy", data=data, tokenizer=tokenizer, runs=tmp_path / "runs", workers=0
+        model="toy",
+        data=data,
+        tokenizer=tokenizer,
+        runs=tmp_path / "runs",
+        workers=0,
+        eval_bytes=600,
     )
     with pytest.raises(UsageError, match="use sub:1 at most"):
         study_sampling(settings, ["none", "sub:2"])
