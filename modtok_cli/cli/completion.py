@@ -120,10 +120,10 @@ def _in_list(incomplete: str, values: Iterable[str]) -> list[str]:
 
 
 def _of_tokenizer(directory: Path) -> list[str]:
-    from modtok_cli.modular.manifest import read_manifest
+    from modtok_cli.modular.manifest import languages_of
 
     with suppress(Exception):  # whatever is wrong, other commands say so
-        return [str(entry["language"]) for entry in read_manifest(directory)["languages"]]
+        return languages_of(directory)
     return []
 
 

@@ -33,7 +33,7 @@ from modtok_cli.measure.scripts import scripts_of
 from modtok_cli.measure.texts import Text, check_texts, load_texts
 from modtok_cli.measure.usage import RoundTrip, round_trip, usage
 from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.manifest import read_manifest
+from modtok_cli.modular.manifest import languages_of
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.text.language_names import UNKNOWN, language_name
 from modtok_cli.text.readers import is_text
@@ -303,7 +303,7 @@ def hint(rows: Sequence[Mapping[str, Any]]) -> str | None:
     tokenizer = rows[0]["tokenizer"]
     directory, _, chosen = tokenizer.partition("@")
     if is_modular(Path(directory)):
-        present = {each["language"] for each in read_manifest(Path(directory))["languages"]}
+        present = set(languages_of(Path(directory)))
         selected = chosen.split(",") if chosen not in ("", "each") else present
         if bad.keys() <= present:
             if more := [code for code in bad if code not in selected]:

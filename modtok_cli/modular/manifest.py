@@ -117,6 +117,15 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     return manifest
 
 
+def languages_of(directory: Path) -> list[str]:
+    """The languages of a modular directory, in its order, without opening it.
+
+    Raises:
+        ModtokError: see `read_manifest`.
+    """
+    return [str(row["language"]) for row in read_manifest(directory)["languages"]]
+
+
 class _Checker:
     def __init__(self, manifest: dict[str, Any], where: str) -> None:
         self.manifest = manifest

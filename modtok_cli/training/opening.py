@@ -17,7 +17,10 @@ from typing import Any
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, remove_directory
 from modtok_cli.modular.containment import containment
+from modtok_cli.modular.directory import is_modular
+from modtok_cli.modular.manifest import languages_of
 from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.text.workspace import language_files
 from modtok_cli.training import checkpoint
 from modtok_cli.training.config import OPTIONS, Config, Settings, plain, resolve, resumed, run_name
 from modtok_cli.training.initial import origin_of
@@ -25,6 +28,18 @@ from modtok_cli.training.rundir import CONFIG, LATEST, RunDirectory
 
 TOKENIZER = "tokenizer"
 _TASKS = "tasks"
+
+
+def text_files(config: Config) -> dict[str, list[Path]]:
+    """The files of text of a run by language, which has the name that it has in the tokenizer.
+
+    The tokenizer need not be there yet: text can be prepared without it.
+
+    Raises:
+        UsageError, ModtokError: see `language_files`.
+    """
+    known = languages_of(config.tokenizer) if is_modular(config.tokenizer) else ()
+    return language_files(config.data, config.langs, config.reading, known)
 
 
 def choose_run(

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.text.readers import is_text
-from modtok_cli.text.workspace import language_files
 from modtok_cli.training.config import Config, Settings, check_ranks
 from modtok_cli.training.data.sampling import Draw, Mixture, draw
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
@@ -20,7 +18,7 @@ from modtok_cli.training.device_memory import (
     memory_parts,
     total,
 )
-from modtok_cli.training.opening import choose_run
+from modtok_cli.training.opening import choose_run, text_files
 from modtok_cli.training.rows.host_need import HostNeed, host_need
 from modtok_cli.training.step_memory import check_step_memory
 
@@ -204,9 +202,7 @@ def _cpu(config: Config) -> tuple[str, float]:
 
 def _mixture(config: Config, subtokenizers: SubtokenizerCache) -> Mixture:
     """The mixture by file sizes: a plan does not read the text."""
-    files: dict[str, list[Path]] = language_files(
-        config.data, config.langs, config.reading, subtokenizers.tokenizer.languages
-    )
+    files = text_files(config)
     sizes = {
         language: sum(path.stat().st_size for path in paths if is_text(path))
         for language, paths in files.items()

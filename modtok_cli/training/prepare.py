@@ -14,7 +14,6 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.text.parallel import cores
-from modtok_cli.text.workspace import language_files
 from modtok_cli.training.checkpoint import Checkpointer
 from modtok_cli.training.config import Config, Settings, check_ranks
 from modtok_cli.training.data.sampling import Mixture
@@ -40,6 +39,7 @@ from modtok_cli.training.opening import (
     create,
     places_of,
     places_of_texts,
+    text_files,
 )
 from modtok_cli.training.plan import node_need, row_counts
 from modtok_cli.training.rows.host_need import check_host
@@ -117,9 +117,7 @@ def prepare(
     for note in filter(None, notes):
         progress.note(note)
     check_step_memory(config)
-    files = language_files(
-        config.data, config.langs, config.reading, subtokenizers.tokenizer.languages
-    )
+    files = text_files(config)
     strangers = sorted(set(files) - set(subtokenizers.tokenizer.languages))
     if strangers:
         raise UsageError(
@@ -193,7 +191,7 @@ def prepare_text(settings: Settings, *, resume: bool, progress: Progress) -> lis
     gpu = pick_device().type == "cuda"
     _, config, _ = choose_run(settings, resume=resume, gpu=gpu)
     cache = config.runs / TEXTS
-    files = language_files(config.data, config.langs, config.reading)
+    files = text_files(config)
     stores = text_stores(files, cache, reading=config.reading, progress=progress)
     return [
         {

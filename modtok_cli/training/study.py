@@ -20,13 +20,13 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.measure.identify import identify
 from modtok_cli.measure.references import Reference, find_references
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.text.workspace import language_files
 from modtok_cli.training import checkpoint, loop
 from modtok_cli.training.config import Config, Settings, resolve
 from modtok_cli.training.data.sampling import Regime
 from modtok_cli.training.heldout import add_texts, held_out_texts
 from modtok_cli.training.metrics import LanguageSums
 from modtok_cli.training.model.model import Model
+from modtok_cli.training.opening import text_files
 from modtok_cli.training.prepare import Run, prepare
 from modtok_cli.training.rundir import CONFIG, RunDirectory
 from modtok_cli.training.sample_text import continue_texts
@@ -66,7 +66,7 @@ def study_sampling(
     # All settings are checked before hours of training.
     runs = study_runs(settings, regimes, probabilities, seeds)
     config = resolve(runs[0], gpu=False)
-    languages = list(language_files(config.data, config.langs, config.reading))
+    languages = list(text_files(config))
     for each in runs:
         Regime.parse(each.sampling).check(languages, "--regimes")
     references = find_references(None, [str(config.tokenizer)])
@@ -134,7 +134,7 @@ def train_or_resume(
     config = directory.read_config()
     then = Config.from_json(config["config"], str(file))
     resolved = resolve(settings, gpu=then.dtype == "bfloat16")
-    languages = list(language_files(resolved.data, resolved.langs, resolved.reading))
+    languages = list(text_files(resolved))
     before = then.as_json() | {"langs": sorted(config["mixture"])}
     now = resolved.as_json() | {"langs": languages}
     changeable = {name for name, option in options_of(Settings).items() if option.changeable}

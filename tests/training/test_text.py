@@ -11,13 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.text import parallel
 from modtok_cli.text.text_format import Spans
+from modtok_cli.training.config import Settings, resolve
 from modtok_cli.training.data import unpack as unpacking
 from modtok_cli.training.data.sampling import Mixture, Regime
 from modtok_cli.training.data.slot_packer import SlotPacker
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore, permuted, text_store, text_stores
+from modtok_cli.training.opening import text_files
 
 
 def packer(
@@ -53,6 +56,19 @@ def test_store_keeps_documents_and_holds_some_out(tmp_path: Path) -> None:
         positions = range(epoch * 248, (epoch + 1) * 248)
         read = [store.training_document(p, 1) for p in positions]
         assert sorted(read) == sorted(set(range(250)) - {99, 199})
+
+
+def test_text_has_the_labels_of_the_tokenizer(tmp_path: Path) -> None:
+    for name in ("both", "one"):
+        (tmp_path / name).mkdir()
+    for label, text in (("sr-Latn", "jedan dva tri"), ("sr-Cyrl", "један два три")):
+        (tmp_path / "both" / f"{label}.txt").write_text(text + "\n", encoding="utf-8")
+    shutil.copy(tmp_path / "both" / "sr-Latn.txt", tmp_path / "one")
+    bpe_seq(data=tmp_path / "both", output=tmp_path / "tokenizer", k=262, references=False)
+    settings = Settings(data=tmp_path / "one", tokenizer=tmp_path / "absent")
+    assert list(text_files(resolve(settings, gpu=False))) == ["sr"]
+    settings = Settings(data=tmp_path / "one", tokenizer=tmp_path / "tokenizer")
+    assert list(text_files(resolve(settings, gpu=False))) == ["sr-Latn"]
 
 
 class Killed(BaseException):

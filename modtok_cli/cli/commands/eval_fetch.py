@@ -70,9 +70,9 @@ def workspace_languages() -> list[str]:
         UsageError: the workspace has no tokenizer.
     """
     from modtok_cli.modular.directory import is_modular
-    from modtok_cli.modular.manifest import read_manifest
+    from modtok_cli.modular.manifest import languages_of
 
     path = Path("tokenizer")
     if not is_modular(path):
         raise UsageError("no languages given", remedy="as in: modtok eval fetch --langs en,fr")
-    return [str(row["language"]) for row in read_manifest(path)["languages"]]
+    return languages_of(path)
