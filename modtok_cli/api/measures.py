@@ -99,8 +99,8 @@ def check(
         One row per language, text and tokenizer, the worst languages first: `tokens_per_word`,
         `tokens_per_character`, `tokens_per_byte`, `excess` (estimated tokens relative to a
         tokenizer made for the language), `premium` over parallel English text if there is any,
-        `byte_tokens`, `verdict` ("good", "fair", "poor" or "bad"), `reason`, `hint` and a
-        signature.
+        `byte_tokens`, `unknown_tokens`, `verdict` ("good", "fair", "poor" or "bad"), `reason`,
+        `hint` and a signature.
 
     Examples:
         >>> row = modtok.check("tokenizer", "parallel/fi.txt")[0]

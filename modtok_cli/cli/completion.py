@@ -8,11 +8,13 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 
-Completion = Callable[[str], list[str]]
+from typer import Context
+
+DATA, TOKENIZER = Path("data"), Path("tokenizer")
 
 
 def is_of_bash() -> bool:
@@ -63,18 +65,45 @@ def joined(words: Sequence[str], index: int) -> tuple[list[str], int, str]:
     return found, place, kept
 
 
-def languages(incomplete: str) -> list[str]:
-    """Comma-separated languages of data/ and tokenizer/, each once.
+def languages(ctx: Context, incomplete: str) -> list[str]:
+    """Comma-separated languages that the command can take.
 
-    >>> languages("xx,")
-    []
+    Those of its tokenizer if it reads no `--data`, else those of the data and of the tokenizer;
+    of data/ and tokenizer/ if there are none.
     """
-    return _in_list(incomplete, {*_of_tokenizer(Path("tokenizer")), *_of_data(Path("data"))})
+    values = ctx.params
+    chosen = values.get("tokenizer")
+    directory = str(chosen[0] if isinstance(chosen, list) and chosen else chosen or "tokenizer")
+    found = set(_of_tokenizer(Path(directory.rpartition("@")[0] or directory)))
+    if any(parameter.name == "data" for parameter in ctx.command.params):
+        found |= set(_of_data(Path(values.get("data") or "data")))
+    return _in_list(incomplete, found or {*_of_tokenizer(TOKENIZER), *_of_data(DATA)})
 
 
 def language(incomplete: str) -> list[str]:
     """One language of data/ and tokenizer/."""
-    return [each for each in languages(incomplete) if "," not in each]
+    found = {*_of_tokenizer(TOKENIZER), *_of_data(DATA)}
+    return [each for each in _in_list(incomplete, found) if "," not in each]
+
+
+def appended(ctx: Context, incomplete: str) -> list[str]:
+    """Comma-separated languages of the data that the tokenizer does not have."""
+    values = ctx.params
+    there = _of_tokenizer(Path(values.get("tokenizer") or values.get("output") or TOKENIZER))
+    return _in_list(incomplete, set(_of_data(Path(values.get("data") or DATA))) - set(there))
+
+
+def pretokenizers(incomplete: str) -> list[str]:
+    """Names of the pre-tokenizers that a learner takes."""
+    names = ("bpe", "gpt2", "llama3", "o200k", "qwen2", "smollm")
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def chat_templates(incomplete: str) -> list[str]:
+    """Names of chat templates, and files."""
+    from modtok_cli.modular.hf_directory import TEMPLATES
+
+    return [name for name in TEMPLATES if name.startswith(incomplete)] + _paths(incomplete)
 
 
 def tokenizers(incomplete: str) -> list[str]:

@@ -57,6 +57,7 @@ Pretokenizer = Annotated[
     Option(
         "--pretokenizer",
         metavar="NAME",
+        autocompletion=completion.pretokenizers,
         help="How text is split into words: bpe, gpt2, llama3, qwen2, o200k or smollm.",
     ),
 ]

@@ -56,6 +56,8 @@ BASE = "en"
 # Upper limits of `excess`, the tokens relative to the yardstick.
 VERDICTS = (("good", 1.25), ("fair", 1.5), ("poor", 2.5), ("bad", float("inf")))
 MANY_BYTES = 0.2
+# Unknown tokens lose text: at best poor from the first share of them, bad from the second.
+SOME_UNKNOWN, MANY_UNKNOWN = 0.01, 0.1
 
 
 def split_arguments(arguments: Iterable[str]) -> tuple[list[str], list[str]]:
@@ -109,6 +111,7 @@ def check(
         - `premium`: tokens relative to the parallel English text, else None;
           `per_character_premium`: tokens per character relative to English text of any content;
         - `byte_tokens`: share of tokens that are bytes of a character instead of whole characters;
+        - `unknown_tokens`: share of tokens that stand for text without a token, which is lost;
         - `tested_lines`, `lossy_lines`: lines encoded and decoded, and how many of them changed;
         - `verdict` (good, fair, poor, bad), `reason` and `hint`: for people.
 
@@ -155,6 +158,7 @@ class _Found:
     text: Text
     tokens: int
     byte_tokens: int
+    unknown_tokens: int
     lossy: RoundTrip
 
     @property
@@ -175,7 +179,9 @@ def _measure(candidate: Candidate, text: Text) -> _Found:
         for token in np.flatnonzero(used.occurrences).tolist()
         if not _is_whole(tokenizer, token)
     )
-    return _Found(candidate, text, used.tokens, partial, round_trip(tokenizer, text))
+    unknown: int | None = getattr(tokenizer, "unknown", None)  # ours have none: they have bytes
+    lost = 0 if unknown is None else int(used.occurrences[unknown])
+    return _Found(candidate, text, used.tokens, partial, lost, round_trip(tokenizer, text))
 
 
 def _is_whole(tokenizer: Tokenizer, token: int) -> bool:
@@ -238,6 +244,7 @@ def _row(found: _Found, english: _Found | None) -> dict[str, Any]:
         if english
         else None,
         "byte_tokens": _ratio(found.byte_tokens, tokens),
+        "unknown_tokens": _ratio(found.unknown_tokens, tokens),
         "tested_lines": found.lossy.lines,
         "lossy_lines": found.lossy.failed,
     }
@@ -257,30 +264,43 @@ def _row(found: _Found, english: _Found | None) -> dict[str, Any]:
 
 
 def verdict(row: Mapping[str, Any]) -> str:
-    """good, fair, poor or bad: by `excess`, at best poor if a fifth of the tokens are bytes.
+    """good, fair, poor or bad: by `excess`, and by bytes and unknown tokens.
 
-    >>> verdict({"excess": 1.1, "byte_tokens": 0.0}), verdict({"excess": 1.1, "byte_tokens": 0.3})
-    ('good', 'poor')
+    At best poor if a fifth of the tokens are bytes or a hundredth are unknown; bad if a tenth are
+    unknown.
+
+    >>> row = {"excess": 1.1, "byte_tokens": 0.0, "unknown_tokens": 0.0}
+    >>> verdict(row), verdict({**row, "byte_tokens": 0.3}), verdict({**row, "unknown_tokens": 0.4})
+    ('good', 'poor', 'bad')
     """
+    unknown = row["unknown_tokens"] or 0.0
+    if unknown >= MANY_UNKNOWN:
+        return "bad"
     found = next(name for name, limit in VERDICTS if (row["excess"] or 0.0) <= limit)
-    many = (row["byte_tokens"] or 0.0) >= MANY_BYTES
+    many = (row["byte_tokens"] or 0.0) >= MANY_BYTES or unknown >= SOME_UNKNOWN
     return "poor" if many and found in ("good", "fair") else found
 
 
 def reason(row: Mapping[str, Any]) -> str:
     """The verdict in words.
 
-    >>> reason({"excess": 2.14, "name": "Finnish", "premium": 1.92, "byte_tokens": 0.031,
-    ...         "tested_lines": 0, "lossy_lines": 0})
+    >>> row = {"excess": 2.14, "name": "Finnish", "premium": 1.92, "byte_tokens": 0.031,
+    ...        "unknown_tokens": 0.0, "tested_lines": 0, "lossy_lines": 0}
+    >>> reason(row)
     'about 2.1 times the tokens of a tokenizer for Finnish; 1.9 times English; 3% byte tokens'
+    >>> reason({**row, "excess": 0.6, "unknown_tokens": 0.4})
+    'loses text: 40% unknown tokens; 1.9 times English; 3% byte tokens'
     """
     excess = row["excess"] or 0.0
     own = "one language" if row["name"] == language_name(UNKNOWN) else row["name"]
-    parts = [
-        f"about {excess:.1f} times the tokens of a tokenizer for {own}"
-        if excess > VERDICTS[0][1]
-        else f"about as few tokens as a tokenizer for {own}"
-    ]
+    parts = []
+    unknown = row["unknown_tokens"] or 0.0
+    if unknown >= SOME_UNKNOWN:
+        parts.append(f"loses text: {unknown:.0%} unknown tokens")
+    if excess > VERDICTS[0][1]:
+        parts.append(f"about {excess:.1f} times the tokens of a tokenizer for {own}")
+    elif not parts:
+        parts.append(f"about as few tokens as a tokenizer for {own}")
     if row["premium"] is not None:
         parts.append(f"{row['premium']:.1f} times English")
     if (row["byte_tokens"] or 0.0) >= 0.01:
@@ -311,7 +331,9 @@ def hint(rows: Sequence[Mapping[str, Any]]) -> str | None:
                 return f"{tokenizer}: include {names}: {directory}@{','.join([*selected, *more])}"
             return f"{tokenizer}: learn it with a larger -k, or on more text"
         bad = {code: name for code, name in bad.items() if code not in present}
-    names = ", ".join(bad.values())
+    names = ", ".join(
+        "the language of the text" if code == UNKNOWN else name for code, name in bad.items()
+    )
     codes = ["LANG" if code == UNKNOWN else code for code in bad]
     if is_modular(Path(directory)):
         return (

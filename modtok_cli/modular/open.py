@@ -81,6 +81,14 @@ def _open_qualified(spec: str, progress: Progress) -> Tokenizer:
     file, hash_mark, pattern = spec.rpartition("#")
     if hash_mark and Path(file).is_file():
         return open_bytes(_read(Path(file)), spec, file, variant=pattern, progress=progress)
+    owner, _, rest = spec.partition("/")
+    if rest and "/" not in rest and not Path(rest).suffix == ".json" and not Path(owner).exists():
+        raise UsageError(
+            "tokenizer does not exist",
+            where=spec,
+            remedy="if it is on the Hugging Face hub, download it first: "
+            f"hf download {spec} tokenizer.json --local-dir DIR",
+        )
     raise UsageError("tokenizer does not exist", where=spec, remedy=KINDS)
 
 

@@ -64,9 +64,11 @@ def count_corpus(
     table = merge_counts(tables)
     if not len(table) and not table.size.documents:
         raise ModtokError(
-            "hold no text",
+            "holds no text" if len(given) == 1 else "hold no text",
             where=", ".join(map(display, given)),
-            remedy="expected a file with one document per line",
+            remedy="choose the field of the languages with --lang-field"
+            if reading.lang_field
+            else "expected a file with one document per line",
         )
     return table
 

@@ -63,7 +63,7 @@ _IN_NAME = re.compile(
 )
 # Two or three letters that are words of file names before they are languages.
 _NOT_IN_NAMES = frozenset(
-    {"dev", "src", "ref", "trg", "tgt", "out", "raw", "all", "new", "old", "ext"}
+    {"dev", "in", "src", "ref", "trg", "tgt", "out", "raw", "all", "new", "old", "ext"}
 )
 
 

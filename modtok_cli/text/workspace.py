@@ -39,6 +39,8 @@ def language_files(
         UsageError: an invalid or missing language, or two entries that spell one language
             differently.
     """
+    if data.is_file():
+        raise ModtokError("not a directory", where=str(data), remedy="name the directory it is in")
     if not data.is_dir():
         raise ModtokError("no such directory", where=str(data), remedy=_LAYOUT)
     wanted = None if languages is None else [_checked(name) for name in languages]
@@ -62,6 +64,12 @@ def language_files(
         for label in wanted or _languages_in(mixed, reading):
             entries.setdefault(label, []).extend(mixed)
     there = ", ".join(sorted(entries))
+    if mixed and not entries:
+        raise ModtokError(
+            f"no document has a language in field '{reading.lang_field}'",
+            where=str(mixed[0]),
+            remedy="choose the field with --lang-field",
+        )
     if not entries and not wanted:
         raise ModtokError("no language in this directory", where=str(data), remedy=_LAYOUT)
     short = shortened(entries)

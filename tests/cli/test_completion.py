@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from helpers.toy_tokenizers import toy
 from modtok_cli.cli import completion
+from modtok_cli.cli.main import command_tree
 
 
 @pytest.fixture
@@ -24,11 +26,39 @@ def place(workspace: Path) -> Path:
     return workspace
 
 
-def test_languages(place: Path) -> None:
-    assert completion.languages("") == ["en", "fi", "sv"]
-    assert completion.languages("en,") == ["en,fi", "en,sv"]
-    assert completion.languages("fi,s") == ["fi,sv"]
+def context(command: str, **values: object) -> typer.Context:
+    """The context of a command whose options before the incomplete word are `values`."""
+    found = typer.Context(command_tree(command).commands[command])
+    found.params = dict(values)
+    return found
+
+
+def test_languages_of_data_and_tokenizer(place: Path) -> None:
+    learning = context("bpe-seq", data=Path("data"))
+    assert completion.languages(learning, "") == ["en", "fi", "sv"]
+    assert completion.languages(learning, "en,") == ["en,fi", "en,sv"]
+    assert completion.languages(learning, "fi,s") == ["fi,sv"]
     assert completion.language("e") == ["en"]
+
+
+def test_languages_of_the_named_tokenizer(place: Path) -> None:
+    toy(languages=("el", "en")).save(place / "other")
+    assert completion.languages(context("extract", tokenizer="tokenizer"), "") == ["en", "fi"]
+    assert completion.languages(context("extract", tokenizer="other"), "") == ["el", "en"]
+    # Nothing there: any language of the workspace.
+    assert completion.languages(context("extract", tokenizer="none"), "") == ["en", "fi", "sv"]
+
+
+def test_only_new_languages_are_appended(place: Path) -> None:
+    assert completion.appended(context("bpe-seq"), "") == ["sv"]
+    assert completion.appended(context("bpe-seq", tokenizer=place / "none"), "e") == ["en"]
+
+
+def test_names(place: Path) -> None:
+    assert completion.pretokenizers("gp") == ["gpt2"]
+    assert completion.chat_templates("cha") == ["chatml"]
+    (place / "chat.jinja").touch()
+    assert completion.chat_templates("cha") == ["chatml", "chat.jinja"]
 
 
 def test_tokenizers(place: Path) -> None:
@@ -76,20 +106,21 @@ def test_presets_and_tasks(place: Path) -> None:
 
 
 def test_an_empty_or_damaged_workspace_has_no_candidates(workspace: Path) -> None:
-    assert completion.languages("") == []
+    assert completion.languages(context("extract"), "") == []
     (workspace / "tokenizer").mkdir()
     (workspace / "tokenizer" / "manifest.json").write_text("[")
-    assert completion.languages("") == []
+    assert completion.languages(context("extract"), "") == []
     assert completion.tokenizers("tokenizer@") == []
 
 
 def test_the_shell_gets_them(place: Path) -> None:
+    toy(languages=("el", "en")).save(place / "other")
     done = subprocess.run(
         [sys.executable, "-m", "modtok_cli"],
         env={
             **os.environ,
-            "COMP_WORDS": "modtok encode --langs en,",
-            "COMP_CWORD": "3",
+            "COMP_WORDS": "modtok extract -t other --langs en,",
+            "COMP_CWORD": "5",
             "_MODTOK_COMPLETE": "complete_bash",
         },
         capture_output=True,
@@ -97,4 +128,4 @@ def test_the_shell_gets_them(place: Path) -> None:
         timeout=300,
         check=True,
     )
-    assert done.stdout.split() == ["en,fi", "en,sv"]
+    assert done.stdout.split() == ["en,el"]

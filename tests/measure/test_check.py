@@ -52,6 +52,21 @@ def test_numbers_by_hand(place: Path, tmp_path: Path) -> None:
     assert "modtok bpe-seq --langs en,el" in row["hint"]
 
 
+def test_unknown_tokens_lose_text(tmp_path: Path) -> None:
+    """One token per word, most of them unknown: few tokens, but not a good tokenizer."""
+    words = Tokenizer(models.WordLevel({"[UNK]": 0, "talo": 1}, unk_token="[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    words.save(str(tmp_path / "words.json"))
+    unigram = Tokenizer(models.Unigram([("<unk>", 0.0), ("▁talo", -1.0)], unk_id=0))
+    unigram.pre_tokenizer = pre_tokenizers.Metaspace()
+    unigram.save(str(tmp_path / "unigram.json"))
+    source = text(tmp_path, "fi.txt", "talo kirjastossa ilmastonmuutoksesta\n")
+    for name in ("words.json", "unigram.json"):
+        (row,) = check([str(tmp_path / name)], [source])
+        assert (row["tokens"], row["unknown_tokens"], row["verdict"]) == (3, 2 / 3, "bad")
+        assert row["reason"] == "loses text: 67% unknown tokens; changes 1 of 1 lines"
+
+
 def test_premium_over_parallel_english_only(place: Path, tmp_path: Path) -> None:
     rows = check([str(place / "tok")], [SAMPLE / "parallel"])
     by = {row["language"]: row for row in rows}

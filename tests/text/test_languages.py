@@ -58,6 +58,7 @@ def test_languages_of_the_test_corpus():
         ("ceb.txt", "ceb"), ("ceb_Latn.txt", "ceb"), ("fr.counts", "fr"), ("fr.tsv.gz", "fr"),
         ("flores.txt", None), ("a.txt", None), ("part.jsonl", None), ("text.txt", None),
         ("all.txt", None), ("new.txt", None), ("tmp/data.txt", None), ("out.txt", None),
+        ("in/web.parquet", None),
         ("-", None), ("", None), ("corpus.jsonl.zst", None), ("readme.fr.txt", "fr"),
     ],
 )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.measure.corpus_stats import corpus_stats
 from modtok_cli.text.corpus import count_languages, write_counts
@@ -86,3 +86,10 @@ def test_another_field_counts_again(tmp_path):
     assert [row["unchanged"] for row in write_counts(**options)] == [True]
     rows = write_counts(**options, reading=Reading(field="title"))
     assert [(row["words"], row["unchanged"]) for row in rows] == [(1, False)]
+
+
+def test_a_missing_field_of_the_language_is_named(mixed):
+    (mixed / "fr.jsonl").unlink()
+    wrong = Reading(field="content", lang_field="lang")
+    with pytest.raises(ModtokError, match="no document has a language in field 'lang'; choose"):
+        language_files(mixed, None, wrong)

@@ -87,6 +87,9 @@ def test_no_directory_and_an_empty_one(tmp_path):
         language_files(tmp_path)
     with pytest.raises(UsageError, match="no text of language 'fr'"):
         language_files(tmp_path, ["fr"])
+    (tmp_path / "web.jsonl").touch()
+    with pytest.raises(ModtokError, match="not a directory; name the directory it is in"):
+        language_files(tmp_path / "web.jsonl")
 
 
 def test_language_without_text_is_an_error(data):

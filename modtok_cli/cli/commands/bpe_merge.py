@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from modtok_cli.cli import completion
 from modtok_cli.cli.command import command
 from modtok_cli.cli.options import (
     Budget,
@@ -57,6 +58,7 @@ Append = Annotated[
     typer.Option(
         "--append",
         metavar="LANG,...",
+        autocompletion=completion.appended,
         help="Add languages to an existing tokenizer; all its ids stay unchanged. Conflicting "
         "options are an error.",
     ),

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from modtok_cli.cli import completion
 from modtok_cli.cli.command import command
 from modtok_cli.cli.options import (
     Budget,
@@ -59,6 +60,7 @@ Append = Annotated[
     typer.Option(
         "--append",
         metavar="LANG,...",
+        autocompletion=completion.appended,
         help="Add languages to an existing tokenizer; all its ids and merges stay unchanged. "
         "Conflicting options are an error.",
     ),

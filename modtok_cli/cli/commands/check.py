@@ -11,7 +11,7 @@ import typer
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli import completion
 from modtok_cli.cli.command import command
-from modtok_cli.cli.commands.nsl import text_paths, tokenizers_or_default
+from modtok_cli.cli.commands.nsl import WORKSPACE_TOKENIZER, text_paths, tokenizers_or_default
 from modtok_cli.cli.options import Json, Lang, Plot, Tokenizers
 from modtok_cli.cli.output import Column, emit_tables
 from modtok_cli.cli.plotting import check_plot, emit_plot
@@ -52,10 +52,10 @@ def check(
     """Judge how well tokenizers suit a language.
 
     Needs no reference tokenizers. Reports tokens per word (fertility), per character and per
-    byte, the share of tokens that are bytes instead of characters, and a verdict with a
-    reason. "vs own" estimates the tokens relative to a tokenizer made for the language, from
-    measured values of 24 languages or their mean, about 4 characters per token. Languages
-    with the largest value come first.
+    byte, the share of tokens that are bytes instead of characters, that of unknown tokens if
+    there are any, and a verdict with a reason. "vs own" estimates the tokens relative to a
+    tokenizer made for the language, from measured values of 24 languages or their mean, about
+    4 characters per token. Languages with the largest value come first.
 
     If English text is among the texts, tokens are compared with it as well: as a premium if
     the lines correspond, else per character. A word contains a letter or digit; scripts
@@ -78,6 +78,12 @@ def check(
     check_plot(plot)
     sources = text_paths(texts)
     specs = [*tokenizers, *(tokenizer or [])] or tokenizers_or_default(session, None, texts)
+    if specs == [WORKSPACE_TOKENIZER] and not Path(WORKSPACE_TOKENIZER).exists():
+        raise UsageError(
+            f"no tokenizer among the arguments, and no {WORKSPACE_TOKENIZER}/ here: "
+            + ", ".join(arguments),
+            remedy="as in: modtok check tokenizer.json fi.txt",
+        )
     rows = check(specs, sources, language=lang, reading=reading, progress=session.progress)
     emit_tables(
         rows,
@@ -100,7 +106,7 @@ VERDICTS = (
 
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
-    """Columns of the numbers; those about English only if there is English text."""
+    """Columns of the numbers; about English and unknown tokens only where there are any."""
     found = [
         Column("name", "language"),
         Column("tokenizer", "tokenizer"),
@@ -111,6 +117,8 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
         Column("excess", "vs own", "ratio"),
         Column("byte_tokens", "bytes", "ratio"),
     ]
+    if any(row["unknown_tokens"] for row in rows):
+        found.append(Column("unknown_tokens", "unknown", "ratio"))
     if any(row["premium"] is not None for row in rows):
         found.append(Column("premium", "vs English", "ratio"))
     elif any(row["per_character_premium"] is not None for row in rows):

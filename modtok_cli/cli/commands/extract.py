@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.cli import completion
 from modtok_cli.cli.command import command
 from modtok_cli.cli.options import (
     Force,
@@ -56,6 +57,7 @@ ChatTemplate = Annotated[
     typer.Option(
         "--chat-template",
         metavar="TEMPLATE",
+        autocompletion=completion.chat_templates,
         help="Chat template for --hf: chatml, headers, or a file with a Jinja template.",
     ),
 ]

@@ -81,6 +81,7 @@ class LibraryTokenizer(External):
 
     Attributes:
         inner: the library's tokenizer.
+        unknown: id of the token that stands for text without a token; None if there is none.
 
     Raises:
         ModtokError: the library does not load it; says why.
@@ -101,8 +102,16 @@ class LibraryTokenizer(External):
         if hasattr(self.inner.model, "dropout"):
             self.inner.model.dropout = None
         self.size = int(self.inner.get_vocab_size())
+        self.unknown = self._unknown(document["model"])
         decoder = document.get("decoder") or {}
         self._byte_level = decoder.get("type") == "ByteLevel"
+
+    def _unknown(self, model: dict[str, Any]) -> int | None:
+        """Unigram names it by id, the other models by text."""
+        if isinstance(model.get("unk_id"), int):
+            return int(model["unk_id"])
+        token = model.get("unk_token")
+        return self.inner.token_to_id(token) if isinstance(token, str) else None
 
     def encode(self, text: str) -> Ids:
         """Token ids; a special token that is written in the text is text."""

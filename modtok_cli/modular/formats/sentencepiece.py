@@ -47,6 +47,9 @@ FORMAT = SentencePiece()
 class SentencePieceTokenizer(External):
     """A SentencePiece `.model`.
 
+    Attributes:
+        unknown: id of the token that stands for text without a token; None if there is none.
+
     Raises:
         ModtokError: the library does not load it.
     """
@@ -64,6 +67,9 @@ class SentencePieceTokenizer(External):
             ) from error
         if not self.size:
             raise ModtokError("not a SentencePiece model: it has no pieces", where=where)
+
+        unknown = int(self._inner.unk_id())
+        self.unknown = unknown if unknown >= 0 else None
 
     def encode(self, text: str) -> Ids:
         """Token ids of a text."""
