@@ -6,13 +6,13 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tokenizers import Tokenizer, models
 
+from helpers.python_processes import run_python
 from modtok_cli.text.reading import Reading
 
 from .test_commands import fits, rest
@@ -29,8 +29,7 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (place / folder).mkdir()
         for language in LANGUAGES:
             shutil.copy(SAMPLE / folder / f"{language}.{suffix}", place / folder)
-    command = [sys.executable, "-m", "modtok_cli", "bpe-seq", "-k", "500"]
-    subprocess.run(command, cwd=place, capture_output=True, check=True)
+    run_python(["-m", "modtok_cli", "bpe-seq", "-k", "500"], cwd=place, stdout=subprocess.DEVNULL)
     return place
 
 
@@ -141,8 +140,8 @@ def test_tables_for_the_eye(learned: Path) -> None:
         ("study scaling --orders 1 -k 400 -o t.jsonl", "Size of T"),
     ):
         main, other = pty.openpty()
-        done = subprocess.run(
-            [sys.executable, "-m", "modtok_cli", *line.split()],
+        done = run_python(
+            ["-m", "modtok_cli", *line.split()],
             cwd=learned, stdin=subprocess.DEVNULL, stdout=other, stderr=subprocess.PIPE,
             env={**os.environ, "COLUMNS": "100"}, check=True,
         )  # fmt: skip

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.python_processes import run_python, write_command
+
 SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
 LANGUAGES = ["el", "en", "fr"]
 
@@ -24,8 +26,8 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for language in LANGUAGES:
         shutil.copy(SAMPLE / "data" / f"{language}.jsonl", place / "data")
         shutil.copy(SAMPLE / "parallel" / f"{language}.txt", place)
-    command = [sys.executable, "-m", "modtok_cli", "bpe-seq", "-k", "500"]
-    done = subprocess.run(command, cwd=place, capture_output=True, check=True)
+    command = ["-m", "modtok_cli", "bpe-seq", "-k", "500"]
+    done = run_python(command, cwd=place, capture_output=True, check=True)
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [row["language"] for row in rows] == LANGUAGES
     return place
@@ -351,8 +353,8 @@ def test_nsl_of_text_by_pipe(at, learned: Path) -> None:
 
 
 def test_the_line_of_the_readme(learned: Path) -> None:
-    modtok = f'"{sys.executable}" -m modtok_cli'
-    line = f"{modtok} extract --langs fr,en | {modtok} nsl fr.txt"
+    write_command(learned / "modtok", "-m modtok_cli")
+    line = "./modtok extract --langs fr,en | ./modtok nsl fr.txt"
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", line], cwd=learned, capture_output=True, check=True
     )

@@ -34,9 +34,7 @@ SHAPE = llama(2, 32, 8, 88)
 STEPS = 7
 # name → (shards, slots a step, tied, dense, whose optimizer updates the backbone)
 WAYS = {
-    "tp": (2, 1, False, True, "torch"),
     "tp-tied-sparse": (2, 1, True, False, "torch"),
-    "dp": (1, 2, False, True, "torch"),
     "dp-sparse": (1, 4, False, False, "torch"),
     "tp-micro": (2, 3, False, True, "torch"),
     "tp-megatron": (2, 2, False, False, "megatron"),

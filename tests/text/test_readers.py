@@ -220,14 +220,14 @@ def test_empty_file(tmp_path, name):
 @pytest.mark.parametrize("cut", [-1, -200, 20])
 def test_truncated(tmp_path, suffix, cut):
     path = tmp_path / f"a.txt.{suffix}"
-    lines = b"".join(os.urandom(500).hex().encode() + b"\n" for _ in range(5000))
+    lines = b"".join(os.urandom(500).hex().encode() + b"\n" for _ in range(2500))
     path.write_bytes(PACK[f".{suffix}"](lines)[:cut])
     got: list[bytes] = []
     with pytest.raises(ModtokError, match="truncated") as caught:
         got.extend(document.text for document in read_documents(path))
     assert got == lines.split(b"\n")[: len(got)]  # nothing before the damage is lost
     assert str(caught.value).startswith(f"{path}:{len(got) + 1}: ")
-    assert len(got) > 4000 or cut == 20  # a block of bzip2 is 900 kB
+    assert len(got) > 1500 or cut == 20  # a block of bzip2 is 900 kB
 
 
 @pytest.mark.parametrize("suffix", ["zst", "gz", "bz2", "xz"])

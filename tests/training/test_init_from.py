@@ -17,24 +17,38 @@ from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.training import loop
 from modtok_cli.training.config import Settings
 from modtok_cli.training.loop import pretrain
+from modtok_cli.training.presets import PRESETS
 
 from .conftest import SAMPLE
-from .test_run import _toy, numbers  # noqa: F401
+from .test_run import TOY, _toy, numbers  # noqa: F401
 
 OLD = ("el", "en", "fi")
 
 
-@pytest.fixture
-def old(tmp_path: Path) -> Settings:
-    """A finished run of three languages, in the workspace `tmp_path`."""
-    bpe_seq(OLD, data=SAMPLE, output=tmp_path / "tokenizer", k=500, references=False)
-    settings = Settings(
-        model="toy", langs=OLD, sampling="sub:1", data=SAMPLE, tokenizer=tmp_path / "tokenizer",
-        runs=tmp_path / "runs", workers=0, steps=12, eval_every=6, save_every=4, name="old",
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with a tokenizer and a run of three languages."""
+    place = tmp_path_factory.mktemp("finished") / "workspace"
+    bpe_seq(OLD, data=SAMPLE, output=place / "tokenizer", k=500, references=False)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(PRESETS, "toy", TOY)
+        pretrain(settings_of(place))
+    return place
+
+
+def settings_of(place: Path) -> Settings:
+    return Settings(
+        model="toy", langs=OLD, sampling="sub:1", data=SAMPLE, tokenizer=place / "tokenizer",
+        runs=place / "runs", workers=0, steps=12, eval_every=6, save_every=4, name="old",
         eval_bytes=600,
     )  # fmt: skip
-    pretrain(settings)
-    return settings
+
+
+@pytest.fixture
+def old(finished: Path, tmp_path: Path) -> Settings:
+    """A finished run of three languages, in the workspace `tmp_path`."""
+    shutil.copytree(finished, tmp_path, symlinks=True, dirs_exist_ok=True)
+    return settings_of(tmp_path)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.python_processes import Python
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.text import parallel
@@ -279,8 +279,8 @@ def test_processes_share_the_files_and_survive_kills(tmp_path: Path) -> None:
             (tmp_path / name / f"{part}.txt").write_text(lines)
     files = {name: sorted((tmp_path / name).iterdir()) for name in ("fi", "fr")}
     whole = text_stores(files, tmp_path / "whole")
-    call = [sys.executable, "-c", UNPACK, str(tmp_path)]
-    running = [subprocess.Popen(call, stdout=subprocess.PIPE) for _ in range(3)]
+    call = ["-c", UNPACK, str(tmp_path)]
+    running = [Python(call, stdout=subprocess.PIPE) for _ in range(3)]
     running[0].kill()  # before, while or after it unpacks
     said = [process.communicate()[0] for process in running]
     expected = "".join(f"{one.directory.name} {one.checksum}\n" for one in whole.values())
