@@ -74,11 +74,14 @@ def open_each(
     found: list[Candidate] = []
     for spec in filter(is_each, specs):
         modular = ModularTokenizer.load(Path(spec.rpartition("@")[0]))
+        missing = []
         for language in languages:
             if own := the_one(language, modular.languages):
                 found.append(Candidate(modular.subset([own]), spec, language))
             else:
-                progress.warn(f"{spec}: no subtokenizer for {language}")
+                missing.append(language)
+        if missing:
+            progress.warn(f"{spec}: no subtokenizer for {', '.join(missing)}")
     return found
 
 

@@ -84,9 +84,9 @@ def fairness(
     check_aligned(by_language, pivot, progress)
     opened = with_each(opened, tokenizers, sorted(by_language), progress)
     labels = list(dict.fromkeys(candidate.label for candidate in opened))
-    basis = {
-        text.language: _Basis.of(text, reference_set, progress) for text in by_language.values()
-    }
+    basis = {text.language: _Basis.of(text, reference_set) for text in by_language.values()}
+    if reference_set is not None:
+        reference_set.warn_of_missing(list(by_language), progress)
     measured: dict[str, dict[str, _Measured]] = {}
     with progress.task("measuring", total=len(labels), unit="tokenizers") as task:
         for label in labels:
@@ -165,16 +165,11 @@ class _Basis:
     fingerprint: str
 
     @classmethod
-    def of(cls, text: Text, references: References | None, progress: Progress) -> _Basis:
+    def of(cls, text: Text, references: References | None) -> _Basis:
         tokens, name = None, "none"
-        if references is not None:
-            if text.language in references.languages:
-                reference = references[text.language].tokenizer
-                tokens, name = usage(reference, text).tokens, reference.signature
-            else:
-                progress.warn(
-                    f"no reference for {text.language} in {references.directory}: no NSL for it"
-                )
+        if references is not None and text.language in references.languages:
+            reference = references[text.language].tokenizer
+            tokens, name = usage(reference, text).tokens, reference.signature
         return cls(tokens, name, word_total(text.counts), text.counts.fingerprint())
 
 

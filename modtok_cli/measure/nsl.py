@@ -99,8 +99,7 @@ def nsl(
     missing = [name for name in present if name not in reference_set.languages]
     if missing and len(missing) == len(present):
         reference_set[missing[0]]  # raises with the list of references
-    for name in missing:
-        progress.warn(f"no reference for {name} in {reference_set.directory}: no NSL for it")
+    reference_set.warn_of_missing(missing, progress)
 
     rows: list[dict[str, Any]] = []
     total = sum(1 for text in loaded for c in opened if c.fits(text.language))

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import orjson
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.progress import Progress
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.measure.candidates import Spec
 from modtok_cli.modular.json_frame import PROVENANCE
@@ -59,6 +60,14 @@ class References:
             )
         self._paths = {path.stem: path for path in sorted(directory.glob("*.json"))}
         self._read: dict[str, Reference] = {}
+
+    def warn_of_missing(self, languages: Sequence[str], progress: Progress) -> None:
+        """Say in one line which of these languages have no reference."""
+        if missing := [name for name in languages if name not in self._paths]:
+            its = "it" if len(missing) == 1 else "them"
+            progress.warn(
+                f"no reference for {', '.join(missing)} in {self.directory}: no NSL for {its}"
+            )
 
     @property
     def languages(self) -> list[str]:

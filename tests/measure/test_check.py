@@ -65,6 +65,7 @@ def test_unknown_tokens_lose_text(tmp_path: Path) -> None:
         (row,) = check([str(tmp_path / name)], [source])
         assert (row["tokens"], row["unknown_tokens"], row["verdict"]) == (3, 2 / 3, "bad")
         assert row["reason"] == "loses text: 67% unknown tokens; changes 1 of 1 lines"
+    assert kinds()["check"].finding([row]) is None  # few tokens, but not the best tokenizer
 
 
 def test_premium_over_parallel_english_only(place: Path, tmp_path: Path) -> None:

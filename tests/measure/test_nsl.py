@@ -16,8 +16,10 @@ from modtok_cli.cli.options import subset_spec
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.measure.fairness import fairness
 from modtok_cli.measure.identify import identify
+from modtok_cli.measure.kinds import kinds
 from modtok_cli.measure.nsl import nsl, word_total
 from modtok_cli.measure.origin import origin
+from modtok_cli.measure.plot.charts import Dots
 from modtok_cli.measure.references import References
 from modtok_cli.measure.study.budget import study_budget
 from modtok_cli.measure.study.cost import study_cost
@@ -121,12 +123,20 @@ def test_signature_names_what_was_measured(place: Path) -> None:
 def test_language_without_reference(place: Path, tmp_path: Path) -> None:
     (tmp_path / "de.txt").write_text("Das ist ein Haus.\n")
     (tmp_path / "fr.txt").write_text("C'est une maison.\n")
+    (tmp_path / "nl.txt").write_text("Dit is een huis.\n")
     with pytest.raises(ModtokError, match="no reference for language 'de'"):
         nsl([str(place)], [tmp_path / "de.txt"])
     progress = Silent()
-    rows = nsl([str(place)], [tmp_path], progress=progress)
-    assert [(row["language"], row["nsl"] is None) for row in rows] == [("de", True), ("fr", False)]
-    assert "no reference for de" in progress.warnings[0]
+    rows = nsl([str(place), f"{place}@each"], [tmp_path], progress=progress)
+    found = [(row["language"], row["nsl"] is None) for row in rows]
+    assert sorted(set(found)) == [("de", True), ("fr", False), ("nl", True)]
+    # One line for all languages: there may be many.
+    each, references = progress.warnings
+    assert each == f"{place}@each: no subtokenizer for de, nl"
+    assert references.startswith("no reference for de, nl in ")
+    (chart,) = kinds()["nsl"].charts(rows)
+    assert isinstance(chart, Dots)
+    assert list(chart.rows) == ["fr"]
 
 
 def test_no_references_at_all(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

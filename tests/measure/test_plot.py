@@ -146,6 +146,13 @@ def test_text_fits_the_terminal(chart: Chart, width: int) -> None:
         assert set(LANGUAGES) <= shown or isinstance(chart, Spread)
 
 
+def test_long_titles_of_axes_are_folded_for_the_terminal() -> None:
+    axis = "estimate (1: as many tokens as a tokenizer made for the language; lower is better)"
+    lines = to_text(Dots("Tokens " * 8, axis, ["fi"], {"a": {"fi": Mark(1.0)}}), 44)
+    assert max(map(len, lines)) <= 44
+    assert axis in " ".join(line.strip() for line in lines)
+
+
 def test_terminal_plot_positions() -> None:
     chart = Dots("t", "NSL", ["fi"], {"a": {"fi": Mark(1.0)}, "b": {"fi": Mark(2.0)}}, 1.5)
     line = next(line for line in to_text(chart, 44) if line.startswith("fi"))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from modtok_cli.measure.check import SOME_UNKNOWN
 from modtok_cli.measure.kind import Kind, Row, measuring_command
 from modtok_cli.measure.plot.charts import Chart, Dots
 from modtok_cli.measure.tables import Table, by_text, by_tokenizer, language_table, languages_of
@@ -37,7 +39,7 @@ def check_tables(rows: Sequence[Row]) -> list[Table]:
     return tables
 
 
-KIND = Kind(
+_RANKED = Kind(
     name="check",
     title="Tokenizers judged by language",
     about="Tokens relative to an estimate for a tokenizer made for the language, without "
@@ -50,3 +52,14 @@ KIND = Kind(
     command=measuring_command("check"),
     measure=("excess", "ratio"),
 )
+
+
+def check_finding(rows: Sequence[Row]) -> str | None:
+    """The best tokenizer, of those that do not lose text: unknown tokens are few and bad."""
+    losing = {
+        row["tokenizer"] for row in rows if (row.get("unknown_tokens") or 0.0) >= SOME_UNKNOWN
+    }
+    return _RANKED.finding([row for row in rows if row["tokenizer"] not in losing])
+
+
+KIND = replace(_RANKED, sentence=check_finding)

@@ -28,7 +28,7 @@ def _nsl_chart(rows: Sequence[Row], on: str) -> Dots:
     return Dots(
         f"Tokens relative to a monolingual tokenizer{on}",
         "NSL (1: as many tokens as the language's own tokenizer; lower is better)",
-        languages_of(rows),
+        languages_of([row for row in rows if row["nsl"] is not None]),
         series,
         reference=1.0,
     )

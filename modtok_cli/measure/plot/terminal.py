@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import wrap
 
 import numpy as np
 
@@ -25,7 +26,11 @@ def to_text(chart: Chart, width: int = 80) -> list[str]:
         body = _curves(chart, width)
     else:
         body = _heat(chart, width)
-    return [chart.title, "", *body, *([chart.note] if chart.note else [])]
+    return [*wrap(chart.title, width), "", *body, *wrap(chart.note or "", width)]
+
+
+def _centered(text: str, width: int) -> list[str]:
+    return [f"{line:^{width}}".rstrip() for line in wrap(text, width)]
 
 
 def _legend(names: Sequence[str]) -> list[str]:
@@ -85,7 +90,7 @@ def _dots(chart: Dots, width: int) -> list[str]:
     if coincide:
         lines.insert(len(names), f"  {SEVERAL} several of them")
     name = f"{chart.axis}; logarithmic" if chart.log else chart.axis
-    return [*lines, scale.ends(label + 2), f"{name:^{width}}".rstrip()]
+    return [*lines, scale.ends(label + 2), *_centered(name, width)]
 
 
 def _spread(chart: Spread, width: int) -> list[str]:
@@ -108,7 +113,7 @@ def _spread(chart: Spread, width: int) -> list[str]:
             cells[middle] = _SIGNS[i % len(_SIGNS)]
             shown = row if i == 0 else ""
             lines.append(f"{shown:>{label}}  {''.join(cells)}".rstrip())
-    return [*lines, scale.ends(label + 2), f"{chart.axis:^{width}}".rstrip()]
+    return [*lines, scale.ends(label + 2), *_centered(chart.axis, width)]
 
 
 def _curves(chart: Curves, width: int, height: int = 14) -> list[str]:
@@ -131,7 +136,7 @@ def _curves(chart: Curves, width: int, height: int = 14) -> list[str]:
     for i, cells in enumerate(grid):
         end = f"{down.high:g}" if i == 0 else f"{down.low:g}" if i == height - 1 else ""
         lines.append(f"{end:>{label}} │{''.join(cells)}".rstrip())
-    return [*lines, across.ends(label + 2), f"{chart.x_axis:^{width}}".rstrip()]
+    return [*lines, across.ends(label + 2), *_centered(chart.x_axis, width)]
 
 
 def _heat(chart: Heat, width: int) -> list[str]:
@@ -160,4 +165,4 @@ def _heat(chart: Heat, width: int) -> list[str]:
         f"{'blank' if sign == ' ' else sign * 2} from {start:.2f}"
         for sign, start in zip(_SHADES, steps, strict=True)
     )
-    return [*lines, f"{chart.axis}: {scale}"]
+    return [*lines, *wrap(f"{chart.axis}: {scale}", width)]
