@@ -92,6 +92,13 @@ def test_check_takes_tokenizers_and_texts_in_any_order(at, learned: Path) -> Non
     assert "nowhere.json: no such file or directory" in err
 
 
+def test_explore_takes_tokenizers_as_arguments_and_options(at, learned: Path) -> None:
+    status, _, err = at("explore", "tokenizer", "-t", "tokenizer@en", "-o", "two.html")
+    assert status == 0, err
+    page = (learned / "two.html").read_text("utf-8")
+    assert page.index('"tokenizer"') < page.index('"tokenizer@en"')
+
+
 def test_nsl_without_references_points_to_check(at, learned: Path) -> None:
     (learned / "alone").mkdir(exist_ok=True)
     shutil.copy(learned / "tokenizer" / "references" / "en.json", learned / "alone" / "en.json")

@@ -1,7 +1,11 @@
 """`modtok explore`: a page that shows how tokenizers segment text that one types."""
 
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from modtok_cli.cli import completion
 from modtok_cli.cli.command import command
 from modtok_cli.cli.options import Force, Json, Langs, Output, Tokenizers, split_languages
 from modtok_cli.cli.output import emit_object
@@ -9,6 +13,15 @@ from modtok_cli.cli.session import Session
 
 WORKSPACE_TOKENIZER = "tokenizer"
 PAGE = Path("explore.html")
+
+Named = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="TOKENIZER",
+        autocompletion=completion.tokenizers,
+        help="Tokenizers, as in -t.",
+    ),
+]
 
 
 @command(
@@ -18,11 +31,12 @@ PAGE = Path("explore.html")
     # the tokenizer in tokenizer/: open explore.html in a browser
     modtok explore
     # beside other tokenizers, with Finnish and French chosen
-    modtok explore -t tokenizer -t llama3.tiktoken --langs fi,fr -o page.html
+    modtok explore tokenizer llama3.tiktoken --langs fi,fr -o page.html
     """,
 )
 def explore(
     session: Session,
+    names: Named = None,
     tokenizer: Tokenizers = None,
     langs: Langs = None,
     output: Output = PAGE,
@@ -43,7 +57,7 @@ def explore(
     from modtok_cli.measure.explore.page import explore
 
     row = explore(
-        tokenizer or [WORKSPACE_TOKENIZER],
+        [*(names or []), *(tokenizer or [])] or [WORKSPACE_TOKENIZER],
         output or PAGE,
         languages=split_languages(langs),
         force=force,
