@@ -1,6 +1,5 @@
 """Settings of every test."""
 
-import argparse
 import os
 import sys
 from pathlib import Path
@@ -15,7 +14,6 @@ from modtok_cli.cli.warmup import warmup
 TESTS = Path(__file__).parent
 # Kernels that `modtok warmup` has left out, if the tests had to run it.
 STILL_COLD = "TEST_COLD_KERNELS"
-PYTHON = "TEST_PYTHON"
 
 # Programs that tests start run this checkout, and find `helpers`.
 paths = [str(TESTS.parent), str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -37,23 +35,6 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         warmup()
         os.environ[STILL_COLD] = " ".join(one.name for one in kernels() if not is_warm(one))
     start_server()
-    fork_workers(session.config.option)
-
-
-def fork_workers(option: argparse.Namespace) -> None:
-    """Let pytest-xdist start workers that have imported torch and more, once for all of them."""
-    if sys.platform != "linux":  # the server asks its kernel
-        return
-    if any(name.startswith("COVERAGE_PROCESS") for name in os.environ):
-        return  # a worker is measured from its start
-    os.environ[PYTHON] = sys.executable
-    option.tx = [f"popen//python={executable()}" for _ in option.tx]
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """In a worker: tests start the interpreter itself."""
-    if hasattr(config, "workerinput") and PYTHON in os.environ:
-        sys.executable = os.environ[PYTHON]
 
 
 @pytest.fixture

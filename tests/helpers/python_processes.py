@@ -36,18 +36,6 @@ PRELOADED = (
     "modtok_cli.inference.generate",
     "modtok_cli.corpus.build",
     "datatrove.executor.local",
-    # What many tests import.
-    "PIL.Image",
-    "datasets",
-    "datatrove.pipeline.dedup.minhash",
-    "hypothesis.strategies",
-    "lm_eval.api.model",
-    "pandas",
-    "pytest",
-    "scipy.stats",
-    "sentencepiece",
-    "torch.distributed.checkpoint",
-    "transformers.models.auto.modeling_auto",
 )
 
 
@@ -332,7 +320,7 @@ def become(request, descriptors):
         tempfile.tempdir = None
         signal.signal(signal.SIGINT, signal.default_int_handler)
         multiprocessing.process.current_process()._config.pop("tempdir", None)
-        first, *rest = (word for word in request["words"] if word != "-u")
+        first, *rest = request["words"]
         try:
             if first == "-m":
                 sys.argv = rest
