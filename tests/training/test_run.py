@@ -50,7 +50,7 @@ def settings(tokenizer: Path, tmp_path: Path) -> Settings:
         runs=tmp_path / "runs",
         workers=0,
         eval_every=3,
-        eval_bytes=600,
+        eval_bytes=700,
         save_every=2,
         name="it",
     )
@@ -282,7 +282,7 @@ torch.use_deterministic_algorithms("MODTOK_GPU_CHECK" in os.environ, warn_only=T
 if __name__ == "__main__":
     data, tokenizer, runs = map(Path, sys.argv[1:4])
     settings = Settings(model="toy", sampling="sub:1", steps=4000, warmup=2, eval_every=9,
-        save_every=7, eval_bytes=600, name="it", data=data, tokenizer=tokenizer, runs=runs,
+        save_every=7, eval_bytes=700, name="it", data=data, tokenizer=tokenizer, runs=runs,
         offload="offload" in sys.argv)
     loop.pretrain(settings)
 """
