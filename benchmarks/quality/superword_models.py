@@ -108,7 +108,7 @@ def evaluations(options: argparse.Namespace, plan: Plan) -> Iterator[dict[str, A
     for line in metrics.read_bytes().splitlines():
         row = orjson.loads(line)
         if "loss" in row:
-            tokens += row["tokens"]
+            tokens = row["tokens"]
             size += sum(each["bytes"] for each in row["languages"].values())
         elif "held_out" in row:
             for name, found in (("held-out", row["held_out"]), *row.get("valid", {}).items()):

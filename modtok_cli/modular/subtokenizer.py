@@ -157,7 +157,13 @@ class Subtokenizer:
         return re.compile("(" + "|".join(map(re.escape, longest_first)) + ")")
 
     def encode_batch(self, texts: Sequence[str], threads: int | None = None) -> list[Ids]:
-        """Token ids of each text, on `threads` threads (default: one a core)."""
+        """Token ids of each text, on `threads` threads (default: one a core).
+
+        Raises:
+            TypeError: one text instead of several.
+        """
+        if isinstance(texts, str):
+            raise TypeError("encode_batch takes several texts; encode takes one")
         return self.segmenter.encode([utf8(text) for text in texts], threads)
 
     def encode_utf8(self, texts: Sequence[bytes], threads: int | None = None) -> list[Ids]:

@@ -91,11 +91,15 @@ def _raw(path: str | Path, advance: Advance | None) -> Iterator[bytes]:
         raise ModtokError(
             "no such file", where=str(path), remedy="check the name, or give - to read a pipe"
         ) from error
+    except IsADirectoryError as error:
+        raise ModtokError(
+            "a directory, not a file", where=str(path), remedy="name a file in it"
+        ) from error
     except OSError as error:
         raise ModtokError(
             f"cannot read: {error.strerror or error}",
             where=str(path),
-            remedy="check its permissions and that it is a file",
+            remedy="check its permissions",
         ) from error
 
 

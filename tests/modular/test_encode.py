@@ -184,6 +184,11 @@ def test_cache_that_grows_keeps_its_words() -> None:
         assert ids[:stop].tolist() == full.encode(word.decode()).tolist()
 
 
+def test_a_batch_is_not_one_text() -> None:
+    with pytest.raises(TypeError, match="several texts"):
+        TOYS[0].full().encode_batch("abc")
+
+
 @given(st.lists(texts, max_size=12))
 @settings(deadline=None, max_examples=30)
 def test_batches_equal_single_texts_on_any_number_of_threads(batch: list[str]) -> None:

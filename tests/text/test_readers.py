@@ -191,6 +191,8 @@ def test_highly_compressed_file_is_streamed(tmp_path):
 
 def test_no_such_file(tmp_path):
     assert "no such file" in failure(tmp_path / "no.txt")
+    with pytest.raises(ModtokError, match="a directory, not a file"):
+        list(streams.read_chunks(tmp_path))
 
 
 def test_unknown_suffix(tmp_path):
