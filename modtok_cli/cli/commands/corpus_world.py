@@ -66,11 +66,11 @@ def corpus_world(
     sentences: Sentences = 200,
     json: Json = False,
 ) -> None:
-    """Write texts in invented languages about the same people, places and things.
+    """Write texts in invented languages for small models.
 
-    A small model can learn all of it, so that facts, translation and the choice of language can
-    be measured on a CPU. Four languages (qaa, qab, qac, qad) differ in sounds, endings and word
-    order. The output has training text in data/, a question for each fact in tasks/mcq/, in three
+    All are about the same people, places and things. A small model can learn all of it, so that
+    facts, translation and the choice of language can be measured on a CPU. Four languages (qaa,
+    qab, qac, qad) differ in sounds, endings and word order. The output has training text in data/, a question for each fact in tasks/mcq/, in three
     tasks by the languages that state the fact (facts-all, facts-own, facts-other), and parallel
     sentences in tasks/mt/.
     """

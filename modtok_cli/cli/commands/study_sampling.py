@@ -95,7 +95,7 @@ def study_sampling(
     json: Json = False,
     **options: Any,
 ) -> None:
-    """Train one model under each sampling regime and compare them at inference.
+    """Compare models trained under each sampling regime.
 
     Each model predicts held-out text, and continues it, over three vocabularies: its language
     (lang), all of T (full), and with English (en+lang). The rows show bits per byte, and the

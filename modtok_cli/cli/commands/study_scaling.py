@@ -54,10 +54,11 @@ def study_scaling(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Measure the size of T as languages are added by sequential BPE.
+    """Measure the size of the whole tokenizer as languages are added.
 
-    Rows are written to studies/scaling.jsonl: for each order and language, the size of T and
-    the number of adopted and new tokens.
+    Languages are added by sequential BPE. Rows are written to studies/scaling.jsonl: for each
+    order and language, the size of the tokenizer T so far, and the number of adopted and new
+    tokens.
     """
     check_plot(plot)
     from modtok_cli.measure.kinds.scaling import scaling_summary

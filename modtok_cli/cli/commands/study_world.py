@@ -93,7 +93,7 @@ def study_world(
     workers: Workers = 1,
     json: Json = False,
 ) -> None:
-    """Test the claims of the paper on small models of invented languages.
+    """Test the claims of the paper on models of invented languages.
 
     For each seed, writes a world (see modtok corpus world), learns a tokenizer from its text
     without quotations, and trains a model under each sampling regime. Each model answers
