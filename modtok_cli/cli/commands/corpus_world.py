@@ -70,9 +70,9 @@ def corpus_world(
 
     All are about the same people, places and things. A small model can learn all of it, so that
     facts, translation and the choice of language can be measured on a CPU. Four languages (qaa,
-    qab, qac, qad) differ in sounds, endings and word order. The output has training text in data/, a question for each fact in tasks/mcq/, in three
-    tasks by the languages that state the fact (facts-all, facts-own, facts-other), and parallel
-    sentences in tasks/mt/.
+    qab, qac, qad) differ in sounds, endings and word order. The output has training text in data/,
+    a question for each fact in tasks/mcq/, in three tasks by the languages that state the fact
+    (facts-all, facts-own, facts-other), and parallel sentences in tasks/mt/.
     """
     from modtok_cli.world.corpus import Settings, write_world
 
