@@ -24,7 +24,7 @@ demo: $(LM) ## Run every step on the sample text: learn, pretrain, evaluate, sli
 	@PATH="$$PWD/$(BIN):$$PATH" sh examples/demo.sh demo
 
 test: $(DEV) ## Run all tests
-	@$(BIN)/python -m pytest -n 3 --dist worksteal
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # Compiled code cannot be measured, so kernels run once more as uncompiled Python.
 KERNELS := tests/learn tests/text tests/modular tests/training/test_rows_kernel.py
