@@ -33,7 +33,7 @@ Keys = npt.NDArray[np.uint64]
 # Most tokens at once: one class of ASCII, after at most one space.
 _PLAIN = re.compile(rb" ?(?:[A-Za-z]+|[0-9]+|[!-/:-@\[-`{-~]+)")
 _OTHER, _LETTER, _NUMBER, _SPACE, _MARK = range(5)
-# A chunk is looked up by nine keys; at most one in 25 of the bits that they meet are wrong.
+# The end of a word is looked up by nine keys: by chance one end in 28 is found, up to 65,536 keys.
 _BITS_PER_KEY, _LEAST_BITS, _MOST_BITS = 256, 12, 24
 _SEPARATOR = b"1"
 """Between tokens: a word of its own, as a space before it and after it belongs to a token."""

@@ -44,8 +44,8 @@ class Lattice:
 
 
 OWN_TRIE = 1 << 17
-"""Bytes of new words after which a subset has a trie of its own: then it takes a tenth of the time
-that was spent, and searches are about twice as fast as in a trie of far more tokens."""
+"""Bytes of new words after which a subset has a trie of its own. One of 24,000 tokens is built in
+as much time as these were searched, and searches are then about twice as fast."""
 
 
 class SearchEncoder(Encoder):

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
+from helpers.own_trie import check_own_trie
 from helpers.plain_ids import plain_ids
 from helpers.slow_fewest_tokens import least
 from helpers.toy_tokenizers import ALPHABET, NASTY, slow_words, toy
@@ -26,7 +27,6 @@ from modtok_cli.learn.fewest_tokens import EACH, likelihoods
 from modtok_cli.learn.prune import LanguageTokens
 from modtok_cli.learn.unite import part, unite, without
 from modtok_cli.modular import manifest as manifests
-from modtok_cli.modular import search_encoder
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.inspect import check, check_single, diff
 from modtok_cli.modular.open import open_bytes, open_tokenizer
@@ -377,19 +377,10 @@ def test_new_subset_builds_nothing() -> None:
     assert units[0] is units[1]
 
 
-def test_a_trie_of_the_subset_gives_the_same_ids(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = random.Random(5)
-    texts = ["".join(rng.choices(" ab1é😀\n", k=40)) for _ in range(50)]
+def test_a_trie_of_the_subset_gives_the_same_ids() -> None:
+    tokenizer = united(random_parts(2))
     for names in (["fi"], ["en", "sv"]):
-        subset = united(random_parts(2)).subset(names)
-        expected = [ids.tolist() for ids in subset.encode_batch(texts)]
-        encoder = united(random_parts(2)).subset(names).encoder
-        assert encoder._search[1] is not None  # type: ignore[attr-defined]
-        monkeypatch.setattr(search_encoder, "OWN_TRIE", 0)
-        encoder.texts([b"a"])
-        assert encoder._search[1] is None  # type: ignore[attr-defined]
-        assert [ids.tolist() for ids in encoder.texts([t.encode() for t in texts])] == expected
-        monkeypatch.undo()
+        check_own_trie(tokenizer, names, " ab1é😀\n")
 
 
 def test_invalid_tables_are_refused() -> None:

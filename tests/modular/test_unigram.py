@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.examples import examples
+from helpers.own_trie import check_own_trie
 from helpers.plain_ids import plain_ids
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.learn.merges import byte_order
 from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces, make_pieces
-from modtok_cli.modular import search_encoder
 from modtok_cli.modular.open import open_bytes, open_tokenizer
 from modtok_cli.modular.piece_vocabulary import PieceVocabulary
 from modtok_cli.modular.segmenters.interface import NO_MERGES
@@ -119,19 +118,9 @@ def test_subset_equals_its_file(subset: str, samples: list[str]) -> None:
             assert again.encode(text).tolist() == cut.encode(text).tolist()
 
 
-def test_a_trie_of_the_subset_gives_the_same_ids(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = random.Random(5)
-    texts = ["".join(rng.choices(" ab1é👍x\n漢", k=40)) for _ in range(50)]
+def test_a_trie_of_the_subset_gives_the_same_ids() -> None:
     for names in ("q", "pr"):
-        subset = TOKENIZER.subset(list(names))
-        expected = [ids.tolist() for ids in subset.encode_batch(texts)]
-        encoder = TOKENIZER.subset(list(names)).encoder
-        assert encoder._search[1] is not None  # type: ignore[attr-defined]
-        monkeypatch.setattr(search_encoder, "OWN_TRIE", 0)
-        encoder.texts([b"a"])
-        assert encoder._search[1] is None  # type: ignore[attr-defined]
-        assert [ids.tolist() for ids in encoder.texts([t.encode() for t in texts])] == expected
-        monkeypatch.undo()
+        check_own_trie(TOKENIZER, list(names), " ab1é👍x\n漢")
 
 
 def test_global_ids_are_ids_of_t() -> None:
