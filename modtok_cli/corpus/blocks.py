@@ -21,7 +21,7 @@ from modtok_cli.corpus.heuristics import MAX_LOST, faults
 from modtok_cli.corpus.language import LanguageModel
 from modtok_cli.corpus.pages import Bad, Page
 from modtok_cli.corpus.parts import PartWriters
-from modtok_cli.corpus.plan import Plan, load_plan
+from modtok_cli.corpus.plan import FINEWEB, Plan, load_plan
 from modtok_cli.corpus.quality import QualityModel
 from modtok_cli.corpus.report import label
 from modtok_cli.corpus.sandbox import Failed, Sandbox
@@ -140,7 +140,7 @@ class ExtractText(Step):
                     continue
                 self.keep("", text.count("\n") + 1, len(text))
                 document.text = text
-                document.metadata |= {"url": page.url, "date": page.date}
+                document.metadata |= {"url": page.url, "date": page.date, "record": page.record}
                 yield document
         bad.save()
 
@@ -263,7 +263,9 @@ class WriteParts(Step):
                 with self.track_time():
                     meta = document.metadata
                     language, score = meta["lang"], meta["quality"]
-                    fields = ("lang", "lang_score", "quality", "url", "date", "source")
+                    fields = ["lang", "lang_score", "quality", "url", "date", "source"]
+                    if self.plan.settings.layout == FINEWEB:
+                        fields.append("record")
                     parts.write(
                         language, {"text": document.text} | {name: meta[name] for name in fields}
                     )

@@ -1,4 +1,4 @@
-"""`modtok corpus build`: from crawls to `data/<lang>/*.jsonl.zst` and a report."""
+"""`modtok corpus build`: from crawls to a directory per language and a report."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from typing import Any
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.corpus.executors import Stage, check_executor, clear_sockets, run_stages
-from modtok_cli.corpus.extra import require_build
+from modtok_cli.corpus.extra import require_build, require_parquet
 from modtok_cli.corpus.heuristics import MIN_CHARACTERS
 from modtok_cli.corpus.language import THRESHOLD
 from modtok_cli.corpus.plan import (
+    FINEWEB,
+    LAYOUTS,
     NEAR_STAGES,
     RANGES,
     SHARD_BYTES,
@@ -54,6 +56,7 @@ def corpus_build(
     near_ngram: int = Near.ngram,
     near_buckets: int = Near.buckets,
     near_hashes: int = Near.hashes,
+    layout: str = LAYOUTS[0],
     executor: str = "local",
     executor_options: Mapping[str, str] | None = None,
     workers: int | None = None,
@@ -68,7 +71,7 @@ def corpus_build(
     Args:
         inputs: WARC, WET, HTML, text (one page per line) or JSON lines files, or directories.
         languages: languages to keep; None for all.
-        output: directory of `<lang>/<shard>.jsonl.zst` and the report `corpus.json`.
+        output: directory of the languages and the report `corpus.json`.
         language_model: fastText model; by default lid.176.
         language_threshold: minimum language score of a page.
         page_seconds: maximum processor time for the text of one page.
@@ -81,6 +84,8 @@ def corpus_build(
             language, or "all" to compare languages with each other too.
         near_ngram: words of the n-grams that pages are compared by.
         near_buckets, near_hashes: pages are near-duplicates if all hashes of a bucket agree.
+        layout: "languages" for `<lang>/<shard>.jsonl.zst`, or "fineweb-2" for Parquet files
+            `<lang>_<Script>/train/000_<shard>.parquet` with the columns of FineWeb-2.
         executor: "local", "slurm" or "ray".
         executor_options: options of datatrove's executor.
         workers: number of parallel tasks; by default one per core (local), or all.
@@ -95,6 +100,8 @@ def corpus_build(
     """
     options = check_executor(executor, executor_options or {})
     require_build()
+    if layout == FINEWEB:
+        require_parquet()
     settings = _settings(
         languages,
         language_model,
@@ -105,6 +112,7 @@ def corpus_build(
         quality_threshold,
         quality_top,
         _near(near_duplicates, near_ngram, near_buckets, near_hashes),
+        layout,
     )
     if output.exists() and not output.is_dir():
         raise UsageError("not a directory", where=str(output), remedy="choose another -o")
@@ -120,7 +128,8 @@ def corpus_build(
         _check_models(settings)
         if not force:
             for language in settings.languages or ():
-                require_free(output / language)
+                for place in _places(output, language, layout):
+                    require_free(place)
         begin(plan)
     with _progress(plan, progress):
         done = run_stages(stages_of(plan), plan.work / "logs", executor, workers, options)
@@ -192,7 +201,10 @@ def _settings(
     quality_threshold: float | None,
     quality_top: float | None,
     near: Near | None,
+    layout: str,
 ) -> Settings:
+    if layout not in LAYOUTS:
+        raise UsageError(f"--layout: expected one of {', '.join(LAYOUTS)}, got '{layout}'")
     for name in languages or ():
         if not is_language(name):
             raise UsageError(f"'{name}' is not a language code", remedy="use codes like en,fi,fr")
@@ -220,7 +232,17 @@ def _settings(
         quality_threshold,
         quality_top,
         near,
+        layout,
     )
+
+
+def _places(output: Path, language: str, layout: str) -> list[Path]:
+    """Directories of a language that a build may write and that may exist."""
+    if layout != FINEWEB:
+        return [output / language]
+    from modtok_cli.corpus.fineweb import existing_folders
+
+    return existing_folders(output, language)
 
 
 def _near(scope: str, ngram: int, buckets: int, hashes: int) -> Near | None:

@@ -27,9 +27,12 @@ from modtok_cli.corpus.dedup import (
     save_pieces,
     split,
 )
+from modtok_cli.corpus.fineweb import FineWebWriters
 from modtok_cli.corpus.near_blocks import remaining
 from modtok_cli.corpus.parts import PartWriters, languages_in, part_path, read_part
-from modtok_cli.corpus.plan import Plan
+from modtok_cli.corpus.plan import FINEWEB, Plan
+
+Writers = PartWriters | FineWebWriters
 
 
 def runs_of(
@@ -94,7 +97,7 @@ class WriteCorpus(Step):
 
     def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Documents:
         """Write the corpus; yields no documents."""
-        with self.track_time(), PartWriters(self.plan.work / "out", rank) as parts:
+        with self.track_time(), _writers(self.plan, rank) as parts:
             for language, cut in quality_cuts(self.plan).items():
                 path = part_path(self.plan.work / "parts", language, rank)
                 if cut and path.exists():
@@ -113,7 +116,7 @@ class WriteCorpus(Step):
         )
 
     def _write(
-        self, records: Iterable[dict[str, Any]], language: str, rank: int, parts: PartWriters
+        self, records: Iterable[dict[str, Any]], language: str, rank: int, parts: Writers
     ) -> None:
         current = -1
         seen = Seen(np.zeros(0, dtype=np.uint64))
@@ -155,6 +158,13 @@ class WriteCorpus(Step):
                 self.drop(
                     "quality", language, paragraphs=text.count("\n") + 1, characters=len(text)
                 )
+
+
+def _writers(plan: Plan, rank: int) -> Writers:
+    place = plan.work / "out"
+    if plan.settings.layout == FINEWEB:
+        return FineWebWriters(place, rank, plan.settings)
+    return PartWriters(place, rank)
 
 
 def _hash_path(plan: Plan, language: str, rank: int, run: int) -> Path:

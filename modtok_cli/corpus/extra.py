@@ -17,6 +17,11 @@ def require_build() -> None:
     _require("corpus build", _BUILD)
 
 
+def require_parquet() -> None:
+    """Check the package that writes Parquet."""
+    _require("corpus build --layout fineweb-2", ("pyarrow",), "pip install 'modtok[corpus,data]'")
+
+
 def require_training() -> None:
     """Check the packages of `modtok corpus train-quality`."""
     _require("corpus train-quality", _TRAIN)
@@ -27,10 +32,10 @@ def require_executor() -> None:
     _require("corpus count --executor", _COUNT)
 
 
-def _require(command: str, modules: tuple[str, ...]) -> None:
+def _require(command: str, modules: tuple[str, ...], remedy: str = INSTALL) -> None:
     missing = [name for name in modules if not _is_installed(name)]
     if missing:
-        raise UsageError(f"modtok {command} requires {', '.join(missing)}", remedy=INSTALL)
+        raise UsageError(f"modtok {command} requires {', '.join(missing)}", remedy=remedy)
 
 
 def _is_installed(name: str) -> bool:

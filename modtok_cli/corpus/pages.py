@@ -14,7 +14,7 @@ class Page:
 
     `data` is HTML or plain text, `charset` the one that the server declared. `offset` is the start
     of its record: in bytes of the stored file for WARC (as for `dd` or an index), of the
-    decompressed text for lines, 0 for a file with one page.
+    decompressed text for lines, 0 for a file with one page. `record` is the WARC record's id.
     """
 
     data: bytes
@@ -23,6 +23,7 @@ class Page:
     charset: str | None = None
     url: str | None = None
     date: str | None = None
+    record: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

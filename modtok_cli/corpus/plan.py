@@ -21,6 +21,9 @@ from modtok_cli.base.reading import read_bounded
 from modtok_cli.base.records import from_json
 
 VERSION = 2
+LAYOUTS = ("languages", "fineweb-2")
+"""Layouts of the output: JSON lines in a directory per language, or Parquet as FineWeb-2 has it."""
+FINEWEB = LAYOUTS[1]
 STAGES = (
     "1-pages",
     "2-signatures",
@@ -60,7 +63,7 @@ class Settings:
 
     `languages`: None for all. `page_seconds`: processor time for the text of one page.
     `quality_top`: fraction of the pages to keep by quality in each language. `near`: None if
-    near-duplicates stay.
+    near-duplicates stay. `layout`: one of `LAYOUTS`.
     """
 
     languages: tuple[str, ...] | None
@@ -72,6 +75,7 @@ class Settings:
     quality_threshold: float | None
     quality_top: float | None
     near: Near | None = None
+    layout: str = LAYOUTS[0]
 
 
 @dataclass(frozen=True)

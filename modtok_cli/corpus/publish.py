@@ -12,8 +12,9 @@ import orjson
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import fsync_directory, write_bytes
 from modtok_cli.corpus.blocks import Documents, Step
+from modtok_cli.corpus.fineweb import is_folder
 from modtok_cli.corpus.parts import NAME, SUFFIX
-from modtok_cli.corpus.plan import Plan, read_json, require_free
+from modtok_cli.corpus.plan import FINEWEB, Plan, read_json, require_free
 from modtok_cli.corpus.report import REPORT, SECONDS, collect, load_report
 
 _STALE = "stale.json"
@@ -47,19 +48,22 @@ def publish(plan: Plan) -> None:
     noted = plan.work / _STALE  # exists if an earlier attempt was killed
     if not noted.is_file():
         replaces = plan.force and (output / REPORT).is_file()
-        write_bytes(noted, orjson.dumps(replaced_languages(output) if replaces else []))
-    stale: list[str] = read_json(noted)
+        stale = replaced_folders(output) if replaces else []
+        names = [entry.name for entry in fresh]
+        write_bytes(noted, orjson.dumps({"stale": stale, "written": names}))
+    folders = read_json(noted)
     (output / REPORT).unlink(missing_ok=True)  # no longer valid
     for entry in fresh:
         place = output / entry.name
         if place.exists():
             _remove(place)
         entry.replace(place)
-    written = {row["language"] for row in report.languages}
-    for language in stale:
-        if language not in written:
-            _remove(output / language)
+    for name in folders["stale"]:
+        if name not in folders["written"]:
+            _remove(output / name)
     fsync_directory(output)
+    if plan.settings.layout == FINEWEB:
+        report.folders = folders["written"]
     content = {"format": "modtok corpus", "build": plan.key} | asdict(report)
     # The report of the same build is always the same; what varies is stored beside the logs.
     seconds = content.pop("seconds")
@@ -70,17 +74,17 @@ def publish(plan: Plan) -> None:
         shutil.rmtree(plan.work / name, ignore_errors=True)
 
 
-def replaced_languages(output: Path) -> list[str]:
-    """Languages of the existing corpus that may be removed, by its report.
+def replaced_folders(output: Path) -> list[str]:
+    """Directories of the existing corpus that may be removed, by its report.
 
     Whatever the report says, only directories directly in `output` that contain nothing but parts
     qualify. A damaged report lists none.
     """
     try:
-        rows = load_report(output).languages
+        report = load_report(output)
     except ModtokError:  # damaged, and about to be replaced
         return []
-    names = [row.get("language") for row in rows]
+    names: list[object] = [*report.folders] or [row.get("language") for row in report.languages]
     return [
         name
         for name in names
@@ -88,8 +92,12 @@ def replaced_languages(output: Path) -> list[str]:
         and NAME.fullmatch(name)
         and (output / name).is_dir()
         and not (output / name).is_symlink()
-        and all(entry.name.endswith(SUFFIX) for entry in (output / name).iterdir())
+        and (is_folder(output / name) if report.folders else _has_only_parts(output / name))
     ]
+
+
+def _has_only_parts(place: Path) -> bool:
+    return all(entry.name.endswith(SUFFIX) for entry in place.iterdir())
 
 
 def _remove(place: Path) -> None:

@@ -39,6 +39,7 @@ class CorpusReport:
     `near_duplicates`: pages dropped as such, `near_share`: their share of the pages compared.
     `dropped`: step, reason, language (None before it is known), pages, paragraphs, characters.
     `bad`: the first bad records; `source` is file:offset. `seconds`: processor time by step.
+    `folders`: the directories that were written, if they are not named after the languages.
     """
 
     output: Path
@@ -46,6 +47,7 @@ class CorpusReport:
     dropped: list[dict[str, Any]] = field(default_factory=list)
     bad: list[dict[str, Any]] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+    folders: list[str] = field(default_factory=list)
 
     def rows(self) -> list[dict[str, Any]]:
         """Rows for standard output: kept text, then dropped text."""
@@ -152,13 +154,15 @@ def load_report(output: Path) -> CorpusReport:
     spent = work_of(output) / SECONDS
     seconds = read_json(spent) if spent.is_file() else {}
     names = ("languages", "dropped", "bad")
-    if not isinstance(content, dict) or not all(_is_rows(content.get(name)) for name in names):
+    folders = content.get("folders", []) if isinstance(content, dict) else None
+    if not isinstance(folders, list) or not all(_is_rows(content.get(name)) for name in names):
         raise ModtokError(
             "not a report of modtok corpus build",
             where=str(output / REPORT),
             remedy="build with --force",
         )
-    return CorpusReport(output, **{name: content[name] for name in names}, seconds=seconds)
+    rows = {name: content[name] for name in names}
+    return CorpusReport(output, **rows, seconds=seconds, folders=folders)
 
 
 def _is_rows(value: Any) -> bool:

@@ -123,5 +123,11 @@ def _parse(raw: bytes, name: bytes, place: int, limit: int) -> Found:
     if not (kind or is_html or name == b"conversion"):
         return Skipped("not HTML")
     return Page(
-        data, is_html, place, charset, headers.get("WARC-Target-URI"), headers.get("WARC-Date")
+        data,
+        is_html,
+        place,
+        charset,
+        headers.get("WARC-Target-URI"),
+        headers.get("WARC-Date"),
+        headers.get("WARC-Record-ID"),
     )

@@ -116,6 +116,22 @@ def normalize(code: str) -> str:
     return code if found is None else "-".join(filter(None, (found[0], found[3])))
 
 
+def long_code(code: str) -> str:
+    """The ISO 639-3 code of a language; a code without one stays.
+
+    >>> [long_code(code) for code in ("fi", "fr-CA", "zh", "ceb", "x-law")]
+    ['fin', 'fra', 'zho', 'ceb', 'x-law']
+    """
+    short = normalize(code)
+    return _long_codes().get(short, short)
+
+
+@cache
+def _long_codes() -> dict[str, str]:
+    entries = (entry.split() for entry in _CODES.replace("\n", ";").split(";"))
+    return {entry[0]: entry[1] for entry in entries if entry}
+
+
 def language_list(languages: str | Iterable[str]) -> list[str]:
     """Language codes as a list: a string holds one code, or several between commas or spaces.
 

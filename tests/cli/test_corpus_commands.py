@@ -43,6 +43,7 @@ def test_corpus_build(here, stand_in) -> None:
         "near_ngram": 5,
         "near_buckets": 14,
         "near_hashes": 8,
+        "layout": "languages",
         "executor": "local",
         "executor_options": {},
         "workers": None,
@@ -53,6 +54,7 @@ def test_corpus_build(here, stand_in) -> None:
     line = "--langs fi,en -o out --lang-model m.bin --lang-threshold 0.7 --min-characters 50"
     line += " --quality-model q.bin --quality-threshold 0.4 --quality-top 0.3 --workers 3 --force"
     line += " --near-duplicates all --near-ngram 4 --near-buckets 9 --near-hashes 7"
+    line += " --layout fineweb-2"
     line += " --executor slurm --executor-option partition=cpu --executor-option time=1:00:00"
     assert here("corpus", "build", "a.warc.gz", *line.split(), "--json")[0] == 0
     assert rest(called) == {
@@ -68,6 +70,7 @@ def test_corpus_build(here, stand_in) -> None:
         "near_ngram": 4,
         "near_buckets": 9,
         "near_hashes": 7,
+        "layout": "fineweb-2",
         "executor": "slurm",
         "executor_options": {"partition": "cpu", "time": "1:00:00"},
         "workers": 3,

@@ -107,6 +107,14 @@ NearHashes = Annotated[
         help="Number of values of a bucket; pages that agree in all of one are near-duplicates.",
     ),
 ]
+Layout = Annotated[
+    Literal["languages", "fineweb-2"],
+    typer.Option(
+        "--layout",
+        help="JSON lines in a directory per language, or Parquet files with the folders and "
+        "columns of FineWeb-2.",
+    ),
+]
 Executor = Annotated[
     ExecutorKind,
     typer.Option("--executor", help="Run tasks locally, on Slurm or on Ray."),
@@ -123,6 +131,8 @@ Executor = Annotated[
     modtok corpus build crawl/ --quality-model quality.bin --quality-top 0.5
     # one of each group of nearly equal pages of a language
     modtok corpus build crawl/ --near-duplicates language
+    # Parquet files data/fin_Latn/train/*.parquet
+    modtok corpus build crawl/ --layout fineweb-2
     # on a cluster
     modtok corpus build crawl/ --executor slurm --executor-option partition=cpu \\
         --executor-option time=10:00:00
@@ -143,6 +153,7 @@ def corpus_build(
     near_ngram: NearNgram = 5,
     near_buckets: NearBuckets = 14,
     near_hashes: NearHashes = 8,
+    layout: Layout = "languages",
     executor: Executor = "local",
     executor_option: ExecutorOptions = None,
     workers: Workers = None,
@@ -153,8 +164,9 @@ def corpus_build(
 
     Extracts the text of the pages, identifies the language, filters boilerplate, optionally
     scores quality and removes near-duplicate pages, and removes duplicate paragraphs. Writes
-    DIR/LANG/*.jsonl.zst and DIR/corpus.json, a report of what each step dropped. Invalid
-    records are counted and skipped. An interrupted build resumes when the command is repeated.
+    DIR/LANG/*.jsonl.zst (or Parquet, by --layout) and DIR/corpus.json, a report of what each
+    step dropped. Invalid records are counted and skipped. An interrupted build resumes when the
+    command is repeated.
 
     Requires the extra [corpus]: pip install 'modtok[corpus]'.
     """
@@ -177,6 +189,7 @@ def corpus_build(
         near_ngram=near_ngram,
         near_buckets=near_buckets,
         near_hashes=near_hashes,
+        layout=layout,
         executor=executor,
         executor_options=options,
         workers=workers,

@@ -1,0 +1,128 @@
+"""Records of one shard as FineWeb-2 has them: `<directory>/fin_Latn/train/000_00000.parquet`.
+
+Columns have FineWeb-2's names, types and order, as far as a build knows their values: `dump` and
+`top_langs` are left out. `quality_score` is that of FineWeb2-HQ.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from modtok_cli.base.files import atomic_file
+from modtok_cli.corpus.near_blocks import SIZE
+from modtok_cli.corpus.plan import Settings
+from modtok_cli.corpus.scripts import script_of
+from modtok_cli.text.languages import long_code
+
+SPLIT = "train"
+BUFFER_BYTES = 64 << 20
+"""Bytes of the texts of all languages that a task holds before it writes them."""
+_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}_[A-Z][a-z]{3}")
+_FILE = re.compile(r"[0-9]{3}_[0-9]{5,}\.parquet")
+
+
+def folder_of(language: str, text: str) -> str:
+    """Folder of a text: ISO 639-3 code of its language, and its script.
+
+    >>> folder_of("fi", "Yö oli kylmä."), folder_of("sr", "Ноћ"), folder_of("zh", "夜")
+    ('fin_Latn', 'srp_Cyrl', 'zho_Hani')
+    """
+    return f"{long_code(language)}_{script_of(text)}"
+
+
+def existing_folders(output: Path, language: str) -> list[Path]:
+    """Folders in `output` that could be of a language, ascending."""
+    prefix = long_code(language) + "_"
+    return sorted(
+        entry
+        for entry in (output.iterdir() if output.is_dir() else ())
+        if entry.name.startswith(prefix) and _FOLDER.fullmatch(entry.name)
+    )
+
+
+def is_folder(place: Path) -> bool:
+    """Whether a directory contains nothing but files of this layout."""
+    entries = [entry for entry in place.rglob("*") if not entry.is_dir()]
+    return _FOLDER.fullmatch(place.name) is not None and all(
+        entry.parent == place / SPLIT and _FILE.fullmatch(entry.name) for entry in entries
+    )
+
+
+def columns_of(settings: Settings) -> dict[str, str]:
+    """Columns and their types of a build with these settings."""
+    optional = {SIZE: settings.near, "quality_score": settings.quality_model}
+    columns = {
+        "text": "string",
+        "id": "string",
+        "url": "string",
+        "date": "string",
+        "file_path": "string",
+        "language": "string",
+        "language_score": "float64",
+        "language_script": "string",
+        SIZE: "int64",
+        "quality_score": "float64",
+    }
+    return {name: kind for name, kind in columns.items() if optional.get(name, True)}
+
+
+class FineWebWriters:
+    """Open files of one shard; all appear if the block succeeds, none otherwise."""
+
+    def __init__(self, place: Path, rank: int, settings: Settings) -> None:
+        import pyarrow as pa
+
+        self._place = place
+        self._rank = rank
+        self._schema = pa.schema(list(columns_of(settings).items()))
+        self._rows: dict[str, list[dict[str, Any]]] = {}
+        self._held = 0
+        self._open: dict[str, Any] = {}
+        self._stack = ExitStack()
+
+    def write(self, language: str, record: dict[str, Any]) -> None:
+        """Append a record to the file of its language and script."""
+        folder = folder_of(language, record["text"])
+        code, _, script = folder.rpartition("_")
+        row = record | {
+            "id": record["record"] or record["source"],
+            "file_path": record["source"].rpartition(":")[0],
+            "language": code,
+            "language_score": record["lang_score"],
+            "language_script": script,
+            "quality_score": record["quality"],
+        }
+        self._rows.setdefault(folder, []).append({name: row[name] for name in self._schema.names})
+        self._held += len(record["text"].encode())
+        if self._held >= BUFFER_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Write a row group to each file that has rows."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        for folder, rows in self._rows.items():
+            if folder not in self._open:
+                path = self._place / folder / SPLIT / f"000_{self._rank:05d}.parquet"
+                beside = self._stack.enter_context(atomic_file(path))
+                self._open[folder] = self._stack.enter_context(
+                    pq.ParquetWriter(beside, self._schema, compression="zstd")
+                )
+            self._open[folder].write_table(pa.Table.from_pylist(rows, self._schema))
+        self._rows = {}
+        self._held = 0
+
+    def __enter__(self) -> FineWebWriters:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *exception: Any) -> None:
+        # Also of the last rows: when they cannot be written, no file may appear.
+        with self._stack:
+            if kind is None:
+                self._flush()
+            else:
+                self._stack.__exit__(kind, *exception)
