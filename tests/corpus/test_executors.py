@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from benchmarks.robustness.engine.crawl import DATA, records_of
 from helpers.killed_stages import Deadly
 from helpers.python_processes import write_command
+from modtok_cli.api.corpora import corpus_count
 from modtok_cli.api.learners import bpe_seq
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
@@ -119,7 +120,10 @@ def test_tree_merged_counts_equal_one_process(tmp_path: Path, data: Path) -> Non
     assert again == [row | {"unchanged": True} for row in rows]
     assert "already counted" in said.warnings[0]
     (data / "fi" / "03.jsonl").write_text('{"text": "uusi teksti"}\n')
-    changed = count_shards(data=data, output=tmp_path / "many", workers=1)
+    with pytest.raises(UsageError, match="tasks, workers and executor_options require executor"):
+        corpus_count(data=data, output=tmp_path / "many", workers=1)
+    options = {"executor": "local", "tasks": 2, "workers": 1}
+    changed = corpus_count(data=data, output=tmp_path / "many", **options)
     write_counts(data=data, output=tmp_path / "one")
     assert changed != rows
     assert (tmp_path / "one/fi.counts").read_bytes() == (tmp_path / "many/fi.counts").read_bytes()
