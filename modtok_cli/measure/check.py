@@ -28,7 +28,9 @@ from modtok_cli.measure.candidates import (
     wants_documents,
     with_each,
 )
+from modtok_cli.measure.identify import identify_whole
 from modtok_cli.measure.nsl import word_total
+from modtok_cli.measure.references import References, references_or_none
 from modtok_cli.measure.scripts import scripts_of
 from modtok_cli.measure.texts import Text, check_texts, load_texts
 from modtok_cli.measure.usage import RoundTrip, round_trip, usage
@@ -98,7 +100,8 @@ def check(
         texts: files, directories or `-`. If there is English text with as many lines as another,
             and lines of similar lengths, the two are taken as parallel.
         language: language of all texts; by default that of each document. Text of unknown
-            language has the code "und".
+            language is identified by references of the tokenizers, if they have any, else its
+            code is "und".
 
     Returns:
         One row per language, text and tokenizer, languages with the largest excess first:
@@ -133,6 +136,7 @@ def check(
         progress=progress,
         pretokenizers=pretokenizers_of(opened, tokenizers),
     )
+    _identify(loaded, references_or_none(None, tokenizers), progress)
     present = sorted({text.language for text in loaded})
     opened = with_each(opened, tokenizers, present, progress)
     found: list[_Found] = []
@@ -148,6 +152,24 @@ def check(
     for row in rows:
         worst[row["language"]] = max(worst.get(row["language"], 0.0), row["excess"] or 0.0)
     return sorted(rows, key=lambda row: -worst[row["language"]])
+
+
+def _identify(texts: Sequence[Text], references: References | None, progress: Progress) -> None:
+    """Set the languages of texts in unknown ones; says which are identified and which are not."""
+    remaining: list[str] = []
+    for text in texts:
+        if text.language != UNKNOWN:
+            continue
+        where = "stdin" if text.name == "-" else text.name
+        found = references and identify_whole(text.counts, references.all())
+        if found:
+            text.language = found
+            progress.note(f"{where}: identified as {language_name(found)} (--lang names another)")
+        else:
+            remaining.append(where)
+    if remaining:
+        shown = ", ".join(remaining[:3]) + (", …" if len(remaining) > 3 else "")
+        progress.warn(f"{shown}: unknown language, judged by an average; name it: --lang fi")
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.measure.check import check, split_arguments
 from modtok_cli.measure.kinds import kinds
@@ -28,7 +29,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     other.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True, use_regex=False)
     other.decoder = decoders.ByteLevel()
     other.save(str(place / "bytes.json"))
-    shutil.rmtree(place / "tok" / "references")
+    (place / "tok" / "references").rename(place / "references")
     return place
 
 
@@ -101,10 +102,27 @@ def test_each_judges_every_language_with_its_subset(place: Path) -> None:
 
 
 def test_text_of_unknown_language(place: Path, tmp_path: Path) -> None:
-    (row,) = check([str(place / "tok")], [text(tmp_path, "notes.txt", "Hello there, reader.\n")])
+    source, silent = text(tmp_path, "notes.txt", "Hello there, reader.\n"), Silent()
+    (row,) = check([str(place / "tok")], [source], progress=silent)
     assert (row["language"], row["name"]) == ("und", "unknown language")
+    assert silent.warnings == [
+        f"{source}: unknown language, judged by an average; name it: --lang fi"
+    ]
     (named,) = check([str(place / "tok")], [tmp_path / "notes.txt"], language="en")
     assert (named["language"], named["tokens"]) == ("en", row["tokens"])
+
+
+def test_references_identify_their_languages_only(place: Path, tmp_path: Path) -> None:
+    shutil.copytree(place / "tok", tmp_path / "tok")
+    shutil.copytree(place / "references", tmp_path / "tok" / "references")
+    silent = Silent()
+    for language, expected in (("fi", "fi"), ("en", "en"), ("sw", "und"), ("el", "und")):
+        # The training text: references of 900 tokens need few bits for nothing else.
+        documents = SAMPLE / "data" / f"{language}.jsonl"
+        shutil.copy(documents, tmp_path / "text.jsonl")
+        (row,) = check([str(tmp_path / "tok")], [tmp_path / "text.jsonl"], progress=silent)
+        assert row["language"] == expected
+    assert len(silent.warnings) == 2
 
 
 def test_tokens_per_word_only_where_spaces_separate_words(place: Path, tmp_path: Path) -> None:

@@ -36,6 +36,8 @@ Arguments = Annotated[
     modtok check gemma.json fi.txt
     # several tokenizers on several languages, one file per language
     modtok check llama3.tiktoken other.model texts/
+    # text from a pipe
+    head -n 100 fi.txt | modtok check gemma.json - --lang fi
     # the tokenizer in tokenizer/, and each language's subset of it
     modtok check tokenizer tokenizer@each texts/
     """,
@@ -60,6 +62,10 @@ def check(
     If English text is among the texts, tokens are compared with it as well: as a premium if
     the lines correspond, else per character. A word contains a letter or digit; scripts
     without spaces between words have no tokens per word.
+
+    The language of a text is that of --lang, of its documents, or of its file name (fi.txt);
+    else the references of the tokenizer identify it, if it is one of theirs. A text of unknown
+    language is compared with the mean.
 
     Without a tokenizer, tokenizer/ is judged. For exact ratios with reference tokenizers use
     modtok nsl.
