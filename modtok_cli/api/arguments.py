@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
+import threading
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
+from numbers import Integral, Real
 from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
-from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Progress, Silent
 from modtok_cli.text.languages import language_list
 
@@ -19,12 +24,98 @@ class ModtokWarning(UserWarning):
     """A result that is usable but probably not what was intended."""
 
 
+PACKAGE = str(Path(__file__).parents[1]) + os.sep
+
+
 class PythonWarnings(Silent):
-    """A progress that draws nothing and raises each warning as a `ModtokWarning`."""
+    """A progress that draws nothing and raises each warning as a `ModtokWarning`.
+
+    A warning has the line of the user's program that called modtok, also if a thread of modtok
+    issues it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._thread = threading.get_ident()
+        self._caller = _caller()
 
     def warn(self, text: str) -> None:
         """Issue a Python warning."""
-        warnings.warn(text, ModtokWarning, stacklevel=2)
+        own = threading.get_ident() == self._thread
+        file, line, names = _caller() if own else self._caller
+        warnings.warn_explicit(
+            text,
+            ModtokWarning,
+            file,
+            line,
+            module=names.get("__name__", "<string>"),
+            registry=names.setdefault("__warningregistry__", {}),
+        )
+
+
+def _caller() -> tuple[str, int, dict[str, Any]]:
+    """File, line and global names of the program that called the first function of modtok."""
+    frame = found = sys._getframe()
+    while frame.f_back is not None:
+        ours = frame.f_code.co_filename.startswith(PACKAGE)
+        frame = frame.f_back
+        if ours and not frame.f_code.co_filename.startswith(PACKAGE):
+            found = frame
+    return found.f_code.co_filename, found.f_lineno, found.f_globals
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# What arguments of these annotations must be, and how an error calls it.
+_TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
+    "int": ((Integral,), "a whole number"),
+    "float": ((Real,), "a number"),
+    "bool": ((bool,), "True or False"),
+    "str": ((str,), "a string"),
+    "FilePath": ((str, os.PathLike), "a path"),
+    "Languages": ((str, Iterable), "codes, a string or list"),
+}
+
+
+def checked(function: Callable[P, T]) -> Callable[P, T]:
+    """Check numbers, strings, flags, paths and languages by the annotations of `function`.
+
+    Raises (when called):
+        UsageError: an argument is of another type; names it.
+
+    >>> @checked
+    ... def learn(k: "int") -> None: ...
+    >>> learn("3000")
+    Traceback (most recent call last):
+        ...
+    modtok_cli.base.errors.UsageError: k: expected a whole number, got '3000'
+    """
+    expected: dict[str, list[str]] = {
+        name: kinds
+        for name, annotation in function.__annotations__.items()
+        if name != "return"
+        and set(kinds := [kind.strip() for kind in annotation.split("|")]) <= {*_TYPES, "None"}
+    }
+    names = list(function.__annotations__)
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        given: dict[str, Any] = {**dict(zip(names, args, strict=False)), **kwargs}
+        for name, value in given.items():
+            if name in expected and not _fits(value, expected[name]):
+                what = " or ".join(_TYPES[kind][1] for kind in expected[name] if kind != "None")
+                raise UsageError(f"expected {what}, got {value!r}", where=name)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _fits(value: object, kinds: Sequence[str]) -> bool:
+    if value is None:
+        return "None" in kinds
+    types = [each for kind in kinds if kind != "None" for each in _TYPES[kind][0]]
+    return isinstance(value, tuple(types)) and (bool in types or not isinstance(value, bool))
 
 
 def progress_or_default(progress: Progress | None) -> Progress:

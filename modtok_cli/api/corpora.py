@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from modtok_cli.api.arguments import (
     FilePath,
     Languages,
+    checked,
     optional_languages,
     optional_path,
     progress_or_default,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 Executor = Literal["local", "slurm", "ray"]
 
 
+@checked
 def corpus_build(
     inputs: FilePath | Sequence[FilePath],
     languages: Languages | None = None,
@@ -90,6 +92,7 @@ def corpus_build(
     )
 
 
+@checked
 def corpus_count(
     languages: Languages | None = None,
     *,

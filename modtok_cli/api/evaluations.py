@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from modtok_cli.api.arguments import (
     FilePath,
     Languages,
+    checked,
     optional_languages,
     optional_path,
     progress_or_default,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from modtok_cli.evaluate.results import Evaluation
 
 
+@checked
 def evaluate_bpb(
     model: FilePath,
     texts: FilePath | Sequence[FilePath],
@@ -70,6 +72,7 @@ def evaluate_bpb(
     )
 
 
+@checked
 def evaluate_mcq(
     model: FilePath,
     languages: Languages | None = None,
@@ -137,6 +140,7 @@ def evaluate_mcq(
     )
 
 
+@checked
 def evaluate_mt(
     model: FilePath,
     pairs: str | None = None,
@@ -197,6 +201,7 @@ def evaluate_mt(
     )
 
 
+@checked
 def evaluate_sum(
     model: FilePath,
     languages: Languages | None = None,
@@ -245,6 +250,7 @@ def evaluate_sum(
     )
 
 
+@checked
 def evaluate_grid(
     grid: FilePath | Mapping[str, Any],
     output: FilePath,
@@ -291,6 +297,7 @@ def evaluate_grid(
     return found
 
 
+@checked
 def compare(first: FilePath, second: FilePath) -> list[dict[str, Any]]:
     """Test the difference of two systems on the same examples by paired bootstrap.
 
@@ -315,6 +322,7 @@ def compare(first: FilePath, second: FilePath) -> list[dict[str, Any]]:
     return compare(Path(first), Path(second))
 
 
+@checked
 def write_examples(path: FilePath, examples: Sequence[dict[str, Any]]) -> None:
     """Write the examples of an evaluation to the file `path` as JSON lines, for `compare`."""
     from modtok_cli.evaluate.results import write_examples

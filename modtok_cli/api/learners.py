@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from modtok_cli.api.arguments import (
     FilePath,
     Languages,
+    checked,
     optional_languages,
     optional_path,
     progress_or_default,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from modtok_cli.construct.request import BuildReport
 
 
+@checked
 def bpe(
     languages: Languages | None = None,
     *,
@@ -78,6 +80,7 @@ def bpe(
     )
 
 
+@checked
 def bpe_seq(
     languages: Languages | None = None,
     *,
@@ -153,6 +156,7 @@ def bpe_seq(
     )
 
 
+@checked
 def bpe_merge(
     languages: Languages | None = None,
     *,
@@ -222,6 +226,7 @@ def bpe_merge(
     )
 
 
+@checked
 def unigram(
     languages: Languages | None = None,
     *,
@@ -268,6 +273,7 @@ def unigram(
     )
 
 
+@checked
 def unigram_merge(
     languages: Languages | None = None,
     *,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from modtok_cli.api.arguments import (
     FilePath,
     Languages,
+    checked,
     optional_path,
     progress_or_default,
     text_paths,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 Rows = list[dict[str, Any]]
 
 
+@checked
 def nsl(
     tokenizers: AnyTokenizer | Sequence[AnyTokenizer],
     texts: FilePath | Sequence[FilePath],
@@ -80,6 +82,7 @@ def nsl(
     )
 
 
+@checked
 def check(
     tokenizers: AnyTokenizer | Sequence[AnyTokenizer],
     texts: FilePath | Sequence[FilePath],
@@ -121,6 +124,7 @@ def check(
     )
 
 
+@checked
 def fairness(
     tokenizers: AnyTokenizer | Sequence[AnyTokenizer],
     texts: FilePath | Sequence[FilePath],
@@ -166,6 +170,7 @@ def fairness(
     )
 
 
+@checked
 def origin(
     tokenizer: FilePath,
     texts: FilePath | Sequence[FilePath],
@@ -205,6 +210,7 @@ def origin(
     )
 
 
+@checked
 def explore(
     tokenizers: AnyTokenizer | Sequence[AnyTokenizer],
     output: FilePath = "explore.html",
@@ -248,6 +254,7 @@ def explore(
     )
 
 
+@checked
 def report(
     workspace: FilePath = ".",
     output: FilePath = "report.html",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from modtok_cli.api.arguments import (
     FilePath,
     Languages,
+    checked,
     optional_languages,
     optional_path,
     progress_or_default,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from modtok_cli.training.settings import Settings
 
 
+@checked
 def pretrain(
     settings: Settings | None = None,
     *,
@@ -77,6 +79,7 @@ def pretrain(
         finish()
 
 
+@checked
 def slice(
     run: FilePath,
     languages: Languages | None = None,
@@ -170,6 +173,7 @@ def slice(
     )
 
 
+@checked
 def tokens(
     model: FilePath,
     languages: Languages,
@@ -206,6 +210,7 @@ def tokens(
     return [int(index) for index in ids]
 
 
+@checked
 def transplant(
     model: FilePath,
     tokenizer: str,
@@ -253,6 +258,7 @@ def transplant(
     )
 
 
+@checked
 def export(
     model: FilePath,
     output: FilePath,
@@ -302,6 +308,7 @@ def export(
     )
 
 
+@checked
 def load_generator(
     model: FilePath,
     languages: Languages | None = None,
@@ -347,6 +354,7 @@ def load_generator(
     )
 
 
+@checked
 def generate(
     model: FilePath | Generator,
     prompts: str | Sequence[str],
