@@ -39,9 +39,11 @@ if TYPE_CHECKING:
     from modtok_cli.api.settings import TrainingSettings as TrainingSettings
     from modtok_cli.api.tokenizers import adopt as adopt
     from modtok_cli.api.tokenizers import check_subsets as check_subsets
+    from modtok_cli.api.tokenizers import compare_tokenizers as compare_tokenizers
     from modtok_cli.api.tokenizers import encode_files as encode_files
     from modtok_cli.api.tokenizers import extract as extract
     from modtok_cli.api.tokenizers import extract_frequent as extract_frequent
+    from modtok_cli.api.tokenizers import inspect as inspect
     from modtok_cli.api.tokenizers import load as load
     from modtok_cli.api.tokenizers import open_tokenizer as open_tokenizer
     from modtok_cli.base.errors import ModtokError as ModtokError
@@ -62,8 +64,8 @@ _NAMES = {
     "api.measures": "check explore fairness nsl origin report",
     "api.models": "export generate load_generator pretrain slice tokens transplant",
     "api.settings": "TrainingSettings",
-    "api.tokenizers": "adopt check_subsets encode_files extract extract_frequent load "
-    "open_tokenizer",
+    "api.tokenizers": "adopt check_subsets compare_tokenizers encode_files extract "
+    "extract_frequent inspect load open_tokenizer",
     "base.errors": "ModtokError UsageError",
     "modular.protocol": "Tokenizer",
     "modular.subtokenizer": "Subtokenizer",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from modtok_cli.api.arguments import (
     FilePath,
     Languages,
+    checked,
     optional_languages,
     progress_or_default,
     text_paths,
@@ -20,14 +21,18 @@ from modtok_cli.text.languages import language_list
 from modtok_cli.text.reading import Reading
 
 if TYPE_CHECKING:
+    from modtok_cli.modular.comparison import Comparison
     from modtok_cli.modular.inspect import Report
     from modtok_cli.modular.protocol import Tokenizer
     from modtok_cli.modular.subtokenizer import Subtokenizer
     from modtok_cli.modular.tokenizer import ModularTokenizer
 
+    AnyTokenizer = FilePath | Tokenizer | ModularTokenizer
+
 Errors = Literal["strict", "replace", "skip"]
 
 
+@checked
 def load(directory: FilePath) -> ModularTokenizer:
     """Load and validate a modular tokenizer.
 
@@ -48,6 +53,7 @@ def load(directory: FilePath) -> ModularTokenizer:
     return ModularTokenizer.load(Path(directory))
 
 
+@checked
 def adopt(
     tokenizer: FilePath,
     languages: Languages | None = None,
@@ -102,6 +108,7 @@ def adopt(
     return made
 
 
+@checked
 def open_tokenizer(spec: FilePath) -> Tokenizer:
     """Open any tokenizer that modtok reads.
 
@@ -123,6 +130,7 @@ def open_tokenizer(spec: FilePath) -> Tokenizer:
     return open_tokenizer(str(spec))
 
 
+@checked
 def extract(
     tokenizer: FilePath | ModularTokenizer,
     languages: Languages,
@@ -153,6 +161,7 @@ def extract(
     return subset
 
 
+@checked
 def extract_frequent(
     tokenizer: FilePath,
     texts: FilePath | Sequence[FilePath],
@@ -200,6 +209,7 @@ def extract_frequent(
     return open_tokenizer(output)
 
 
+@checked
 def encode_files(
     tokenizer: FilePath | Tokenizer,
     texts: FilePath | Sequence[FilePath],
@@ -258,6 +268,76 @@ def encode_files(
     )
 
 
+@checked
+def inspect(tokenizer: AnyTokenizer, languages: Languages | None = None) -> list[dict[str, Any]]:
+    """List the languages of a tokenizer, and what they share.
+
+    Args:
+        tokenizer: Any tokenizer, see `open_tokenizer`, or its directory.
+        languages: Languages of a modular tokenizer to show; all by default.
+
+    Returns:
+        One row per language: `tokens`, of which `own` belong to no other shown language and
+        `shared` do, `superwords`, `merges`, and the size of the training text. The last row is the
+        "union" of the languages. A tokenizer without languages has one row.
+
+    Examples:
+        >>> rows = modtok.inspect("tokenizer@en,fi")
+        >>> [row["language"] for row in rows]
+        ['en', 'fi', 'union']
+        >>> rows[0]["own"] + rows[0]["shared"] == rows[0]["tokens"]
+        True
+
+    Raises:
+        UsageError: an unknown language, or languages of a tokenizer that has none.
+        ModtokError: the file or directory is damaged.
+    """
+    from modtok_cli.modular.inspect import contents, open_whole
+    from modtok_cli.modular.tokenizer import ModularTokenizer
+
+    named: str | None = None
+    if isinstance(tokenizer, str | os.PathLike):
+        found, named = open_whole(str(tokenizer))
+    else:
+        found = tokenizer
+    if languages is not None and (named or not isinstance(found, ModularTokenizer)):
+        where = getattr(found, "name", str(tokenizer))
+        what = f"already selects {named}" if named else "is no modular tokenizer"
+        raise UsageError(what, where=where, remedy="omit languages")
+    return contents(found, named if languages is None else languages)
+
+
+@checked
+def compare_tokenizers(first: AnyTokenizer, second: AnyTokenizer) -> Comparison:
+    """Compare two tokenizers: every difference, and whether one contains the other.
+
+    Args:
+        first, second: Modular tokenizers or subtokenizers, or what `open_tokenizer` takes.
+
+    Returns:
+        `relation` of the second to the first ("equal", "contains": models of the first can use the
+        second; "contained", "different"), `reason` in a sentence, and `rows()`, one for each
+        language, token, merge and membership that only one of both has.
+
+    Examples:
+        >>> modtok.compare_tokenizers("tokenizer@fi", "tokenizer@en,fi").relation
+        'different'
+
+    Raises:
+        UsageError: a tokenizer does not exist.
+        ModtokError: it is damaged, or of a kind whose merges or scores are unknown.
+    """
+    from modtok_cli.modular.comparison import compare, open_comparable
+
+    names = ["the first", "the second"]
+    for i, given in enumerate((first, second)):
+        if isinstance(given, str | os.PathLike):
+            names[i] = str(given)
+    a, b = map(open_comparable, (first, second))
+    return compare(a, b, (names[0], names[1]))
+
+
+@checked
 def check_subsets(
     tokenizer: FilePath | ModularTokenizer, subsets: Iterable[Languages] = (), *, samples: int = 0
 ) -> Report:

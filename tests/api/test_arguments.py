@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import linecache
+import threading
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import modtok_cli as modtok
+from modtok_cli.api.arguments import PythonWarnings
 
 SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
 
@@ -83,6 +88,56 @@ def test_objects_measure_like_their_paths(directory: Path) -> None:
     assert len(objects) == len(paths) == 2
     for ours, theirs in zip(objects, paths, strict=True):
         assert ours | {"tokenizer": ""} == theirs | {"tokenizer": ""}
+
+
+def test_contents_and_comparison(directory: Path, tmp_path: Path) -> None:
+    tokenizer = modtok.load(directory)
+    tokenizer.subset("fi").save(tmp_path / "fi.json")
+    rows = modtok.inspect(tokenizer)
+    assert [row["language"] for row in rows] == ["fi", "fr", "union"]
+    assert rows == modtok.inspect(str(directory))
+    (own, union) = modtok.inspect(f"{directory}@fi")
+    assert [own, union] == modtok.inspect(directory, "fi")
+    (one,) = modtok.inspect(tmp_path / "fi.json")
+    assert one["signature"] == union["signature"]
+    with pytest.raises(modtok.UsageError, match=r"fi\.json: is no modular tokenizer; omit"):
+        modtok.inspect(tmp_path / "fi.json", "fi")
+    same = modtok.compare_tokenizers(tokenizer.subset("fi"), tmp_path / "fi.json")
+    assert (same.relation, same.reason) == (
+        "equal", f"the first and {tmp_path / 'fi.json'} are equal"
+    )  # fmt: skip
+    both = modtok.compare_tokenizers(directory, f"{directory}@fi")
+    assert {row["difference"] for row in both.rows()} >= {"language", "token", "verdict"}
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: modtok.bpe_seq("fi", k="3000"), "k: expected a whole number, got '3000'"),  # type: ignore[arg-type]
+        (lambda: modtok.bpe_seq("fi", k=True), "k: expected a whole number, got True"),
+        (lambda: modtok.bpe(joint="yes"), "joint: expected True or False, got 'yes'"),  # type: ignore[arg-type]
+        (lambda: modtok.nsl("t", "x", language=3), "language: expected a string, got 3"),  # type: ignore[arg-type]
+        (lambda: modtok.load(3), "directory: expected a path, got 3"),  # type: ignore[arg-type]
+        (lambda: modtok.extract("t", 3), "languages: expected codes, a string or list, got 3"),  # type: ignore[arg-type]
+    ],
+)  # fmt: skip
+def test_wrong_types_are_named(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(modtok.UsageError) as caught:
+        call()
+    assert str(caught.value) == message
+
+
+def test_warnings_have_the_line_of_the_caller(directory: Path) -> None:
+    progress = PythonWarnings()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        modtok.check(directory, SAMPLE / "parallel" / "en.txt", language="und")
+        thread = threading.Thread(target=progress.warn, args=["from a thread"])
+        thread.start()
+        thread.join()
+    assert [warning.filename for warning in caught] == [__file__] * 2
+    assert "modtok.check(" in linecache.getline(__file__, caught[0].lineno)
+    assert "PythonWarnings()" in linecache.getline(__file__, caught[1].lineno)
 
 
 def test_unigram_weights_may_be_a_mapping(tmp_path: Path) -> None:

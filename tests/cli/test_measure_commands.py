@@ -114,6 +114,8 @@ def test_inspect_shows_size_of_external_tokenizers(at, learned: Path) -> None:
     (row,) = rows(out)
     assert (row["format"], row["tokens"]) == ("hugging_face", 2)
     status, _, err = at("inspect", "-t", "words.json", "--find", "a")
+    assert "words.json: --find requires a modular directory" in err
+    status, _, err = at("inspect", "-t", "words.json", "--check")
     assert "cannot check, search or compare this kind of tokenizer" in err
 
 

@@ -122,8 +122,9 @@ def test_extract_for_transformers(at, learned: Path) -> None:
         (["decode", "none.txt"], 1, "none.txt: file does not exist; check the path"),
         (["inspect", "--check", "--find", "x"], 2, "mutually exclusive"),
         (["inspect", "--find", "("], 2, "is not a regular expression"),
-        (["inspect", "-t", "tokenizer@fr", "--find", "x"], 2, "--find requires a modular"),
-        (["inspect", "-t", "tokenizer@fr", "--langs", "fr"], 2, "--langs requires a modular"),
+        (["inspect", "-t", "tokenizer@fr", "--langs", "fr"], 2, "already selects languages"),
+        (["inspect", "-t", "tokenizer/references/fr.json", "--find", "x"], 2, "--find requires"),
+        (["inspect", "tokenizer/references/fr.json", "--langs", "fr"], 2, "--langs requires"),
         (["nsl", "none.txt"], 1, "none.txt: no such file"),
         (["nsl", "fr.txt", "--lang", "de"], 1, "de"),
         (["corpus", "stats", "fr.txt", "--langs", "fr"], 2, "--langs selects from the data"),
@@ -256,8 +257,14 @@ def test_inspect(at) -> None:
     two = rows(at("inspect", "--langs", "fr,en")[1])
     assert [row["language"] for row in two] == ["en", "fr", "union"]
     assert 500 < two[2]["tokens"] < rows(out)[3]["tokens"]
-    (one,) = rows(at("inspect", "-t", "tokenizer@fr,en")[1])
-    assert (one["tokens"], one["languages"]) == (two[2]["tokens"], ["en", "fr"])
+    assert two[2]["languages"] == ["en", "fr"]
+    assert two == rows(at("inspect", "-t", "tokenizer@fr,en")[1])
+    # What English shares with French does not count here.
+    other = rows(at("inspect", "tokenizer@en,el")[1])
+    assert other[0]["shared"] == other[1]["shared"] == 1000 - other[2]["tokens"]
+    assert other[1]["shared"] < rows(out)[1]["shared"]
+    table = at("inspect", "tokenizer@fr,en", "--table")[1]
+    assert "signature of the subset " + two[2]["signature"] in " ".join(table.split())
 
 
 def test_inspect_check(at) -> None:
@@ -286,6 +293,7 @@ def test_inspect_find(at) -> None:
     assert [row["token"] for row in found] == [" the"]
     assert "en" in found[0]["languages"]
     assert rows(at("inspect", "--find", "^ the$", "--langs", "el")[1]) == []
+    assert rows(at("inspect", "tokenizer@en", "--find", "^ the$")[1]) == found
 
 
 def test_inspect_difference(at) -> None:
@@ -305,8 +313,11 @@ def test_inspect_difference(at) -> None:
 
 
 def test_inspect_shows_the_tokenizer_that_is_named(at) -> None:
-    (one,) = rows(at("inspect", "tokenizer@fr,en")[1])
-    assert one["languages"] == ["en", "fr"]
+    assert at("extract", "--langs", "fr,en", "-o", "to-inspect.json")[0] == 0
+    (one,) = rows(at("inspect", "to-inspect.json")[1])
+    union = rows(at("inspect", "tokenizer@fr,en")[1])[-1]
+    for key in ("tokens", "merges", "languages", "signature"):
+        assert one[key] == union[key]
     assert rows(at("inspect", "tokenizer")[1]) == rows(at("inspect")[1])
     status, _, err = at("inspect", "-t", "tokenizer", "a", "b")
     assert status == 2

@@ -5,12 +5,11 @@ import pytest
 
 from helpers.toy_tokenizers import LANGUAGES, slow_word, toy
 from modtok_cli.base.errors import UsageError
+from modtok_cli.modular.difference import Difference, diff
 from modtok_cli.modular.inspect import (
-    Difference,
     check,
     check_single,
     describe,
-    diff,
     token_owners,
 )
 from modtok_cli.modular.segmenters.merges import Merges, ModularMerges
@@ -62,6 +61,11 @@ def test_describe_counts_shared_and_own_tokens() -> None:
         assert row.own == (members[:, i] & ~others).sum()
         assert row.merges == tokenizer.merge_membership[:, i].sum()
         assert (row.documents, row.bytes, row.fingerprint) == (10 + i, 200 + i, f"{i:012x}")
+    some = describe(tokenizer, LANGUAGES[2:0:-1])
+    assert [row.language for row in some] == list(LANGUAGES[1:3])
+    for i, row in zip((1, 2), some, strict=True):
+        assert row.own == (members[:, i] & ~members[:, 3 - i]).sum()
+        assert row.merges == describe(tokenizer)[i].merges
     bare = built([(b"a", b"b")], ["ef"])
     assert [row.fingerprint for row in describe(bare)] == [None, None]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -100,7 +99,7 @@ def adopt(
     output = output or Path("tokenizer")
     from modtok_cli.modular.adopt import adopt as adopt_tokenizer
     from modtok_cli.modular.adopt import check_output
-    from modtok_cli.modular.inspect import describe
+    from modtok_cli.modular.inspect import contents
 
     check_output(output, force=force)
     made = adopt_tokenizer(
@@ -115,8 +114,6 @@ def adopt(
         progress=session.progress,
     )
     made.save(output)
-    rows = [asdict(row) for row in describe(made)]
-    union = made.subset(made.languages)
-    rows.append({"language": "union", "tokens": union.size, "merges": len(union.merge_ranks)})
+    rows = contents(made)
     caption = f"{output}: {made.size:,} tokens in all, signature {made.signature}"
     emit_rows(rows, LANGUAGES, title="Tokens in use", json=json, caption=caption)
