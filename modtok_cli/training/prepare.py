@@ -15,6 +15,7 @@ from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.text.parallel import cores
 from modtok_cli.training.checkpoint import Checkpointer
+from modtok_cli.training.command_line import command_line
 from modtok_cli.training.config import Config, Settings, check_ranks
 from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
@@ -272,6 +273,7 @@ def _open_directory(run: Run, *, resume: bool, force: bool) -> None:
         point_latest(directory.path)
         return
     content = {
+        "command": _command(run),
         "config": run.config.as_json(),
         "mixture": run.mixture.as_dict(),
         "text": run.texts,
@@ -294,11 +296,16 @@ def _open_directory(run: Run, *, resume: bool, force: bool) -> None:
     create(directory, content, run.tokenizer, force=force)
 
 
+def _command(run: Run) -> str:
+    return command_line(run.config, run.directory.path.name, gpu=run.device.type == "cuda")
+
+
 def update_config(run: Run) -> None:
     """Store the options that a resumed run changes; rank 0 calls it."""
     content = run.directory.read_config()
     changed = {
         **content,
+        "command": _command(run),
         "config": run.config.as_json(),
         "data": places_of(run.config.data, run.directory.path),
         "places": places_of_texts(run.config, run.directory.path),

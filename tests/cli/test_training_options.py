@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +13,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Declared, option, options_of
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.tree import nodes
+from modtok_cli.training.command_line import command_line
 from modtok_cli.training.config import Config, resolve
 from modtok_cli.training.settings import Settings
 
@@ -67,3 +69,29 @@ def test_options_of_the_shape_are_stored_with_the_shape() -> None:
     assert "tied" not in stored
     assert stored["shape"]["tied"] is True
     assert Config.from_json(stored).tied
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        Settings(),
+        Settings(data=Path("my text"), langs=("fi", "en"), mix={"en": 0.4}, steps=20, lr=1e-4),
+        Settings(model="0.5b", sampling="sub:2", p=0.25, fuse_rope=True, tied=True, batch_size=8),
+        Settings(valid={"news": Path("n")}, eval_tasks=(), steps=7, warmup=3, eval_bytes=500),
+        Settings(offload=True, offload_delay=0, offload_moments="bfloat16", keep_every=2),
+    ],
+)
+def test_the_command_of_a_run_gives_its_configuration(given: Settings) -> None:
+    config = resolve(given, gpu=False)
+    program, command, *words = shlex.split(command_line(config, "x", gpu=False))
+    assert (program, command) == ("modtok", "pretrain")
+    parsed = command_tree(command).commands[command].make_context(command, words)
+    values = {name: parsed.params[name] for name in options_of(Settings)}
+    explicit = {
+        name: value
+        for name, value in values.items()
+        if parsed.get_parameter_source(name).name == "COMMANDLINE"
+    }
+    assert resolve(Settings(**explicit), gpu=False).as_json() == config.as_json()
+    # No word more than needed: those given, and the preset.
+    assert explicit.keys() <= given.given().keys() | {"model", "name", "sampling"}

@@ -317,6 +317,7 @@ def test_in_a_browser(page: Path, tmp_path: Path, width: int) -> None:
 
 
 RUN_CONFIG = {
+    "command": "modtok pretrain --model tiny --sampling sub:2 --langs fi,sw --name first",
     "config": {
         "sampling": "sub:2", "model": "tiny", "steps": 20, "p": 0.5, "seed": 3,
         "batch_size": 8, "seq_length": 256,
@@ -390,7 +391,7 @@ def test_runs_evaluations_and_texts(tmp_path: Path) -> None:
         "Olipa <kerran>",
     } <= set(cells)
     codes = "\n".join(found.text["code"])
-    assert "modtok pretrain --sampling sub:2 --model tiny --steps 20" in codes
+    assert RUN_CONFIG["command"] in codes
     assert "modtok eval mcq --tasks arc,hellaswag --langs fi,fr --infer full" in codes
     assert "modtok study sampling --regimes none,sub:2" in codes
     assert "pretrain|tok:ab12|torch:2" in codes

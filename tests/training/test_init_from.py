@@ -1,5 +1,6 @@
 """Growing a trained run: a language appended to its tokenizer, its weights carried over."""
 
+import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -86,6 +87,10 @@ def test_old_languages_are_unchanged_by_train_rows(
     assert bits[-1] < bits[0]
     stored = orjson.loads((old.runs / "grown" / "config.json").read_bytes())
     assert stored["initial"]["languages"] == list(OLD)
+    words = shlex.split(stored["command"])
+    assert words[words.index("--init-from") + 1] == str(rows.init_from)
+    assert "--train" in words
+    assert "--model" not in words
 
 
 def test_train_all_changes_everything(old: Settings, grown: Settings) -> None:

@@ -68,6 +68,8 @@ def test_a_run_and_what_it_leaves(settings: Settings) -> None:
     assert [row["language"] for row in report.rows()] == list(LANGUAGES)
     config = orjson.loads((run / "config.json").read_bytes())
     assert config["config"]["sampling"] == "sub:1"
+    assert f"--data {settings.data} " in config["command"]
+    assert config["command"].endswith(" --name it")
     assert config["tokenizer"]["languages"] == list(LANGUAGES)
     assert set(config["versions"]) >= {"modtok", "torch", "megatron-core"}
     assert config["mixture"]["en"] == pytest.approx(0.7)

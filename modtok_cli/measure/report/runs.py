@@ -6,7 +6,6 @@ the packages that train are not needed to read them.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,12 +39,8 @@ class TrainingRun:
 
     @property
     def command(self) -> str:
-        """Command that starts such a run, quoted for a shell."""
-        config = self.config["config"]
-        words = ["modtok", "pretrain", "--sampling", str(config["sampling"])]
-        words += ["--model", str(config["model"]), "--steps", str(config["steps"])]
-        words += ["--p", f"{config['p']:g}", "--seed", str(config["seed"]), "--name", self.name]
-        return shlex.join(words)
+        """Command that starts such a run, quoted for a shell; empty if an older modtok ran it."""
+        return str(self.config.get("command", ""))
 
     @property
     def signature(self) -> str:
