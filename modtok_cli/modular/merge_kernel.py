@@ -15,16 +15,22 @@ from modtok_cli.base.jit import njit
 from modtok_cli.learn.array_types import MERGES
 from modtok_cli.learn.hugepages import advise_huge_pages
 from modtok_cli.learn.queue_kernel import SHORT, pop, push
+from modtok_cli.text.bits import leading_zeros, lowest8, prefetch, trailing_zeros, value_of
 
 Ids = npt.NDArray[np.int32]
 Pairs = npt.NDArray[np.uint64]
 
-# What no pair has: ids are below 2^31, so neither a key nor a rank with a result is all ones.
+# What no pair has: ids are below 2^30 and ranks below 2^28 - 1.
 NONE = np.uint64(0xFFFFFFFFFFFFFFFF)
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
-_LOW = np.uint64(0xFFFFFFFF)
-_ZERO, _ONE, _TWO, _THREE = (np.uint64(number) for number in range(4))
+# A merge is one number, its rank in the highest bits: the least is the one to apply. Below the rank
+# is room for the position of the pair in a short word, then its result.
+RANK, _POSITION = np.uint64(36), np.uint64(30)
+_RESULT, _AT = np.uint64((1 << 30) - 1), np.uint64(63)
+_TURNS = 6  # spans at once
+_NOWHERE = np.uint64(64)
+_ZERO, _ONE, _THREE, _EIGHT = (np.uint64(number) for number in (0, 1, 3, 8))
 _WIDTH = 8  # numbers of a bucket
 _LOG_WIDTH, _SLOTS = np.uint64(3), np.uint64(4)
 
@@ -32,8 +38,8 @@ _LOG_WIDTH, _SLOTS = np.uint64(3), np.uint64(4)
 def pair_table(merges: Ids) -> Pairs:
     """Table of merges (M, 3) int32: left, right, result; the row is the rank.
 
-    Buckets of one cache line: four pairs, then for each the inverse of rank and result, 32 bits
-    each; (8 * 2^n,) uint64. If a pair occurs twice, its lower rank counts.
+    Buckets of one cache line: four pairs, then for each the inverse of rank << RANK | result;
+    (8 * 2^n,) uint64. If a pair occurs twice, its lower rank counts.
     """
     buckets = 8
     while 2 * buckets < len(merges):
@@ -65,64 +71,37 @@ def _fill(merges: Ids, pairs: Pairs) -> None:
                 at = (bucket & mask) << _LOG_WIDTH
         if pairs[at + slot] == NONE:
             pairs[at + slot] = key
-            found = (np.uint64(rank) << _HALF) | np.uint64(np.uint32(merges[rank, 2]))
+            found = (np.uint64(rank) << RANK) | np.uint64(np.uint32(merges[rank, 2]))
             pairs[at + slot + _SLOTS] = ~found
 
 
 @njit(inline="always")
 def _find(pairs, mask, left, right):  # type: ignore[no-untyped-def]
-    """Rank and result of the merge of a pair, `NONE` if there is none.
-
-    Without a branch on whether it is there, which nothing could predict: two look-ups then wait
-    for memory at the same time.
-    """
+    """rank << RANK | result of the merge of a pair, `NONE` if there is none."""
     key = (np.uint64(left) << _HALF) | np.uint64(right)
     bucket = (key * _MULTIPLIER) >> _HALF
-    found = _ZERO
     while True:
         at = (bucket & mask) << _LOG_WIDTH
-        found |= pairs[at + _SLOTS] & (_ZERO - np.uint64(pairs[at] == key))
-        found |= pairs[at + _SLOTS + _ONE] & (_ZERO - np.uint64(pairs[at + _ONE] == key))
-        found |= pairs[at + _SLOTS + _TWO] & (_ZERO - np.uint64(pairs[at + _TWO] == key))
-        found |= pairs[at + _SLOTS + _THREE] & (_ZERO - np.uint64(pairs[at + _THREE] == key))
-        if pairs[at + _THREE] == NONE or found != _ZERO:
+        found = value_of(pairs, at, key)
+        if (pairs[at + _THREE] == NONE) | (found != _ZERO):
             break
-        bucket += _ONE  # a full bucket, which is rare
+        bucket += _ONE  # a full bucket
     return ~found
 
 
-@njit
-def _merge_short(symbols, first, size, pairs, scratch):  # type: ignore[no-untyped-def]
-    """As `merge_symbols`, by scanning for the lowest rank."""
-    mask = np.uint64((len(pairs) >> 3) - 1)
-    for i in range(size - 1):
-        scratch[i] = _find(pairs, mask, symbols[first + i], symbols[first + i + 1])
-    while size > 1:
-        best = NONE
-        at = 0
-        for i in range(size - 1):
-            if scratch[i] < best:
-                best = scratch[i]
-                at = i
-        if best == NONE:
-            break
-        size -= 1
-        here = first + at
-        symbols[here] = np.int32(best & _LOW)
-        for i in range(at + 1, size):
-            symbols[first + i] = symbols[first + i + 1]
-            scratch[i - 1] = scratch[i]
-        if at > 0:
-            scratch[at - 1] = _find(pairs, mask, symbols[here - 1], symbols[here])
-        if at < size - 1:
-            scratch[at] = _find(pairs, mask, symbols[here], symbols[here + 1])
-    return size
+@njit(inline="always")
+def _send_for(pairs, mask, left, right):  # type: ignore[no-untyped-def]
+    """Prefetch where `_find` looks first."""
+    key = (np.uint64(left) << _HALF) | np.uint64(right)
+    bucket = (key * _MULTIPLIER) >> _HALF
+    prefetch(pairs, np.int64((bucket & mask) << _LOG_WIDTH))
 
 
 @njit
 def _merge_long(symbols, first, size, pairs):  # type: ignore[no-untyped-def]
-    """As `merge_symbols`, by a heap of (rank, position), so that long words take n log n steps.
+    """Merge a span of any length in place, by a heap of (rank, position), in n log n steps.
 
+    Gives the number of symbols left.
     An entry whose position no longer begins a pair of that rank is stale and skipped.
     """
     mask = np.uint64((len(pairs) >> 3) - 1)
@@ -138,18 +117,18 @@ def _merge_long(symbols, first, size, pairs):  # type: ignore[no-untyped-def]
     for i in range(size - 1):
         found = _find(pairs, mask, symbols[first + i], symbols[first + i + 1])
         if found != NONE:
-            entries = push(heap, entries, (found & ~_LOW) | np.uint64(i))
+            entries = push(heap, entries, ((found >> RANK) << _HALF) | np.uint64(i))
     while entries:
         entry = heap[0]
         entries = pop(heap, entries)
-        at = np.int64(entry & _LOW)
+        at = np.int64(entry & np.uint64(0xFFFFFFFF))
         other = after[at]
         if gone[at] or other >= size:
             continue
         found = _find(pairs, mask, symbols[first + at], symbols[first + other])
-        if found == NONE or (found >> _HALF) != (entry >> _HALF):
+        if found == NONE or (found >> RANK) != (entry >> _HALF):
             continue
-        symbols[first + at] = np.int32(found & _LOW)
+        symbols[first + at] = np.int32(found & _RESULT)
         gone[other] = 1
         beyond = after[other]
         after[at] = beyond
@@ -157,11 +136,11 @@ def _merge_long(symbols, first, size, pairs):  # type: ignore[no-untyped-def]
             before[beyond] = at
             found = _find(pairs, mask, symbols[first + at], symbols[first + beyond])
             if found != NONE:
-                entries = push(heap, entries, (found & ~_LOW) | np.uint64(at))
+                entries = push(heap, entries, ((found >> RANK) << _HALF) | np.uint64(at))
         if before[at] >= 0:
             found = _find(pairs, mask, symbols[first + before[at]], symbols[first + at])
             if found != NONE:
-                entries = push(heap, entries, (found & ~_LOW) | np.uint64(before[at]))
+                entries = push(heap, entries, ((found >> RANK) << _HALF) | np.uint64(before[at]))
     kept = 0
     for i in range(size):
         if not gone[i]:
@@ -171,11 +150,98 @@ def _merge_long(symbols, first, size, pairs):  # type: ignore[no-untyped-def]
 
 
 @njit
-def merge_symbols(symbols, first, size, pairs, scratch):  # type: ignore[no-untyped-def]
-    """Apply all merges to symbols[first:first + size] in place; return the number left.
+def merge_spans(symbols, offsets, pairs, sizes):  # type: ignore[no-untyped-def]
+    """Apply all merges to each span symbols[offsets[i]:offsets[i + 1]] in place.
 
-    Shapes: symbols int32; pairs a `pair_table`; scratch (SHORT,) uint64.
+    Shapes: symbols (N,) int32; offsets (S + 1,) int64; pairs a `pair_table`; sizes (S,) int64
+    receives how many symbols are left; they are the first of the span.
+
+    Several spans take turns, one merge at a time: what a turn looks up was prefetched in the one
+    before. Symbols stay where they are until all of a span is merged; bits of `left` tell which
+    are still there. A pair is where its first symbol is.
     """
-    if size <= SHORT:
-        return _merge_short(symbols, first, size, pairs, scratch)
-    return _merge_long(symbols, first, size, pairs)
+    mask = np.uint64((len(pairs) >> 3) - 1)
+    ranks = np.empty(_TURNS << 6, dtype=np.uint64)
+    lefts = np.zeros(_TURNS, dtype=np.uint64)
+    stops = np.empty(_TURNS, dtype=np.uint64)
+    spans = np.empty(_TURNS, dtype=np.uint64)
+    # Where the last merge was, and the symbols before and after it.
+    heres = np.empty(_TURNS, dtype=np.uint64)
+    befores = np.empty(_TURNS, dtype=np.uint64)
+    afters = np.empty(_TURNS, dtype=np.uint64)
+    following = _ZERO
+    active = True
+    while active:
+        active = False
+        for number in range(_TURNS):
+            turn = np.uint64(number)
+            own = turn << np.uint64(6)
+            left, stop, span = lefts[turn], stops[turn], spans[turn]
+            if left:
+                active = True
+                first = np.uint64(offsets[span])
+                here, before, after = heres[turn], befores[turn], afters[turn]
+                if here == _NOWHERE:  # the first turn: `after` symbols, all pairs of them
+                    for i in range(after - _ONE):
+                        at = np.uint64(i)
+                        found = _find(pairs, mask, symbols[first + at], symbols[first + at + _ONE])
+                        ranks[own + at] = found | (at << _POSITION)
+                    for i in range(after - _ONE, stop):
+                        ranks[own + np.uint64(i)] = NONE
+                else:
+                    if after != _NOWHERE:
+                        found = _find(pairs, mask, symbols[first + here], symbols[first + after])
+                        ranks[own + here] = found | (here << _POSITION)
+                    if before != _NOWHERE:
+                        found = _find(pairs, mask, symbols[first + before], symbols[first + here])
+                        ranks[own + before] = found | (before << _POSITION)
+                best = lowest8(ranks, own)
+                for i in range(_EIGHT, stop, _EIGHT):
+                    best = min(best, lowest8(ranks, own + np.uint64(i)))
+                if (best >> RANK) != (NONE >> RANK):
+                    here = (best >> _POSITION) & _AT
+                    symbols[first + here] = np.int32(best & _RESULT)
+                    gone = here + _ONE + np.uint64(trailing_zeros(left >> (here + _ONE)))
+                    left ^= _ONE << gone
+                    ranks[own + gone] = NONE
+                    ranks[own + here] = NONE
+                    before = after = _NOWHERE
+                    behind = left >> (here + _ONE)
+                    if behind:
+                        after = here + _ONE + np.uint64(trailing_zeros(behind))
+                        _send_for(pairs, mask, symbols[first + here], symbols[first + after])
+                    ahead = left & ((_ONE << here) - _ONE)
+                    if ahead:
+                        before = np.uint64(63) - leading_zeros(ahead)
+                        _send_for(pairs, mask, symbols[first + before], symbols[first + here])
+                    lefts[turn], heres[turn], befores[turn], afters[turn] = (
+                        left, here, before, after
+                    )  # fmt: skip
+                    continue
+                kept = first
+                while left:
+                    symbols[kept] = symbols[first + np.uint64(trailing_zeros(left))]
+                    kept += _ONE
+                    left &= left - _ONE
+                sizes[span] = np.int64(kept - first)
+                lefts[turn] = _ZERO
+            while following < np.uint64(len(sizes)):
+                span = following
+                following += _ONE
+                first = np.uint64(offsets[span])
+                size = np.uint64(offsets[span + _ONE]) - first
+                if size > np.uint64(SHORT):
+                    sizes[span] = _merge_long(symbols, np.int64(first), np.int64(size), pairs)
+                elif size < np.uint64(2):
+                    sizes[span] = np.int64(size)
+                else:
+                    for i in range(size - _ONE):
+                        at = first + np.uint64(i)
+                        _send_for(pairs, mask, symbols[at], symbols[at + _ONE])
+                    lefts[turn] = (_ONE << size) - _ONE
+                    stops[turn] = (size + np.uint64(6)) & ~np.uint64(7)
+                    spans[turn] = span
+                    heres[turn] = _NOWHERE
+                    afters[turn] = size
+                    active = True
+                    break

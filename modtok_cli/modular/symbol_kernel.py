@@ -14,9 +14,8 @@ from numba import types
 
 from modtok_cli.base.jit import njit
 from modtok_cli.learn.array_types import I32, I64, U8, U64
-from modtok_cli.learn.queue_kernel import SHORT
 from modtok_cli.learn.trie_kernel import base_of, label_of, value_of
-from modtok_cli.modular.merge_kernel import merge_symbols
+from modtok_cli.modular.merge_kernel import merge_spans
 
 Ids = npt.NDArray[np.int32]
 Units = npt.NDArray[np.uint64]
@@ -44,56 +43,45 @@ class Symbols(NamedTuple):
     added: Ids = _empty_ids()
 
 
-@njit
-def _merge_span(  # type: ignore[no-untyped-def]
-    data, start, stop, byte_ids, characters, pairs, scratch, ids, end
-):
-    """Ids of data[start:stop] into `ids[end:]`; returns their end."""
-    count = 0
+@njit(inline="always")
+def _spell(data, start, stop, byte_ids, characters, symbols, end):  # type: ignore[no-untyped-def]
+    """Symbols of data[start:stop] into `symbols[end:]`; returns their end."""
     if len(characters) == 0:
         for at in range(start, stop):
-            if byte_ids[data[at]] >= 0:
-                ids[end + count] = byte_ids[data[at]]
-                count += 1
-    else:
-        at = start
-        while at < stop:
-            lead = np.int64(data[at])
-            size = 1
-            point = lead
-            if lead >= 0x80:
-                size = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
-                point = lead & (0x7F >> size)
-                whole = lead >= 0xC2 and lead < 0xF5 and at + size <= stop
-                if whole:
-                    for i in range(1, size):
-                        whole = whole and (data[at + i] & 0xC0) == 0x80
-                        point = (point << 6) | (np.int64(data[at + i]) & 0x3F)
-                if not whole or point >= POINTS:  # not UTF-8
-                    size = 1
-                    point = np.int64(-1)
-            if point >= 0 and characters[point] >= 0:
-                ids[end + count] = characters[point]
-                count += 1
-            else:
-                for i in range(size):
-                    ids[end + count] = byte_ids[data[at + i]]
-                    count += 1
-            at += size
-    return end + merge_symbols(ids, end, count, pairs, scratch)
+            symbols[end] = byte_ids[data[at]]
+            end += byte_ids[data[at]] >= 0
+        return end
+    at = start
+    while at < stop:
+        lead = np.int64(data[at])
+        size = 1
+        point = lead
+        if lead >= 0x80:
+            size = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+            point = lead & (0x7F >> size)
+            whole = lead >= 0xC2 and lead < 0xF5 and at + size <= stop
+            if whole:
+                for i in range(1, size):
+                    whole = whole and (data[at + i] & 0xC0) == 0x80
+                    point = (point << 6) | (np.int64(data[at + i]) & 0x3F)
+            if not whole or point >= POINTS:  # not UTF-8
+                size = 1
+                point = np.int64(-1)
+        if point >= 0 and characters[point] >= 0:
+            symbols[end] = characters[point]
+            end += 1
+        else:
+            for i in range(size):
+                symbols[end] = byte_ids[data[at + i]]
+                end += 1
+        at += size
+    return end
 
 
 @njit
-def _merge_word(  # type: ignore[no-untyped-def]
-    data, start, stop, byte_ids, characters, trie, added, pairs, scratch, ids, end
-):
-    """Ids of the word data[start:stop] into `ids[end:]`; returns their end.
-
-    byte_ids … added: a `Symbols`; pairs and scratch as in `merge_kernel.merge_symbols`.
-    """
-    first = start
-    at = start
-    while at < stop and len(trie):
+def _next_added(data, at, stop, trie):  # type: ignore[no-untyped-def]
+    """Begin, size and number of the first added token of data[at:stop]; size 0 if there is none."""
+    while at < stop:
         longest = 0
         number = np.int64(-1)
         node = trie[0]
@@ -107,16 +95,10 @@ def _merge_word(  # type: ignore[no-untyped-def]
             if value_of(node) >= 0:
                 number = value_of(node)
                 longest = i + 1 - at
-        if longest == 0:
-            at += 1
-            continue
-        if added[number] >= 0:
-            end = _merge_span(data, first, at, byte_ids, characters, pairs, scratch, ids, end)
-            ids[end] = added[number]
-            end += 1
-            first = at + longest
-        at += longest
-    return _merge_span(data, first, stop, byte_ids, characters, pairs, scratch, ids, end)
+        if longest:
+            return at, longest, number
+        at += 1
+    return stop, 0, np.int64(-1)
 
 
 @njit(
@@ -139,15 +121,44 @@ def merge_words(
     `merge_kernel.pair_table`. Returns ids (N,) int32 and id_offsets (W + 1,) int64.
     """
     words = len(offsets) - 1
-    ids = np.empty(offsets[words] - offsets[0], dtype=np.int32)
-    id_offsets = np.empty(words + 1, dtype=np.int64)
-    id_offsets[0] = 0
-    scratch = np.empty(SHORT, dtype=np.uint64)
+    size = offsets[words] - offsets[0]
+    symbols = np.empty(size + 1, dtype=np.int32)
+    # A word is one span of symbols to merge, or several about its added tokens.
+    span_offsets = np.empty(words + 2 * size * (len(trie) > 0) + 1, dtype=np.int64)
+    word_spans = np.empty(words + 1, dtype=np.int64)
+    span_offsets[0] = 0
+    spans = 0
     end = 0
     for word in range(words):
-        end = _merge_word(
-            data, offsets[word], offsets[word + 1], byte_ids, characters, trie, added,
-            pairs, scratch, ids, end,
-        )  # fmt: skip
+        first, stop = offsets[word], offsets[word + 1]
+        if len(trie):
+            at, longest, number = _next_added(data, first, stop, trie)
+            while longest:
+                if added[number] >= 0:
+                    end = _spell(data, first, at, byte_ids, characters, symbols, end)
+                    span_offsets[spans + 1] = end
+                    symbols[end] = added[number]
+                    end += 1
+                    spans += 2
+                    span_offsets[spans] = end
+                    first = at + longest
+                at, longest, number = _next_added(data, at + longest, stop, trie)
+        end = _spell(data, first, stop, byte_ids, characters, symbols, end)
+        spans += 1
+        span_offsets[spans] = end
+        word_spans[word + 1] = spans
+    sizes = np.empty(spans, dtype=np.int64)
+    merge_spans(symbols, span_offsets[: spans + 1], pairs, sizes)
+    id_offsets = np.empty(words + 1, dtype=np.int64)
+    id_offsets[0] = 0
+    end = 0
+    span = 0
+    for word in range(words):
+        while span < word_spans[word + 1]:
+            first = span_offsets[span]
+            for at in range(first, first + sizes[span]):
+                symbols[end] = symbols[at]
+                end += 1
+            span += 1
         id_offsets[word + 1] = end
-    return ids[:end].copy(), id_offsets
+    return symbols[:end].copy(), id_offsets

@@ -43,6 +43,67 @@ def _trailing_zeros(typing: Any, value: Any) -> Any:
     return signature, generate
 
 
+def _leading_zeros(typing: Any, value: Any) -> Any:
+    """Number of zero bits above the highest one of a uint64 that is not 0."""
+    signature = types.uint64(types.uint64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return signature, generate
+
+
+def _reduced(builder: Any, operation: str, vector: Any) -> Any:
+    """All numbers of a vector of 64-bit integers in one, by `umin`, `or`, ..."""
+    name = f"llvm.vector.reduce.{operation}.v{vector.type.count}i64"
+    kind = ir.FunctionType(ir.IntType(64), [vector.type])
+    function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+    return builder.call(function, [vector])
+
+
+def _eight_from(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Pointer to data[at] of a uint64 array, as one to vectors of eight numbers."""
+    array = context.make_array(signature.args[0])(context, builder, arguments[0])
+    vector = ir.VectorType(ir.IntType(64), 8)
+    return builder.bitcast(builder.gep(array.data, [arguments[1]]), vector.as_pointer())
+
+
+def _lowest8(typing: Any, data: Any, at: Any) -> Any:
+    """The least of data[at:at + 8], a uint64 array; no bounds check."""
+    signature = types.uint64(data, types.uint64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        eight = builder.load(_eight_from(context, builder, signature, arguments), align=8)
+        return _reduced(builder, "umin", eight)
+
+    return signature, generate
+
+
+def _value_of(typing: Any, data: Any, at: Any, key: Any) -> Any:
+    """data[at + 4 + i] for the i below 4 with data[at + i] == key, else 0; no bounds check.
+
+    `data` is a uint64 array. Keys are compared at once, without a branch.
+    """
+    signature = types.uint64(data, types.uint64, types.uint64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        eight = builder.load(_eight_from(context, builder, signature, arguments), align=8)
+        none = ir.Constant(eight.type, ir.Undefined)
+        kind = ir.VectorType(ir.IntType(32), 4)
+        keys, values = (
+            builder.shuffle_vector(eight, none, ir.Constant(kind, list(range(i, i + 4))))
+            for i in (0, 4)
+        )
+        wanted = ir.Constant(keys.type, ir.Undefined)
+        for i in range(4):
+            place = ir.Constant(ir.IntType(32), i)
+            wanted = builder.insert_element(wanted, arguments[2], place)
+        same = builder.sext(builder.icmp_unsigned("==", keys, wanted), keys.type)
+        return _reduced(builder, "or", builder.and_(same, values))
+
+    return signature, generate
+
+
 def _prefetch(typing: Any, data: Any, at: Any) -> Any:
     """Prefetch the cache line of data[at], an array."""
     signature = types.void(data, types.int64)
@@ -181,6 +242,9 @@ def _text_masks(typing: Any, data: Any, at: Any) -> Any:
 # Within a kernel they are called without the typing context: nothing to check a call against.
 load64: Any = intrinsic(_load64)
 trailing_zeros: Any = intrinsic(_trailing_zeros)
+leading_zeros: Any = intrinsic(_leading_zeros)
+lowest8: Any = intrinsic(_lowest8)
+value_of: Any = intrinsic(_value_of)
 prefetch: Any = intrinsic(_prefetch)
 copy_until: Any = intrinsic(_copy_until)
 utf8_faults: Any = intrinsic(_utf8_faults)
@@ -190,6 +254,9 @@ text_masks: Any = intrinsic(_text_masks)
 if config.DISABLE_JIT:  # type: ignore[attr-defined]  # made at run time
     load64 = bits_plain.load64
     trailing_zeros = bits_plain.trailing_zeros
+    leading_zeros = bits_plain.leading_zeros
+    lowest8 = bits_plain.lowest8
+    value_of = bits_plain.value_of
     prefetch = bits_plain.prefetch
     copy_until = bits_plain.copy_until
     utf8_faults = bits_plain.utf8_faults

@@ -23,6 +23,22 @@ def trailing_zeros(value: Any) -> int:
     return (number & -number).bit_length() - 1
 
 
+def leading_zeros(value: Any) -> np.uint64:
+    """Number of zero bits above the highest one of a 64-bit number that is not 0."""
+    return np.uint64(64 - int(value).bit_length())
+
+
+def lowest8(data: Any, at: Any) -> np.uint64:
+    """The least of data[at:at + 8]."""
+    return np.uint64(min(data[int(at) : int(at) + 8]))
+
+
+def value_of(data: Any, at: Any, key: Any) -> np.uint64:
+    """data[at + 4 + i] for the i below 4 with data[at + i] == key, else 0."""
+    keys = data[int(at) : int(at) + 4].tolist()
+    return np.uint64(data[int(at) + 4 + keys.index(int(key))] if int(key) in keys else 0)
+
+
 def prefetch(data: Any, at: int) -> None:
     """No effect."""
 

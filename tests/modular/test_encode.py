@@ -87,7 +87,7 @@ def test_pair_table_of_the_encoder_finds_exactly_its_pairs() -> None:
     table = pair_table(merges).reshape(-1, 2, 4)
     none = np.uint64(2**64 - 1)
     rows = zip(table[:, 0].ravel().tolist(), (~table[:, 1]).ravel().tolist(), strict=True)
-    found = {key: (value >> 32, value & 0xFFFFFFFF) for key, value in rows if key != none}
+    found = {key: (value >> 36, value & (1 << 30) - 1) for key, value in rows if key != none}
     assert found == {(1 << 32) | 2: (0, 9), (2 << 32) | 1: (1, 8), 0: (3, 6)}
     assert pair_table(merges).ctypes.data % 64 == 0
 

@@ -32,6 +32,21 @@ def trailing_zeros(value: Any) -> Any:
 
 
 @njit
+def leading_zeros(value: Any) -> Any:
+    return bits.leading_zeros(value)
+
+
+@njit
+def lowest8(data: Any, at: Any) -> Any:
+    return bits.lowest8(data, at)
+
+
+@njit
+def value_of(data: Any, at: Any, key: Any) -> Any:
+    return bits.value_of(data, at, key)
+
+
+@njit
 def copy_until(data: Any, at: int, out: Any, to: int) -> Any:
     return bits.copy_until(data, at, out, to)
 
@@ -78,6 +93,37 @@ def test_trailing_zeros(value: int) -> None:
     assert zeros == bits_plain.trailing_zeros(np.uint64(value))
     assert value % 2**zeros == 0
     assert value >> zeros & 1
+
+
+@settings(deadline=None)
+@given(value=st.integers(1, 2**64 - 1))
+@example(value=1)
+@example(value=2**63)
+def test_leading_zeros(value: int) -> None:
+    zeros = int(leading_zeros(np.uint64(value)))
+    assert zeros == bits_plain.leading_zeros(np.uint64(value))
+    assert value >> (63 - zeros) == 1
+
+
+# Few values, so that keys are found; and those at which a signed comparison would go wrong.
+NUMBERS = st.sampled_from([0, 1, 2**31, 2**32 + 1, 2**63 - 1, 2**63, 2**64 - 1])
+
+
+@settings(deadline=None)
+@given(
+    numbers=st.lists(NUMBERS, min_size=12, max_size=12),
+    keys=st.permutations(range(5)),
+    at=st.integers(0, 4),
+    key=st.integers(0, 4),
+)
+def test_vectors_of_numbers(numbers: list[int], keys: list[int], at: int, key: int) -> None:
+    data = np.array(numbers, np.uint64)
+    assert lowest8(data, np.uint64(at)) == min(numbers[at : at + 8])
+    assert bits_plain.lowest8(data, np.uint64(at)) == min(numbers[at : at + 8])
+    data[at : at + 4] = keys[:4]
+    expected = numbers[at + 4 + keys.index(key)] if key in keys[:4] else 0
+    assert value_of(data, np.uint64(at), np.uint64(key)) == expected
+    assert bits_plain.value_of(data, np.uint64(at), np.uint64(key)) == expected
 
 
 @settings(deadline=None, max_examples=examples(150))
