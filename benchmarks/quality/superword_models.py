@@ -4,7 +4,7 @@
         --superwords 0,167,333,667,1333 --sizes 4x128,4x256 --seeds 0,1,2 --steps 1000
 
 CORPUS holds text by language; VALID other text, files by language. Tokenizers and runs are kept
-in WORK, and what is there is not trained again. Each batch is text of one language, predicted
+in WORK, and what is there is not trained again; shorter runs go on. Each batch is text of one language, predicted
 over the k tokens of that language, so a step costs the same with any number of superwords. The
 learning rate is constant after the warm-up: every evaluation is one of a run of that length. Runs
 take turns, the first seed of all first, on `--processes` processes of one thread.
@@ -87,7 +87,8 @@ def train(options: argparse.Namespace, plan: Plan) -> None:
         first = Plan(0, plan.size, plan.seed)
         words += ["--init-from", str(run.parent / first.name), "--init-rows", plan.start]
     if (run / "config.json").is_file():
-        words = [sys.executable, "-m", "modtok_cli", "pretrain", "--resume", str(run)]
+        words = [sys.executable, "-m", "modtok_cli", "pretrain", "--resume"]
+        words += ["--runs", str(run.parent), "--name", plan.name, "--steps", str(options.steps)]
     with (options.work / f"{plan.name}.log").open("a") as log:
         subprocess.run(
             words, check=True, stdout=log, stderr=log,
