@@ -4,10 +4,10 @@
         --superwords 0,167,333,667,1333 --sizes 4x128,4x256 --seeds 0,1,2 --steps 1000
 
 CORPUS holds text by language; VALID other text, files by language. Tokenizers and runs are kept
-in WORK, and what is there is not trained again; shorter runs go on. Each batch is text of one language, predicted
-over the k tokens of that language, so a step costs the same with any number of superwords. The
-learning rate is constant after the warm-up: every evaluation is one of a run of that length. Runs
-take turns, the first seed of all first, on `--processes` processes of one thread.
+in WORK, and what is there is not trained again; shorter runs go on. Each batch is text of one
+language, predicted over the k tokens of that language, so a step costs the same with any number of
+superwords. The learning rate is constant after the warm-up: every evaluation is one of a run of
+that length. Runs take turns, the first seed of all first, on `--processes` processes of one thread.
 
 `--late N`: runs that start from the run without superwords, evaluated at the same steps after it,
 with N superwords whose first rows are the mean of the rows that spell them, or random.

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from numba import types
 
 from modtok_cli.base.jit import njit
-from modtok_cli.learn.trie_kernel import base_of, label_of, value_of
+from modtok_cli.learn.trie_kernel import BASE_SHIFT, LABEL_BITS, label_of
 
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int32]
@@ -36,6 +36,13 @@ _UNITS = types.Array(types.uint64, 1, "C", readonly=True)
 _SCORES = types.Array(types.float64, 1, "C", readonly=True)
 _IDS = types.Array(types.int32, 1, "C", readonly=True)
 _RAGGED = types.Tuple((types.int32[::1], types.int64[::1]))  # type: ignore[no-untyped-call]
+
+# Indices are unsigned: numba would look at every other one for a negative number.
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
+_BASE, _LABEL = np.uint64(BASE_SHIFT), np.uint64(LABEL_BITS)
+_VALUES = np.uint64((1 << (BASE_SHIFT - LABEL_BITS)) - 1)
+_UNREACHED = 1 << 62
+"""Tokens of a path to a position that no path reaches."""
 
 
 @njit(cache=True, nogil=True)
@@ -95,71 +102,67 @@ def viterbi_words(
     ends = np.empty(words + 1, dtype=np.int64)
     ends[0] = 0
     end = 0
+    root = units[0] >> _BASE
     for word in range(words):
-        start, stop = offsets[word], offsets[word + 1]
-        size = stop - start
-        for i in range(1, size + 1):
-            origins[i] = -1
+        start = np.uint64(offsets[word])
+        size = np.uint64(offsets[word + 1]) - start
+        for index in range(_ONE, size + _ONE):
+            tokens[np.uint64(index)] = _UNREACHED
         totals[0] = 0.0
         tokens[0] = 0
-        root = base_of(units[0])
-        for i in range(size):
-            if i > 0 and origins[i] < 0:
+        for index in range(size):
+            i = np.uint64(index)
+            if tokens[i] == _UNREACHED:
                 continue
             total = totals[i]
             number = tokens[i] + each
-            whole = character_length(data[start + i])
+            whole = np.uint64(character_length(data[start + i]))
             single = False
             base = root
             j = i
-            while base != 0 and j < size:
+            while base != _ZERO and j < size:
                 byte = np.uint64(data[start + j])
-                unit = units[base ^ np.int64(byte)]
+                unit = units[base ^ byte]
                 if label_of(unit) != byte:
                     break
-                base = base_of(unit)
-                j += 1
-                piece = value_of(unit)
-                if piece < 0 or active[piece] == 0:
+                base = unit >> _BASE
+                j += _ONE
+                value = (unit >> _LABEL) & _VALUES  # see `trie_kernel`
+                if value == _ZERO or active[value - _ONE] == 0:
                     continue
-                if j - i == whole:
-                    single = True
-                score = total + scores[piece]
-                if (
-                    origins[j] < 0
-                    or number < tokens[j]
-                    or (number == tokens[j] and score > totals[j])
-                ):
+                single |= j - i == whole
+                score = total + scores[value - _ONE]
+                if number < tokens[j] or (number == tokens[j] and score > totals[j]):
                     totals[j] = score
                     tokens[j] = number
-                    origins[j] = i
-                    pieces[j] = piece
+                    origins[j] = np.int64(i)
+                    pieces[j] = np.int32(value - _ONE)
             if single or not fallback:
                 continue
             j = min(i + whole, size)
-            number = tokens[i] + each * (j - i)
+            number = tokens[i] + each * np.int64(j - i)
             score = total + unknown
-            if origins[j] < 0 or number < tokens[j] or (number == tokens[j] and score > totals[j]):
+            if number < tokens[j] or (number == tokens[j] and score > totals[j]):
                 totals[j] = score
                 tokens[j] = number
-                origins[j] = i
+                origins[j] = np.int64(i)
                 pieces[j] = -1
-        if size > 0 and origins[size] < 0:  # it cannot be spelled
-            for i in range(size):
-                ids[end + i] = -1
-            end += size
+        if tokens[size] == _UNREACHED:  # it cannot be spelled
+            for _ in range(size):
+                ids[end] = -1
+                end += 1
             ends[word + 1] = end
             continue
         # Positions are traced back from the end, so the ids are reversed.
         first = end
-        place = size
+        place = np.int64(size)
         while place > 0:
             if pieces[place] >= 0:
                 ids[end] = pieces[place]
                 end += 1
             else:
-                for i in range(place - 1, origins[place] - 1, -1):
-                    ids[end] = byte_ids[data[start + i]]
+                for index in range(place - 1, origins[place] - 1, -1):
+                    ids[end] = byte_ids[data[np.int64(start) + index]]
                     end += 1
             place = origins[place]
         last = end - 1
