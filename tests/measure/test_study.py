@@ -21,10 +21,11 @@ from modtok_cli.measure.kinds.budget import budget_summary
 from modtok_cli.measure.kinds.combos import combos_summary
 from modtok_cli.measure.kinds.cost import cost_summary
 from modtok_cli.measure.kinds.orders import orders_summary
-from modtok_cli.measure.kinds.scaling import scaling_summary
+from modtok_cli.measure.kinds.scaling import family_summary, scaling_summary
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.measure.study import budget, combos, cost, orders, scaling
 from modtok_cli.measure.study.bench import load_counts
+from modtok_cli.measure.study.families import read_families
 from modtok_cli.measure.study.rows import StudyFile, read_study
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.text.reading import Reading
@@ -227,6 +228,53 @@ def test_kill_9(tmp_path: Path) -> None:
     assert f"resuming: {done} units are done" in again.stderr.decode()
     rows = study("combos", tmp_path / "whole.jsonl", orders=2, sets=6)
     assert [orjson.loads(line) for line in again.stdout.splitlines()] == rows
+
+
+def test_scaling_of_families(tmp_path: Path) -> None:
+    families = tmp_path / "families.tsv"
+    families.write_text("# ISO 639-3\nell\tIndo-European\nen\tIndo-European\n\nfi\tUralic\n")
+    families.write_text(families.read_text() + "fra\tIndo-European\nxyz\tUralic\n")
+    said = Silent()
+    rows = study("scaling", tmp_path / "f.jsonl", families=families, orders=2, progress=said)
+    assert [row["n"] for row in rows] == [1, 2, 3] * 2
+    assert {row["family"] for row in rows} == {"Indo-European"}
+    assert {row["language"] for row in rows} == {"el", "en", "fr"}
+    assert "families.tsv: languages without a family of 2 or more: 1" in said.warnings
+    (line,) = family_summary(rows)
+    totals = [row["total"] for row in rows if row["n"] == 3]
+    assert (line["n"], line["total"]) == (3, round(sum(totals) / 2))
+    assert line["share"] == pytest.approx(sum(totals) / 2 / (3 * K))
+    assert 3 ** line["exponent"] * K == pytest.approx(sum(totals) / 2)
+    with pytest.raises(UsageError, match="already exists with other settings"):
+        study("scaling", tmp_path / "f.jsonl", orders=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"en\tA\nfr B\n", "families.tsv:2: line is not a language code, a tab and"),
+        (b"en\tA\nquatsch\tB\n", "families.tsv:2: line is not a language code"),
+        (b"en\t \n", "families.tsv:1: line is not a language code"),
+        (b"en\tA\neng\tB\n", "families.tsv:2: line gives eng a second family"),
+        (b"en\tA\nfr\t\xff\n", "families.tsv:2: line is not UTF-8"),
+        (b"en\tA\nfr\tB\n", "families.tsv: no family has 2 of the languages"),
+    ],
+)
+def test_bad_families(tmp_path: Path, text: bytes, message: str) -> None:
+    path = tmp_path / "families.tsv"
+    path.write_bytes(text)
+    with pytest.raises(ModtokError, match=message):
+        read_families(path, LANGUAGES)
+
+
+def test_families_of_labels(tmp_path: Path) -> None:
+    path = tmp_path / "families.tsv"
+    path.write_text("deu\tGermanic\nsr_Cyrl\tSlavic\nsr-Latn\tOther\nnl\tGermanic\nx-law\tOther")
+    labels = ["de-x-deu-1901", "de-x-deu-1996", "nl", "sr-Cyrl", "sr-Latn", "x-law"]
+    assert read_families(path, labels) == {
+        "Germanic": ["de-x-deu-1901", "de-x-deu-1996", "nl"],
+        "Other": ["sr-Latn", "x-law"],
+    }
 
 
 def test_finished_and_other_settings(tmp_path: Path) -> None:

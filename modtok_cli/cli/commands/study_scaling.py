@@ -1,6 +1,9 @@
 """`modtok study scaling`: size of T by number of languages."""
 
 from pathlib import Path
+from typing import Annotated
+
+from typer import Option
 
 from modtok_cli.cli.command import command
 from modtok_cli.cli.options import (
@@ -20,6 +23,21 @@ from modtok_cli.cli.session import Session
 from modtok_cli.cli.study import Orders, Seed, command_line, emit_study, study_output
 from modtok_cli.text.reading import Reading
 
+Families = Annotated[
+    Path | None,
+    Option(
+        "--families",
+        metavar="FILE",
+        help="Learn a T for each family of a file with lines tr<tab>Turkic.",
+    ),
+]
+FAMILIES = (
+    Column("family", "family"),
+    Column("n", "languages", "int"),
+    Column("total", "tokens of T", "int"),
+    Column("share", "of the sum", "ratio"),
+    Column("exponent", "exponent", "ratio"),
+)
 COLUMNS = (
     Column("n", "languages", "int"),
     Column("total", "tokens of T", "int"),
@@ -38,6 +56,8 @@ COLUMNS = (
     modtok study scaling
     # as a plot
     modtok study scaling --orders 5 --plot scaling.svg
+    # each family by itself
+    modtok study scaling --families families.tsv
     """,
 )
 def study_scaling(
@@ -46,6 +66,7 @@ def study_scaling(
     k: Budget = 24000,
     orders: Orders = 3,
     seed: Seed = 0,
+    families: Families = None,
     data: Data = Path("data"),
     output: Output = None,
     reading: Reading = Reading(),
@@ -58,10 +79,12 @@ def study_scaling(
 
     Languages are added by sequential BPE. Rows are written to studies/scaling.jsonl: for each
     order and language, the size of the tokenizer T so far, and the number of adopted and new
-    tokens.
+    tokens. With --families, each family has a T of its own; the summary gives the share of the
+    sum of its vocabularies that T has, and x where T of n languages has n^x times the tokens of
+    one.
     """
     check_plot(plot)
-    from modtok_cli.measure.kinds.scaling import scaling_summary
+    from modtok_cli.measure.kinds.scaling import family_summary, scaling_summary
     from modtok_cli.measure.study.scaling import study_scaling
 
     rows = study_scaling(
@@ -71,11 +94,16 @@ def study_scaling(
         k=k,
         orders=orders,
         seed=seed,
+        families=families,
         reading=reading,
         threads=threads,
         force=force,
         command=command_line(session),
         progress=session.progress,
     )
-    tables = [("Size of T", scaling_summary(rows), COLUMNS)]
+    tables = (
+        [("Size of T of each family", family_summary(rows), FAMILIES)]
+        if families
+        else [("Size of T", scaling_summary(rows), COLUMNS)]
+    )
     emit_study(session, "scaling", rows, tables, plot=plot, json=json)
