@@ -29,7 +29,7 @@ SHIFT = 0x110000
 of the bits of the filter, which begins behind it."""
 FILTER = SHIFT + 1
 WIDEST = 8
-"""Bytes on each side of the end of a word that the filter looks at, at most."""
+"""Bytes before the end of a word that the filter looks at, at most; behind it, it looks at four."""
 SUFFIXES = (1, 3)
 """As many last bytes of a word stand for tokens that may begin inside it."""
 LEFT_MULTIPLIER, RIGHT_MULTIPLIER = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
@@ -43,8 +43,8 @@ word_end = njit(cache=True, nogil=True)(bpe_word_end)
 def _may_cross(data, begin, end, table):  # type: ignore[no-untyped-def]
     """Whether the filter has the end of the word data[begin:end]; never wrongly 0.
 
-    A key is the bytes of the word back to its begin, or its suffixes, with some bytes behind: 2, 4
-    and 8 if they begin with a space, else 1, 2 and 4.
+    A key is the bytes of the word back to its begin, or its suffixes, with some bytes behind: 2 and
+    4 if they begin with a space, else 1 and 2.
     """
     left = load64(data, max(end - WIDEST, 0))
     if end < WIDEST:
@@ -54,12 +54,11 @@ def _may_cross(data, begin, end, table):  # type: ignore[no-untyped-def]
     multiplier = np.uint64(RIGHT_MULTIPLIER)
     one = (right << least) * multiplier
     two = (right << (np.uint64(2) * least - np.uint64(64))) * multiplier
-    four = (right << (np.uint64(4) * least - np.uint64(192))) * multiplier
     shift = np.uint64(table[SHIFT])
     found = 0
     for size in (min(end - begin, WIDEST), 1, 3):
         suffix = (left >> np.uint64(64 - 8 * size)) * np.uint64(LEFT_MULTIPLIER)
-        for key in (suffix ^ one, suffix ^ two, suffix ^ four):
+        for key in (suffix ^ one, suffix ^ two):
             number = np.int64(key >> shift)
             found |= table[FILTER + (number >> 3)] >> (number & 7)
     return found & 1
