@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from numba import cfunc, config, njit
+from numba import cfunc, njit
 from numba.core import caching as numba_caching
 from numba.core import event
 from numba.core.dispatcher import Dispatcher as NumbaDispatcher
@@ -17,6 +17,7 @@ from numba.core.types import unliteral
 from modtok_cli.base import compiling
 from modtok_cli.base.kernel_cache import (
     PACKAGE,
+    chosen_directory,
     installed_directory,
     is_writable,
     source_stamp,
@@ -37,7 +38,7 @@ class KernelLocator(_InTree):  # type: ignore[misc]
     def from_function(cls, py_func: Any, py_file: str) -> KernelLocator | None:
         """The locator of a kernel; None leaves it to numba's own locators."""
         source = Path(py_file)
-        if getattr(config, "CACHE_DIR", "") or PACKAGE not in source.parents:
+        if PACKAGE not in source.parents or chosen_directory() is not None:
             return None
         if is_writable(installed_directory(source)):
             return None

@@ -54,6 +54,13 @@ def user_directory() -> Path | None:
 
 
 @cache
+def chosen_directory() -> Path | None:
+    """NUMBA_CACHE_DIR; None if it is not set or cannot be written to: numba would stop then."""
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    return Path(chosen) if chosen and is_writable(Path(chosen)) else None
+
+
+@cache
 def _temporary_directory() -> Path | None:
     try:
         directory = tempfile.mkdtemp(prefix="modtok-kernels-")
@@ -134,8 +141,8 @@ def _seed(directory: Path, source: Path) -> None:
 
 def index_directories(source: Path) -> list[Path]:
     """Directories where compiled kernels of `source` are looked for, first match first."""
-    if chosen := os.environ.get("NUMBA_CACHE_DIR"):
-        return sorted(Path(chosen).glob(f"{source.parent.name}_*"))
+    if chosen := chosen_directory():
+        return sorted(chosen.glob(f"{source.parent.name}_*"))
     directories = [installed_directory(source)]
     user = user_directory()
     if user is not None and not is_writable(directories[0]):
@@ -145,8 +152,8 @@ def index_directories(source: Path) -> list[Path]:
 
 def storage() -> tuple[Path | None, str]:
     """Where compiled kernels are stored, None for nowhere, and what that is, for a report."""
-    if chosen := os.environ.get("NUMBA_CACHE_DIR"):
-        return Path(chosen), "NUMBA_CACHE_DIR"
+    if chosen := chosen_directory():
+        return chosen, "NUMBA_CACHE_DIR"
     if is_writable(installed_directory(PACKAGE / "__init__.py")):
         return PACKAGE, "the installation"
     user = user_directory()

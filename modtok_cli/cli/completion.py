@@ -26,7 +26,8 @@ def is_of_bash() -> bool:
 def words_of_bash() -> Iterator[None]:
     """Complete `DIR@fr` in bash, which takes `@` for the start of a word.
 
-    The words are joined before the completion, and what it prints loses what bash keeps.
+    The words are joined before the completion, and what it prints loses what bash keeps: all before
+    the last `@`, which itself is part of what bash replaces.
     """
     text = os.environ.get("COMP_WORDS", "")
     index = os.environ.get("COMP_CWORD", "")
@@ -48,7 +49,7 @@ def joined(words: Sequence[str], index: int) -> tuple[list[str], int, str]:
     """Words with those around an `@` joined, the place of the current one, and its part to keep.
 
     >>> joined(["modtok", "nsl", "-t", "tokenizer", "@", "f"], 5)
-    (['modtok', 'nsl', '-t', 'tokenizer@f'], 3, 'tokenizer@')
+    (['modtok', 'nsl', '-t', 'tokenizer@f'], 3, 'tokenizer')
     """
     found: list[str] = []
     place, kept = index, ""
@@ -60,8 +61,7 @@ def joined(words: Sequence[str], index: int) -> tuple[list[str], int, str]:
             found.append(word)
         if number == index:
             place = len(found) - 1
-            before, at, _ = found[-1].rpartition("@")
-            kept = before + at if follows else ""
+            kept = found[-1].rpartition("@")[0] if follows else ""
     return found, place, kept
 
 

@@ -155,6 +155,10 @@ def test_a_chosen_directory_is_left_to_numba(installation: Path, tmp_path: Path)
     assert run(installation, NUMBA_CACHE_DIR=str(chosen)) == "0 1"
     assert len(kernels_in(chosen)) == 2
     assert kernels_in(installation) == []
+    # One that cannot be written to does not stop the program, as it stops numba.
+    found = run(installation, blocked=f"{installation}:{chosen}", NUMBA_CACHE_DIR=str(chosen))
+    assert found == "0 1"
+    assert len(kernels_in(chosen)) == 2
 
 
 @pytest.mark.parametrize("way", ["function", "module"])
