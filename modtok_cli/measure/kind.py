@@ -46,7 +46,10 @@ class Kind:
     sentence: Callable[[Sequence[Row]], str | None] | None = None
 
     def finding(self, rows: Sequence[Row]) -> str | None:
-        """A sentence with the best tokenizer and its worst language; None without a measure."""
+        """A sentence with the best tokenizer and its worst language; None without a measure.
+
+        Only languages count that were measured with every tokenizer.
+        """
         if self.sentence is not None:
             return self.sentence(rows)
         if self.measure is None:
@@ -62,7 +65,8 @@ class Kind:
             for (tokenizer,), group in grouped(those, "tokenizer").items()
         }
         best = min(means, key=means.__getitem__)
-        worst = max((row for row in those if row["tokenizer"] == best), key=lambda row: row[key])
+        its = (row for row in those if row["tokenizer"] == best and row["language"] in common)
+        worst = max(its, key=lambda row: row[key])
         of = "the lowest " if len(means) > 1 else ""
         return (
             f"{self.title}: {short_names(list(means))[best]} has {of}mean {name}, "

@@ -186,6 +186,7 @@ def test_shades_darken_steadily_and_markers_stand_out_on_paper() -> None:
 def test_numbers() -> None:
     assert ticks(0.93, 1.31) == [0.9, 1.0, 1.1, 1.2, 1.3, 1.4]
     assert ticks(1.0, 1.0)[0] <= 1.0 < ticks(1.0, 1.0)[-1]
+    assert [ticks(1, 1 + size)[1] % 1 for size in (10, 13, 17, 22, 25)] == [0] * 5  # whole steps
     assert tick_text(340000, 20000) == "340k"
     assert (cell_text(48.46, 48.46), cell_text(0.28, 2.95)) == ("48", ".28")
     assert short_names(["a/x", "b/x"]) == {"a/x": "a/x", "b/x": "b/x"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from modtok_cli.measure.kinds import kinds
 from modtok_cli.measure.kinds.evaluation import KIND, evaluation_charts, evaluation_tables
 from modtok_cli.measure.plot.charts import Curves, Dots, Heat, Mark, Spread, styles_of
 from modtok_cli.measure.plot.draw import scene_of
@@ -142,6 +143,19 @@ def test_evaluations_show_chance_and_the_number_of_examples() -> None:
     )
     mixed = [row, {**row, "language": "en", "chance": 50.0}]
     assert evaluation_charts(mixed)[0].reference is None  # type: ignore[union-attr]
+
+
+def test_findings_count_languages_of_every_tokenizer() -> None:
+    rows = [
+        {"tokenizer": name, "language": language, "nsl": value}
+        for name, values in {"a": {"fi": 1.1, "en": 1.0, "te": 9.0}, "b": {"fi": 1.4, "en": 1.2}}.items()
+        for language, value in values.items()
+    ]  # fmt: skip
+    found = kinds()["nsl"].finding(rows)
+    assert found is not None
+    assert found.endswith(
+        "a has the lowest mean NSL, 1.050 over 2 languages; its worst is Finnish with 1.100."
+    )
 
 
 def test_tables_name_languages_in_the_order_of_names() -> None:
