@@ -146,11 +146,12 @@ def test_evaluations_show_chance_and_the_number_of_examples() -> None:
 
 
 def test_findings_count_languages_of_every_tokenizer() -> None:
+    measured = {"a": {"fi": 1.1, "en": 1.0, "te": 9.0}, "b": {"fi": 1.4, "en": 1.2}}
     rows = [
         {"tokenizer": name, "language": language, "nsl": value}
-        for name, values in {"a": {"fi": 1.1, "en": 1.0, "te": 9.0}, "b": {"fi": 1.4, "en": 1.2}}.items()
+        for name, values in measured.items()
         for language, value in values.items()
-    ]  # fmt: skip
+    ]
     found = kinds()["nsl"].finding(rows)
     assert found is not None
     assert found.endswith(
