@@ -106,6 +106,7 @@ def corpus_count(
     executor_options: Mapping[str, str] | None = None,
     tasks: int | None = None,
     workers: int | None = None,
+    memory: str | int | None = None,
     force: bool = False,
     progress: Progress | None = None,
 ) -> list[dict[str, Any]] | None:
@@ -121,6 +122,8 @@ def corpus_count(
         executor_options: Options of datatrove's executor, such as `{"partition": "cpu"}`.
         tasks: Number of these tasks; by default one per file, at most 1,000.
         workers: Parallel tasks; one per core by default.
+        memory: Most bytes for tables of words, such as "4GB", of each task with `executor`; larger
+            ones are sorted on disk. The result is the same.
         force: Count again even if the text is unchanged.
 
     Returns:
@@ -139,6 +142,9 @@ def corpus_count(
     """
     names, reading = optional_languages(languages), Reading(errors, field, lang_field)
     said = progress_or_default(progress)
+    from modtok_cli.text.bounded_count import checked_memory
+
+    most = checked_memory(memory)
     if executor is None:
         if executor_options or tasks or workers:
             raise UsageError("tasks, workers and executor_options require executor")
@@ -150,6 +156,7 @@ def corpus_count(
             output=Path(output),
             reading=reading,
             threads=threads,
+            memory=most,
             force=force,
             progress=said,
         )
@@ -167,6 +174,7 @@ def corpus_count(
         executor_options=executor_options,
         tasks=tasks,
         workers=workers,
+        memory=most,
         force=force,
         progress=said,
     )

@@ -144,6 +144,27 @@ def scratch_directory() -> Iterator[Path]:
         ) from error
 
 
+@contextmanager
+def scratch_beside(final: Path) -> Iterator[Path]:
+    """A directory for intermediate files beside an output, for large ones; removed at the end.
+
+    What a killed run leaves is removed by the next one.
+
+    Raises:
+        ModtokError: the file system refused.
+    """
+    # Not a name that writing `final` clears away.
+    place = _prepare(final.with_name(f"{final.name}.parts"))
+    try:
+        _remove(place)
+        place.mkdir()
+        yield place
+    except OSError as error:
+        raise _cannot_write(final, error) from error
+    finally:
+        _remove(place)
+
+
 def fsync_directory(path: Path) -> None:
     """Make renames within `path` durable."""
     handle = os.open(path, os.O_RDONLY)

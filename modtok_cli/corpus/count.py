@@ -4,7 +4,7 @@ Counting hundreds of gigabytes in one process takes hours. Here the files are sh
 by size, and a task writes one table for each language of its share. Tables are then merged `FAN`
 at a time, stage by stage, until each language has one. Tables add up exactly, so the result equals
 that of one process byte for byte. Merging takes the same memory whatever the tables have; a task
-that counts holds the unique words of its files in one language.
+that counts holds the unique words of its files in one language, or `memory` bytes of them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from modtok_cli.base.files import write_bytes
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.corpus.executors import Stage, check_executor, clear_sockets, run_stages
 from modtok_cli.corpus.plan import check_name, read_json
-from modtok_cli.text.corpus import count_files
+from modtok_cli.text.bounded_count import count_into
+from modtok_cli.text.counter import WordCounter
 from modtok_cli.text.pretokenizer import PreTokenizer
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.reading import Reading
@@ -124,10 +125,11 @@ class CountOrMerge(PipelineStep):
     type = "modtok"
     name = "count"
 
-    def __init__(self, work: Path, stage: int) -> None:
+    def __init__(self, work: Path, stage: int, memory: int | None = None) -> None:
         super().__init__()
         self.work = str(work)
         self.stage = stage
+        self.memory = memory
 
     def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Any:
         """Write the tables; yields no documents."""
@@ -146,17 +148,7 @@ class CountOrMerge(PipelineStep):
         reading = Reading(**plan["reading"])
         inputs, output = [Path(path) for path in job.inputs], Path(job.output)
         if self.stage == 0:
-            table = count_files(
-                inputs,
-                restore_pretokenizer(plan["pretokenizer"]),
-                reading.of(job.language),
-                SILENT,
-                None,
-                may_be_empty=not job.last or len(inputs) > 1,
-            )
-            words = len(table)
-            if words or not job.last:
-                save_counts(table, output, job.language, sources, reading)
+            words = self._count(job, inputs, output, plan, sources, reading)
         else:
             scratch = Path(self.work) / "scratch" / job.language
             header = merge_files(inputs, output, job.language, scratch, sources, reading)
@@ -168,6 +160,34 @@ class CountOrMerge(PipelineStep):
                 where=", ".join(plan["files"][job.language]),
                 remedy="provide text, or remove the language",
             )
+
+    def _count(
+        self,
+        job: Job,
+        inputs: Sequence[Path],
+        output: Path,
+        plan: Any,
+        sources: Sequence[Source],
+        reading: Reading,
+    ) -> int:
+        """Write the table of some files; gives its number of words."""
+        pretokenizer = restore_pretokenizer(plan["pretokenizer"])
+        header = count_into(
+            output,
+            job.language,
+            inputs,
+            pretokenizer,
+            reading.of(job.language),
+            sources,
+            SILENT,
+            None,
+            memory=self.memory,
+            recorded=reading,
+            may_be_empty=not job.last or len(inputs) > 1,
+        )
+        if header is None and not job.last:  # the merge expects a table of every task
+            save_counts(WordCounter(pretokenizer).result(), output, job.language, sources, reading)
+        return header.unique if header else 0
 
 
 def count_shards(
@@ -181,14 +201,15 @@ def count_shards(
     executor_options: Mapping[str, str] | None = None,
     tasks: int | None = None,
     workers: int | None = None,
+    memory: int | None = None,
     force: bool = False,
     progress: Progress = SILENT,
 ) -> list[dict[str, object]] | None:
     """`text.corpus.write_counts` on an executor, in `tasks`; the tables are the same.
 
-    `tasks` share the files out by size; by default one per file, at most `MAX_TASKS`. The same call
-    resumes after an interruption. Returns None if the tasks were submitted to a cluster and are
-    still running.
+    `tasks` share the files out by size; by default one per file, at most `MAX_TASKS`. `memory`:
+    bytes of the tables of words of each task. The same call resumes after an interruption. Returns
+    None if the tasks were submitted to a cluster and are still running.
 
     Raises:
         UsageError: another count is unfinished, a table would overwrite its own input, or a name is
@@ -246,7 +267,9 @@ def count_shards(
     write_bytes(work / _PLAN, orjson.dumps(plan))
     pipelines = [
         Stage(
-            f"{number}-{'merge' if number else 'count'}", [CountOrMerge(work, number)], len(shares)
+            f"{number}-{'merge' if number else 'count'}",
+            [CountOrMerge(work, number, memory)],
+            len(shares),
         )
         for number, shares in enumerate(stages)
     ]

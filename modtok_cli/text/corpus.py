@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.text.counter import WordCounter
+from modtok_cli.text.bounded_count import count_into
+from modtok_cli.text.count_files import count_files
 from modtok_cli.text.counts import CorpusSize, WordCounts, merge_counts
 from modtok_cli.text.parallel import read_each
 from modtok_cli.text.pretokenizer import PreTokenizer
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
-from modtok_cli.text.readers import read_spans
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import Advance, display
 from modtok_cli.text.table_files import (
     SUFFIX,
     Header,
-    is_table,
-    load_counts,
     read_header,
-    save_counts,
     sources_of,
 )
-from modtok_cli.text.table_tsv import read_tsv
 from modtok_cli.text.workspace import files_in, language_files
 
 
@@ -100,56 +97,6 @@ def count_languages(
     return dict(zip(languages, tables, strict=True))
 
 
-def count_files(
-    files: Sequence[Path | str],
-    pretokenizer: PreTokenizer,
-    reading: Reading,
-    progress: Progress,
-    advance: Advance | None,
-    *,
-    may_be_empty: bool | None = None,
-) -> WordCounts:
-    """Count files, texts and tables, one after the other.
-
-    A text file `may_be_empty`, by default one among others: then the table may be empty too.
-    """
-    counter = WordCounter(pretokenizer)
-    if may_be_empty is None:
-        may_be_empty = len(files) > 1
-    tables: list[WordCounts] = []
-    for file in files:
-        if not is_table(file):
-            for spans in read_spans(
-                file, reading, progress=progress, advance=advance, may_be_empty=may_be_empty
-            ):
-                counter.add_spans(spans.data, spans.starts, spans.stops)
-        elif Path(file).suffix == SUFFIX:
-            table = load_counts(Path(file))
-            if table.pretokenizer is not pretokenizer:
-                raise UsageError(
-                    f"counted with pre-tokenizer '{table.pretokenizer.name}', "
-                    f"expected '{pretokenizer.name}'",
-                    where=str(file),
-                    remedy="count the text again",
-                )
-            tables.append(table)
-            if advance:
-                advance(Path(file).stat().st_size)
-        else:
-            tables.append(
-                read_tsv(
-                    file,
-                    pretokenizer=pretokenizer,
-                    reading=reading,
-                    progress=progress,
-                    advance=advance,
-                )
-            )
-    if counter.documents or not tables:
-        tables.append(counter.result())
-    return merge_counts(tables)
-
-
 def write_counts(
     languages: Sequence[str] | None = None,
     *,
@@ -158,6 +105,7 @@ def write_counts(
     pretokenizer: PreTokenizer = BPE,
     reading: Reading = Reading(),
     threads: int | None = None,
+    memory: int | None = None,
     force: bool = False,
     progress: Progress = SILENT,
 ) -> list[dict[str, object]]:
@@ -165,6 +113,7 @@ def write_counts(
 
     A table made from the same files (name, size and time) is kept, with a note, unless
     `force`. Each table is written atomically when it is complete, so a stopped run resumes.
+    `memory`: bytes of the tables of words of all threads (`bounded_count`).
 
     Raises:
         ModtokError: as `count_corpus` and `workspace.language_files`.
@@ -189,21 +138,33 @@ def write_counts(
         done = ", ".join(sorted(rows))
         progress.note(f"{output}: counted already and unchanged: {done} (--force counts again)")
 
+    workers = min(threads or os.cpu_count() or 1, len(waiting)) or 1
+
     def count(language: str, advance: Advance) -> None:
         paths, place = files[language], output / f"{language}{SUFFIX}"
         sources = sources_of(
             paths
         )  # before reading: a file that changes meanwhile is counted again
-        table = count_files(paths, pretokenizer, reading.of(language), progress, advance)
-        if not len(table):
+        header = count_into(
+            place,
+            language,
+            paths,
+            pretokenizer,
+            reading.of(language),
+            sources,
+            progress,
+            advance,
+            memory=memory and memory // workers,
+            recorded=reading,
+        )
+        if header is None:
             raise ModtokError(
                 f"language '{language}' has no text",
                 where=", ".join(map(str, paths)),
                 remedy="add text, or leave the language out",
             )
-        save_counts(table, place, language, sources, reading)
         rows[language] = _row(
-            language, table.size, table.occurrences, len(table), place, unchanged=False
+            language, header.size, header.words, header.unique, place, unchanged=False
         )
 
     read_each(

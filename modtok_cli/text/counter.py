@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.text.count_kernel import (
+    ARENA,
     DOCUMENT,
     NEED,
     POSITION,
@@ -34,14 +35,25 @@ class WordCounter:
 
     One per thread: adding releases the interpreter lock while it counts.
 
+    With `spill`, a table that would grow beyond `most` bytes is given to it, sorted, and counting
+    goes on with an empty one: the tables add up. Documents are in the last one, `result()`. Not for
+    pre-tokenizers that change the text, whose sizes are not those of the words.
+
     >>> counter = WordCounter()
     >>> counter.add_documents([b"a b", b"a"])
     >>> list(counter.result().pairs())
     [(b' b', 1), (b'a', 2)]
     """
 
-    def __init__(self, pretokenizer: PreTokenizer = BPE) -> None:
+    def __init__(
+        self,
+        pretokenizer: PreTokenizer = BPE,
+        most: int = 0,
+        spill: Callable[[WordCounts], None] | None = None,
+    ) -> None:
         self.pretokenizer = pretokenizer
+        self._most = most
+        self._spill = None if pretokenizer.rewrite else spill
         self.documents = 0
         self._grown = CorpusSize()
         self._splitter = pretokenizer.splitter
@@ -139,8 +151,14 @@ class WordCounter:
 
     def _grow(self, need: int) -> None:
         """Make room for another block: a larger arena if that was full, else more slots."""
-        if need > len(self._arena):
-            arena = np.empty(max(need, 2 * len(self._arena)), dtype=np.uint8)
+        larger = max(need, 2 * len(self._arena)) if need > len(self._arena) else 0
+        more = larger - len(self._arena) if larger else self._slots.nbytes
+        if self._spill and self._state[WORDS] and self.held + more > self._most:
+            self._spill(self._listed(0))
+            self._slots[:] = 0
+            self._state[WORDS] = self._state[ARENA] = 0
+        elif larger:
+            arena = np.empty(larger, dtype=np.uint8)
             arena[: len(self._arena)] = self._arena
             self._arena = arena
         else:
@@ -148,8 +166,16 @@ class WordCounter:
             move_slots(self._slots, slots)
             self._slots = slots
 
+    @property
+    def held(self) -> int:
+        """Bytes of the table."""
+        return int(self._slots.nbytes + self._arena.nbytes)
+
     def result(self) -> WordCounts:
-        """The counts so far, words in ascending byte order."""
+        """The counts so far, words in ascending byte order; without what was spilled."""
+        return self._listed(self.documents)
+
+    def _listed(self, documents: int) -> WordCounts:
         words = int(self._state[WORDS])
         room = int(self._slots[2::4].sum())
         data = np.empty(room + PADDING, dtype=np.uint8)
@@ -163,7 +189,7 @@ class WordCounter:
         copy_in_order(
             data, offsets, counts, prefixes, order, sorted_data, sorted_offsets, sorted_counts
         )
-        found = size_of(sorted_data, sorted_offsets, sorted_counts, self.documents)
+        found = size_of(sorted_data, sorted_offsets, sorted_counts, documents)
         # The size is that of the text, the words are those of the changed one.
         size = CorpusSize(
             found.documents,

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.text.corpus import count_files
+from modtok_cli.text.count_files import count_files
 from modtok_cli.text.count_kernel import hash_documents
 from modtok_cli.text.counter import WordCounter
 from modtok_cli.text.counts import WordCounts, merge_counts

@@ -164,7 +164,8 @@ def test_bpe(here, stand_in) -> None:
 def test_corpus_count(here, stand_in) -> None:
     where = ("modtok_cli.text.corpus", "write_counts")
     called = stand_in(*where, [{"language": "fr", "words": 3}])
-    status, out, _ = here("corpus", "count", "--langs", "fr", "--errors", "replace", "--force")
+    line = "corpus count --langs fr --errors replace --memory 4GB --force"
+    status, out, _ = here(*line.split())
     assert (status, json.loads(out)) == (0, {"language": "fr", "words": 3})
     assert called.args == (["fr"],)
     assert rest(called) == {
@@ -172,6 +173,7 @@ def test_corpus_count(here, stand_in) -> None:
         "output": Path("counts"),
         "reading": Reading("replace"),
         "threads": None,
+        "memory": 4_000_000_000,
         "force": True,
     }
     fits(called, *where)

@@ -116,7 +116,7 @@ def test_corpus_count_by_an_executor(here, stand_in) -> None:
     where = ("modtok_cli.corpus.count", "count_shards")
     called = stand_in(*where, [{"language": "fi"}])
     line = "--langs fi --executor ray --executor-option address=auto --workers 2 --errors skip"
-    line += " --count-tasks 7"
+    line += " --count-tasks 7 --memory 1GiB"
     status, out, _ = here("corpus", "count", *line.split())
     assert (status, json.loads(out)) == (0, {"language": "fi"})
     assert called.args == (["fi"],)
@@ -128,6 +128,7 @@ def test_corpus_count_by_an_executor(here, stand_in) -> None:
         "executor_options": {"address": "auto"},
         "tasks": 7,
         "workers": 2,
+        "memory": 1 << 30,
         "force": False,
     }
     fits(called, *where)

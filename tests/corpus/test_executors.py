@@ -122,7 +122,7 @@ def test_tree_merged_counts_equal_one_process(tmp_path: Path, data: Path) -> Non
     (data / "fi" / "03.jsonl").write_text('{"text": "uusi teksti"}\n')
     with pytest.raises(UsageError, match="tasks, workers and executor_options require executor"):
         corpus_count(data=data, output=tmp_path / "many", workers=1)
-    options = {"executor": "local", "tasks": 2, "workers": 1}
+    options = {"executor": "local", "tasks": 2, "workers": 1, "memory": "200MB"}
     changed = corpus_count(data=data, output=tmp_path / "many", **options)
     write_counts(data=data, output=tmp_path / "one")
     assert changed != rows

@@ -49,6 +49,16 @@ CountTasks = Annotated[
     ),
 ]
 
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        metavar="SIZE",
+        help="Most memory for tables of words, such as 4GB; larger ones are sorted on disk. With "
+        "--executor: of each task.",
+    ),
+]
+
 
 @command(
     "corpus count",
@@ -60,6 +70,8 @@ CountTasks = Annotated[
     # hundreds of gigabytes on a cluster, by 200 tasks
     modtok corpus count --executor slurm --count-tasks 200 \\
         --executor-option partition=cpu --executor-option time=4:00:00
+    # hundreds of gigabytes on this machine
+    modtok corpus count --memory 8GB
     # learn from the counts instead of the text
     modtok bpe-seq --data counts --langs fi,fr -k 24000
     """,
@@ -75,6 +87,7 @@ def corpus_count(
     executor_option: ExecutorOptions = None,
     count_tasks: CountTasks = None,
     workers: Workers = None,
+    memory: Memory = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -88,6 +101,9 @@ def corpus_count(
     tables are identical.
     """
     languages = split_languages(langs)
+    from modtok_cli.text.bounded_count import checked_memory
+
+    most = checked_memory(memory)
     if executor is not None:
         _count_shards(
             session,
@@ -99,6 +115,7 @@ def corpus_count(
             executor_option=executor_option,
             tasks=count_tasks,
             workers=workers,
+            memory=most,
             force=force,
             json=json,
         )
@@ -113,6 +130,7 @@ def corpus_count(
         output=output or Path("counts"),
         reading=reading,
         threads=threads,
+        memory=most,
         force=force,
         progress=session.progress,
     )
@@ -130,6 +148,7 @@ def _count_shards(
     executor_option: list[str] | None,
     tasks: int | None,
     workers: int | None,
+    memory: int | None,
     force: bool,
     json: bool,
 ) -> None:
@@ -147,6 +166,7 @@ def _count_shards(
         executor_options=split_options(executor_option),
         tasks=tasks,
         workers=workers,
+        memory=memory,
         force=force,
         progress=session.progress,
     )
