@@ -27,8 +27,7 @@ import time
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import zstandard
@@ -82,10 +81,10 @@ def translator(table: dict[int, str]) -> Callable[[re.Match[str]], str]:
     return translated
 
 
-def documents(path: Path, version: int, versions: int) -> Iterator[str]:
+def documents(found: list[str], version: int, versions: int) -> Iterator[str]:
     """Every `versions`-th document first, so that languages differ in content too."""
     for start in range(versions):
-        yield from islice(texts(path), (version + start) % versions, None, versions)
+        yield from found[(version + start) % versions :: versions]
 
 
 def make(options: argparse.Namespace) -> None:
@@ -93,26 +92,37 @@ def make(options: argparse.Namespace) -> None:
     versions = -(-options.languages // len(corpora))
     for part in ("data", "test"):
         (options.workspace / part).mkdir(parents=True, exist_ok=True)
-    for number in range(options.languages):
-        version, path = number // len(corpora), corpora[number % len(corpora)]
-        base = path.name.partition(".")[0]
-        label = f"{base}-x-s{version}" if version else base
-        sample = " ".join(islice(texts(path), 300))
-        word = translator(exchange(alphabet(sample), label) if version else {})
-        lines, held, size = [], [], 0
-        for index, text in enumerate(documents(path, version, versions)):
-            if size > options.megabytes * 1e6:
-                break
-            text = _WORD.sub(word, text)
-            size += len(text.encode())
-            if index % TEST_EACH == TEST_EACH - 1:
-                held.append(text.replace("\n", " "))
-            else:
-                lines.append(json.dumps({"text": text}, ensure_ascii=False))
-        content = "\n".join(lines).encode()
-        (options.workspace / "data" / f"{label}.jsonl.zst").write_bytes(zstandard.compress(content))
-        (options.workspace / "test" / f"{label}.txt").write_text("\n".join(held) + "\n", "utf-8")
-        emit({"what": "language", "label": label, "megabytes": round(size / 1e6, 2)})
+    for index, path in enumerate(corpora):
+        base, found = path.name.partition(".")[0], list(texts(path))
+        groups = alphabet(" ".join(found[:300]))
+        for version in range(versions):
+            if version * len(corpora) + index < options.languages:
+                label = f"{base}-x-s{version}" if version else base
+                word = translator(exchange(groups, label) if version else {})
+                write(options, label, documents(found, version, versions), word)
+
+
+def write(
+    options: argparse.Namespace,
+    label: str,
+    found: Iterable[str],
+    word: Callable[[re.Match[str]], str],
+) -> None:
+    """The files of a language, of `--megabytes` at most."""
+    lines, held, size = [], [], 0
+    for index, text in enumerate(found):
+        if size > options.megabytes * 1e6:
+            break
+        text = _WORD.sub(word, text)
+        size += len(text.encode())
+        if index % TEST_EACH == TEST_EACH - 1:
+            held.append(text.replace("\n", " "))
+        else:
+            lines.append(json.dumps({"text": text}, ensure_ascii=False))
+    content = "\n".join(lines).encode()
+    (options.workspace / "data" / f"{label}.jsonl.zst").write_bytes(zstandard.compress(content))
+    (options.workspace / "test" / f"{label}.txt").write_text("\n".join(held) + "\n", "utf-8")
+    emit({"what": "language", "label": label, "megabytes": round(size / 1e6, 2)})
 
 
 def run(*arguments: str) -> dict[str, object]:
