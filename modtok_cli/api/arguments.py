@@ -75,6 +75,8 @@ _TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
     "str": ((str,), "a string"),
     "FilePath": ((str, os.PathLike), "a path"),
     "Languages": ((str, Iterable), "codes, a string or list"),
+    "Sequence[FilePath]": ((Iterable,), "a list of paths"),
+    "Sequence[str]": ((Iterable,), "a list"),
 }
 
 
