@@ -74,6 +74,14 @@ def test_links_of_the_site_stay_on_it(site: str) -> None:
             assert place in SITE or (ROOT / "docs" / place).is_file(), target
 
 
+def test_pipes_of_code_in_tables_have_no_backslash() -> None:
+    text = HOOKS.unescape_pipes(source_of("newcomer.md"))
+    assert "`modtok extract --langs fr,en | modtok nsl flores`" in text
+    assert HOOKS.unescape_pipes("a \\| `b \\| c`\n| d \\| e | `f \\| g` |") == (
+        "a \\| `b \\| c`\n| d \\| e | `f | g` |"
+    )
+
+
 def test_commands_of_the_tutorial_are_those_of_the_demo() -> None:
     def plain(text: str) -> str:
         return " ".join(text.replace("\\", " ").split())

@@ -24,6 +24,7 @@ PAGES = {  # in the repository → on the site
 }
 SOURCES = {site: source for source, site in PAGES.items()}
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
+CODE = re.compile(r"`[^`]+`")
 GROUPS = {
     "Build corpora and count words": "api.corpora",
     "Learn tokenizers": "api.learners",
@@ -80,6 +81,19 @@ def relink(text: str, site: str) -> str:
     return LINK.sub(link, text)
 
 
+def unescape_pipes(text: str) -> str:
+    r"""Code in table cells with `|` for `\|`: mkdocs shows the backslash, which GitHub drops.
+
+    >>> unescape_pipes("| `a \| b` | c \| d |")
+    '| `a | b` | c \\| d |'
+    """
+    rows = (
+        CODE.sub(lambda code: code[0].replace("\\|", "|"), line) if line.startswith("|") else line
+        for line in text.split("\n")
+    )
+    return "\n".join(rows)
+
+
 def on_config(config: Any) -> Any:
     """Replace the entry of the commands by a list of their pages."""
 
@@ -114,6 +128,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Rewrite links, except on pages made for the site."""
+    """Rewrite code in tables, and links except on pages made for the site."""
     site = page.file.src_uri
-    return markdown if site.startswith("reference/") else relink(markdown, site)
+    text = unescape_pipes(markdown)
+    return text if site.startswith("reference/") else relink(text, site)
