@@ -30,6 +30,7 @@ from modtok_cli.measure.report.page import Section
 from modtok_cli.measure.report.page import page as html_page
 from modtok_cli.measure.report.page import page as page_of
 from modtok_cli.measure.report.report import report
+from modtok_cli.measure.report.runs import TrainingRun
 from modtok_cli.measure.study.budget import study_budget
 from modtok_cli.measure.study.combos import study_combos
 from modtok_cli.measure.study.cost import study_cost
@@ -317,7 +318,7 @@ def test_in_a_browser(page: Path, tmp_path: Path, width: int) -> None:
 
 
 RUN_CONFIG = {
-    "command": "modtok pretrain --model tiny --sampling sub:2 --langs fi,sw --name first",
+    "command": "modtok pretrain --model tiny --sampling sub:2 --langs fi,sw",
     "config": {
         "sampling": "sub:2", "model": "tiny", "steps": 20, "p": 0.5, "seed": 3,
         "batch_size": 8, "seq_length": 256,
@@ -330,7 +331,8 @@ RUN_CONFIG = {
 def write_run(place: Path) -> None:
     """A run as pretrain leaves it, half a line at the end."""
     place.mkdir(parents=True)
-    (place / "config.json").write_bytes(orjson.dumps(RUN_CONFIG))
+    command = f"{RUN_CONFIG['command']} --name {shlex.quote(place.name)}"
+    (place / "config.json").write_bytes(orjson.dumps({**RUN_CONFIG, "command": command}))
     lines: list[dict[str, Any]] = []
     for step in (10, 20):
         figures = {"bits_per_byte": 4 - step / 10, "bytes": 1000}
@@ -391,7 +393,7 @@ def test_runs_evaluations_and_texts(tmp_path: Path) -> None:
         "Olipa <kerran>",
     } <= set(cells)
     codes = "\n".join(found.text["code"])
-    assert RUN_CONFIG["command"] in codes
+    assert f"{RUN_CONFIG['command']} --name first" in codes
     assert "modtok eval mcq --tasks arc,hellaswag --langs fi,fr --infer full" in codes
     assert "modtok study sampling --regimes none,sub:2" in codes
     assert "pretrain|tok:ab12|torch:2" in codes
@@ -473,6 +475,11 @@ def test_names_are_quoted_in_commands_and_escaped_in_the_page(tmp_path: Path) ->
         assert all(HOSTILE[:20] in word for word in words)  # one word, nothing to expand
         subprocess.run(["sh", "-c", f"true {line}"], cwd=tmp_path, check=True)
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_stored_command_expands_to_nothing() -> None:
+    run = TrainingRun("x", {"command": "modtok pretrain $(touch ran); x"}, [], [])
+    assert run.command == "modtok pretrain '$(touch' 'ran);' x"
 
 
 def test_control_characters_of_names_are_not_in_the_page() -> None:

@@ -6,6 +6,7 @@ the packages that train are not needed to read them.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,8 +40,11 @@ class TrainingRun:
 
     @property
     def command(self) -> str:
-        """Command that starts such a run, quoted for a shell; empty if an older modtok ran it."""
-        return str(self.config.get("command", ""))
+        """Command that starts such a run; empty if an older modtok ran it.
+
+        Quoted again: a shell must not expand what somebody wrote into the file.
+        """
+        return shlex.join(shlex.split(str(self.config.get("command", ""))))
 
     @property
     def signature(self) -> str:
