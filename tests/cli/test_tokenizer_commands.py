@@ -123,6 +123,7 @@ def test_extract_for_transformers(at, learned: Path) -> None:
         (["inspect", "--check", "--find", "x"], 2, "mutually exclusive"),
         (["inspect", "--find", "("], 2, "is not a regular expression"),
         (["inspect", "-t", "tokenizer@fr", "--langs", "fr"], 2, "already selects languages"),
+        (["inspect", "--check", "-t", "tokenizer@fr", "--langs", "en"], 2, "already selects"),
         (["inspect", "-t", "tokenizer/references/fr.json", "--find", "x"], 2, "--find requires"),
         (["inspect", "tokenizer/references/fr.json", "--langs", "fr"], 2, "--langs requires"),
         (["nsl", "none.txt"], 1, "none.txt: no such file"),

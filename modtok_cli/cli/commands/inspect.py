@@ -127,12 +127,13 @@ def inspect(
 
     if langs is not None and not is_modular(Path(split_spec(tokenizer)[0])):
         raise UsageError("--langs requires a modular directory", where=tokenizer)
+    spec = subset_spec(tokenizer, langs)
     if check:
         show_check(tokenizer, split_languages(langs), json=json)
     elif find is not None:
-        show_tokens(subset_spec(tokenizer, langs), find, json=json)
+        show_tokens(spec, find, json=json)
     else:
-        show_contents(subset_spec(tokenizer, langs), json=json)
+        show_contents(spec, json=json)
 
 
 def _chosen(
