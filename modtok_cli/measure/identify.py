@@ -35,6 +35,7 @@ def code_lengths(
         price = reference.prices
         for row, ids in enumerate(reference.tokenizer.encode_utf8(texts)):
             bits[row, column] = price[ids].sum()
+        reference.tokenizer.forget_words()  # hundreds of references would fill gigabytes
     return bits
 
 

@@ -89,6 +89,10 @@ class Encoder:
         np.cumsum([len(ids) for ids in found], out=offsets[1:])
         return np.concatenate(found), offsets
 
+    def forget_words(self) -> None:
+        """Free the caches of words, which grow with use to some 20 MB each."""
+        self._caches.clear()
+
     def text(self, text: bytes) -> Ids:
         """Ids of one text in UTF-8."""
         return self._portion([text])[0]

@@ -33,6 +33,9 @@ class LibraryEncoder(Encoder):
         if hasattr(self._inner.model, "dropout"):
             self._inner.model.dropout = None
 
+    def forget_words(self) -> None:
+        """The library's caches stay."""
+
     def first_of_text(self) -> int | None:
         """The token that its post-processor puts before a text; None if it puts none."""
         with in_library("cannot encode", self._where):
@@ -73,6 +76,10 @@ class DividedEncoder(Encoder):
         self, native: Encoder, library: LibraryEncoder, is_whole: Callable[[bytes], bool]
     ) -> None:
         self._native, self._library, self._is_whole = native, library, is_whole
+
+    def forget_words(self) -> None:
+        """Free the caches of words of our encoder."""
+        self._native.forget_words()
 
     def text(self, text: bytes) -> Ids:
         """Ids of one text in UTF-8."""

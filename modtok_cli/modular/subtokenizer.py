@@ -170,6 +170,10 @@ class Subtokenizer:
         """Token ids of each text, given in valid UTF-8."""
         return self.segmenter.encode(texts, threads)
 
+    def forget_words(self) -> None:
+        """Free the caches of words, for programs that hold hundreds of tokenizers."""
+        self.segmenter.forget_words()
+
     def decode(self, ids: npt.ArrayLike) -> str:
         """Text of token ids; invalid UTF-8 becomes U+FFFD.
 

@@ -91,6 +91,11 @@ class Segmenter(ABC):
     @abstractmethod
     def _encoder(self) -> Encoder: ...
 
+    def forget_words(self) -> None:
+        """Free the caches of words that encoding filled; an encoder that was not used has none."""
+        if "encoder" in self.__dict__:
+            self.encoder.forget_words()
+
     def encode(self, texts: Sequence[bytes], threads: int | None = None) -> list[Ids]:
         """Token ids of each text in UTF-8, on `threads` threads (default: one a core).
 
