@@ -40,11 +40,14 @@ class TrainingRun:
 
     @property
     def command(self) -> str:
-        """Command that starts such a run; empty if an older modtok ran it.
+        """Command that starts such a run; empty if an older modtok ran it, or it is damaged.
 
         Quoted again: a shell must not expand what somebody wrote into the file.
         """
-        return shlex.join(shlex.split(str(self.config.get("command", ""))))
+        try:
+            return shlex.join(shlex.split(str(self.config.get("command", ""))))
+        except ValueError:  # a quote without an end
+            return ""
 
     @property
     def signature(self) -> str:
