@@ -157,6 +157,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [base64.b64encode(token) + b" %d\n" % rank for rank, token in enumerate(ranks)]
     (place / "llama3.tiktoken").write_bytes(b"".join(lines))
     (place / "fi.tsv").write_text("talossa\ttalo|ssa\n")
+    (place / "families.tsv").write_text("en\tEuropean\nfr\tEuropean\nfi\tEuropean\n")
     (place / "recipe.toml").write_text('[data]\nsampling = "sub:1"\n')
     prompts = [{"prompt": "Kirjasto"}, {"prompt": "La ville"}]
     (place / "prompts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in prompts))
