@@ -40,14 +40,11 @@ class TrainingRun:
 
     @property
     def command(self) -> str:
-        """Command that starts such a run; empty if an older modtok ran it, or it is damaged.
+        """Command that starts such a run; empty if an older modtok ran it.
 
         Quoted again: a shell must not expand what somebody wrote into the file.
         """
-        try:
-            return shlex.join(shlex.split(str(self.config.get("command", ""))))
-        except ValueError:  # a quote without an end
-            return ""
+        return shlex.join(shlex.split(str(self.config.get("command", ""))))
 
     @property
     def signature(self) -> str:
