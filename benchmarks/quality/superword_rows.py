@@ -1,6 +1,6 @@
 """Where a model with superwords wins and loses, by how often it saw them.
 
-    python -m benchmarks superword_rows CORPUS VALID WORK --size 4x128 --superwords 333 --seeds 0,1,2
+    python -m benchmarks superword_rows CORPUS VALID WORK --superwords 333 --seeds 0,1,2
 
 WORK has the tokenizers and runs of `superword_models`. Every superword of VALID, and the rest of
 its text, is scored by the run with superwords and by the run without of the same seed, which

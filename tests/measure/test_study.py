@@ -254,6 +254,7 @@ def test_scaling_of_families(tmp_path: Path) -> None:
     [
         (b"en\tA\nfr B\n", "families.tsv:2: line is not a language code, a tab and"),
         (b"en\tA\nquatsch\tB\n", "families.tsv:2: line is not a language code"),
+        (b"en\tA\tnote\n", "families.tsv:1: line is not a language code"),
         (b"en\t \n", "families.tsv:1: line is not a language code"),
         (b"en\tA\neng\tB\n", "families.tsv:2: line gives eng a second family"),
         (b"en\tA\nfr\t\xff\n", "families.tsv:2: line is not UTF-8"),
@@ -269,7 +270,7 @@ def test_bad_families(tmp_path: Path, text: bytes, message: str) -> None:
 
 def test_families_of_labels(tmp_path: Path) -> None:
     path = tmp_path / "families.tsv"
-    path.write_text("deu\tGermanic\nsr_Cyrl\tSlavic\nsr-Latn\tOther\nnl\tGermanic\nx-law\tOther")
+    path.write_text("\ufeffdeu\tGermanic\nsr_Cyrl\tSlavic\nsr-Latn\tOther\nnl\tGermanic\nx-law\tOther")
     labels = ["de-x-deu-1901", "de-x-deu-1996", "nl", "sr-Cyrl", "sr-Latn", "x-law"]
     assert read_families(path, labels) == {
         "Germanic": ["de-x-deu-1901", "de-x-deu-1996", "nl"],

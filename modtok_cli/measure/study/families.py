@@ -50,17 +50,18 @@ def read_families(
 
 def _table(path: Path) -> dict[str, str]:
     table: dict[str, str] = {}
-    for number, line in enumerate(read_file(path).split(b"\n"), 1):
+    content = read_file(path).removeprefix(b"\xef\xbb\xbf")  # a byte order mark
+    for number, line in enumerate(content.split(b"\n"), 1):
         try:
             text = line.decode().strip()
         except UnicodeDecodeError as error:
             raise _invalid(path, number, "is not UTF-8") from error
         if not text or text.startswith("#"):
             continue
-        code, _, family = (part.strip() for part in text.partition("\t"))
-        if not (family and is_language(code)):
+        code, *families = (part.strip() for part in text.split("\t"))
+        if len(families) != 1 or not is_language(code):
             raise _invalid(path, number, "is not a language code, a tab and the name of a family")
-        if table.setdefault(canonical(code), family) != family:
+        if table.setdefault(canonical(code), families[0]) != families[0]:
             raise _invalid(path, number, f"gives {code} a second family")
     return table
 
