@@ -270,7 +270,9 @@ def test_bad_families(tmp_path: Path, text: bytes, message: str) -> None:
 
 def test_families_of_labels(tmp_path: Path) -> None:
     path = tmp_path / "families.tsv"
-    path.write_text("\ufeffdeu\tGermanic\nsr_Cyrl\tSlavic\nsr-Latn\tOther\nnl\tGermanic\nx-law\tOther")
+    path.write_text(
+        "\ufeffdeu\tGermanic\nsr_Cyrl\tSlavic\nsr-Latn\tOther\nnl\tGermanic\nx-law\tOther"
+    )
     labels = ["de-x-deu-1901", "de-x-deu-1996", "nl", "sr-Cyrl", "sr-Latn", "x-law"]
     assert read_families(path, labels) == {
         "Germanic": ["de-x-deu-1901", "de-x-deu-1996", "nl"],
