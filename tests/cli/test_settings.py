@@ -203,7 +203,7 @@ def test_outputs_outside_of_the_workspace_are_refused(tmp_path: Path, key: str, 
 def test_every_option_with_a_path_is_classified() -> None:
     # A new option that writes somewhere belongs into OUTPUTS.
     inputs = {
-        "bad", "config", "data", "eval_tasks_data", "fit", "good", "grid", "init_from",
+        "bad", "config", "data", "eval_tasks_data", "families", "fit", "good", "grid", "init_from",
         "lang_model", "models", "morphemes", "on", "origin", "probe", "quality_model", "references",
         "report", "run", "text", "token_ids", "tokenizer",
     }  # fmt: skip

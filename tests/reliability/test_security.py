@@ -177,19 +177,25 @@ def test_linked_content_must_match_the_manifest(tokenizer: Path, tmp_path: Path)
 
 
 def test_corpus_report_cannot_name_directories_to_remove(tmp_path: Path) -> None:
-    from modtok_cli.corpus.publish import replaced_languages
+    from modtok_cli.corpus.publish import replaced_folders
 
     data = tmp_path / "data"
-    for name in ("fi", "mine", "../up"):
+    for name in ("fi", "mine", "../up", "fin_Latn/train", "swe_Latn/train", "up/train"):
         (data / name).mkdir(parents=True)
     (data / "fi" / "00000.jsonl.zst").write_bytes(b"")
     (data / "mine" / "thesis.tex").write_text("years of work")
+    for name in ("fin_Latn/train", "swe_Latn/train", "up/train"):
+        (data / name / "000_00000.parquet").write_bytes(b"")
+    (data / "swe_Latn" / "thesis.tex").write_text("years of work")
     (data / "link").symlink_to(tmp_path)
     names = ["fi", "mine", "../up", "link", "/etc", ".", "..", "", 7, None, "gone"]
+    names += ["fin_Latn", "swe_Latn", "up"]
     rows = [{"language": name} for name in names]
-    report = {"languages": rows, "dropped": [], "bad": []}
+    report: dict[str, object] = {"languages": rows, "dropped": [], "bad": []}
     (data / "corpus.json").write_text(json.dumps(report))
-    assert replaced_languages(data) == ["fi"]
+    assert replaced_folders(data) == ["fi"]
+    (data / "corpus.json").write_text(json.dumps({**report, "folders": names}))
+    assert replaced_folders(data) == ["fin_Latn"]
 
 
 def test_moved_plan_is_not_resumed(tmp_path: Path) -> None:
