@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.signature import signature
 from modtok_cli.measure.aligned import lengths, seem_parallel
@@ -30,7 +30,7 @@ from modtok_cli.measure.candidates import (
 )
 from modtok_cli.measure.identify import identify_whole
 from modtok_cli.measure.nsl import word_total
-from modtok_cli.measure.references import References, references_or_none
+from modtok_cli.measure.references import Reference, references_or_none
 from modtok_cli.measure.scripts import scripts_of
 from modtok_cli.measure.texts import Text, check_texts, load_texts
 from modtok_cli.measure.usage import RoundTrip, round_trip, usage
@@ -136,7 +136,7 @@ def check(
         progress=progress,
         pretokenizers=pretokenizers_of(opened, tokenizers),
     )
-    _identify(loaded, references_or_none(None, tokenizers), progress)
+    _identify(loaded, tokenizers, progress)
     present = sorted({text.language for text in loaded})
     opened = with_each(opened, tokenizers, present, progress)
     found: list[_Found] = []
@@ -154,17 +154,24 @@ def check(
     return sorted(rows, key=lambda row: -worst[row["language"]])
 
 
-def _identify(texts: Sequence[Text], references: References | None, progress: Progress) -> None:
+def _identify(texts: Sequence[Text], tokenizers: Sequence[Spec], progress: Progress) -> None:
     """Set the languages of texts in unknown ones; says which are identified and which are not."""
+    unknown = [text for text in texts if text.language == UNKNOWN]
+    references: dict[str, Reference] = {}
+    if unknown:
+        try:
+            found = references_or_none(None, tokenizers)
+            references = found.all() if found else {}
+        except ModtokError as error:  # damaged, and not needed for what is measured
+            progress.warn(f"{error}; languages are not identified")
     remaining: list[str] = []
-    for text in texts:
-        if text.language != UNKNOWN:
-            continue
+    for text in unknown:
         where = "stdin" if text.name == "-" else text.name
-        found = references and identify_whole(text.counts, references.all())
-        if found:
-            text.language = found
-            progress.note(f"{where}: identified as {language_name(found)} (--lang names another)")
+        language = identify_whole(text.counts, references)
+        if language:
+            text.language = language
+            said = f"{where}: identified as {language_name(language)} (--lang names another)"
+            progress.note(said)
         else:
             remaining.append(where)
     if remaining:

@@ -123,6 +123,12 @@ def test_references_identify_their_languages_only(place: Path, tmp_path: Path) -
         (row,) = check([str(tmp_path / "tok")], [tmp_path / "text.jsonl"], progress=silent)
         assert row["language"] == expected
     assert len(silent.warnings) == 2
+    (tmp_path / "tok" / "references" / "sw.json").write_text("{}")
+    silent = Silent()
+    (row,) = check([str(tmp_path / "tok")], [tmp_path / "text.jsonl"], progress=silent)
+    assert row["language"] == "und"
+    assert "sw.json" in silent.warnings[0]
+    assert silent.warnings[0].endswith("; languages are not identified")
 
 
 def test_tokens_per_word_only_where_spaces_separate_words(place: Path, tmp_path: Path) -> None:
