@@ -9,6 +9,8 @@ language, predicted over the k tokens of that language, so a step costs the same
 superwords. The learning rate is constant after the warm-up: every evaluation is one of a run of
 that length. Runs take turns, the first seed of all first, on `--processes` processes of one thread.
 
+`--superwords bpe-seq,0` compares with the tokens and merges of `bpe-seq`.
+
 `--late N`: runs that start from the run without superwords, evaluated at the same steps after it,
 with N superwords whose first rows are the mean of the rows that spell them, or random.
 
@@ -32,14 +34,20 @@ import orjson
 
 from benchmarks.common.rows import emit
 from modtok_cli.construct.bpe_merge import bpe_merge
+from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.text.workspace import language_files
+
+SEQUENTIAL = "bpe-seq"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A run. Size: layers and hidden size; start: how rows of late superwords begin."""
+    """A run. Size: layers and hidden size; start: how rows of late superwords begin.
 
-    superwords: int
+    superwords: None for the tokens and merges of `bpe-seq` in place of `bpe-merge`.
+    """
+
+    superwords: int | None
     size: str
     seed: int
     start: str | None = None
@@ -47,20 +55,24 @@ class Plan:
     @property
     def name(self) -> str:
         late = "" if self.start is None else f"-late-{self.start}"
-        return f"{self.size}-{self.superwords}-seed-{self.seed}{late}"
+        return f"{self.size}-{self.kind}-seed-{self.seed}{late}"
+
+    @property
+    def kind(self) -> str:
+        return SEQUENTIAL if self.superwords is None else str(self.superwords)
 
 
-def learn(options: argparse.Namespace, superwords: int) -> Path:
-    output: Path = options.work / f"tokenizer-{superwords}"
-    if not output.is_dir():
+def learn(options: argparse.Namespace, plan: Plan) -> None:
+    output: Path = options.work / f"tokenizer-{plan.kind}"
+    languages = options.langs.split(",")
+    if output.is_dir():
+        return
+    if plan.superwords is None:
+        bpe_seq(languages, data=options.corpus, output=output, k=options.k)
+    else:
         bpe_merge(
-            options.langs.split(","),
-            data=options.corpus,
-            output=output,
-            k=options.k,
-            superwords=superwords,
+            languages, data=options.corpus, output=output, k=options.k, superwords=plan.superwords
         )
-    return output
 
 
 def train(options: argparse.Namespace, plan: Plan) -> None:
@@ -79,7 +91,7 @@ def train(options: argparse.Namespace, plan: Plan) -> None:
         "--data",
         str(options.corpus),
         "-t",
-        str(options.work / f"tokenizer-{plan.superwords}"),
+        str(options.work / f"tokenizer-{plan.kind}"),
     ]
     words += ["--runs", str(run.parent), "--name", plan.name, "--workers", "0"]
     words += ["--log-every", str(options.eval_every)]
@@ -125,7 +137,9 @@ def evaluations(options: argparse.Namespace, plan: Plan) -> Iterator[dict[str, A
 
 
 def plans(options: argparse.Namespace) -> list[Plan]:
-    numbers = [int(number) for number in options.superwords.split(",")]
+    numbers = [
+        None if number == SEQUENTIAL else int(number) for number in options.superwords.split(",")
+    ]
     seeds = [int(seed) for seed in options.seeds.split(",")]
     sizes: Sequence[str] = options.sizes.split(",")
     return [Plan(number, size, seed) for seed in seeds for size in sizes for number in numbers]
@@ -164,8 +178,8 @@ def main() -> None:
     first, late = plans(options), late_plans(options)
     if not options.only_print:
         language_files(options.valid, options.langs.split(","))
-        for number in sorted({plan.superwords for plan in [*first, *late]}):
-            learn(options, number)
+        for plan in [*first, *late]:
+            learn(options, plan)
         with ThreadPoolExecutor(options.processes) as pool:
             for group in (first, late):  # late ones begin with a finished run
                 left = [plan for plan in group if not is_finished(options, plan)]
