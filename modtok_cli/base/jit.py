@@ -10,11 +10,11 @@ from typing import Any
 
 from numba import cfunc, njit
 from numba.core import caching as numba_caching
-from numba.core import event
+from numba.core import event, sigutils
 from numba.core.dispatcher import Dispatcher as NumbaDispatcher
 from numba.core.types import unliteral
 
-from modtok_cli.base import compiling
+from modtok_cli.base import compiling, parts
 from modtok_cli.base.kernel_cache import (
     PACKAGE,
     chosen_directory,
@@ -28,6 +28,7 @@ __all__ = ["cfunc", "njit"]
 
 caching: Any = numba_caching  # its types are partial
 Dispatcher: Any = NumbaDispatcher
+_normalized: Any = sigutils.normalize_signature
 _InTree: Any = getattr(caching, "InTreeCacheLocator", None) or caching._InTreeCacheLocator
 
 
@@ -79,7 +80,8 @@ def _compile(self: Any, sig: Any) -> Any:
     """
     if type(sig) is tuple and _is_ours(self.py_func):
         sig = tuple(map(unliteral, sig))
-    return _numba_compile(self, sig)
+    with parts.compiling(self, _normalized(sig)[0]):
+        return _numba_compile(self, sig)
 
 
 class _Listener(event.Listener):

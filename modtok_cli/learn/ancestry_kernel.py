@@ -8,7 +8,7 @@ from modtok_cli.base.jit import njit
 from modtok_cli.learn.array_kernel import grown, sort_few
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def ancestry(first, second, merges, derivation, member):  # type: ignore[no-untyped-def]
     """`first` and `second` (or -1), and all their parts, as far as V_i lacks them.
 
@@ -41,7 +41,7 @@ def ancestry(first, second, merges, derivation, member):  # type: ignore[no-unty
     return sort_few(pending, found)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def append_merge(merge, left, right, result, merges, derivation, later_merge):  # type: ignore[no-untyped-def]
     """Write a merge at rank `merge`, last in the chain of merges that give `result`."""
     merges[merge, 0] = left
@@ -56,7 +56,7 @@ def append_merge(merge, left, right, result, merges, derivation, later_merge):  
     later_merge[last] = merge
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def merges_to_derive(merge, merges, derivation, later_merge, merge_member):  # type: ignore[no-untyped-def]
     """Merges that M_i must add so that the parts of `merge` are derived before its rank.
 

@@ -13,7 +13,7 @@ from modtok_cli.base.jit import njit
 from modtok_cli.learn.hugepages import advise_huge_pages
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def resized(array, size, capacity):  # type: ignore[no-untyped-def]
     """A copy of the first `size` elements of a 1-D array, with another capacity."""
     copy = np.empty(capacity, dtype=array.dtype)
@@ -22,7 +22,7 @@ def resized(array, size, capacity):  # type: ignore[no-untyped-def]
     return copy
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def resized_rows(array, size, capacity):  # type: ignore[no-untyped-def]
     """A copy of the first `size` rows of a 2-D array, with another capacity."""
     columns = array.shape[1]
@@ -34,13 +34,13 @@ def resized_rows(array, size, capacity):  # type: ignore[no-untyped-def]
     return copy
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def grown(array, size):  # type: ignore[no-untyped-def]
     """A copy of the first `size` elements with twice the capacity."""
     return resized(array, size, 2 * len(array) + 16)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def sort_few(array, size):  # type: ignore[no-untyped-def]
     """The first `size` elements, sorted in place: insertion, for a few of them."""
     for end in range(1, size):

@@ -58,7 +58,7 @@ class Growing(NamedTuple):
     merge_member: Any
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _occurrences(symbols, word_offsets, word_counts, room, whole_words_only):  # type: ignore[no-untyped-def]
     """How often each token occurs, or occurs as a whole word; (room,) int64."""
     frequency = np.zeros(room, dtype=np.int64)
@@ -71,7 +71,7 @@ def _occurrences(symbols, word_offsets, word_counts, room, whole_words_only):  #
     return frequency
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _best_pair(table, bits, heap_counts, heap_keys, queued, work):  # type: ignore[no-untyped-def]
     """Bring the most frequent pair to the top of the heap: (its count, heap size).
 
@@ -97,14 +97,14 @@ def _best_pair(table, bits, heap_counts, heap_keys, queued, work):  # type: igno
     return np.int64(0), queued
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _shelve(table, bits, heap_counts, heap_keys, queued):  # type: ignore[no-untyped-def]
     """Remove the pair at the top until it becomes more frequent; the heap size."""
     table[find(table, bits, heap_keys[0]), QUEUED] = heap_counts[0]
     return drop_top(heap_counts, heap_keys, queued)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _best_unit(frequency, member, unit_counts, unit_keys, units):  # type: ignore[no-untyped-def]
     """Bring the most frequent token outside V_i to the top: (its count, heap size)."""
     while units > 0:
@@ -120,7 +120,7 @@ def _best_unit(frequency, member, unit_counts, unit_keys, units):  # type: ignor
     return np.int64(0), units
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _write_joined(token_data, token_offsets, tokens, left, right):  # type: ignore[no-untyped-def]
     """Append the bytes of left + right to the token bytes: (token_data, their end)."""
     end = token_offsets[tokens]
@@ -136,7 +136,7 @@ def _write_joined(token_data, token_offsets, tokens, left, right):  # type: igno
     return token_data, stop
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _extended(array, size, fill):  # type: ignore[no-untyped-def]
     """`array` itself if it has capacity at `size`, else a larger copy padded with `fill`."""
     if size < len(array):
@@ -146,7 +146,7 @@ def _extended(array, size, fill):  # type: ignore[no-untyped-def]
     return more
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _recount(cells, lengths, word_counts, floor, has_many, work):  # type: ignore[no-untyped-def]
     """The pairs that occur `floor` times, and the heap of them."""
     pairs = count_pairs(cells, lengths, word_counts, floor, has_many, work)

@@ -47,7 +47,7 @@ _BASE = np.uint64(36)
 _BYTES = types.Array(types.uint8, 1, "C", readonly=True)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _log_add(a, b):  # type: ignore[no-untyped-def]
     """Logarithm of the sum of two numbers given by their logarithms."""
     if a < b:
@@ -57,13 +57,13 @@ def _log_add(a, b):  # type: ignore[no-untyped-def]
     return a + math.log1p(math.exp(b - a))
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _log(a):  # type: ignore[no-untyped-def]
     """Logarithm of a number of 0 or more."""
     return math.log(a) if a > 0.0 else -math.inf
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _length(lead):  # type: ignore[no-untyped-def]
     """Bytes of the character that begins with byte `lead`."""
     return np.uint64(character_length(lead))

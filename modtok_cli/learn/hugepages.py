@@ -21,7 +21,7 @@ _MADV_HUGEPAGE = 14
 _madvise = types.ExternalFunction("madvise", types.int32(types.uintp, types.uintp, types.int32))
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def advise_huge_pages(array):  # type: ignore[no-untyped-def]
     """Advise the kernel to back `array`, which was not written to yet, with huge pages."""
     if _IS_LINUX:

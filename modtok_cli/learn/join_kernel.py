@@ -62,7 +62,7 @@ class Neighbours(NamedTuple):
     touched: Any
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def new_neighbours(capacity):  # type: ignore[no-untyped-def]
     """Scratch for symbols below `capacity`."""
     return Neighbours(
@@ -72,7 +72,7 @@ def new_neighbours(capacity):  # type: ignore[no-untyped-def]
     )
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def lay_out(symbols, word_offsets, word_counts, lengths):  # type: ignore[no-untyped-def]
     """Cells (bytes + words + 1, 2) int32 of the words that are concatenated in `symbols`.
 
@@ -101,7 +101,7 @@ def lay_out(symbols, word_offsets, word_counts, lengths):  # type: ignore[no-unt
     return cells
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _sketch(cells, lengths, word_counts):  # type: ignore[no-untyped-def]
     """Counts of pairs added up by a short hash: no pair occurs more often than its sum."""
     sums = np.zeros(1 << _SKETCH_BITS, dtype=np.int64)
@@ -121,7 +121,7 @@ def _sketch(cells, lengths, word_counts):  # type: ignore[no-untyped-def]
     return sums
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def count_pairs(cells, lengths, word_counts, floor, has_many, work):  # type: ignore[no-untyped-def]
     """Every adjacent pair that occurs `floor` times with its count and positions: a `PairIndex`.
 
@@ -198,7 +198,7 @@ def count_pairs(cells, lengths, word_counts, floor, has_many, work):  # type: ig
     return PairIndex(table, bits, used, places, placed)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _join_places(  # type: ignore[no-untyped-def]
     left, right, result, cells, lengths, word_counts, places, first, neighbours
 ):
@@ -257,7 +257,7 @@ def _join_places(  # type: ignore[no-untyped-def]
     return Neighbours(found, sums, touched), joined, before, after, occurrences, twins
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def join_pair(  # type: ignore[no-untyped-def]
     left,
     right,
@@ -378,7 +378,7 @@ def join_pair(  # type: ignore[no-untyped-def]
     )
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def queue_all(table, used):  # type: ignore[no-untyped-def]
     """Counts and keys of all pairs of the table, in any order, with capacity for more: a `Heap`."""
     heap_counts = np.empty(2 * used + 1024, dtype=np.int64)
@@ -393,7 +393,7 @@ def queue_all(table, used):  # type: ignore[no-untyped-def]
     return Heap(heap_counts, heap_keys, queued)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def wider(neighbours, symbols):  # type: ignore[no-untyped-def]
     """Scratch that also has room for symbol number `symbols`."""
     if symbols < neighbours.sums.shape[1]:

@@ -47,7 +47,7 @@ class PairIndex(NamedTuple):
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def new_table(bits):  # type: ignore[no-untyped-def]
     """An empty table of 2**bits rows."""
     table = np.empty((1 << bits, 4), dtype=np.int64)
@@ -66,7 +66,7 @@ def home(key, bits):  # type: ignore[no-untyped-def]
     return np.int64((np.uint64(key) * _SPREAD) >> np.uint64(64 - bits))
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def find(table, bits, key):  # type: ignore[no-untyped-def]
     """Row of `key`, or the empty row to insert it at."""
     mask = (1 << bits) - 1
@@ -78,7 +78,7 @@ def find(table, bits, key):  # type: ignore[no-untyped-def]
         row = (row + 1) & mask
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def rehash(table, floor):  # type: ignore[no-untyped-def]
     """Move the rows with a count of at least `floor` to a table with room for as many again.
 
@@ -101,7 +101,7 @@ def rehash(table, floor):  # type: ignore[no-untyped-def]
     return fresh, new_bits, living
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def with_room(table, places, placed, floor, room):  # type: ignore[no-untyped-def]
     """Lists with capacity for `room` more numbers: (places, used length).
 
@@ -131,7 +131,7 @@ def with_room(table, places, placed, floor, room):  # type: ignore[no-untyped-de
     return fresh, end
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def new_list(table, row, places, placed, more):  # type: ignore[no-untyped-def]
     """Start a list of a pair's positions with `more` of them: (places, where to write those)."""
     earlier = table[row, LIST]
@@ -145,7 +145,7 @@ def new_list(table, row, places, placed, more):  # type: ignore[no-untyped-def]
     return places, placed + 1 + old
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def sort_list(places, first):  # type: ignore[no-untyped-def]
     """Sort the list at `first`: Shell's method, for few changes of order."""
     size = np.int64(places[first])

@@ -10,7 +10,7 @@ _PRIME = np.uint64(0x100000001B3)
 _SEED = np.uint64(0xCBF29CE484222325)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _string_home(data, start, stop, bits):  # type: ignore[no-untyped-def]
     value = _SEED
     for place in range(start, stop):
@@ -19,7 +19,7 @@ def _string_home(data, start, stop, bits):  # type: ignore[no-untyped-def]
     return np.int64((value * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - bits))
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def find_string(data, offsets, slots, bits, start, stop):  # type: ignore[no-untyped-def]
     """Slot of the token whose bytes are `data[start:stop]`, or the empty slot for it."""
     mask = (1 << bits) - 1
@@ -41,7 +41,7 @@ def find_string(data, offsets, slots, bits, start, stop):  # type: ignore[no-unt
         slot = (slot + 1) & mask
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def index_strings(data, offsets, first, tokens, room):  # type: ignore[no-untyped-def]
     """Slots of tokens `first` … `tokens` - 1, with space for `room` more: (slots, bits)."""
     bits = 10

@@ -45,7 +45,7 @@ _UNREACHED = 1 << 62
 """Tokens of a path to a position that no path reaches."""
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def character_length(lead):  # type: ignore[no-untyped-def]
     """Bytes of the UTF-8 character that begins with byte `lead`."""
     if lead < 0xC0:

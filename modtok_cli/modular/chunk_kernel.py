@@ -35,11 +35,11 @@ SUFFIXES = (1, 3)
 LEFT_MULTIPLIER, RIGHT_MULTIPLIER = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
 _NUMBER, _SPACE = 2, 3
 
-split_block = njit(cache=True, nogil=True)(bpe_split_block)
-word_end = njit(cache=True, nogil=True)(bpe_word_end)
+split_block = njit()(bpe_split_block)
+word_end = njit()(bpe_word_end)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _may_cross(data, begin, end, table):  # type: ignore[no-untyped-def]
     """Whether the filter has the end of the word data[begin:end]; never wrongly 0.
 

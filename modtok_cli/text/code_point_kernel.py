@@ -13,7 +13,7 @@ from modtok_cli.base.jit import njit
 Bytes = npt.NDArray[np.uint8]
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def class_at(data: Bytes, at: int, stop: int, table: Bytes) -> int:
     """Class and byte length of the code point at `at`, as `class * 8 + length`.
 
@@ -52,7 +52,7 @@ def class_at(data: Bytes, at: int, stop: int, table: Bytes) -> int:
     return int(table[point]) * 8 + 4
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def not_letters(eight: np.uint64) -> np.uint64:
     """Bit 7 of each byte of `eight` that is no ASCII letter; all other bits are 0."""
     high = np.uint64(0x8080808080808080)

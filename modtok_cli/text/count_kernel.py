@@ -238,7 +238,7 @@ def list_words(
         offsets[word] = filled
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _is_before(a: int, b: int, data: Bytes, offsets: Ints, keys: Slots) -> bool:
     """Whether word `a` comes before word `b`: by their keys, then by their bytes."""
     if keys[a] != keys[b]:
@@ -247,7 +247,7 @@ def _is_before(a: int, b: int, data: Bytes, offsets: Ints, keys: Slots) -> bool:
     return bool(order < 0)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _sink(
     order: Ints, low: int, root: int, size: int, data: Bytes, offsets: Ints, keys: Slots
 ) -> None:
@@ -268,7 +268,7 @@ def _sink(
     order[low + root] = moved
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _sort_ties(
     order: Ints, low: int, high: int, data: Bytes, offsets: Ints, prefixes: Slots
 ) -> None:

@@ -11,7 +11,7 @@ Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def compare(a: Bytes, a_start: int, a_stop: int, b: Bytes, b_start: int, b_stop: int) -> int:
     """Negative, zero or positive as bytes a[a_start:a_stop] sort before, with or after b's."""
     shared = min(a_stop - a_start, b_stop - b_start)

@@ -26,7 +26,7 @@ _LAST, _LAST_BUT_ONE = np.uint64(63), np.uint64(62)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def gpt2_words(
     data: Bytes, start: int, stop: int, table: Bytes, scratch: Bytes, ends: Positions, digits: bool
 ) -> int:

@@ -27,7 +27,7 @@ _LOWERS = (1 << 6) | (1 << 1) | (1 << 4)
 _CASED = (1 << 5) | (1 << 6) | (1 << 1)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def run_end(data: Bytes, at: int, stop: int, table: Bytes, classes: int, most: int) -> int:
     """End of a run of at most `most` code points of the set `classes`, or of letters."""
     count = 0
@@ -50,7 +50,7 @@ def run_end(data: Bytes, at: int, stop: int, table: Bytes, classes: int, most: i
     return at
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def contraction(data: Bytes, at: int, stop: int, fold: bool) -> int:
     """Length of 's 't 'm 'd 're 've 'll at `at`, 0 if there is none; `fold` ignores case.
 
@@ -76,7 +76,7 @@ def contraction(data: Bytes, at: int, stop: int, fold: bool) -> int:
     return 0
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def space_end(data: Bytes, at: int, stop: int, table: Bytes, inside: int) -> int:
     r"""End of `\s+(?!\S)|\s+`: a run of white space, without its last code point if text follows.
 
@@ -92,7 +92,7 @@ def space_end(data: Bytes, at: int, stop: int, table: Bytes, inside: int) -> int
     return at
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def line_end(data: Bytes, at: int, stop: int, table: Bytes) -> int:
     r"""End of `\s*[\r\n]+` at `at`; `at` if it does not match."""
     end = at
@@ -106,7 +106,7 @@ def line_end(data: Bytes, at: int, stop: int, table: Bytes) -> int:
     return end
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def gpt2_end(data: Bytes, start: int, stop: int, table: Bytes, digits: bool) -> int:
     """End of a word of GPT-2's pattern; with `digits`, each number is a word without a space."""
     length = contraction(data, start, stop, False)
@@ -129,7 +129,7 @@ def gpt2_end(data: Bytes, start: int, stop: int, table: Bytes, digits: bool) -> 
     return run_end(data, at, stop, table, _LETTERS if kind == _LETTER else _SYMBOLS, stop)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def llama3_end(data: Bytes, start: int, stop: int, table: Bytes, digits: int) -> int:
     """End of a word of Llama 3's pattern, with at most `digits` digits in a word."""
     length = contraction(data, start, stop, True)
@@ -149,7 +149,7 @@ def llama3_end(data: Bytes, start: int, stop: int, table: Bytes, digits: int) ->
     return rest_end(data, start, stop, table, False)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def rest_end(data: Bytes, start: int, stop: int, table: Bytes, slash: bool) -> int:
     r"""End of ` ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`; `slash`: of `[\r\n/]*`."""
     found = class_at(data, start, stop, table)
@@ -172,7 +172,7 @@ def rest_end(data: Bytes, start: int, stop: int, table: Bytes, slash: bool) -> i
     return end if end > start else start + (found & 7)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _cased_end(data: Bytes, at: int, stop: int, table: Bytes, rise: bool) -> int:
     """End of upper case, then lower case, at `at`; `at` if it does not match.
 
@@ -197,7 +197,7 @@ def _cased_end(data: Bytes, at: int, stop: int, table: Bytes, rise: bool) -> int
     return lower if lower >= 0 else at
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def o200k_end(data: Bytes, start: int, stop: int, table: Bytes) -> int:
     """End of a word of the pattern of GPT-4o; `table` is `code_points.case_table()`."""
     found = class_at(data, start, stop, table)

@@ -21,7 +21,7 @@ SCRATCH = BLOCK + 2
 _APOSTROPHE = 0x27
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def next_block(
     data: Bytes,
     start: int,

@@ -12,7 +12,7 @@ from modtok_cli.text.bits import LANES, utf8_faults
 Bytes = npt.NDArray[np.uint8]
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def utf8_from_third(data: Bytes, start: int, stop: int) -> bool:
     """Whether data[start:stop], which begins with three ASCII bytes, is UTF-8.
 

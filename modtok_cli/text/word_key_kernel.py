@@ -31,7 +31,7 @@ _MIX_C = np.uint64(0xBB67AE8584CAA73B)
 _ZERO = np.uint64(0)
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def slot_hash(first: Any, second: Any, length: Any) -> Any:
     """Hash of a key: two halves and the word's length in bytes."""
     mixed = first * _MIX_A + (second ^ np.uint64(length)) * _MIX_B
@@ -39,7 +39,7 @@ def slot_hash(first: Any, second: Any, length: Any) -> Any:
     return mixed * _MIX_C
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def long_hash(data: Bytes, start: int, stop: int, masks: Masks) -> Any:
     """Hash of data[start:stop], of any length."""
     mixed: Any = _MIX_C
@@ -51,7 +51,7 @@ def long_hash(data: Bytes, start: int, stop: int, masks: Masks) -> Any:
     return mixed ^ (mixed >> np.uint64(31))
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def same_bytes(a: Bytes, a_start: int, b: Bytes, b_start: int, size: int, masks: Masks) -> Any:
     """Whether `size` bytes of a and b are equal; both can be read for 8 bytes beyond."""
     done = 0

@@ -216,8 +216,8 @@ with compiling(Recorder(), prepare) as outer, compiling(Recorder()) as compilati
 """
 
 
-def programs_output(package: Path, program: str) -> list[str]:
-    (package / "text" / "toy_kernel.py").write_text(_LOOP)
+def programs_output(package: Path, program: str, kernels: str = _LOOP) -> list[str]:
+    (package / "text" / "toy_kernel.py").write_text(kernels)
     kept = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -244,3 +244,72 @@ def test_a_constant_is_no_type_of_its_own(installation: Path) -> None:
         "print(len(total.signatures), *step.signatures)\n"
     )
     assert programs_output(installation, program) == ["1 (int64, int64)"]
+
+
+_PARTS = """
+import numpy as np
+
+from modtok_cli.base.jit import cfunc, njit
+from numba import types
+
+@njit
+def checked(x):
+    if x < 0:
+        raise ValueError("negative")
+    return x + 1
+
+@njit
+def filled(n):
+    array = np.empty(n, dtype=np.int64)
+    for i in range(n):
+        array[i] = checked(i)
+    return array
+
+@njit(cache=True)
+def total(n):
+    return checked(n) + filled(n).sum()
+
+@njit(cache=True)
+def last(n):
+    return checked(n) + filled(n)[-1]
+
+call = cfunc(types.int64(types.int64), cache=True)(lambda n: checked(n) + 1)
+"""
+_USE_PARTS = """
+from operator import attrgetter
+from modtok_cli.base.parts import PartLibrary
+from modtok_cli.text.toy_kernel import call, checked, filled, last, total
+
+def kinds(function):
+    libraries = map(attrgetter("library"), function.overloads.values())
+    return [isinstance(library, PartLibrary) for library in libraries]
+
+assert (total(4), last(4), call.ctypes(4)) == (15, 9, 6)
+for kernel in (total, last):
+    try:
+        kernel(-1)
+    except ValueError as error:
+        print(error, end=" ")
+print(kinds(total), kinds(filled), kinds(checked))
+assert (filled(3).tolist(), checked(7)) == ([1, 2, 3], 8)
+try:
+    checked(-1)
+except ValueError as error:
+    print(error, kinds(filled), kinds(checked))
+"""
+
+
+def test_parts_have_machine_code_within_kernels_only(installation: Path) -> None:
+    found = programs_output(installation, _USE_PARTS, _PARTS)
+    # Python calls them at last: then they are kernels.
+    assert found == [
+        "negative negative [False] [True] [True]",
+        "negative [False] [False]",
+    ]
+    stored = {name.split("-")[0] for name in kernels_in(installation)}
+    assert stored == {"toy_kernel.total", "toy_kernel.last", "toy_kernel.lambda"}
+    # From disk, parts are not even typed.
+    assert programs_output(installation, _USE_PARTS, _PARTS) == [
+        "negative negative [False] [] []",
+        "negative [False] [False]",
+    ]
