@@ -15,22 +15,26 @@ from modtok_cli.base.jit import njit
 from modtok_cli.learn.array_types import MERGES
 from modtok_cli.learn.hugepages import advise_huge_pages
 from modtok_cli.learn.queue_kernel import SHORT, pop, push
-from modtok_cli.text.bits import leading_zeros, lowest8, prefetch, trailing_zeros, value_of
+from modtok_cli.text.bits import choose, highest8, leading_zeros, prefetch, trailing_zeros, value_of
 
 Ids = npt.NDArray[np.int32]
 Pairs = npt.NDArray[np.uint64]
 
-# What no pair has: ids are below 2^30 and ranks below 2^28 - 1.
+# What no pair has: ids are below 2^30.
 NONE = np.uint64(0xFFFFFFFFFFFFFFFF)
+_NO_PAIR = np.uint64(0xFFFFFFFF << 32)
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
-# A merge is one number, its rank in the highest bits: the least is the one to apply. Below the rank
-# is room for the position of the pair in a short word, then its result.
+# A merge is one number, 0 without a merge: LAST - rank in the highest bits, so the greatest is the
+# one to apply. Below is room for 63 - position of the pair in a short word, then its result.
 RANK, _POSITION = np.uint64(36), np.uint64(30)
+LAST = np.uint64((1 << 27) - 1)
 _RESULT, _AT = np.uint64((1 << 30) - 1), np.uint64(63)
 _TURNS = 6  # spans at once
+_STRIDE = 72  # numbers of a span: of 64 pairs, and one that stands for no pair
 _NOWHERE = np.uint64(64)
 _ZERO, _ONE, _THREE, _EIGHT = (np.uint64(number) for number in (0, 1, 3, 8))
+_TOP = np.uint64(1 << 63)
 _WIDTH = 8  # numbers of a bucket
 _LOG_WIDTH, _SLOTS = np.uint64(3), np.uint64(4)
 
@@ -38,7 +42,7 @@ _LOG_WIDTH, _SLOTS = np.uint64(3), np.uint64(4)
 def pair_table(merges: Ids) -> Pairs:
     """Table of merges (M, 3) int32: left, right, result; the row is the rank.
 
-    Buckets of one cache line: four pairs, then for each the inverse of rank << RANK | result;
+    Buckets of one cache line: four pairs, then for each LAST - rank << RANK | result;
     (8 * 2^n,) uint64. If a pair occurs twice, its lower rank counts.
     """
     buckets = 8
@@ -71,29 +75,33 @@ def _fill(merges: Ids, pairs: Pairs) -> None:
                 at = (bucket & mask) << _LOG_WIDTH
         if pairs[at + slot] == NONE:
             pairs[at + slot] = key
-            found = (np.uint64(rank) << RANK) | np.uint64(np.uint32(merges[rank, 2]))
-            pairs[at + slot + _SLOTS] = ~found
+            place = (LAST - np.uint64(rank)) << RANK
+            pairs[at + slot + _SLOTS] = place | np.uint64(np.uint32(merges[rank, 2]))
 
 
 @njit(inline="always")
-def _find(pairs, mask, left, right):  # type: ignore[no-untyped-def]
-    """rank << RANK | result of the merge of a pair, `NONE` if there is none."""
-    key = (np.uint64(left) << _HALF) | np.uint64(right)
-    bucket = (key * _MULTIPLIER) >> _HALF
+def _pair(left, right):  # type: ignore[no-untyped-def]
+    """A pair as one number."""
+    return (np.uint64(left) << _HALF) | np.uint64(right)
+
+
+@njit(inline="always")
+def _find(pairs, mask, pair):  # type: ignore[no-untyped-def]
+    """The merge of a pair, 0 if there is none."""
+    bucket = (pair * _MULTIPLIER) >> _HALF
     while True:
         at = (bucket & mask) << _LOG_WIDTH
-        found = value_of(pairs, at, key)
+        found = value_of(pairs, at, pair)
         if (pairs[at + _THREE] == NONE) | (found != _ZERO):
             break
         bucket += _ONE  # a full bucket
-    return ~found
+    return found
 
 
 @njit(inline="always")
-def _send_for(pairs, mask, left, right):  # type: ignore[no-untyped-def]
+def _send_for(pairs, mask, pair):  # type: ignore[no-untyped-def]
     """Prefetch where `_find` looks first."""
-    key = (np.uint64(left) << _HALF) | np.uint64(right)
-    bucket = (key * _MULTIPLIER) >> _HALF
+    bucket = (pair * _MULTIPLIER) >> _HALF
     prefetch(pairs, np.int64((bucket & mask) << _LOG_WIDTH))
 
 
@@ -115,9 +123,9 @@ def _merge_long(symbols, first, size, pairs):  # type: ignore[no-untyped-def]
         after[i] = i + 1
         before[i] = i - 1
     for i in range(size - 1):
-        found = _find(pairs, mask, symbols[first + i], symbols[first + i + 1])
-        if found != NONE:
-            entries = push(heap, entries, ((found >> RANK) << _HALF) | np.uint64(i))
+        found = _find(pairs, mask, _pair(symbols[first + i], symbols[first + i + 1]))
+        if found != _ZERO:
+            entries = push(heap, entries, ((LAST - (found >> RANK)) << _HALF) | np.uint64(i))
     while entries:
         entry = heap[0]
         entries = pop(heap, entries)
@@ -125,8 +133,8 @@ def _merge_long(symbols, first, size, pairs):  # type: ignore[no-untyped-def]
         other = after[at]
         if gone[at] or other >= size:
             continue
-        found = _find(pairs, mask, symbols[first + at], symbols[first + other])
-        if found == NONE or (found >> RANK) != (entry >> _HALF):
+        found = _find(pairs, mask, _pair(symbols[first + at], symbols[first + other]))
+        if found == _ZERO or LAST - (found >> RANK) != (entry >> _HALF):
             continue
         symbols[first + at] = np.int32(found & _RESULT)
         gone[other] = 1
@@ -134,13 +142,15 @@ def _merge_long(symbols, first, size, pairs):  # type: ignore[no-untyped-def]
         after[at] = beyond
         if beyond < size:
             before[beyond] = at
-            found = _find(pairs, mask, symbols[first + at], symbols[first + beyond])
-            if found != NONE:
-                entries = push(heap, entries, ((found >> RANK) << _HALF) | np.uint64(at))
+            found = _find(pairs, mask, _pair(symbols[first + at], symbols[first + beyond]))
+            if found != _ZERO:
+                entries = push(heap, entries, ((LAST - (found >> RANK)) << _HALF) | np.uint64(at))
         if before[at] >= 0:
-            found = _find(pairs, mask, symbols[first + before[at]], symbols[first + at])
-            if found != NONE:
-                entries = push(heap, entries, ((found >> RANK) << _HALF) | np.uint64(before[at]))
+            ahead = before[at]
+            found = _find(pairs, mask, _pair(symbols[first + ahead], symbols[first + at]))
+            if found != _ZERO:
+                rank = LAST - (found >> RANK)
+                entries = push(heap, entries, (rank << _HALF) | np.uint64(ahead))
     kept = 0
     for i in range(size):
         if not gone[i]:
@@ -161,62 +171,63 @@ def merge_spans(symbols, offsets, pairs, sizes):  # type: ignore[no-untyped-def]
     are still there. A pair is where its first symbol is.
     """
     mask = np.uint64((len(pairs) >> 3) - 1)
-    ranks = np.empty(_TURNS << 6, dtype=np.uint64)
+    merges = np.empty(_TURNS * _STRIDE, dtype=np.uint64)
     lefts = np.zeros(_TURNS, dtype=np.uint64)
     stops = np.empty(_TURNS, dtype=np.uint64)
     spans = np.empty(_TURNS, dtype=np.uint64)
-    # Where the last merge was, and the symbols before and after it.
+    # Where the last merge and the symbol before it are, and the pairs that are new by it.
     heres = np.empty(_TURNS, dtype=np.uint64)
     befores = np.empty(_TURNS, dtype=np.uint64)
-    afters = np.empty(_TURNS, dtype=np.uint64)
+    pairs_before = np.empty(_TURNS, dtype=np.uint64)
+    pairs_after = np.empty(_TURNS, dtype=np.uint64)
     following = _ZERO
     active = True
     while active:
         active = False
         for number in range(_TURNS):
             turn = np.uint64(number)
-            own = turn << np.uint64(6)
+            own = turn * np.uint64(_STRIDE)
             left, stop, span = lefts[turn], stops[turn], spans[turn]
             if left:
                 active = True
                 first = np.uint64(offsets[span])
-                here, before, after = heres[turn], befores[turn], afters[turn]
-                if here == _NOWHERE:  # the first turn: `after` symbols, all pairs of them
-                    for i in range(after - _ONE):
-                        at = np.uint64(i)
-                        found = _find(pairs, mask, symbols[first + at], symbols[first + at + _ONE])
-                        ranks[own + at] = found | (at << _POSITION)
-                    for i in range(after - _ONE, stop):
-                        ranks[own + np.uint64(i)] = NONE
-                else:
-                    if after != _NOWHERE:
-                        found = _find(pairs, mask, symbols[first + here], symbols[first + after])
-                        ranks[own + here] = found | (here << _POSITION)
-                    if before != _NOWHERE:
-                        found = _find(pairs, mask, symbols[first + before], symbols[first + here])
-                        ranks[own + before] = found | (before << _POSITION)
-                best = lowest8(ranks, own)
+                here, before = heres[turn], befores[turn]
+                # The new merges are compared from registers: they are 0 in memory until then.
+                best = highest8(merges, own)
                 for i in range(_EIGHT, stop, _EIGHT):
-                    best = min(best, lowest8(ranks, own + np.uint64(i)))
-                if (best >> RANK) != (NONE >> RANK):
-                    here = (best >> _POSITION) & _AT
-                    symbols[first + here] = np.int32(best & _RESULT)
-                    gone = here + _ONE + np.uint64(trailing_zeros(left >> (here + _ONE)))
-                    left ^= _ONE << gone
-                    ranks[own + gone] = NONE
-                    ranks[own + here] = NONE
-                    before = after = _NOWHERE
+                    best = max(best, highest8(merges, own + np.uint64(i)))
+                found = _find(pairs, mask, pairs_after[turn])
+                found |= (_AT - here) << _POSITION
+                merges[own + here] = found
+                best = max(best, found)
+                found = _find(pairs, mask, pairs_before[turn])
+                found |= (_AT - (before & _AT)) << _POSITION
+                merges[own + before] = found
+                best = max(best, found)
+                if best >> RANK:
+                    here = _AT - ((best >> _POSITION) & _AT)
+                    result = best & _RESULT
+                    symbols[first + here] = np.int32(result)
                     behind = left >> (here + _ONE)
-                    if behind:
-                        after = here + _ONE + np.uint64(trailing_zeros(behind))
-                        _send_for(pairs, mask, symbols[first + here], symbols[first + after])
+                    gone = here + _ONE + np.uint64(trailing_zeros(behind))
+                    left &= ~(_ONE << gone)
+                    behind &= behind - _ONE
+                    at = here + _ONE + np.uint64(trailing_zeros(behind | _TOP))
+                    at = choose(behind != _ZERO, at, here)
+                    after = _pair(result, symbols[first + at])
+                    after = choose(behind != _ZERO, after, _NO_PAIR)
                     ahead = left & ((_ONE << here) - _ONE)
-                    if ahead:
-                        before = np.uint64(63) - leading_zeros(ahead)
-                        _send_for(pairs, mask, symbols[first + before], symbols[first + here])
-                    lefts[turn], heres[turn], befores[turn], afters[turn] = (
-                        left, here, before, after
-                    )  # fmt: skip
+                    at = _AT - leading_zeros(ahead | _ONE)
+                    pair = _pair(symbols[first + at], result)
+                    pair = choose(ahead != _ZERO, pair, _NO_PAIR)
+                    before = choose(ahead != _ZERO, at, _NOWHERE)
+                    _send_for(pairs, mask, after)
+                    _send_for(pairs, mask, pair)
+                    merges[own + gone] = _ZERO
+                    merges[own + here] = _ZERO
+                    merges[own + before] = _ZERO
+                    lefts[turn], heres[turn], befores[turn] = left, here, before
+                    pairs_after[turn], pairs_before[turn] = after, pair
                     continue
                 kept = first
                 while left:
@@ -235,13 +246,20 @@ def merge_spans(symbols, offsets, pairs, sizes):  # type: ignore[no-untyped-def]
                 elif size < np.uint64(2):
                     sizes[span] = np.int64(size)
                 else:
+                    # The first pairs are of bytes: they are few, and in the nearest caches.
                     for i in range(size - _ONE):
-                        at = first + np.uint64(i)
-                        _send_for(pairs, mask, symbols[at], symbols[at + _ONE])
+                        at = np.uint64(i)
+                        pair = _pair(symbols[first + at], symbols[first + at + _ONE])
+                        found = _find(pairs, mask, pair)
+                        merges[own + at] = found | ((_AT - at) << _POSITION)
+                    stop = (size + np.uint64(6)) & ~np.uint64(7)
+                    for i in range(size - _ONE, stop):
+                        merges[own + np.uint64(i)] = _ZERO
                     lefts[turn] = (_ONE << size) - _ONE
-                    stops[turn] = (size + np.uint64(6)) & ~np.uint64(7)
+                    stops[turn] = stop
                     spans[turn] = span
-                    heres[turn] = _NOWHERE
-                    afters[turn] = size
+                    heres[turn], befores[turn] = _ZERO, _NOWHERE
+                    pairs_before[turn] = _NO_PAIR
+                    pairs_after[turn] = _pair(symbols[first], symbols[first + _ONE])
                     active = True
                     break

@@ -54,7 +54,7 @@ def _leading_zeros(typing: Any, value: Any) -> Any:
 
 
 def _reduced(builder: Any, operation: str, vector: Any) -> Any:
-    """All numbers of a vector of 64-bit integers in one, by `umin`, `or`, ..."""
+    """All numbers of a vector of 64-bit integers in one, by `smax`, `or`, ..."""
     name = f"llvm.vector.reduce.{operation}.v{vector.type.count}i64"
     kind = ir.FunctionType(ir.IntType(64), [vector.type])
     function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
@@ -68,13 +68,25 @@ def _eight_from(context: Any, builder: Any, signature: Any, arguments: Any) -> A
     return builder.bitcast(builder.gep(array.data, [arguments[1]]), vector.as_pointer())
 
 
-def _lowest8(typing: Any, data: Any, at: Any) -> Any:
-    """The least of data[at:at + 8], a uint64 array; no bounds check."""
+def _choose(typing: Any, condition: Any, one: Any, other: Any) -> Any:
+    """`one` if the condition holds, else `other`, uint64, without a jump."""
+    signature = types.uint64(types.boolean, types.uint64, types.uint64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        chosen = builder.select(*arguments)
+        chosen.set_metadata("unpredictable", builder.module.add_metadata([]))
+        return chosen
+
+    return signature, generate
+
+
+def _highest8(typing: Any, data: Any, at: Any) -> Any:
+    """The greatest of data[at:at + 8], a uint64 array of numbers below 2^63; no bounds check."""
     signature = types.uint64(data, types.uint64)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         eight = builder.load(_eight_from(context, builder, signature, arguments), align=8)
-        return _reduced(builder, "umin", eight)
+        return _reduced(builder, "smax", eight)
 
     return signature, generate
 
@@ -104,6 +116,35 @@ def _value_of(typing: Any, data: Any, at: Any, key: Any) -> Any:
     return signature, generate
 
 
+def _place64(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Pointer to data[at] of a uint64 array."""
+    array = context.make_array(signature.args[0])(context, builder, arguments[0])
+    return builder.gep(array.data, [arguments[1]])
+
+
+def _load_acquire(typing: Any, data: Any, at: Any) -> Any:
+    """data[at] of a uint64 array; what follows reads what was written before `store_release`."""
+    signature = types.uint64(data, types.uint64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _place64(context, builder, signature, arguments)
+        return builder.load_atomic(place, ordering="acquire", align=8)
+
+    return signature, generate
+
+
+def _store_release(typing: Any, data: Any, at: Any, value: Any) -> Any:
+    """Set data[at] of a uint64 array, after all that was written before, for `load_acquire`."""
+    signature = types.void(data, types.uint64, types.uint64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _place64(context, builder, signature, arguments)
+        builder.store_atomic(arguments[2], place, ordering="release", align=8)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
 def _prefetch(typing: Any, data: Any, at: Any) -> Any:
     """Prefetch the cache line of data[at], an array."""
     signature = types.void(data, types.int64)
@@ -114,8 +155,8 @@ def _prefetch(typing: Any, data: Any, at: Any) -> Any:
         place = builder.bitcast(builder.gep(array.data, [arguments[1]]), byte.as_pointer())
         kind = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), word, word, word])
         function = builder.module.declare_intrinsic("llvm.prefetch", [byte.as_pointer()], kind)
-        # For writing, kept in all caches, of the data (not the instruction) kind.
-        builder.call(function, [place, word(1), word(3), word(1)])
+        # For reading: threads share tables. Kept in all caches, of data (not instructions).
+        builder.call(function, [place, word(0), word(3), word(1)])
         return context.get_dummy_value()
 
     return signature, generate
@@ -243,8 +284,11 @@ def _text_masks(typing: Any, data: Any, at: Any) -> Any:
 load64: Any = intrinsic(_load64)
 trailing_zeros: Any = intrinsic(_trailing_zeros)
 leading_zeros: Any = intrinsic(_leading_zeros)
-lowest8: Any = intrinsic(_lowest8)
+choose: Any = intrinsic(_choose)
+highest8: Any = intrinsic(_highest8)
 value_of: Any = intrinsic(_value_of)
+load_acquire: Any = intrinsic(_load_acquire)
+store_release: Any = intrinsic(_store_release)
 prefetch: Any = intrinsic(_prefetch)
 copy_until: Any = intrinsic(_copy_until)
 utf8_faults: Any = intrinsic(_utf8_faults)
@@ -255,8 +299,11 @@ if config.DISABLE_JIT:  # type: ignore[attr-defined]  # made at run time
     load64 = bits_plain.load64
     trailing_zeros = bits_plain.trailing_zeros
     leading_zeros = bits_plain.leading_zeros
-    lowest8 = bits_plain.lowest8
+    choose = bits_plain.choose
+    highest8 = bits_plain.highest8
     value_of = bits_plain.value_of
+    load_acquire = bits_plain.load_acquire
+    store_release = bits_plain.store_release
     prefetch = bits_plain.prefetch
     copy_until = bits_plain.copy_until
     utf8_faults = bits_plain.utf8_faults

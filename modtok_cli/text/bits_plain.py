@@ -28,15 +28,30 @@ def leading_zeros(value: Any) -> np.uint64:
     return np.uint64(64 - int(value).bit_length())
 
 
-def lowest8(data: Any, at: Any) -> np.uint64:
-    """The least of data[at:at + 8]."""
-    return np.uint64(min(data[int(at) : int(at) + 8]))
+def choose(condition: Any, one: Any, other: Any) -> np.uint64:
+    """`one` if the condition holds, else `other`."""
+    return np.uint64(one if condition else other)
+
+
+def highest8(data: Any, at: Any) -> np.uint64:
+    """The greatest of data[at:at + 8]."""
+    return np.uint64(max(data[int(at) : int(at) + 8]))
 
 
 def value_of(data: Any, at: Any, key: Any) -> np.uint64:
     """data[at + 4 + i] for the i below 4 with data[at + i] == key, else 0."""
     keys = data[int(at) : int(at) + 4].tolist()
     return np.uint64(data[int(at) + 4 + keys.index(int(key))] if int(key) in keys else 0)
+
+
+def load_acquire(data: Any, at: Any) -> np.uint64:
+    """data[at]."""
+    return np.uint64(data[int(at)])
+
+
+def store_release(data: Any, at: Any, value: Any) -> None:
+    """Set data[at]."""
+    data[int(at)] = value
 
 
 def prefetch(data: Any, at: int) -> None:

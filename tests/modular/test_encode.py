@@ -25,7 +25,7 @@ from modtok_cli.learn.queue_kernel import SHORT
 from modtok_cli.learn.word_kernel import build_pair_table, encode_words
 from modtok_cli.modular import encoder as encoder_module
 from modtok_cli.modular import word_cache
-from modtok_cli.modular.merge_kernel import pair_table
+from modtok_cli.modular.merge_kernel import LAST, pair_table
 from modtok_cli.modular.symbol_kernel import Symbols, merge_words
 from modtok_cli.modular.word_cache import LONGEST_CACHED
 from modtok_cli.text.counts import WordCounts
@@ -86,8 +86,9 @@ def test_pair_table_of_the_encoder_finds_exactly_its_pairs() -> None:
     merges = np.array([[1, 2, 9], [2, 1, 8], [1, 2, 7], [0, 0, 6]], dtype=np.int32)
     table = pair_table(merges).reshape(-1, 2, 4)
     none = np.uint64(2**64 - 1)
-    rows = zip(table[:, 0].ravel().tolist(), (~table[:, 1]).ravel().tolist(), strict=True)
-    found = {key: (value >> 36, value & (1 << 30) - 1) for key, value in rows if key != none}
+    rows = zip(table[:, 0].ravel().tolist(), table[:, 1].ravel().tolist(), strict=True)
+    last = int(LAST)
+    found = {key: (last - (value >> 36), value % 2**30) for key, value in rows if key != none}
     assert found == {(1 << 32) | 2: (0, 9), (2 << 32) | 1: (1, 8), 0: (3, 6)}
     assert pair_table(merges).ctypes.data % 64 == 0
 

@@ -37,8 +37,20 @@ def leading_zeros(value: Any) -> Any:
 
 
 @njit
-def lowest8(data: Any, at: Any) -> Any:
-    return bits.lowest8(data, at)
+def highest8(data: Any, at: Any) -> Any:
+    return bits.highest8(data, at)
+
+
+@njit
+def choose(condition: Any, one: Any, other: Any) -> Any:
+    return bits.choose(condition, one, other)
+
+
+@njit
+def exchanged(data: Any, at: Any, value: Any) -> Any:
+    before = bits.load_acquire(data, at)
+    bits.store_release(data, at, value)
+    return before
 
 
 @njit
@@ -105,7 +117,7 @@ def test_leading_zeros(value: int) -> None:
     assert value >> (63 - zeros) == 1
 
 
-# Few values, so that keys are found; and those at which a signed comparison would go wrong.
+# Few values, so that keys are found; and those at which signs matter.
 NUMBERS = st.sampled_from([0, 1, 2**31, 2**32 + 1, 2**63 - 1, 2**63, 2**64 - 1])
 
 
@@ -118,8 +130,18 @@ NUMBERS = st.sampled_from([0, 1, 2**31, 2**32 + 1, 2**63 - 1, 2**63, 2**64 - 1])
 )
 def test_vectors_of_numbers(numbers: list[int], keys: list[int], at: int, key: int) -> None:
     data = np.array(numbers, np.uint64)
-    assert lowest8(data, np.uint64(at)) == min(numbers[at : at + 8])
-    assert bits_plain.lowest8(data, np.uint64(at)) == min(numbers[at : at + 8])
+    below = data & np.uint64(2**63 - 1)
+    assert highest8(below, np.uint64(at)) == below[at : at + 8].max()
+    assert bits_plain.highest8(below, np.uint64(at)) == below[at : at + 8].max()
+    for condition in (False, True):
+        expected = bits_plain.choose(condition, data[0], data[1])
+        assert choose(condition, data[0], data[1]) == expected == data[int(not condition)]
+    ours, theirs = data.copy(), data.copy()
+    assert exchanged(ours, np.uint64(at), np.uint64(key)) == data[at]
+    assert bits_plain.load_acquire(theirs, np.uint64(at)) == data[at]
+    bits_plain.store_release(theirs, np.uint64(at), np.uint64(key))
+    assert ours.tolist() == theirs.tolist()
+    assert ours[at] == key
     data[at : at + 4] = keys[:4]
     expected = numbers[at + 4 + keys.index(key)] if key in keys[:4] else 0
     assert value_of(data, np.uint64(at), np.uint64(key)) == expected
