@@ -42,15 +42,8 @@ def ours(tokenizer: Path, languages: Sequence[str], file: Path, threads: int) ->
 
 
 def ours_flat(tokenizer: Path, languages: Sequence[str], file: Path, threads: int) -> Encode:
-    encoder = ModularTokenizer.load(tokenizer).subset(languages).encoder
-
-    def encode(texts: Sequence[bytes]) -> Any:
-        offsets = np.zeros(len(texts) + 1, dtype=np.int64)
-        np.cumsum([len(text) for text in texts], out=offsets[1:])
-        data = np.frombuffer(b"".join([*texts, bytes(16)]), dtype=np.uint8)
-        return encoder.flat(data, offsets)[0]
-
-    return encode
+    subset = ModularTokenizer.load(tokenizer).subset(languages)
+    return lambda texts: subset.encode_flat(texts, threads)[0]
 
 
 def gigatoken(tokenizer: Path, languages: Sequence[str], file: Path, threads: int) -> Encode:
@@ -181,10 +174,8 @@ def main() -> None:
         for _ in range(options.turns):
             for threads in (1, 2):
                 for name in peers:
-                    if threads == 1 or name != "modtok, flat":  # a call of it is one thread
-                        rows.setdefault((name, threads), []).append(
-                            in_a_process(options, name, threads)
-                        )
+                    turn = in_a_process(options, name, threads)
+                    rows.setdefault((name, threads), []).append(turn)
     for (name, threads), turns in sorted(rows.items()):
         for number, which in ((0, "first"), (2, "third")):
             rates = [turn["rates"][number] for turn in turns]

@@ -99,8 +99,9 @@ def estimate_token_counts(
     for _ in range(rounds):
         scores = likelihoods(token_counts).astype(np.float64)
         ids, ends = viterbi_words(
-            counts.data, counts.offsets, units, scores, active, no_bytes, 0.0, 1, False
-        )
+            counts.data, counts.offsets[:-1], counts.offsets[1:], units, scores, active,
+            no_bytes, 0.0, 1, False,
+        )  # fmt: skip
         token_counts[:] = 0
         np.add.at(token_counts, ids, np.repeat(counts.counts, np.diff(ends)))
     return token_counts

@@ -176,7 +176,8 @@ class _Chooser:
         units = _trie(tokens, self.specials)
         scores = likelihoods(estimate_token_counts(self.counts, units, len(tokens), rounds=2))
         ids, ends = viterbi_words(
-            self.counts.data, self.counts.offsets, units, scores.astype(np.float64),
+            self.counts.data, self.counts.offsets[:-1], self.counts.offsets[1:],
+            units, scores.astype(np.float64),
             np.ones(len(tokens), dtype=np.uint8), np.zeros(256, dtype=np.int32), 0.0, 1, False,
         )  # fmt: skip
         word = np.repeat(np.arange(len(self.counts)), np.diff(ends))

@@ -60,7 +60,7 @@ def character_length(lead):  # type: ignore[no-untyped-def]
 @njit(
     [
         _RAGGED(
-            _BYTES, _INTS, _UNITS, _SCORES, _BYTES,
+            _BYTES, _INTS, _INTS, _UNITS, _SCORES, _BYTES,
             _IDS, types.float64, types.int64, types.boolean,
         )
     ],
@@ -69,7 +69,8 @@ def character_length(lead):  # type: ignore[no-untyped-def]
 )  # fmt: skip
 def viterbi_words(
     data: Bytes,
-    offsets: Ints,
+    starts: Ints,
+    stops: Ints,
     units: Units,
     scores: Floats,
     active: Bytes,
@@ -78,9 +79,9 @@ def viterbi_words(
     each: int,
     fallback: bool,
 ) -> tuple[Ids, Ints]:
-    """Ids of the best segmentation of every word data[offsets[i]:offsets[i + 1]].
+    """Ids of the best segmentation of every word data[starts[i]:stops[i]].
 
-    Shapes: data (B,) uint8, whole UTF-8 characters; offsets (W + 1,) int64; units
+    Shapes: data (B,) uint8, whole UTF-8 characters; starts, stops (W,) int64; units
     `trie.build_trie` of all pieces under their ids; scores (V,) float64; active (V,) uint8,
     1 for the pieces of the subset; byte_ids (256,) int32, used by `fallback` alone.
     `unknown`: score of a character written in bytes; `each`: 0 Unigram, 1 fewest tokens.
@@ -90,22 +91,25 @@ def viterbi_words(
 
     With pieces a (-1), b (-1), ab (-3): Unigram splits "ab" into a, b; fewest tokens gives ab.
     """
-    words = len(offsets) - 1
+    words = len(starts)
     longest = 0
+    room = 0
     for word in range(words):
-        longest = max(longest, offsets[word + 1] - offsets[word])
+        length = stops[word] - starts[word]
+        longest = max(longest, length)
+        room += length
     totals = np.empty(longest + 1, dtype=np.float64)
     tokens = np.empty(longest + 1, dtype=np.int64)
     origins = np.empty(longest + 1, dtype=np.int64)
     pieces = np.empty(longest + 1, dtype=np.int32)
-    ids = np.empty(offsets[words] - offsets[0], dtype=np.int32)
+    ids = np.empty(room, dtype=np.int32)
     ends = np.empty(words + 1, dtype=np.int64)
     ends[0] = 0
     end = 0
     root = units[0] >> _BASE
     for word in range(words):
-        start = np.uint64(offsets[word])
-        size = np.uint64(offsets[word + 1]) - start
+        start = np.uint64(starts[word])
+        size = np.uint64(stops[word]) - start
         for index in range(_ONE, size + _ONE):
             tokens[np.uint64(index)] = _UNREACHED
         totals[0] = 0.0

@@ -1,7 +1,8 @@
 """Text to token ids block by block: split into words, look each up, encode only what is new.
 
-The kernels do not know how a word is segmented. `advance` goes on until a block has words that
-are not in the cache; the caller encodes these (`new_words`) and calls `finish_block`.
+The kernels do not know how a word is segmented. `advance` goes on until enough words have come up
+that are not in the cache, and leaves gaps for their ids; the caller encodes these words and calls
+`close_gaps`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from numba import types
 
 from modtok_cli.base.jit import njit
+from modtok_cli.learn.array_types import I32, I64, U8
 from modtok_cli.modular.word_cache import (
     HALF,
     INLINE,
@@ -25,13 +27,12 @@ from modtok_cli.modular.word_cache import (
     TOKENS,
     WIDTH,
     Table,
-    copy_ids,
     find_word,
     slot_bits,
 )
-from modtok_cli.text.bits import load64, prefetch
+from modtok_cli.text.bits import load64, load_acquire, prefetch
 from modtok_cli.text.split_kernel import BLOCK, SCRATCH, next_block
-from modtok_cli.text.word_key_kernel import PADDING, SHORT, long_hash, slot_hash
+from modtok_cli.text.word_key_kernel import SHORT, long_hash, slot_hash
 
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int32]
@@ -39,47 +40,45 @@ Ints = npt.NDArray[np.int64]
 
 BATCH = 64
 """Words whose places in the cache are known, and on their way, before the first is looked up."""
+ENOUGH = 512
+"""New words for which `advance` returns, at the end of a block."""
 
 _ZERO, _ONE, _TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 _META, _PAIR, _INLINE, _WIDTH = (np.uint64(number) for number in (META, PAIR, INLINE, WIDTH))
 
 # Indices of the numbers in `Work.state`.
-_SPLIT_DOCUMENT, _POSITION, _BEGIN, _WORDS, _MISSES, _DOCUMENT, _END, _WRITTEN, _CUTS, _CUT = range(
-    10
-)
+_SPLIT_DOCUMENT, _POSITION, _BEGIN, _WORDS, _CUTS, _DOCUMENT, _END, _MISSES, _CLOSED = range(9)
 
 
 class Work(NamedTuple):
     """State and scratch of one pass over a text: a block of words, which may span documents.
 
     classes: of `split_kernel.next_block`. ends: ends of the words, relative to the block. cuts:
-    numbers of words at which documents end. places: the word's slot in the cache, or -1 - m for
-    the m-th of the words that are new; misses: their numbers. firsts, seconds: keys of a batch of
-    words. state: where the pass is.
+    numbers of words at which documents end. firsts, seconds, places: keys of a batch of words and
+    the first slots in which they may be. starts, stops: new words, and gaps: where their ids
+    belong. state: where the pass is.
     """
 
     classes: Bytes
     ends: Ids
     cuts: Ids
-    places: Ints
-    misses: Ids
     firsts: npt.NDArray[np.uint64]
     seconds: npt.NDArray[np.uint64]
+    places: npt.NDArray[np.uint64]
+    starts: Ints
+    stops: Ints
+    gaps: Ints
     state: Ints
 
 
 WORK = types.NamedTuple(
     (
         types.uint8[::1], types.int32[::1], types.int32[::1],
-        types.int64[::1], types.int32[::1], types.uint64[::1], types.uint64[::1],
-        types.int64[::1],
+        types.uint64[::1], types.uint64[::1], types.uint64[::1],
+        types.int64[::1], types.int64[::1], types.int64[::1], types.int64[::1],
     ),
     Work,
 )  # type: ignore[no-untyped-call]  # fmt: skip
-_FLAT_WORDS = types.Tuple((types.uint8[::1], types.int64[::1]))  # type: ignore[no-untyped-call]
-READ_BYTES = types.Array(types.uint8, 1, "C", readonly=True)
-_READ_IDS = types.Array(types.int32, 1, "C", readonly=True)
-READ_INTS = types.Array(types.int64, 1, "C", readonly=True)
 
 
 def new_work() -> Work:
@@ -89,11 +88,13 @@ def new_work() -> Work:
         np.empty(SCRATCH, dtype=np.uint8),
         np.empty(room, dtype=np.int32),
         np.empty(BLOCK, dtype=np.int32),
-        np.empty(room, dtype=np.int64),
-        np.empty(room, dtype=np.int32),
         np.empty(BATCH, dtype=np.uint64),
         np.empty(BATCH, dtype=np.uint64),
-        np.zeros(10, dtype=np.int64),
+        np.empty(BATCH, dtype=np.uint64),
+        np.empty(room + ENOUGH, dtype=np.int64),
+        np.empty(room + ENOUGH, dtype=np.int64),
+        np.empty(room + ENOUGH, dtype=np.int64),
+        np.zeros(9, dtype=np.int64),
     )
 
 
@@ -131,13 +132,10 @@ def _split(data, offsets, entry, table, work):  # type: ignore[no-untyped-def]
 
 
 @njit(
-    types.int64(
-        READ_BYTES, READ_INTS, READ_INTS, READ_BYTES, TABLE, WORK,
-        types.int32[::1], types.int64[::1],
-    ),
+    types.int64(U8, I64, I64, U8, TABLE, WORK, types.int32[::1], types.int64[::1]),
     cache=True,
     nogil=True,
-)  # fmt: skip
+)
 def advance(
     data: Bytes,
     offsets: Ints,
@@ -148,32 +146,37 @@ def advance(
     ids: Ids,
     id_offsets: Ints,
 ) -> int:
-    """Write the ids of texts until new words come up; gives their number, 0 at the end.
+    """Write the ids of texts until enough new words came up; gives their number, 0 at the end.
+
+    They are data[work.starts[i]:work.stops[i]]. Each has a gap of its size in bytes in `ids`, which
+    `close_gaps` fills and closes.
 
     Shapes: data (B,) uint8, UTF-8, with `PADDING` more bytes; offsets (D + 1,) int64, text i is
     data[offsets[i]:offsets[i + 1]]; entry and table a `pretokenizer.Splitter`; ids (B + 2,) int32;
     id_offsets (D + 1,) int64, as `offsets` for the ids.
     """
     # Fields are read once: each access counts references.
-    state, ends, cuts, places, misses = work.state, work.ends, work.cuts, work.places, work.misses
-    firsts, seconds = work.firsts, work.seconds
+    state, ends, cuts = work.state, work.ends, work.cuts
+    firsts, seconds, places = work.firsts, work.seconds, work.places
+    starts, stops, gaps = work.starts, work.stops, work.gaps
     slots, cached_words, cached_ids, masks = cache.slots, cache.words, cache.ids, cache.masks
     # Indices are unsigned: numba would look at every other one for a negative number.
     wrap = np.uint64(len(slots) - 1)
     shift = np.uint64(64 - slot_bits(slots))
     id_offsets[0] = 0
-    while state[_SPLIT_DOCUMENT] < len(offsets) - 1:
+    end = np.uint64(state[_END])
+    document = state[_DOCUMENT]
+    missing = _ZERO
+    while state[_SPLIT_DOCUMENT] < len(offsets) - 1 and missing < np.uint64(ENOUGH):
         words = _split(data, offsets, entry, table, work)
         begin = state[_BEGIN]
-        missing = 0
-        end = np.uint64(state[_END])
-        document = state[_DOCUMENT]
         cut = 0
         next_cut = cuts[0] if state[_CUTS] > 0 else words + 1
         stop = begin
         for low in range(0, words, BATCH):
             high = min(low + BATCH, words)
             # Keys and places of some words, so that their cache lines are on the way.
+            first_start = stop
             start = stop
             for word in range(low, high):
                 stop = begin + ends[word]
@@ -186,27 +189,26 @@ def advance(
                     second = _ZERO
                 at = (slot_hash(first, second, size) >> shift) * _WIDTH
                 prefetch(slots, at)
-                firsts[np.uint64(word - low)] = first
-                seconds[np.uint64(word - low)] = second
-                places[np.uint64(word)] = np.int64(at)
+                number = np.uint64(word - low)
+                firsts[number], seconds[number], places[number] = first, second, at
                 start = stop
-            stop = begin if low == 0 else begin + ends[low - 1]
+            stop = first_start
             for word in range(low, high):
                 while word == next_cut:  # documents end before this word
-                    if missing == 0:
-                        document += 1
-                        id_offsets[document] = np.int64(end)
+                    document += 1
+                    id_offsets[document] = np.int64(end)
                     cut += 1
                     next_cut = cuts[cut] if cut < state[_CUTS] else words + 1
                 start = stop
                 stop = begin + ends[word]
                 size = stop - start
-                at = np.uint64(places[np.uint64(word)])
+                number = np.uint64(word - low)
+                at = places[number]
                 if size <= SHORT:
-                    first = firsts[np.uint64(word - low)]
-                    second = seconds[np.uint64(word - low)]
+                    first, second = firsts[number], seconds[number]
                     while True:
-                        meta = slots[at + _META]
+                        # Other threads add words: what a slot holds is there if its `META` is.
+                        meta = load_acquire(slots, at + _META)
                         # One test, nearly always true, in place of three.
                         unlike = (slots[at] ^ first) | (slots[at + _ONE] ^ second)
                         if (unlike | ((meta & SIZE) ^ np.uint64(size))) == _ZERO:
@@ -215,13 +217,10 @@ def advance(
                             break
                         at = (at + _WIDTH) & wrap
                 elif size <= LONGEST_CACHED:
-                    at = np.uint64(
-                        find_word(data, start, stop, np.int64(at), slots, cached_words, masks)
-                    )
-                    meta = slots[at + _META]
+                    at, meta = find_word(data, start, stop, at, slots, cached_words, masks)
                 else:
                     meta = _ZERO
-                if missing == 0 and meta != _ZERO:
+                if meta != _ZERO:
                     tokens = (meta >> TOKENS) & SIZE
                     pair = slots[at + _PAIR]
                     if tokens <= _INLINE:
@@ -233,96 +232,45 @@ def advance(
                             ids[end + np.uint64(i)] = cached_ids[np.uint64(pair) + np.uint64(i)]
                     end += tokens
                 else:
-                    if missing == 0:  # what follows is written when this word is known
-                        state[_WRITTEN] = word
-                        state[_CUT] = cut
-                        state[_END] = np.int64(end)
-                        state[_DOCUMENT] = document
-                    place = np.int64(at)
-                    if meta == _ZERO:
-                        misses[missing] = word
-                        missing += 1
-                        place = np.int64(-missing)
-                    places[np.uint64(word)] = place
-        if missing:
-            state[_MISSES] = missing
-            return missing
+                    starts[missing], stops[missing] = start, stop
+                    gaps[missing] = np.int64(end)
+                    missing += _ONE
+                    end += np.uint64(size)
         while cut < state[_CUTS]:
             document += 1
             id_offsets[document] = np.int64(end)
             cut += 1
-        state[_END] = np.int64(end)
-        state[_DOCUMENT] = document
-    return 0
-
-
-@njit(
-    _FLAT_WORDS(READ_BYTES, WORK),
-    cache=True,
-    nogil=True,
-)
-def new_words(data: Bytes, work: Work) -> tuple[Bytes, Ints]:
-    """The words that `advance` stopped for: bytes with `PADDING`, and offsets."""
-    begin, missing = work.state[_BEGIN], work.state[_MISSES]
-    ends, misses = work.ends, work.misses
-    offsets = np.empty(missing + 1, dtype=np.int64)
-    offsets[0] = 0
-    for i in range(missing):
-        word = misses[i]
-        start = ends[word - 1] if word > 0 else 0
-        offsets[i + 1] = offsets[i] + ends[word] - start
-    found = np.empty(offsets[missing] + PADDING, dtype=np.uint8)
-    for i in range(missing):
-        start = begin + ends[misses[i]] - (offsets[i + 1] - offsets[i])
-        for at in range(offsets[i + 1] - offsets[i]):
-            found[offsets[i] + at] = data[start + at]
-    return found, offsets
-
-
-@njit(
-    types.void(WORK, READ_INTS, TABLE, _READ_IDS, READ_INTS, types.int32[::1], types.int64[::1]),
-    cache=True,
-    nogil=True,
-)
-def finish_block(
-    work: Work,
-    offsets: Ints,
-    cache: Table,
-    new: Ids,
-    new_offsets: Ints,
-    ids: Ids,
-    id_offsets: Ints,
-) -> None:
-    """Write the ids of the block at which `advance` stopped, with those of its new words.
-
-    Shapes: new (N,) int32, new_offsets (misses + 1,) int64; the others as in `advance`.
-    """
-    state, cuts, places = work.state, work.cuts, work.places
-    slots, cached_ids = cache.slots, cache.ids
-    end = state[_END]
-    document = state[_DOCUMENT]
-    word = state[_WRITTEN]
-    for cut in range(state[_CUT], state[_CUTS] + 1):
-        limit = cuts[cut] if cut < state[_CUTS] else state[_WORDS]
-        while word < limit:
-            place = places[word]
-            if place >= 0:
-                meta, pair = slots[place + META], slots[place + PAIR]
-                tokens = np.int64((meta >> TOKENS) & SIZE)
-                if tokens <= INLINE:
-                    ids[end] = np.int32(meta >> HALF)
-                    ids[end + 1] = np.int32(pair & LOW)
-                    ids[end + 2] = np.int32(pair >> HALF)
-                    end += tokens
-                else:
-                    end = copy_ids(slots, place, cached_ids, ids, end)
-            else:
-                for i in range(new_offsets[-1 - place], new_offsets[-place]):
-                    ids[end] = new[i]
-                    end += 1
-            word += 1
-        if cut < state[_CUTS]:
-            document += 1
-            id_offsets[document] = end
-    state[_END] = end
+    state[_END] = np.int64(end)
     state[_DOCUMENT] = document
+    state[_MISSES] = np.int64(missing)
+    return int(missing)
+
+
+@njit(types.void(WORK, I32, I64, types.int32[::1], types.int64[::1]), cache=True, nogil=True)
+def close_gaps(work: Work, new: Ids, new_offsets: Ints, ids: Ids, id_offsets: Ints) -> None:
+    """Write the ids of the new words of `advance` into their gaps, and the others behind them.
+
+    Shapes: new (N,) int32, those of word i are new[new_offsets[i]:new_offsets[i + 1]], not more
+    than it has bytes; the others as in `advance`.
+    """
+    state, starts, stops, gaps = work.state, work.starts, work.stops, work.gaps
+    missing = state[_MISSES]
+    document = state[_CLOSED]
+    to = np.uint64(gaps[0])
+    for word in range(missing):
+        gap = gaps[word]
+        while document < state[_DOCUMENT] and id_offsets[document + 1] <= gap:
+            document += 1
+            id_offsets[document] -= gap - np.int64(to)
+        for at in range(new_offsets[word], new_offsets[word + 1]):
+            ids[to] = new[at]
+            to += _ONE
+        end = gaps[word + 1] if word + 1 < missing else state[_END]
+        for at in range(gap + stops[word] - starts[word], end):
+            ids[to] = ids[np.uint64(at)]
+            to += _ONE
+    while document < state[_DOCUMENT]:
+        document += 1
+        id_offsets[document] -= state[_END] - np.int64(to)
+    state[_END] = np.int64(to)
+    state[_CLOSED] = document

@@ -1,7 +1,7 @@
 """Encode texts and words by a set of merges: the kernels with their tables and caches.
 
-An `Encoder` may be used by any number of threads: each call takes a word cache of its own and
-returns it.
+An `Encoder` may be used by any number of threads. They share a cache of words; each call takes
+scratch of its own and returns it.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.modular.encode_kernel import Work, advance, finish_block, new_words, new_work
+from modtok_cli.modular.encode_kernel import Work, advance, close_gaps, new_work
 from modtok_cli.modular.merge_kernel import pair_table
 from modtok_cli.modular.symbol_kernel import Symbols, merge_words
-from modtok_cli.modular.word_cache import Table, keep, new_table, with_room
+from modtok_cli.modular.word_cache import WordCache
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pack_kernel import packed
 from modtok_cli.text.pretokenizer import PreTokenizer, Splitter
@@ -29,6 +31,8 @@ Ints = npt.NDArray[np.int64]
 # Texts are passed to the kernel in portions of about this many bytes: enough portions for all
 # threads, and little memory for the ids of a portion (at most four bytes per byte of text).
 PORTION = 1 << 18
+
+T = TypeVar("T")
 
 
 class Encoder:
@@ -44,7 +48,8 @@ class Encoder:
         self._rewrite = pretokenizer.rewrite
         self._symbols = symbols
         self._pairs = pair_table(np.ascontiguousarray(merges, dtype=np.int32))
-        self._caches: list[tuple[Table, Work]] = []
+        self._cache = WordCache()
+        self._works: list[Work] = []
 
     @property
     def _splitter(self) -> Splitter:
@@ -58,21 +63,21 @@ class Encoder:
         offsets (D + 1,) int64.
         """
         try:
-            # list.pop is atomic: two threads never get the same cache.
-            cache, work = self._caches.pop()
+            # list.pop is atomic: two threads never get the same scratch.
+            work = self._works.pop()
         except IndexError:
-            cache, work = new_table(), new_work()
+            work = new_work()
         work.state[:] = 0
         ids = np.empty(int(offsets[-1] - offsets[0]) + 2, dtype=np.int32)
         id_offsets = np.empty(len(offsets), dtype=np.int64)
         entry, table = self._splitter
-        while advance(data, offsets, entry, table, cache, work, ids, id_offsets):
-            words, word_offsets = new_words(data, work)
-            new, new_offsets = self.words_flat(words, word_offsets)
-            finish_block(work, offsets, cache, new, new_offsets, ids, id_offsets)
-            cache = with_room(cache, word_offsets)
-            keep(words, word_offsets, new, new_offsets, cache)
-        self._caches.append((cache, work))
+        cache = self._cache
+        while new := advance(data, offsets, entry, table, cache.table, work, ids, id_offsets):
+            starts, stops = work.starts[:new], work.stops[:new]
+            new_ids, new_offsets = self.words_flat(data, starts, stops)
+            close_gaps(work, new_ids, new_offsets, ids, id_offsets)
+            cache.add(data, starts, stops, new_ids, new_offsets)
+        self._works.append(work)
         return ids[: id_offsets[-1]].copy(), id_offsets
 
     def spans(self, data: Bytes, starts: Ints, stops: Ints) -> tuple[Ids, Ints]:
@@ -90,8 +95,9 @@ class Encoder:
         return np.concatenate(found), offsets
 
     def forget_words(self) -> None:
-        """Free the caches of words, which grow with use to some 20 MB each."""
-        self._caches.clear()
+        """Free the cache of words, which grows with use to some 20 MB."""
+        self._cache.clear()
+        self._works.clear()
 
     def text(self, text: bytes) -> Ids:
         """Ids of one text in UTF-8."""
@@ -99,32 +105,48 @@ class Encoder:
 
     def texts(self, texts: Sequence[bytes], threads: int | None = None) -> list[Ids]:
         """Ids of each text in UTF-8, on `threads` threads (default: one a core)."""
-        portions = _portions(texts)
-        workers = min(len(portions), threads or os.cpu_count() or 1)
-        if workers <= 1:
-            parts = [self._portion(portion) for portion in portions]
-        else:
-            with ThreadPoolExecutor(workers) as pool:
-                parts = list(pool.map(self._portion, portions))
+        parts = _in_portions(self._portion, texts, threads)
         return [ids for part in parts for ids in part]
 
-    def _portion(self, texts: Sequence[bytes]) -> list[Ids]:
+    def joined(self, texts: Sequence[bytes], threads: int | None = None) -> tuple[Ids, Ints]:
+        """Ids of all texts one after the other, and their offsets; arguments as of `texts`."""
+        parts = _in_portions(self._joined, texts, threads)
+        offsets = np.zeros(len(texts) + 1, dtype=np.int64)
+        np.cumsum(np.concatenate([[0], *(np.diff(ends) for _, ends in parts)])[1:], out=offsets[1:])
+        return np.concatenate([np.zeros(0, dtype=np.int32), *(ids for ids, _ in parts)]), offsets
+
+    def _joined(self, texts: Sequence[bytes]) -> tuple[Ids, Ints]:
         if self._rewrite:
             texts = [self._rewrite(text) for text in texts]
         offsets = np.zeros(len(texts) + 1, dtype=np.int64)
         np.cumsum([len(text) for text in texts], out=offsets[1:])
         data = np.frombuffer(b"".join([*texts, bytes(PADDING)]), dtype=np.uint8)
-        ids, ends = self.flat(data, offsets)
+        return self.flat(data, offsets)
+
+    def _portion(self, texts: Sequence[bytes]) -> list[Ids]:
+        ids, ends = self._joined(texts)
         cuts = ends.tolist()
-        return [ids[cuts[i] : cuts[i + 1]] for i in range(len(texts))]
+        return [ids[start:stop] for start, stop in pairwise(cuts)]
 
     def words(self, counts: WordCounts) -> tuple[Ids, Ints]:
         """Ids of each unique word: ids (N,) int32 and their offsets (W + 1,) int64."""
-        return self.words_flat(counts.data, counts.offsets)
+        return self.words_flat(counts.data, counts.offsets[:-1], counts.offsets[1:])
 
-    def words_flat(self, data: Bytes, offsets: Ints) -> tuple[Ids, Ints]:
-        """Ids of each byte string `data[offsets[i]:offsets[i + 1]]`, taken as one word."""
-        return merge_words(data, offsets, *self._symbols, self._pairs)
+    def words_flat(self, data: Bytes, starts: Ints, stops: Ints) -> tuple[Ids, Ints]:
+        """Ids of each byte string data[starts[i]:stops[i]], taken as one word."""
+        return merge_words(data, starts, stops, *self._symbols, self._pairs)
+
+
+def _in_portions(
+    encode: Callable[[Sequence[bytes]], T], texts: Sequence[bytes], threads: int | None
+) -> list[T]:
+    """`encode` of each portion of the texts, in order, on `threads` threads."""
+    portions = _portions(texts)
+    workers = min(len(portions), threads or os.cpu_count() or 1)
+    if workers <= 1:
+        return [encode(portion) for portion in portions]
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(encode, portions))
 
 
 def _portions(texts: Sequence[bytes]) -> list[Sequence[bytes]]:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from modtok_cli.modular.encoder import Encoder, Ids, Ints
 from modtok_cli.modular.external import as_ids, in_library
+from modtok_cli.text.pack_kernel import packed
 
 # Texts of one call: the library returns objects that are larger than the text.
 _PORTION = 4096
@@ -60,13 +61,19 @@ class LibraryEncoder(Encoder):
         np.cumsum(sizes, out=ends[1:])
         return (np.concatenate(parts) if parts else np.zeros(0, dtype=np.int32)), ends
 
-    def words_flat(self, data: npt.NDArray[np.uint8], offsets: Ints) -> tuple[Ids, Ints]:
-        """Ids of each text `data[offsets[i]:offsets[i + 1]]`."""
-        return self.flat(data, offsets)
+    def words_flat(
+        self, data: npt.NDArray[np.uint8], starts: Ints, stops: Ints
+    ) -> tuple[Ids, Ints]:
+        """Ids of each text data[starts[i]:stops[i]]."""
+        return self.flat(*packed(data, starts, stops))
 
     def texts(self, texts: Sequence[bytes], threads: int | None = None) -> list[Ids]:
         """Ids of each text in UTF-8; the library uses threads of its own."""
         return self._portion(texts)
+
+    def joined(self, texts: Sequence[bytes], threads: int | None = None) -> tuple[Ids, Ints]:
+        """Ids of all texts one after the other, and their offsets."""
+        return self._joined(texts)
 
 
 class DividedEncoder(Encoder):
@@ -99,17 +106,23 @@ class DividedEncoder(Encoder):
         }
         return [next(parts[one]) for one in whole]
 
+    def joined(self, texts: Sequence[bytes], threads: int | None = None) -> tuple[Ids, Ints]:
+        """Ids of all texts one after the other, and their offsets."""
+        return _joined(self.texts(texts, threads))
+
     def flat(self, data: npt.NDArray[np.uint8], offsets: Ints) -> tuple[Ids, Ints]:
         """Ids of texts in one buffer of UTF-8."""
         content = data.tobytes()
         return _joined(self.texts([content[a:b] for a, b in pairwise(offsets.tolist())]))
 
-    def words_flat(self, data: npt.NDArray[np.uint8], offsets: Ints) -> tuple[Ids, Ints]:
+    def words_flat(
+        self, data: npt.NDArray[np.uint8], starts: Ints, stops: Ints
+    ) -> tuple[Ids, Ints]:
         """Ids of each word; those that are whole documents go to the library."""
         content = data.tobytes()
-        words = [content[a:b] for a, b in pairwise(offsets.tolist())]
+        words = [content[a:b] for a, b in zip(starts.tolist(), stops.tolist(), strict=True)]
         whole = [i for i, word in enumerate(words) if self._is_whole(word)]
-        ids, ends = self._native.words_flat(data, offsets)
+        ids, ends = self._native.words_flat(data, starts, stops)
         if not whole:
             return ids, ends
         parts = np.split(ids, ends[1:-1])

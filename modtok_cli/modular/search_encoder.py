@@ -14,6 +14,7 @@ import numpy.typing as npt
 from modtok_cli.learn.viterbi_kernel import viterbi_words
 from modtok_cli.modular.chunks import Chunks
 from modtok_cli.modular.encoder import Encoder
+from modtok_cli.modular.word_cache import WordCache
 from modtok_cli.text.pretokenizer import PreTokenizer, Splitter
 
 Bytes = npt.NDArray[np.uint8]
@@ -69,18 +70,19 @@ class SearchEncoder(Encoder):
         self._search = (lattice, local_of_global)
         self._alone = alone
         self._searched = 0
-        self._caches = []
+        self._cache, self._works = WordCache(), []
 
     @property
     def _splitter(self) -> Splitter:
         return super()._splitter if self._chunks is None else self._chunks.splitter
 
-    def words_flat(self, data: Bytes, offsets: Ints) -> tuple[Ids, Ints]:
-        """Ids of each byte string `data[offsets[i]:offsets[i + 1]]`, taken as one word."""
+    def words_flat(self, data: Bytes, starts: Ints, stops: Ints) -> tuple[Ids, Ints]:
+        """Ids of each byte string data[starts[i]:stops[i]], taken as one word."""
         lattice, local = self._search
         ids, ends = viterbi_words(
             data,
-            offsets,
+            starts,
+            stops,
             lattice.units,
             lattice.scores,
             lattice.active,
@@ -91,7 +93,7 @@ class SearchEncoder(Encoder):
         )
         if local is None:
             return ids, ends
-        self._searched += len(data)
+        self._searched += int((stops - starts).sum())
         if self._searched > OWN_TRIE and self._alone is not None:
             self._search = (self._alone(lattice), None)
         return local[ids], ends

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.vocabulary import Vocabulary, gather
+from modtok_cli.modular.vocabulary import Vocabulary
 
 Ids = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
@@ -48,7 +48,8 @@ def spell(vocabulary: Vocabulary, old: Subtokenizer, *, encode: bool = True) -> 
     same = np.fromiter((known.get(name, -1) for name in names), dtype=np.int32, count=len(names))
     unknown = np.flatnonzero(same < 0)
     unknown = unknown[unknown >= first] if encode else unknown[:0]
-    ids, ends = old.encoder.words_flat(*gather(vocabulary.data, vocabulary.offsets, unknown))
+    starts, stops = vocabulary.offsets[unknown], vocabulary.offsets[unknown + 1]
+    ids, ends = old.encoder.words_flat(vocabulary.data, starts, stops)
 
     lengths = (same >= 0).astype(np.int64)
     lengths[unknown] = np.diff(ends)

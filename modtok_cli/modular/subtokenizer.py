@@ -170,6 +170,14 @@ class Subtokenizer:
         """Token ids of each text, given in valid UTF-8."""
         return self.segmenter.encode(texts, threads)
 
+    def encode_flat(self, texts: Sequence[bytes], threads: int | None = None) -> tuple[Ids, Ints]:
+        """Token ids of texts in valid UTF-8 in one array, without an object for each text.
+
+        Returns ids (N,) int32 and offsets (D + 1,) int64: those of text i are
+        ids[offsets[i]:offsets[i + 1]].
+        """
+        return self.encoder.joined(texts, threads)
+
     def forget_words(self) -> None:
         """Free the caches of words, for programs that hold hundreds of tokenizers."""
         self.segmenter.forget_words()

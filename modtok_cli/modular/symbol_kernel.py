@@ -102,26 +102,29 @@ def _next_added(data, at, stop, trie):  # type: ignore[no-untyped-def]
 
 
 @njit(
-    [_RAGGED(U8, I64, I32, I32, U64, I32, U64)],
+    [_RAGGED(U8, I64, I64, I32, I32, U64, I32, U64)],
     cache=True,
     nogil=True,
 )
 def merge_words(
     data: npt.NDArray[np.uint8],
-    offsets: npt.NDArray[np.int64],
+    starts: npt.NDArray[np.int64],
+    stops: npt.NDArray[np.int64],
     byte_ids: Ids,
     characters: Ids,
     trie: Units,
     added: Ids,
     pairs: Units,
 ) -> tuple[Ids, npt.NDArray[np.int64]]:
-    """Token ids of each word `data[offsets[i]:offsets[i + 1]]`.
+    """Token ids of each word data[starts[i]:stops[i]].
 
-    Shapes: data (B,) uint8; offsets (W + 1,) int64; byte_ids … added a `Symbols`; pairs a
+    Shapes: data (B,) uint8; starts, stops (W,) int64; byte_ids … added a `Symbols`; pairs a
     `merge_kernel.pair_table`. Returns ids (N,) int32 and id_offsets (W + 1,) int64.
     """
-    words = len(offsets) - 1
-    size = offsets[words] - offsets[0]
+    words = len(starts)
+    size = 0
+    for word in range(words):
+        size += stops[word] - starts[word]
     symbols = np.empty(size + 1, dtype=np.int32)
     # A word is one span of symbols to merge, or several about its added tokens.
     span_offsets = np.empty(words + 2 * size * (len(trie) > 0) + 1, dtype=np.int64)
@@ -130,7 +133,7 @@ def merge_words(
     spans = 0
     end = 0
     for word in range(words):
-        first, stop = offsets[word], offsets[word + 1]
+        first, stop = starts[word], stops[word]
         if len(trie):
             at, longest, number = _next_added(data, first, stop, trie)
             while longest:

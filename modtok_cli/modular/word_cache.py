@@ -2,12 +2,17 @@
 
 Most words of a text occurred before. A slot is half a cache line: the key of the word (see
 `text.word_key_kernel`), its size and number of tokens, and up to three ids, so that nearly all
-look-ups touch nothing else. Longer words and longer lists of ids are in arenas. A cache grows up to
-a limit; one that is full is emptied then, which costs less than tracking the age of entries.
+look-ups touch nothing else. Longer words and longer lists of ids are in arenas. A table that is
+full is replaced by an empty one, the first by a larger one: that costs less than tracking the age
+of entries, and less than loading a kernel that moves them.
+
+All threads share a cache. One thread at a time adds words; others look up meanwhile, without a
+lock: a slot is written before its `META`, which says that it is in use.
 """
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +20,8 @@ import numpy.typing as npt
 from numba import types
 
 from modtok_cli.base.jit import njit
-from modtok_cli.text.bits import load64
+from modtok_cli.learn.array_types import I32, I64, U8
+from modtok_cli.text.bits import load64, load_acquire, store_release
 from modtok_cli.text.word_key_kernel import (
     MASKS,
     PADDING,
@@ -29,10 +35,9 @@ Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
 
-# 1 MB of slots at first, touched only as words come; 16 MB at most, for 330,000 words.
+# 1 MB of slots at first, for 20,000 words; then 16 MB, for 330,000.
 FIRST_SLOTS = 1 << 15
 MOST_SLOTS = 1 << 19
-_GROWTH = 4
 # Longer words are rarely repeated, and would fill the arenas.
 LONGEST_CACHED = 256
 
@@ -46,6 +51,7 @@ TOKENS = np.uint64(16)
 HALF = np.uint64(32)
 LOW = np.uint64(0xFFFFFFFF)
 _ZERO = np.uint64(0)
+_META, _WIDTH = np.uint64(META), np.uint64(WIDTH)
 
 
 class Table(NamedTuple):
@@ -70,43 +76,52 @@ TABLE = types.NamedTuple(  # type: ignore[no-untyped-call]
 )
 
 
-def new_table(slots: int = FIRST_SLOTS) -> Table:
+def new_table(slots: int) -> Table:
     """An empty cache. Pages are touched only as words come."""
     return Table(
         np.zeros(slots * WIDTH, dtype=np.uint64),
-        np.empty(8 * slots + PADDING, dtype=np.uint8),
-        np.empty(2 * slots, dtype=np.int32),
+        np.empty(max(8 * slots, LONGEST_CACHED) + PADDING, dtype=np.uint8),
+        np.empty(max(2 * slots, LONGEST_CACHED), dtype=np.int32),
         np.zeros(3, dtype=np.int64),
         MASKS,
     )
 
 
-def with_room(table: Table, offsets: Ints) -> Table:
-    """`table` if words with these offsets fit, else a larger one with its words, or an empty one.
+class WordCache:
+    """A cache for any number of threads."""
 
-    It is empty if `table` has `MOST_SLOTS`.
-    """
-    words, sizes = len(offsets) - 1, np.diff(offsets)
-    size = int(sizes[sizes <= LONGEST_CACHED].sum())
-    if _fits(table, table.fill, words, size):
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._table: Table | None = None
+
+    def __reduce__(self) -> tuple[type[WordCache], tuple[()]]:
+        return WordCache, ()  # a copy begins empty
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it never held a word, or was cleared."""
+        return self._table is None
+
+    @property
+    def table(self) -> Table:
+        """The table to look words up in. It stays valid when the cache has a larger one."""
+        table = self._table
+        if table is None:
+            table = self._table = new_table(FIRST_SLOTS)
         return table
-    slots = len(table.slots) // WIDTH
-    grows = slots < MOST_SLOTS
-    more = new_table(min(_GROWTH * slots, MOST_SLOTS) if grows else slots)
-    while not _fits(more, table.fill if grows else more.fill, words, size):
-        more = new_table(2 * len(more.slots) // WIDTH)
-    if grows:
-        _move(table, more)
-    return more
 
+    def add(self, data: Bytes, starts: Ints, stops: Ints, ids: Ids, id_offsets: Ints) -> None:
+        """Store words; arguments as of `keep`."""
+        with self._lock:
+            table = self.table
+            done = 0
+            while (done := keep(data, starts, stops, ids, id_offsets, done, table)) < len(starts):
+                table = new_table(MOST_SLOTS)
+            self._table = table
 
-def _fits(table: Table, fill: Ints, words: int, size: int) -> bool:
-    """Whether `words` words of `size` bytes together have room beside what `fill` says."""
-    return bool(
-        fill[0] + words <= len(table.slots) // WIDTH * 5 // 8
-        and fill[1] + size + PADDING <= len(table.words)
-        and fill[2] + size <= len(table.ids)
-    )
+    def clear(self) -> None:
+        """Free the memory."""
+        self._table = None
 
 
 @njit(cache=True, nogil=True)
@@ -132,83 +147,76 @@ def slot_bits(slots):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def find_word(data, start, stop, place, slots, words, masks):  # type: ignore[no-untyped-def]
-    """The slot of data[start:stop], or the free one where it belongs, from `place` on.
+def find_word(data, start, stop, at, slots, words, masks):  # type: ignore[no-untyped-def]
+    """The slot of data[start:stop], or the free one where it belongs, from `at` on; its `META`.
 
     `encode_kernel.advance` has the case of a short word in place of a call, which would take
     several times as long.
     """
     size = stop - start
     first, second = word_key(data, start, stop, masks)
-    wrap = len(slots) - 1
+    wrap = np.uint64(len(slots) - 1)
     while True:
-        meta = slots[place + META]
+        meta = load_acquire(slots, at + _META)
         if meta == _ZERO:
             break
-        if np.int64(meta & SIZE) == size and slots[place] == first:
+        if np.int64(meta & SIZE) == size and slots[at] == first:
             if size <= SHORT:
-                if slots[place + 1] == second:
+                if slots[at + np.uint64(1)] == second:
                     break
             else:
-                kept: Any = np.int64(slots[place + 1])
+                kept: Any = np.int64(slots[at + np.uint64(1)])
                 if same_bytes(words, kept, data, start, size, masks):
                     break
-        place = (place + WIDTH) & wrap
-    return place
-
-
-@njit(cache=True, nogil=True)
-def copy_ids(slots, place, id_arena, ids, end):  # type: ignore[no-untyped-def]
-    """Copy the ids of the word in the slot at `place` to `ids[end:]`, which has two to spare."""
-    meta, pair = slots[place + META], slots[place + PAIR]
-    tokens = np.int64((meta >> TOKENS) & SIZE)
-    if tokens <= INLINE:
-        ids[end] = np.int32(meta >> HALF)
-        ids[end + 1] = np.int32(pair & LOW)
-        ids[end + 2] = np.int32(pair >> HALF)
-    else:
-        kept = np.int64(pair)
-        for i in range(tokens):
-            ids[end + i] = id_arena[kept + i]
-    return end + tokens
+        at = (at + _WIDTH) & wrap
+    return at, meta
 
 
 @njit(
-    types.void(
-        types.Array(types.uint8, 1, "C", readonly=True),
-        types.Array(types.int64, 1, "C", readonly=True),
-        types.Array(types.int32, 1, "C", readonly=True),
-        types.Array(types.int64, 1, "C", readonly=True),
-        TABLE,
-    ),
+    types.int64(U8, I64, I64, I32, I64, types.int64, TABLE),
     cache=True,
     nogil=True,
 )
-def keep(data: Bytes, offsets: Ints, ids: Ids, id_offsets: Ints, table: Table) -> None:
-    """Store words data[offsets[i]:offsets[i + 1]] with ids ids[id_offsets[i]:id_offsets[i + 1]].
+def keep(
+    data: Bytes,
+    starts: Ints,
+    stops: Ints,
+    ids: Ids,
+    id_offsets: Ints,
+    first_word: int,
+    table: Table,
+) -> int:
+    """Store words data[starts[i]:stops[i]] with ids ids[id_offsets[i]:id_offsets[i + 1]].
 
-    There is room, see `with_room`; `data` goes on for `PADDING` bytes.
+    From word `first_word` on, as long as there is room; gives the number of the first word for
+    which there is none, or that of all words. `data` goes on for `PADDING` bytes.
     """
     slots, masks, fill = table.slots, table.masks, table.fill
     word_arena, id_arena = table.words, table.ids
     shift = np.uint64(64 - slot_bits(slots))
-    for word in range(len(offsets) - 1):
-        start, stop = offsets[word], offsets[word + 1]
+    most = (len(slots) // WIDTH) * 5 // 8
+    for word in range(first_word, len(starts)):
+        start, stop = starts[word], stops[word]
         size = stop - start
         if size > LONGEST_CACHED:
             continue
         first, second = word_key(data, start, stop, masks)
-        place = np.int64(slot_hash(first, second, size) >> shift) * WIDTH
-        place = find_word(data, start, stop, place, slots, word_arena, masks)
-        if slots[place + META] != _ZERO:
-            continue  # twice among these words
+        at = (slot_hash(first, second, size) >> shift) * _WIDTH
+        at, meta = find_word(data, start, stop, at, slots, word_arena, masks)
+        if meta != _ZERO:
+            continue  # twice among these words, or added by another thread
         tokens = id_offsets[word + 1] - id_offsets[word]
-        slots[place] = first
-        slots[place + 1] = second
+        if (
+            fill[0] == most
+            or fill[1] + size + PADDING > len(word_arena)
+            or fill[2] + tokens > len(id_arena)
+        ):
+            return int(word)
+        place = np.int64(at)
         meta = np.uint64(size) | (np.uint64(tokens) << TOKENS)
         fill[0] += 1
         if size > SHORT:
-            slots[place + 1] = np.uint64(fill[1])
+            second = np.uint64(fill[1])
             for i in range(size):
                 word_arena[fill[1] + i] = data[start + i]
             fill[1] += size
@@ -225,31 +233,8 @@ def keep(data: Bytes, offsets: Ints, ids: Ids, id_offsets: Ints, table: Table) -
                     meta |= token << HALF
                 else:
                     pair |= token << (HALF * np.uint64(i - 1))
-        slots[place + META] = meta
+        slots[place] = first
+        slots[place + 1] = second
         slots[place + PAIR] = pair
-
-
-@njit(types.void(TABLE, TABLE), cache=True, nogil=True)
-def _move(old: Table, new: Table) -> None:
-    """Put all words of `old` into `new`, which is empty and larger."""
-    slots, more = old.slots, new.slots
-    wrap = len(more) - 1
-    shift = np.uint64(64 - slot_bits(more))
-    for source in range(0, len(slots), WIDTH):
-        size = np.int64(slots[source + META] & SIZE)
-        if size == 0:
-            continue
-        # A long word went into the hash without its place in the arena.
-        second = slots[source + 1] if size <= SHORT else _ZERO
-        place = np.int64(slot_hash(slots[source], second, size) >> shift) * WIDTH
-        while more[place + META] != _ZERO:
-            place = (place + WIDTH) & wrap
-        for i in range(WIDTH):
-            more[place + i] = slots[source + i]
-    words, ids, more_words, more_ids = old.words, old.ids, new.words, new.ids
-    for i in range(old.fill[1]):
-        more_words[i] = words[i]
-    for i in range(old.fill[2]):
-        more_ids[i] = ids[i]
-    for i in range(3):
-        new.fill[i] = old.fill[i]
+        store_release(slots, at + _META, meta)
+    return len(starts)

@@ -37,8 +37,9 @@ NO_BYTES = np.zeros(256, dtype=np.int32)
 def search(words: list[bytes], tokens: list[bytes], scores: np.ndarray, each: int) -> list[list]:
     counts = WordCounts.from_pairs([(word, 1) for word in words])
     active = np.ones(len(tokens), dtype=np.uint8)
+    places = counts.offsets[:-1], counts.offsets[1:]
     ids, ends = viterbi_words(
-        counts.data, counts.offsets, trie_of(tokens), scores, active, NO_BYTES, 0.0, each, False
+        counts.data, *places, trie_of(tokens), scores, active, NO_BYTES, 0.0, each, False
     )
     cut = [ids[a:b].tolist() for a, b in pairwise(ends.tolist())]
     by_word = dict(zip(counts.words(), cut, strict=True))

@@ -12,9 +12,9 @@ letters = st.text("ab é▁", min_size=1, max_size=8).map(str.encode)
 BYTE_IDS = np.arange(1000, 1256, dtype=np.int32)
 
 
-def flat(words: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
+def flat(words: list[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     offsets = np.cumsum([0] + [len(word) for word in words]).astype(np.int64)
-    return np.frombuffer(b"".join(words), dtype=np.uint8), offsets
+    return np.frombuffer(b"".join(words), dtype=np.uint8), offsets[:-1], offsets[1:]
 
 
 @settings(max_examples=200, deadline=None)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -75,7 +76,7 @@ def test_encoders_words_are_segmented_as_defined(number: int, data: st.DataObjec
     words = data.draw(st.lists(st.lists(letters, max_size=3 * SHORT), max_size=6))
     offsets = np.cumsum([0, *map(len, words)]).astype(np.int64)
     flat = np.array([byte for word in words for byte in word], dtype=np.uint8)
-    ids, ends = subset.encoder.words_flat(flat, offsets)
+    ids, ends = subset.encoder.words_flat(flat, offsets[:-1], offsets[1:])
     byte_ids = subset.vocabulary.byte_ids
     for i, word in enumerate(words):
         expected = slow_word([int(byte_ids[byte]) for byte in word], subset.merges.tolist())
@@ -108,7 +109,8 @@ def test_pair_table_with_full_buckets() -> None:
         words = symbols.reshape(-1, 2)[own]
         ids, ends = merge_words(
             (words - group).astype(np.uint8).ravel(),
-            offsets[: len(words) + 1],
+            offsets[: len(words)],
+            offsets[1 : len(words) + 1],
             *Symbols(byte_ids + np.int32(group)),
             table.ravel(),
         )
@@ -148,11 +150,24 @@ def test_nasty_texts_roundtrip(text: str) -> None:
 @settings(deadline=None, max_examples=100)
 def test_full_cache_keeps_results(number: int, batch: list[str], most: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encoder_module, "new_table", lambda: word_cache.new_table(8))
+        patch.setattr(word_cache, "FIRST_SLOTS", 8)
         patch.setattr(word_cache, "MOST_SLOTS", most)
         subset = TOYS[number].full()
         for text in batch * 2:
             assert subset.encode(text).tolist() == slow_encode(subset, text)
+
+
+@given(toys, st.lists(texts, min_size=1, max_size=8), st.sampled_from([8, 1 << 12]))
+@settings(deadline=None, max_examples=20)
+def test_threads_share_a_cache(number: int, batch: list[str], most: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(word_cache, "FIRST_SLOTS", 8)
+        patch.setattr(word_cache, "MOST_SLOTS", most)
+        patch.setattr(encoder_module, "PORTION", 16)
+        subset = TOYS[number].full()
+        many = [text + str(i % 7) for i in range(40) for text in batch]
+        ids = subset.encode_batch(many, 4)
+        assert [part.tolist() for part in ids] == [slow_encode(subset, text) for text in many]
 
 
 @njit
@@ -160,29 +175,41 @@ def place_of(data: Any, start: int, stop: int, slots: Any, masks: Any) -> Any:
     """The first slot in which a word may be, as `encode_kernel.advance` computes it."""
     first, second = word_cache.word_key(data, start, stop, masks)
     shift = np.uint64(64 - word_cache.slot_bits(slots))
-    return np.int64(slot_hash(first, second, stop - start) >> shift) * word_cache.WIDTH
+    return (slot_hash(first, second, stop - start) >> shift) * np.uint64(word_cache.WIDTH)
 
 
-def test_cache_that_grows_keeps_its_words() -> None:
+@pytest.mark.parametrize(("first", "most"), [(1024, 1024), (8, 1024)])
+def test_cache_keeps_its_words(first: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(word_cache, "FIRST_SLOTS", first)
+    monkeypatch.setattr(word_cache, "MOST_SLOTS", most)
     full = TOYS[1].full()
-    table = word_cache.new_table(8)
+    cache = word_cache.WordCache()
+    assert cache.is_empty
     words = [b"%d" % number * size for number in range(40) for size in (1, 7, 20)]
     for word in words:
-        offsets = np.array([0, len(word)])
         ids = full.encode(word.decode())
-        table = word_cache.with_room(table, offsets)
         data = np.frombuffer(word + bytes(16), dtype=np.uint8)
-        word_cache.keep(data, offsets, ids, np.array([0, len(ids)]), table)
+        places = np.array([0]), np.array([len(word)])
+        cache.add(data, *places, ids, np.array([0, len(ids)]))
+    assert not cache.is_empty
+    assert not copy.deepcopy(full.encoder)._cache.table.fill.any()
+    table = cache.table
+    assert len(table.slots) == most * word_cache.WIDTH
+    words = words[first * 5 // 8 :] if first < most else words  # what the small table had is gone
     assert table.fill[0] == len(set(words))
     ends = np.cumsum([len(word) for word in words], dtype=np.int32)
     data = np.frombuffer(b"".join(words) + bytes(16), dtype=np.uint8)
     for word, end in zip(words, ends.tolist(), strict=True):
         place = place_of(data, end - len(word), end, table.slots, table.masks)
         span = (data, end - len(word), end, place, table.slots, table.words, table.masks)
-        found = word_cache.find_word(*span)
-        ids = np.empty(300, dtype=np.int32)
-        stop = word_cache.copy_ids(table.slots, found, table.ids, ids, 0)
-        assert ids[:stop].tolist() == full.encode(word.decode()).tolist()
+        at, meta = (int(number) for number in word_cache.find_word(*span))
+        assert meta == table.slots[at + word_cache.META]
+        pair = int(table.slots[at + word_cache.PAIR])
+        tokens = meta >> 16 & 0xFFFF
+        ids = [meta >> 32, pair & 0xFFFFFFFF, pair >> 32][:tokens]
+        if tokens > word_cache.INLINE:
+            ids = table.ids[pair : pair + tokens].tolist()
+        assert ids == full.encode(word.decode()).tolist()
 
 
 def test_a_batch_is_not_one_text() -> None:
@@ -202,6 +229,11 @@ def test_batches_equal_single_texts_on_any_number_of_threads(batch: list[str]) -
             assert [part.tolist() for part in ids] == single
         utf8 = subset.encode_utf8([text.encode() for text in batch], 2)
         assert [part.tolist() for part in utf8] == single
+        for threads in (1, 3):
+            flat, offsets = subset.encode_flat([text.encode() for text in batch], threads)
+            assert flat.dtype == np.int32
+            assert offsets.dtype == np.int64
+            assert [flat[a:b].tolist() for a, b in pairwise(offsets.tolist())] == single
 
 
 @pytest.mark.parametrize("character", ["a", " ", "é", "😀", "\n", "1", "!"])

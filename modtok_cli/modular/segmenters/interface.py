@@ -180,7 +180,8 @@ class Segmenter(ABC):
         """Ids of tokens that encoding their own bytes does not give; (k,) int64, ascending."""
         vocabulary = self.vocabulary
         first = len(vocabulary.specials)
-        ids, ends = self.encoder.words_flat(vocabulary.data, vocabulary.offsets[first:])
+        offsets = vocabulary.offsets[first:]
+        ids, ends = self.encoder.words_flat(vocabulary.data, offsets[:-1], offsets[1:])
         reached = np.diff(ends) == 1
         reached &= ids[ends[:-1]] == np.arange(first, self.size)
         return np.flatnonzero(~reached) + first
