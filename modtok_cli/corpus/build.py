@@ -126,10 +126,7 @@ def corpus_build(
             clear_sockets(plan.work / "logs")
             return _checked(finished, settings, progress)
         _check_models(settings)
-        if not force:
-            for language in settings.languages or ():
-                for place in _places(output, language, layout):
-                    require_free(place)
+        _require_places(output, settings.languages or (), layout, force)
         begin(plan)
     with _progress(plan, progress):
         done = run_stages(stages_of(plan), plan.work / "logs", executor, workers, options)
@@ -234,6 +231,19 @@ def _settings(
         near,
         layout,
     )
+
+
+def _require_places(output: Path, languages: Sequence[str], layout: str, force: bool) -> None:
+    """Check before the work that the directories of the languages may be written."""
+    from modtok_cli.corpus.ownership import require_replaceable
+
+    for language in languages:
+        places = _places(output, language, layout)
+        if force:
+            require_replaceable(places)
+            continue
+        for place in places:
+            require_free(place)
 
 
 def _places(output: Path, language: str, layout: str) -> list[Path]:

@@ -20,6 +20,19 @@ from modtok_cli.text.languages import long_code
 SPLIT = "train"
 BUFFER_BYTES = 64 << 20
 """Bytes of the texts of all languages that a task holds before it writes them."""
+COLUMNS = {
+    "text": "string",
+    "id": "string",
+    "url": "string",
+    "date": "string",
+    "file_path": "string",
+    "language": "string",
+    "language_score": "float64",
+    "language_script": "string",
+    SIZE: "int64",
+    "quality_score": "float64",
+}
+_OPTIONAL = (SIZE, "quality_score")
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}_[A-Z][a-z]{3}")
 _FILE = re.compile(r"[0-9]{3}_[0-9]{5,}\.parquet")
 
@@ -51,22 +64,24 @@ def is_folder(place: Path) -> bool:
     )
 
 
+def is_table(file: Path) -> bool:
+    """Whether a Parquet file has the columns of a build; the files of FineWeb-2 have more."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        return False
+    try:
+        found = {*pq.read_schema(file).names}
+    except (pa.ArrowException, OSError):
+        return False
+    return {*COLUMNS} - {*_OPTIONAL} <= found <= {*COLUMNS}
+
+
 def columns_of(settings: Settings) -> dict[str, str]:
     """Columns and their types of a build with these settings."""
-    optional = {SIZE: settings.near, "quality_score": settings.quality_model}
-    columns = {
-        "text": "string",
-        "id": "string",
-        "url": "string",
-        "date": "string",
-        "file_path": "string",
-        "language": "string",
-        "language_score": "float64",
-        "language_script": "string",
-        SIZE: "int64",
-        "quality_score": "float64",
-    }
-    return {name: kind for name, kind in columns.items() if optional.get(name, True)}
+    present = dict(zip(_OPTIONAL, (settings.near, settings.quality_model), strict=True))
+    return {name: kind for name, kind in COLUMNS.items() if present.get(name, True)}
 
 
 class FineWebWriters:

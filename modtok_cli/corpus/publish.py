@@ -9,13 +9,11 @@ from typing import Any
 
 import orjson
 
-from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import fsync_directory, write_bytes
 from modtok_cli.corpus.blocks import Documents, Step
-from modtok_cli.corpus.fineweb import is_folder
-from modtok_cli.corpus.parts import NAME, SUFFIX
+from modtok_cli.corpus.ownership import replaced_folders, require_replaceable
 from modtok_cli.corpus.plan import FINEWEB, Plan, read_json, require_free
-from modtok_cli.corpus.report import REPORT, SECONDS, collect, load_report
+from modtok_cli.corpus.report import REPORT, SECONDS, collect
 
 _STALE = "stale.json"
 # Statistics and bad records of the tasks stay: a build killed at its very end reports them again.
@@ -37,24 +35,25 @@ def publish(plan: Plan) -> None:
     """Move the languages to the output directory, then write the report.
 
     Raises:
-        UsageError: a language's directory exists and is not that of a build to be replaced.
+        UsageError: a language's directory exists, and the build may not replace it.
     """
     output, out = Path(plan.output), plan.work / "out"
     fresh = sorted(entry for entry in out.iterdir() if entry.is_dir()) if out.is_dir() else []
-    if not plan.force:
-        for entry in fresh:
-            require_free(output / entry.name)
+    places = [output / entry.name for entry in fresh]
+    if plan.force:
+        require_replaceable(places)
+    else:
+        for place in places:
+            require_free(place)
     report = collect(plan.work, output)
     noted = plan.work / _STALE  # exists if an earlier attempt was killed
     if not noted.is_file():
-        replaces = plan.force and (output / REPORT).is_file()
-        stale = replaced_folders(output) if replaces else []
+        stale = replaced_folders(output) if plan.force else []
         names = [entry.name for entry in fresh]
         write_bytes(noted, orjson.dumps({"stale": stale, "written": names}))
     folders = read_json(noted)
     (output / REPORT).unlink(missing_ok=True)  # no longer valid
-    for entry in fresh:
-        place = output / entry.name
+    for entry, place in zip(fresh, places, strict=True):
         if place.exists():
             _remove(place)
         entry.replace(place)
@@ -72,32 +71,6 @@ def publish(plan: Plan) -> None:
     write_bytes(output / REPORT, orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
     for name in _BETWEEN:
         shutil.rmtree(plan.work / name, ignore_errors=True)
-
-
-def replaced_folders(output: Path) -> list[str]:
-    """Directories of the existing corpus that may be removed, by its report.
-
-    Whatever the report says, only directories directly in `output` that contain nothing but parts
-    qualify. A damaged report lists none.
-    """
-    try:
-        report = load_report(output)
-    except ModtokError:  # damaged, and about to be replaced
-        return []
-    names: list[object] = [*report.folders] or [row.get("language") for row in report.languages]
-    return [
-        name
-        for name in names
-        if isinstance(name, str)
-        and NAME.fullmatch(name)
-        and (output / name).is_dir()
-        and not (output / name).is_symlink()
-        and (is_folder(output / name) if report.folders else _has_only_parts(output / name))
-    ]
-
-
-def _has_only_parts(place: Path) -> bool:
-    return all(entry.name.endswith(SUFFIX) for entry in place.iterdir())
 
 
 def _remove(place: Path) -> None:

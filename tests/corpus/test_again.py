@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from benchmarks.robustness.engine.crawl import paragraphs, records_of
 from modtok_cli.base.errors import ModtokError, UsageError
@@ -35,6 +36,29 @@ def test_force_resumes_a_build_started_without_it(tmp_path: Path) -> None:
     (tmp_path / "a file").touch()
     with pytest.raises(UsageError, match="a file: not a directory; choose another -o"):
         corpus_build([tmp_path / "fi.txt"], output=tmp_path / "a file")
+
+
+def test_force_keeps_files_that_no_build_wrote(tmp_path: Path) -> None:
+    """Named before the work if the languages are known, else at its end, which is repeated."""
+    (tmp_path / "fi.txt").write_text(PAGES, "utf-8")
+    output = tmp_path / "data"
+    call = {"inputs": [tmp_path / "fi.txt"], "output": output, "workers": 1, "force": True}
+    mine = output / "fi" / "00000.jsonl.zst"
+    mine.parent.mkdir(parents=True)
+    mine.write_bytes(zstandard.compress(b'{"text": "mine"}\n'))
+    for languages in (["fi"], None):
+        with pytest.raises(ModtokError, match=r"fi: holds files that modtok did not write; move"):
+            corpus_build(languages=languages, **call)
+        assert mine.is_file()
+        assert (work_of(output) / "out").exists() == (languages is None)
+    mine.parent.rename(tmp_path / "kept")
+    assert corpus_build(**call).languages[0]["pages"] == 3
+    corpus_build(languages=["fi"], **call)
+    (output / "corpus.json").unlink()
+    corpus_build(**call)  # also if no report names what a build wrote
+    (output / "fi" / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match="fi: holds files that modtok did not write"):
+        corpus_build(languages=["fi"], **call)
 
 
 def test_damaged_report_is_replaced_by_force(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """A build with the layout of FineWeb-2: the same records, as Parquet files of its columns."""
 
 import os
+import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -155,3 +157,22 @@ def test_rows_are_written_whenever_enough_text_is_held(
     failing.write("sr", one | {"text": "ноћ " * 100, "source": "a:0"})
     failing.__exit__(RuntimeError, RuntimeError(), None)
     assert not list((tmp_path / "no").rglob("*.parquet*"))
+
+
+@pytest.mark.parametrize("languages", [["fi"], None])
+def test_force_keeps_a_downloaded_folder(
+    place: Path, monkeypatch: pytest.MonkeyPatch, languages: list[str] | None, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(place)
+    shutil.copytree("data", tmp_path / "data")
+    downloaded = tmp_path / "data" / "fin_Latn" / "train" / "000_00000.parquet"
+    table = pq.read_table(downloaded)
+    pq.write_table(table.append_column("dump", pa.array(["CC"] * len(table))), downloaded)
+    before = downloaded.read_bytes()
+    call = {"inputs": ["crawl/b.txt"], "output": tmp_path / "data", "languages": languages}
+    with pytest.raises(ModtokError, match="fin_Latn: holds files that modtok did not write"):
+        corpus_build(force=True, **call, **PARQUET)
+    assert downloaded.read_bytes() == before
+    downloaded.parent.parent.rename(tmp_path / "kept")
+    corpus_build(force=True, **call, **PARQUET)
+    assert pq.read_table(downloaded).num_rows == 1

@@ -177,24 +177,29 @@ def test_linked_content_must_match_the_manifest(tokenizer: Path, tmp_path: Path)
 
 
 def test_corpus_report_cannot_name_directories_to_remove(tmp_path: Path) -> None:
-    from modtok_cli.corpus.publish import replaced_folders
+    from modtok_cli.corpus.fineweb import COLUMNS
+    from modtok_cli.corpus.ownership import replaced_folders
 
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     data = tmp_path / "data"
-    for name in ("fi", "mine", "../up", "fin_Latn/train", "swe_Latn/train", "up/train"):
+    folders = ("fin_Latn/train", "swe_Latn/train", "ekk_Latn/train", "up/train")
+    for name in ("fi", "mine", "../up", *folders):
         (data / name).mkdir(parents=True)
     (data / "fi" / "00000.jsonl.zst").write_bytes(b"")
     (data / "mine" / "thesis.tex").write_text("years of work")
-    for name in ("fin_Latn/train", "swe_Latn/train", "up/train"):
-        (data / name / "000_00000.parquet").write_bytes(b"")
+    for name in folders:  # "dump" is a column of FineWeb-2 that a build does not write
+        columns = [*COLUMNS, *(["dump"] if name == "ekk_Latn/train" else [])]
+        table = pa.table({column: ["x"] for column in columns})
+        pq.write_table(table, data / name / "000_00000.parquet")
     (data / "swe_Latn" / "thesis.tex").write_text("years of work")
     (data / "link").symlink_to(tmp_path)
     names = ["fi", "mine", "../up", "link", "/etc", ".", "..", "", 7, None, "gone"]
-    names += ["fin_Latn", "swe_Latn", "up"]
+    names += ["fin_Latn", "swe_Latn", "ekk_Latn", "up"]
     rows = [{"language": name} for name in names]
     report: dict[str, object] = {"languages": rows, "dropped": [], "bad": []}
     (data / "corpus.json").write_text(json.dumps(report))
-    assert replaced_folders(data) == ["fi"]
-    (data / "corpus.json").write_text(json.dumps({**report, "folders": names}))
+    assert replaced_folders(data) == ["fi", "fin_Latn"]
+    (data / "corpus.json").write_text(json.dumps({**report, "folders": names[-4:]}))
     assert replaced_folders(data) == ["fin_Latn"]
 
 
