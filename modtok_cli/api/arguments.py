@@ -67,8 +67,26 @@ def _caller() -> tuple[str, int, dict[str, Any]]:
 P = ParamSpec("P")
 T = TypeVar("T")
 
+
+def _is_tokenizer(value: object) -> bool:
+    """Whether a value has a tokenizer's methods; `isinstance` would compute its properties."""
+    return hasattr(type(value), "encode_batch")
+
+
+def _is_modular(value: object) -> bool:
+    return hasattr(type(value), "subset")
+
+
+def _is_any_tokenizer(value: object) -> bool:
+    return isinstance(value, str | os.PathLike) or _is_tokenizer(value) or _is_modular(value)
+
+
+def _are_tokenizers(value: object) -> bool:
+    return isinstance(value, Sequence) and all(map(_is_any_tokenizer, value))
+
+
 # What arguments of these annotations must be, and how an error calls it.
-_TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
+_TYPES: Mapping[str, tuple[tuple[type, ...] | Callable[[object], bool], str]] = {
     "int": ((Integral,), "a whole number"),
     "float": ((Real,), "a number"),
     "bool": ((bool,), "True or False"),
@@ -77,11 +95,15 @@ _TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
     "Languages": ((str, Iterable), "codes, a string or list"),
     "Sequence[FilePath]": ((Iterable,), "a list of paths"),
     "Sequence[str]": ((Iterable,), "a list"),
+    "Tokenizer": (_is_tokenizer, "a tokenizer"),
+    "ModularTokenizer": (_is_modular, "a modular tokenizer"),
+    "AnyTokenizer": (_is_any_tokenizer, "a path or a tokenizer"),
+    "Sequence[AnyTokenizer]": (_are_tokenizers, "a list of these"),
 }
 
 
 def checked(function: Callable[P, T]) -> Callable[P, T]:
-    """Check numbers, strings, flags, paths and languages by the annotations of `function`.
+    """Check numbers, strings, flags, paths, languages and tokenizers by the annotations.
 
     Raises (when called):
         UsageError: an argument is of another type; names it.
@@ -116,8 +138,13 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
 def _fits(value: object, kinds: Sequence[str]) -> bool:
     if value is None:
         return "None" in kinds
-    types = [each for kind in kinds if kind != "None" for each in _TYPES[kind][0]]
-    return isinstance(value, tuple(types)) and (bool in types or not isinstance(value, bool))
+    return any(_is_of(value, _TYPES[kind][0]) for kind in kinds if kind != "None")
+
+
+def _is_of(value: object, kind: tuple[type, ...] | Callable[[object], bool]) -> bool:
+    if not isinstance(kind, tuple):
+        return kind(value)
+    return isinstance(value, kind) and (bool in kind or not isinstance(value, bool))
 
 
 def progress_or_default(progress: Progress | None) -> Progress:

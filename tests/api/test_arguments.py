@@ -7,6 +7,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -126,6 +127,25 @@ def test_wrong_types_are_named(call: Callable[[], object], message: str) -> None
     with pytest.raises(modtok.UsageError) as caught:
         call()
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("wrong", [3, None, b"t"])
+def test_what_is_no_tokenizer_is_named(wrong: Any) -> None:
+    either, modular = "a path or a tokenizer", "a path or a modular tokenizer"
+    calls: list[tuple[Callable[[], object], str]] = [
+        (lambda: modtok.inspect(wrong), f"tokenizer: expected {either}"),
+        (lambda: modtok.compare_tokenizers(wrong, "t"), f"first: expected {either}"),
+        (lambda: modtok.compare_tokenizers("t", wrong), f"second: expected {either}"),
+        (lambda: modtok.encode_files(wrong, "x", "y"), f"tokenizer: expected {either}"),
+        (lambda: modtok.extract(wrong, "fi"), f"tokenizer: expected {modular}"),
+        (lambda: modtok.nsl(wrong, "x"), f"tokenizers: expected {either} or a list of these"),
+    ]
+    for call, message in calls:
+        with pytest.raises(modtok.UsageError) as caught:
+            call()
+        assert str(caught.value) == f"{message}, got {wrong!r}"
+    with pytest.raises(modtok.UsageError, match=r"^tokenizers: expected a path or a tokenizer or"):
+        modtok.check(["t", wrong], "x")
 
 
 def test_warnings_have_the_line_of_the_caller(directory: Path) -> None:
