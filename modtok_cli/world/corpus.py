@@ -18,7 +18,7 @@ import orjson
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.base.reading import read_object
+from modtok_cli.base.reading import read_bounded, read_object
 from modtok_cli.base.records import from_json
 from modtok_cli.world.facts import World, make_world
 from modtok_cli.world.languages import LANGUAGES, Language, languages
@@ -68,13 +68,11 @@ class Settings:
 
 
 def write_world(output: Path, settings: Settings, progress: Progress = SILENT) -> World:
-    """Write the world's texts to the new directory `output`.
+    """Write the world's texts to the new directory `output`; a warning if they are there already.
 
     Raises:
-        UsageError: `output` exists.
+        UsageError: `output` exists and is not this world.
     """
-    if output.exists():
-        raise UsageError("already exists", where=str(output), remedy="choose another directory")
     tongues = languages(settings.seed, settings.languages)
     world = make_world(
         settings.seed,
@@ -83,6 +81,17 @@ def write_world(output: Path, settings: Settings, progress: Progress = SILENT) -
         towns=settings.towns,
         private=settings.private,
     )
+    facts = [
+        {**asdict(fact), "told": told} for fact, told in zip(world.facts, world.told, strict=True)
+    ]
+    described = orjson.dumps(
+        {"settings": asdict(settings), "facts": facts}, option=orjson.OPT_INDENT_2
+    )
+    if output.exists():
+        if not _is_there(output, settings, described):
+            raise UsageError("already exists", where=str(output), remedy="choose another directory")
+        progress.warn(f"{output} is already finished with these settings")
+        return world
     tests = _parallel(world, settings)
     # A sentence is known by its form in the first language.
     first = tongues[settings.languages[0]]
@@ -110,13 +119,17 @@ def write_world(output: Path, settings: Settings, progress: Progress = SILENT) -
         for name, events in tests.items():
             lines = ["\t".join(tongues), *_table(events, list(tongues.values()))]
             (beside / "tasks/mt" / f"{name}.tsv").write_text("\n".join(lines) + "\n", "utf-8")
-        facts = [
-            {**asdict(fact), "told": told}
-            for fact, told in zip(world.facts, world.told, strict=True)
-        ]
-        described = {"settings": asdict(settings), "facts": facts}
-        (beside / "world.json").write_bytes(orjson.dumps(described, option=orjson.OPT_INDENT_2))
+        (beside / "world.json").write_bytes(described)
     return world
+
+
+def _is_there(output: Path, settings: Settings, described: bytes) -> bool:
+    """Whether `output`, which appears as a whole, is the world of this description."""
+    try:
+        same = read_bounded(output / "world.json") == described
+    except OSError:
+        return False
+    return same and all((output / f"data/{code}.jsonl").is_file() for code in settings.languages)
 
 
 def read_settings(world: Path) -> Settings:

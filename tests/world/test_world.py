@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
 import pytest
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.progress import Silent
 from modtok_cli.world.corpus import Settings, write_world
 from modtok_cli.world.facts import World, make_world
 from modtok_cli.world.languages import LANGUAGES, Language, languages
@@ -112,8 +114,20 @@ def test_what_is_written(tmp_path: Path) -> None:
         assert suite.render(found[0][0].question, "", "qad") == found[0][0].question
     facts = orjson.loads((tmp_path / "a/world.json").read_bytes())["facts"]
     assert len(facts) == 8 * 5 + 6 + 2 * 2
-    with pytest.raises(UsageError, match="already exists"):
-        write_world(tmp_path / "a", SMALL)
+    before = (tmp_path / "a/data/qaa.jsonl").read_bytes()
+    said = Silent()
+    assert (
+        write_world(tmp_path / "a", SMALL, said).facts == write_world(tmp_path / "a", SMALL).facts
+    )
+    assert said.warnings == [f"{tmp_path / 'a'} is already finished with these settings"]
+    assert (tmp_path / "a/data/qaa.jsonl").read_bytes() == before
+    (tmp_path / "file").touch()
+    (tmp_path / "a/data/qab.jsonl").unlink()
+    for place, settings in (
+        ("a", SMALL), ("b", replace(SMALL, documents=61)), ("b/data", SMALL), ("file", SMALL)
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match="already exists"):
+            write_world(tmp_path / place, settings)
 
 
 def test_settings_are_checked() -> None:
