@@ -92,7 +92,20 @@ def read_object(path: Path, *, largest: int = LARGEST) -> dict[str, Any]:
         raise ModtokError(f"is not JSON ({error})", where=str(path)) from error
     if not isinstance(found, dict):
         raise ModtokError("is not a JSON object", where=str(path))
+    check_depth(found, str(path))
     return found
+
+
+def check_depth(parsed: object, where: str) -> None:
+    """Refuse parsed JSON that `orjson` does not write: it reads 1,024 levels and writes 254.
+
+    Raises:
+        ModtokError: it has more levels.
+    """
+    try:
+        orjson.dumps(parsed)
+    except orjson.JSONEncodeError as error:
+        raise ModtokError("JSON nested too deeply", where=where) from error
 
 
 def read_bounded(path: Path, *, largest: int = LARGEST) -> bytes:

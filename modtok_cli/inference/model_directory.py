@@ -29,6 +29,8 @@ from modtok_cli.inference.model_configs import (
     write_object,
 )
 from modtok_cli.inference.weight_files import StoredTensor, WeightFiles
+from modtok_cli.modular.document_checks import check_document
+from modtok_cli.modular.json_frame import parse_document
 from modtok_cli.modular.restrict import indispensable, restrict, vocabulary_of
 from modtok_cli.modular.tokenizer_file import TokenizerFile
 
@@ -114,8 +116,15 @@ class ModelDirectory:
 
     @cached_property
     def tokenizer(self) -> dict[str, Any]:
-        """The document `tokenizer.json`."""
-        return read_object(self.path / _TOKENIZER)
+        """The document `tokenizer.json`.
+
+        Raises:
+            ModtokError: it is damaged; names the field.
+        """
+        place = self.path / _TOKENIZER
+        document = parse_document(read_file(place), str(place))
+        check_document(document, str(place))
+        return document
 
     @cached_property
     def file(self) -> TokenizerFile:
@@ -135,14 +144,15 @@ class ModelDirectory:
         """
         config = self.configs["config.json"]
         parts = [config, *(part for part in config.values() if isinstance(part, Mapping))]
-        sizes = {part["vocab_size"] for part in parts if "vocab_size" in part}
-        if len(sizes) != 1 or type(next(iter(sizes))) is not int:
+        stated = [part["vocab_size"] for part in parts if "vocab_size" in part]
+        sizes = list({str(size): size for size in stated}.values())
+        if len(sizes) != 1 or type(sizes[0]) is not int:
             raise ModtokError(
                 f"field 'vocab_size' is {' and '.join(map(str, sizes)) or 'missing'}",
                 where=str(self.path / "config.json"),
                 remedy="a model with one vocabulary can be sliced",
             )
-        return int(next(iter(sizes)))
+        return sizes[0]
 
     @cached_property
     def tables(self) -> dict[str, StoredTensor]:

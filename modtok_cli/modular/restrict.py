@@ -66,9 +66,9 @@ def vocabulary_of(document: Mapping[str, Any], where: str) -> dict[str, int]:
             ids[token["content"]] = token["id"]
         except (TypeError, KeyError) as error:
             raise ModtokError(f"field 'added_tokens[{index}]' is damaged", where=where) from error
-    odd = next((i for i in ids.values() if type(i) is not int or not 0 <= i < 1 << 31), None)
-    if odd is not None:
-        raise ModtokError(f"field 'model.vocab': id {odd!r} is invalid", where=where)
+    for index in ids.values():
+        if type(index) is not int or not 0 <= index < 1 << 31:
+            raise ModtokError(f"field 'model.vocab': id {index!r} is invalid", where=where)
     return ids
 
 

@@ -12,6 +12,7 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.modular.derivation import GIVEN, closed, derivation, symbols_of
+from modtok_cli.modular.document_checks import check_document
 from modtok_cli.modular.json_frame import PROVENANCE
 from modtok_cli.modular.restrict import (
     indispensable,
@@ -50,6 +51,7 @@ class TokenizerFile:
     def __init__(self, document: Mapping[str, Any], where: str) -> None:
         self.document = document
         self.where = where
+        check_document(document, where)
         self.ids = vocabulary_of(document, where)
         if not self.ids:
             raise ModtokError("field 'model.vocab' is empty", where=where)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -137,5 +138,22 @@ def test_what_cannot_be_sliced(tmp_path: Path) -> None:
     config = orjson.loads((whole / "config.json").read_bytes())
     (whole / "config.json").write_bytes(orjson.dumps({**config, "vocab_size": 700}))
     with pytest.raises(ModtokError, match="no embedding table with 700 rows"):
+        ModelDirectory(whole).slice(np.array([5], np.int32), tmp_path / "part")
+    nested: list[object] = []
+    for _ in range(300):
+        nested = [nested]
+    for field, value, message in (
+        ("vocab_size", [640], r"field 'vocab_size' is \[640\]"),
+        ("text_config", {"vocab_size": 641}, "field 'vocab_size' is 640 and 641"),
+        ("layers", nested, "JSON nested too deeply"),
+    ):
+        (whole / "config.json").write_bytes(json.dumps({**config, field: value}).encode())
+        with pytest.raises(ModtokError, match=message):
+            ModelDirectory(whole).slice(np.array([5], np.int32), tmp_path / "part")
+    (whole / "config.json").write_bytes(orjson.dumps(config))
+    document = orjson.loads((whole / "tokenizer.json").read_bytes())
+    document["model"]["merges"][2] = None
+    (whole / "tokenizer.json").write_bytes(orjson.dumps(document))
+    with pytest.raises(ModtokError, match=r"field 'model.merges\[2\]' is damaged"):
         ModelDirectory(whole).slice(np.array([5], np.int32), tmp_path / "part")
     assert not (tmp_path / "part").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from functools import cache
 from pathlib import Path
@@ -198,6 +199,32 @@ def test_what_cannot_be_adopted(tmp_path: Path) -> None:
         file = tmp_path / "tokenizer.json"
         file.write_bytes(orjson.dumps({**document, "model": {**document["model"], **change}}))
         with pytest.raises(ModtokError, match=message):
+            adopt(file, ["en"], data=data)
+    token = document["added_tokens"][0]
+    processor = {"type": "x", "special_tokens": {"<s>": {"ids": [1, "2"]}}}
+    for field, value in (
+        ("added_tokens", 3),
+        ("added_tokens[0]", [{**token, "content": 3}]),
+        ("added_tokens[1]", [token, {**token, "id": None}]),
+        ("post_processor.special_tokens.<s>.ids", processor),
+        ("model.vocab", {"a": None}),
+        ("model.merges", 3),
+        ("model.merges[1]", [["a", "b"], ["a", 3]]),
+        ("model.unk_token", {}),
+    ):
+        holder, _, name = field.partition("[")[0].partition(".special")[0].rpartition(".")
+        changed = {**document[holder], name: value} if holder else value
+        file.write_bytes(orjson.dumps({**document, holder or name: changed}))
+        with pytest.raises(ModtokError, match=f"field '{re.escape(field)}'"):
+            adopt(file, ["en"], data=data)
+    unigram = orjson.loads(external_tokenizer("unigram"))
+    for field, change in (
+        ("model.vocab[0]", {"vocab": [["a"]]}),
+        ("model.vocab[0][1]", {"vocab": [["a", "b"]]}),
+        ("model.unk_id", {"unk_id": -1}),
+    ):
+        file.write_bytes(orjson.dumps({**unigram, "model": {**unigram["model"], **change}}))
+        with pytest.raises(ModtokError, match=f"field '{re.escape(field)}' is damaged"):
             adopt(file, ["en"], data=data)
     adopted("byte-level").save(tmp_path / "t")
     with pytest.raises(UsageError, match="already exists"):

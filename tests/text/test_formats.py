@@ -8,6 +8,8 @@ import gzip
 import io
 import itertools
 import re
+import subprocess
+import sys
 import tracemalloc
 
 import numpy as np
@@ -260,6 +262,70 @@ def test_damaged_columns_are_one_line(tmp_path):
                 assert failure(path, field="content") == said[len(str(path)) :]
                 refused += 1
         assert refused >= 25
+
+
+def test_damaged_languages_of_columns_are_one_line(tmp_path):
+    path = tmp_path / "a.arrow"
+    write_arrow(path, pa.table({"text": ["a", "b", "c"], "lang": ["en", "fi", "fi"]}), False, 9)
+    offsets = np.array([0, 2, 4, 6], dtype="<i4").tobytes()
+    whole = path.read_bytes()
+    assert whole.count(offsets) == 1
+    for wrong in ([0, 2, 0, 6], [0, 2, -4, 6], [0, 1 << 30, 4, 6]):
+        path.write_bytes(whole.replace(offsets, np.array(wrong, dtype="<i4").tobytes()))
+        assert "damaged Arrow file" in failure(path)
+
+
+_READ_ALL = """
+import sys
+from pathlib import Path
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.text.readers import read_documents
+whole, path = Path(sys.argv[1]).read_bytes(), Path(sys.argv[2])
+for place in range(whole.rindex(b"PAR1") - 8 - int(sys.argv[3]), len(whole)):
+    path.write_bytes(whole[:place] + bytes([(whole[place] + 4) % 256]) + whole[place + 1 :])
+    try:
+        list(read_documents(path))
+    except ModtokError:
+        continue
+"""
+
+
+def test_damaged_footer_of_parquet_does_not_end_the_process(tmp_path):
+    """`pyarrow` calls `terminate` for a wrong list of sizes if one asks for a column's."""
+    path = tmp_path / "a.parquet"
+    table = pa.table({"text": ["A house.", None], "lang": ["en", "fi"]})
+    pq.write_table(table, path, store_schema=False)
+    footer = int.from_bytes(path.read_bytes()[-8:-4], "little")
+    words = [sys.executable, "-c", _READ_ALL, path, tmp_path / "b.parquet", str(footer)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+class NoDictionary(pq.ParquetFile):
+    """Refuses to read a dictionary from the fourth batch on."""
+
+    def __init__(self, path, read_dictionary=None, **options):
+        self.most = 3 if read_dictionary else None
+        super().__init__(path, read_dictionary=read_dictionary, **options)
+
+    def iter_batches(self, *args, **options):
+        yield from itertools.islice(super().iter_batches(*args, **options), self.most)
+        if self.most:
+            raise OSError("Not yet implemented")
+
+
+@pytest.mark.parametrize("encoding", ["DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY", None])
+def test_encodings_that_give_no_dictionary(tmp_path, encoding, monkeypatch):
+    monkeypatch.setattr(columns_module, "CHUNK", 64)
+    path = tmp_path / "a.parquet"
+    table = pa.table({"text": [f"text {number}" for number in range(50)]})
+    encodings = encoding and {"text": encoding}
+    pq.write_table(table, path, 7, use_dictionary=False, column_encoding=encodings)
+    if not encoding:
+        monkeypatch.setattr(pq, "ParquetFile", NoDictionary)
+    found = list(read_documents(path))
+    assert [each.text.decode() for each in found] == table["text"].to_pylist()
+    assert [each.line for each in found] == list(range(1, 51))
 
 
 def test_compressed_arrow_and_pipes_are_refused(tmp_path):

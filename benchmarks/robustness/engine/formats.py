@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.robustness.engine import model_readers, text_readers
 from benchmarks.robustness.engine.mutations import mutate, mutate_json
 
 Mutator = Callable[[bytes, random.Random], bytes]
@@ -31,7 +32,8 @@ class Format:
         read: reads the damaged file at a path.
         as_json: half of the damages keep it JSON.
         repair: corrects checksums, so that the checks behind them are reached.
-        needs: "light", "corpus" or "run", which samples it takes.
+        needs: which samples it takes: "light", "corpus" or "run"; or "library", a light one
+            whose library may end the process, which is tried in children only.
     """
 
     name: str
@@ -46,37 +48,6 @@ class Format:
         if self.as_json and rng.random() < 0.7:
             return mutate_json(data, rng)
         return mutate(data, rng)
-
-
-def _documents(path: Path) -> None:
-    from modtok_cli.base.errors import ModtokError
-    from modtok_cli.text.readers import read_documents, read_spans
-    from modtok_cli.text.reading import Reading
-
-    found = []
-    for errors in ("strict", "replace", "skip"):
-        try:
-            texts = [document.text for document in read_documents(path, Reading(errors))]
-            for text in texts:
-                text.decode()
-            spans = [
-                each.data[start:stop].tobytes()
-                for each in read_spans(path, Reading(errors))
-                for start, stop in zip(each.starts, each.stops, strict=True)
-            ]
-            found.append(texts == spans)
-        except ModtokError as error:
-            found.append(True)
-            last = error
-    assert all(found), "documents and spans differ"
-    if len(found) == 3 and "last" in locals():
-        raise last
-
-
-def _counted(path: Path) -> None:
-    from modtok_cli.text.corpus import count_corpus
-
-    count_corpus([path])
 
 
 def _tokenizer(path: Path) -> None:
@@ -141,22 +112,6 @@ def _sign(path: Path) -> None:
         place.write_bytes(json.dumps(manifest).encode())
     except (ValueError, KeyError, TypeError, AttributeError, OSError, RecursionError):
         return
-
-
-def _counts(path: Path) -> None:
-    from modtok_cli.base.progress import SILENT
-    from modtok_cli.construct.corpora import count_language
-    from modtok_cli.text.reading import Reading
-    from modtok_cli.text.table_files import read_header
-
-    read_header(path)
-    count_language("fi", [path], Reading(), SILENT)
-
-
-def _tsv(path: Path) -> None:
-    from modtok_cli.text.table_tsv import read_tsv
-
-    read_tsv(path)
 
 
 def _settings(path: Path) -> None:
@@ -376,14 +331,26 @@ SAMPLES = Path()  # set by whoever makes them
 
 STEP = "runs/it/checkpoints/step-00000004"
 FORMATS = (
-    Format("text", "fi.txt", _documents),
-    Format("text, zstd", "fi.txt.zst", _documents),
-    Format("JSON lines", "en.jsonl", _documents, as_json=True),
-    Format("JSON lines, gzip", "en.jsonl.gz", _documents),
-    Format("text, counted", "fi.txt", _counted),
-    Format("word counts", "fi.counts", _counts),
-    Format("word counts as text", "fi.tsv", _tsv),
-    Format("word counts as text, zstd", "fi.tsv.zst", _tsv),
+    Format("text", "fi.txt", text_readers.documents),
+    Format("text, zstd", "fi.txt.zst", text_readers.documents),
+    Format("JSON lines", "en.jsonl", text_readers.documents, as_json=True),
+    Format("JSON lines, gzip", "en.jsonl.gz", text_readers.documents),
+    Format("CSV", "rows.csv", text_readers.documents),
+    Format("CSV, gzip", "rows.csv.gz", text_readers.documents),
+    Format("TSV with a header", "rows.tsv", text_readers.documents),
+    Format("Parquet", "rows.parquet", text_readers.documents, needs="library"),
+    Format("Arrow", "rows.arrow", text_readers.documents, needs="library"),
+    Format("Parquet of two languages", "rows.parquet", text_readers.mixed, needs="library"),
+    Format("CSV of two languages", "rows.csv", text_readers.mixed),
+    Format("JSON lines of two languages", "rows.jsonl", text_readers.mixed, as_json=True),
+    Format("text, counted", "fi.txt", text_readers.counted),
+    Format("word counts", "fi.counts", text_readers.counts),
+    Format("word counts, merged on disk", "fi.counts", text_readers.merged),
+    Format("word counts as text", "fi.tsv", text_readers.tsv),
+    Format("word counts as text, zstd", "fi.tsv.zst", text_readers.tsv),
+    Format("families", "families.tsv", text_readers.families),
+    Format("morphemes", "morphemes/fi.tsv", text_readers.morphemes),
+    Format("morphemes of MorphScore", "morphemes/fi.csv", text_readers.morphemes),
     Format("tokenizer.json, BPE", "bpe.json", _ours, as_json=True),
     Format("tokenizer.json, Unigram", "unigram.json", _ours, as_json=True),
     Format("tokenizer.json, least tokens", "least.json", _ours, as_json=True),
@@ -421,6 +388,27 @@ FORMATS = (
     Format("documents with summaries", "asked/sum/en.jsonl", _to_summarize, True, True),
     Format("parallel text", "asked/mt/test.tsv", _parallel, beside=True),
     Format("kept examples", "kept.jsonl", _compared, as_json=True),
+    *(
+        Format(f"{name} of a published model", f"published/{name}", reader, as_json, True)
+        for reader, as_json, names in (
+            (model_readers.adopted, True, ("tokenizer.json", "tokenizer_config.json",
+                                           "generation_config.json")),
+            (model_readers.sliced, True, ("config.json", "model.safetensors.index.json")),
+            (model_readers.sliced, False, ("model-00001-of-00002.safetensors",)),
+        )
+        for name in names
+    ),
+    Format("tokenizer.json of a sliced model", "published/tokenizer.json", model_readers.sliced,
+           True, True),
+    Format("adopted directory, tokenizer.json", "adopted/tokenizer.json",
+           model_readers.adopted_directory, True, True, _sign),
+    Format("adopted directory, membership", "adopted/arrays.safetensors",
+           model_readers.adopted_directory, False, True, _sign),
+    Format("token ids to keep", "keep.json", model_readers.ids_to_keep, as_json=True),
+    Format("recipe", "recipe.toml", model_readers.recipe),
+    Format("grid", "grid.toml", model_readers.grid),
+    Format("cell of a grid", "grid/cells/cell.jsonl", model_readers.cell, True, True),
+    Format("settings of a world", "world/world.json", model_readers.world, True, True),
     Format("WARC", "crawl.warc", _pages, needs="corpus"),
     Format("WARC, gzip", "crawl.warc.gz", _pages, needs="corpus"),
     Format("WARC, zstd", "crawl.warc.zst", _pages, needs="corpus"),
@@ -439,6 +427,10 @@ FORMATS = (
            "run"),
     Format("modtok.json of a slice", "slice/modtok.json", _slice, True, True, needs="run"),
     Format("weights of a slice", "slice/model.safetensors", _slice, False, True, needs="run"),
+    Format("config.json of a slice", "slice/config.json", model_readers.transplanted, True, True,
+           needs="run"),
+    Format("weights of a slice, in another model", "slice/model.safetensors",
+           model_readers.transplanted, False, True, needs="run"),
     Format("tokenizer.json of a slice", "slice/tokenizer.json", _slice, True, True, needs="run"),
 )  # fmt: skip
 

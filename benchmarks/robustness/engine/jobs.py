@@ -50,9 +50,13 @@ JOBS = (
         "corpus"),
     Job("corpus build", "crawl.warc crawl.warc.gz -o web --workers 2 --near-duplicates language",
         ("web",), None, True, "corpus"),
+    Job("corpus build", "crawl.warc crawl.warc.gz -o web --workers 2 --layout fineweb-2", ("web",),
+        None, True, "corpus"),
     Job("corpus train-quality", "--good good.txt --bad bad.txt -o q.bin --epochs 1", ("q.bin",),
         needs="corpus"),
     Job("corpus count", "-o tables", ("tables/en.counts", "tables/fi.counts"), grows=True),
+    Job("corpus count", "-o tables --memory 100MB", ("tables/en.counts", "tables/fi.counts"),
+        grows=True),
     Job("corpus count", "-o tables --executor local --workers 2", ("tables",), None, True,
         "corpus"),
     Job("corpus world", "-o world --documents 40", ("world",)),
@@ -61,6 +65,8 @@ JOBS = (
         ("orders.jsonl", "o.svg")),
     Job("study combos", f"{TEXTS} -k 300 --orders 2 --sets 3 -o combos.jsonl", ("combos.jsonl",)),
     Job("study scaling", "-k 300 --orders 2 -o scaling.jsonl", ("scaling.jsonl",)),
+    Job("study scaling", "-k 300 --orders 2 --families families.tsv -o scaling.jsonl",
+        ("scaling.jsonl",)),
     Job("study budget", f"{TEXTS} -k 300 --budgets 280,300 -o budget.jsonl", ("budget.jsonl",)),
     Job("study cost", f"{TEXTS} -t bpe --plot cost.svg", ("cost.svg",)),
     Job("study sampling", "--langs en,fi --model tiny --regimes none,full --steps 3 --batch-size 2 "
@@ -131,6 +137,7 @@ def workspace(root: Path, *, corpus: bool = True, runs: bool = True) -> None:
     """Everything that the jobs read; without extras only what the others need."""
     samples.light_samples(root)
     (root / "modtok.toml").unlink()
+    (root / "families.tsv").write_text("en\tEuropean\nfi\tEuropean\n")
     shutil.copytree(SAMPLE / "parallel", root / "parallel")
     if corpus:
         samples.corpus_samples(root)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import base64
+import csv
 import gzip
 import io
 import json
 import random
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import orjson
 import zstandard
 
 from benchmarks.common.machine import SAMPLE
+from benchmarks.robustness.engine.model_samples import model_samples
 
 LANGUAGES = ("en", "fi")
 
@@ -25,6 +28,7 @@ def light_samples(root: Path) -> None:
     from modtok_cli.construct.unigram_merge import unigram_merge
 
     _texts(root)
+    _rows(root)
     data = root / "data"
     bpe_seq(LANGUAGES, data=data, output=root / "bpe", k=330)
     bpe_merge(LANGUAGES, data=data, output=root / "least", k=330, references=False)
@@ -35,6 +39,7 @@ def light_samples(root: Path) -> None:
     _journal(root)
     _results(root)
     _asked(root)
+    model_samples(root)
 
 
 def corpus_samples(root: Path) -> None:
@@ -182,6 +187,41 @@ def _texts(root: Path) -> None:
         '[corpus.count]\nthreads = 3\n[pretrain]\nlr = 1e-3\nsampling = "sub:1"\n',
         encoding="utf-8",
     )
+
+
+def _rows(root: Path) -> None:
+    """Tables: texts of two languages in every format with columns, families, and morphemes."""
+    texts = ["A house, a tree.", 'Talo ja "puu".\nPuu on korkea.', None]
+    labels = ["en", "fi", "fi"]
+    for suffix, delimiter in (("csv", ","), ("tsv", "\t")):
+        written = io.StringIO()
+        rows = csv.writer(written, delimiter=delimiter, lineterminator="\n")
+        rows.writerows([("text", "lang"), *zip(texts, labels, strict=True)])
+        (root / f"rows.{suffix}").write_text(written.getvalue(), "utf-8")
+    (root / "rows.csv.gz").write_bytes(gzip.compress((root / "rows.csv").read_bytes(), mtime=0))
+    records = [{"text": text, "lang": label} for text, label in zip(texts, labels, strict=True)]
+    (root / "rows.jsonl").write_bytes(b"".join(orjson.dumps(each) + b"\n" for each in records))
+    if find_spec("pyarrow"):
+        _columns(root, records)
+    families = "# code and family\nen\tGermanic\nde\tGermanic\nfi\tUralic\nest\tUralic\n"
+    (root / "families.tsv").write_text(families, "utf-8")
+    (root / "morphemes").mkdir()
+    (root / "morphemes" / "fi.tsv").write_text("talossa\ttalo|ssa\nkissan\tkissa|n\n", "utf-8")
+    words = 'full_word,pt1,rest\ntalossa,talo,ssa\n"kissan",kissa,n\n'
+    (root / "morphemes" / "fi.csv").write_text(words, "utf-8")
+
+
+def _columns(root: Path, records: list[dict[str, str | None]]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.Table.from_pylist(records)
+    pq.write_table(table, root / "rows.parquet")
+    with (
+        pa.OSFile(str(root / "rows.arrow"), "wb") as file,
+        pa.ipc.new_file(file, table.schema) as writer,
+    ):
+        writer.write_table(table)
 
 
 def _tables(root: Path) -> None:

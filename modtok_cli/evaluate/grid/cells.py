@@ -1,6 +1,7 @@
 """The files of a grid: one for each cell, complete or absent, named by what the cell depends on.
 
-OUTPUT/cells/<key>.jsonl    first line: {"cell": …, "rows": […], "bytes": …, "sha256": …}
+OUTPUT/cells/<key>.jsonl    first line: {"cell": …, "rows": […], "rows_sha256": …, "bytes": …,
+                            "sha256": …}, the latter two of the examples;
                             then the examples, as `modtok eval … --examples` writes them
 """
 
@@ -102,7 +103,7 @@ class Store:
         if not isinstance(head, dict) or head.get("bytes") != rest:
             raise ValueError("damaged")
         rows = head.get("rows")
-        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        if not isinstance(rows, list) or head.get("rows_sha256") != _digest(rows):
             raise ValueError("damaged")
         return rows
 
@@ -135,8 +136,15 @@ class Store:
         head = {
             "cell": cell.depends,
             "rows": rows,
+            "rows_sha256": _digest(rows),
             "bytes": len(rest),
             "sha256": digest(rest, length=64),
         }
         with atomic_file(self.path(cell.key)) as beside:
             beside.write_bytes(orjson.dumps(head, option=_LINE) + rest)
+
+
+def _digest(rows: Sequence[Row]) -> str:
+    """Checksum of rows, the same for what is written and what is read again."""
+    parsed = orjson.loads(orjson.dumps(rows, option=_LINE))
+    return digest(orjson.dumps(parsed), length=64)

@@ -100,6 +100,7 @@ class Columns(TextReader):
         import pyarrow as pa
         import pyarrow.compute as pc
 
+        batch.validate()  # buffers of a damaged file may be too short
         texts = _column(batch, self.reading.field)
         if not pa.types.is_dictionary(texts.type):
             indices = np.arange(len(texts), dtype=np.int64)
@@ -128,7 +129,9 @@ class Columns(TextReader):
         name = self.reading.language_field
         languages = None
         if name is not None and find_type(batch.schema, name) is not None:
-            languages = _column(batch, name).to_pylist()
+            column = _column(batch, name)
+            column.validate(full=True)
+            languages = column.to_pylist()
         return _Batch(row, indices, data, places[:-1], places[1:], languages)
 
     def documents(self, block: _Batch) -> list[Document]:
@@ -179,13 +182,25 @@ class Parquet(Columns):
             schema, metadata = probe.schema_arrow, probe.metadata
         columns = self.columns_in(schema)
         rows = metadata.num_rows
-        with pq.ParquetFile(
-            path, read_dictionary=columns[:1], buffer_size=_BUFFER, pre_buffer=False
-        ) as file:
-            size = _column_bytes(metadata, self.reading.field)
-            most = max(1, min(_MOST_ROWS, CHUNK * max(rows, 1) // max(size, 1)))
-            for batch in file.iter_batches(most, columns=columns, use_threads=False):
+        most = max(1, min(_MOST_ROWS, CHUNK * max(rows, 1) // max(_row_bytes(metadata), 1)))
+
+        def read(dictionary: list[str]) -> Iterator[Any]:
+            with pq.ParquetFile(
+                path, read_dictionary=dictionary, buffer_size=_BUFFER, pre_buffer=False
+            ) as file:
+                yield from file.iter_batches(most, columns=columns, use_threads=False)
+
+        done = 0
+        try:
+            for batch in read(columns[:1]):
                 yield batch, rows
+                done += len(batch)
+        except OSError:  # texts of some encodings are not read as a dictionary
+            for batch in read([]):
+                known = min(done, len(batch))
+                done -= known
+                if known < len(batch):
+                    yield batch.slice(known), rows
 
 
 class Arrow(Columns):
@@ -271,16 +286,13 @@ def _column(batch: Any, name: str) -> Any:
     return pc.struct_field(batch.column(top), parts)
 
 
-def _column_bytes(metadata: Any, name: str) -> int:
-    """Uncompressed size of a column in all row groups."""
-    total = 0
-    for group in range(metadata.num_row_groups):
-        row_group = metadata.row_group(group)
-        for place in range(row_group.num_columns):
-            column = row_group.column(place)
-            if column.path_in_schema == name:
-                total += column.total_uncompressed_size
-    return total
+def _row_bytes(metadata: Any) -> int:
+    """Uncompressed size of all columns.
+
+    Sizes of single columns are known too, but `pyarrow` ends the process if one is damaged.
+    """
+    groups = range(metadata.num_row_groups)
+    return sum(int(metadata.row_group(group).total_byte_size) for group in groups)
 
 
 def _is_compressed(metadata: Any) -> bool:
