@@ -36,8 +36,8 @@ from modtok_cli.training import checkpoint
 from modtok_cli.training.checkpoint import files
 from modtok_cli.training.config import Config, Settings, resolve
 
-# Their libraries may end the process: they are tried in children, by the benchmark.
-LIGHT = [form for form in FORMATS if form.needs == "light" and "external" not in form.name]
+# Others take long to make, or their libraries may end the process: the benchmark tries them.
+LIGHT = [form for form in FORMATS if form.needs == "light"]
 TRIED = 12
 
 
