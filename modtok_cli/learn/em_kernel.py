@@ -38,7 +38,7 @@ _START = np.uint64(32)
 _TWO = np.uint64(2)
 _HIGH = np.uint64(0xC0)
 _CONTINUES = np.uint64(0x80)
-# The layout of units, see `trie_kernel`.
+# The layout of units, see `unit_kernel`.
 _LABEL = np.uint64(0x1FF)
 _VALUE = np.uint64(9)
 _VALUES = np.uint64(0x7FFFFFF)

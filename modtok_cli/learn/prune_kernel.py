@@ -19,7 +19,7 @@ from numba import types
 
 from modtok_cli.base.jit import njit
 from modtok_cli.learn.array_kernel import resized_rows
-from modtok_cli.learn.trie_kernel import base_of, label_of, value_of
+from modtok_cli.learn.unit_kernel import base_of, label_of, value_of
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]

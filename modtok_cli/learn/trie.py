@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.learn.trie_kernel import BASE_SHIFT, LABEL_BITS, NO_LABEL, build_units
+from modtok_cli.learn.unit_kernel import BASE_SHIFT, LABEL_BITS, NO_LABEL
 from modtok_cli.text.count_kernel import copy_in_order
 
 Bytes = npt.NDArray[np.uint8]
@@ -16,7 +16,7 @@ Units = npt.NDArray[np.uint64]
 
 
 def build_trie(data: Bytes, offsets: Ints, ids: npt.NDArray[np.integer] | None = None) -> Units:
-    """The double array (`trie_kernel`) of pieces data[offsets[i]:offsets[i + 1]], in any order.
+    """The double array (`unit_kernel`) of pieces data[offsets[i]:offsets[i + 1]], in any order.
 
     `ids`: the id of each piece; by default its index.
 
@@ -30,6 +30,8 @@ def build_trie(data: Bytes, offsets: Ints, ids: npt.NDArray[np.integer] | None =
     >>> prefixes(trie, b"abc"), prefixes(trie, b"c")
     ([(1, 0), (2, 1)], [])
     """
+    from modtok_cli.learn.trie_kernel import build_units  # compiled on import
+
     pieces = len(offsets) - 1
     numbers = np.arange(pieces) if ids is None else np.asarray(ids, dtype=np.int64)
     data = np.ascontiguousarray(data, dtype=np.uint8)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from numba import types
 
 from modtok_cli.base.jit import njit
-from modtok_cli.learn.trie_kernel import BASE_SHIFT, LABEL_BITS, label_of
+from modtok_cli.learn.unit_kernel import BASE_SHIFT, LABEL_BITS, label_of
 
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int32]
@@ -131,7 +131,7 @@ def viterbi_words(
                     break
                 base = unit >> _BASE
                 j += _ONE
-                value = (unit >> _LABEL) & _VALUES  # see `trie_kernel`
+                value = (unit >> _LABEL) & _VALUES  # see `unit_kernel`
                 if value == _ZERO or active[value - _ONE] == 0:
                     continue
                 single |= j - i == whole

@@ -14,7 +14,7 @@ from numba import types
 
 from modtok_cli.base.jit import njit
 from modtok_cli.learn.array_types import I32, I64, U8, U64
-from modtok_cli.learn.trie_kernel import base_of, label_of, value_of
+from modtok_cli.learn.unit_kernel import base_of, label_of, value_of
 from modtok_cli.modular.merge_kernel import merge_spans
 
 Ids = npt.NDArray[np.int32]
