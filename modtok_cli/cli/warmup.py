@@ -1,24 +1,26 @@
 """`modtok warmup`: compile every kernel and store it on disk.
 
-Kernels are compiled in groups, each in a process of its own, as many at once as there are cores.
-A group that uses the kernels of another waits for it and loads them. `python -m
-modtok_cli.cli.warmup GROUP` is such a process. A command whose kernels are not on disk has its own
-groups compiled in the same way when it comes to the first one (`prepare`).
+Kernels are compiled in groups by processes of their own, as many as there are cores, which take
+one group after the other (`python -m modtok_cli.cli.warmup`). Most groups are modules, whose
+kernels have explicit signatures and are compiled on import. Groups hardly share kernels, so each
+is compiled once. A command whose kernels are not on disk has its own groups compiled in the same
+way when it comes to the first one (`prepare`).
 """
 
 from __future__ import annotations
 
-import json
+import importlib
 import os
+import queue
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from functools import partial
 
 from modtok_cli.base.compiling import LABEL
 from modtok_cli.base.errors import ModtokError
@@ -26,155 +28,89 @@ from modtok_cli.base.kernel_cache import storage
 from modtok_cli.base.processes import die_with_parent
 from modtok_cli.base.progress import SILENT, Progress, Task
 
-if TYPE_CHECKING:
-    from modtok_cli.modular.segmenters.interface import Segmenter
-
-# Covers every kernel: text and JSON lines, long and short words, digits.
-_TEXT = {"en": "one two three, one two 33 threes\n", "fi": "yksi kaksi kolme, yksi kaksi 3\n"}
-
-
 TICK = 0.25
 """Seconds between the moves of the bar."""
+
+_IMPORTS = 1  # seconds until a process has imported numba
 
 
 @dataclass(frozen=True)
 class Group:
-    """Kernels that `run` compiles, on texts in a directory; `after` are compiled before.
+    """Kernels of modules, and those that `run` compiles.
 
-    `seconds`: about how long it takes on one core, if those are there.
+    `seconds`: about how long it takes on one core.
     """
 
-    run: Callable[[Path], None]
     seconds: int
-    after: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    run: Callable[[], None] | None = None
 
 
-def _learning(data: Path) -> None:
-    from modtok_cli.learn.sequential import SequentialLearner
+def _learn() -> None:
+    from modtok_cli.learn.bpe import learn_plain
     from modtok_cli.text.counts import WordCounts
 
-    learner = SequentialLearner(270, ())
-    for language, text in _TEXT.items():
-        words = [*(f" {word}".encode() for word in text.split()), b"a" * 200]
-        learner.add(language, WordCounts.from_pairs((word, 5) for word in words))
+    learn_plain(WordCounts.from_pairs([(b"aab", 5), (b"ab", 3)]), 258)
 
 
-def _words(data: Path) -> None:
-    import modtok_cli.learn.trie_kernel
-    import modtok_cli.learn.word_kernel  # noqa: F401 - explicit signatures: compiled on import
-
-
-def _text(data: Path) -> None:
-    from modtok_cli.text.corpus import write_counts
-
-    write_counts(data=data, output=data / "counts")
-
-
-def _encode(segmenter: Segmenter) -> None:
-    """Texts, words, and words that must be stored."""
-    from modtok_cli.text.counts import WordCounts
-
-    text = "".join(_TEXT.values())
-    for _ in range(2):
-        segmenter.encoder.texts([text.encode() * 5, b"a" * 300])
-    words = sorted({f" {word}".encode() for word in text.split()})
-    segmenter.encoder.words(WordCounts.from_pairs((word, 1) for word in words))
-
-
-def _encoding(data: Path) -> None:
+def _add_tables() -> None:
     import numpy as np
 
-    from modtok_cli.learn.merges import byte_order
-    from modtok_cli.modular.segmenters.merges import Merges
-    from modtok_cli.modular.vocabulary import Vocabulary
-    from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER
+    from modtok_cli.text.counts import WordCounts, merge_counts
+    from modtok_cli.text.counts_kernel import first_disorder
 
-    tokens = [*(bytes([byte]) for byte in byte_order()), b"on"]
-    vocabulary = Vocabulary.from_tokens((), tokens)
-    merges = np.array([[tokens.index(b"o"), tokens.index(b"n"), 256]], dtype=np.int32)
-    _encode(Merges(vocabulary, PRETOKENIZER, merges))
+    table = merge_counts([WordCounts.from_pairs([(word, 1)]) for word in (b"a", b"b")])
+    for data in (table.data, np.frombuffer(table.data.tobytes(), dtype=np.uint8)):
+        first_disorder(data, table.offsets)
 
 
-def _search(data: Path) -> None:
-    import numpy as np
-
-    from modtok_cli.learn.fewest_tokens import file_scores, likelihoods
-    from modtok_cli.learn.merges import byte_order
-    from modtok_cli.modular.segmenters.fewest_tokens import FewestTokens
-    from modtok_cli.modular.vocabulary import Vocabulary
-    from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER
-
-    vocabulary = Vocabulary.from_tokens((), [*(bytes([byte]) for byte in byte_order()), b"on"])
-    scores = file_scores(likelihoods(np.ones(257, dtype=np.int64)), 0)
-    _encode(FewestTokens(vocabulary, PRETOKENIZER, scores))
-
-
-def _merges(data: Path) -> None:
-    from modtok_cli.construct.bpe_seq import bpe_seq
-    from modtok_cli.measure.nsl import nsl
-    from modtok_cli.modular.adopt import adopt
-    from modtok_cli.text.corpus import write_counts
-
-    output, counts = data / "tokenizer", data / "counts"
-    write_counts(data=data, output=counts)
-    bpe_seq(data=counts, output=output, k=270, passes=2)
-    nsl([f"{output}@each", str(output)], [data / "en.txt"])
-    adopt(output / "tokenizer.json", data=counts)
-
-
-def _fewest_tokens(data: Path) -> None:
-    from modtok_cli.construct.bpe_merge import bpe_merge
-    from modtok_cli.measure.nsl import nsl
-
-    for superwords in (0, 5):
-        output = data / f"tokenizer{superwords}"
-        bpe_merge(data=data, output=output, k=270, superwords=superwords)
-        nsl([f"{output}@each"], [data / "en.txt"])
-
-
-def _unigram(data: Path) -> None:
-    from modtok_cli.construct.unigram_merge import unigram_merge
-    from modtok_cli.measure.nsl import nsl
-
-    output = data / "tokenizer"
-    unigram_merge(data=data, output=output, k=280)
-    nsl([f"{output}@each"], [data / "en.txt"])
-
-
-def _pretokenizers(data: Path) -> None:
+def _split(*names: str) -> None:
     from modtok_cli.text.pretokenizer import pretokenizers
 
-    for each in pretokenizers().values():
-        _ = each.splitter  # compiled or loaded on first use
+    for name in names:
+        _ = pretokenizers()[name].splitter  # compiled or loaded on first use
 
 
-def _rows(data: Path) -> None:
-    import modtok_cli.training.rows.kernel  # noqa: F401 - explicit signatures: compiled on import
+def _split_chunks() -> None:
+    from modtok_cli.modular.chunks import Chunks
+
+    Chunks([b"a b"])
 
 
-GROUPS: dict[str, Group] = {  # the longest first, where it does not wait
-    "learning": Group(_learning, 12),
-    "text": Group(_text, 8),
-    "words": Group(_words, 4),
-    "encoding": Group(_encoding, 7, after=("words",)),
-    "search": Group(_search, 3, after=("encoding",)),
-    "Unigram": Group(_unigram, 15, after=("text", "search")),
-    "pre-tokenizers": Group(_pretokenizers, 5, after=("text",)),
-    "rows": Group(_rows, 3),
-    "merges": Group(_merges, 3, after=("text", "learning", "encoding")),
-    "fewest tokens": Group(_fewest_tokens, 5, after=("text", "learning", "search")),
+_OTHERS = ("gemma", "gpt2", "llama3", "none", "o200k", "phrases", "qwen2", "smollm")
+GROUPS: dict[str, Group] = {  # the longest first
+    "merge loop": Group(9, run=_learn),
+    "encoding": Group(7, ("modular.encode_kernel", "text.pack_kernel")),
+    "merging": Group(5, ("modular.symbol_kernel", "modular.merge_kernel")),
+    "pre-tokenizers": Group(5, run=partial(_split, *_OTHERS)),
+    "rows": Group(5, ("training.rows.kernel",)),
+    "words": Group(4, ("learn.word_kernel",)),
+    "counting": Group(4, ("text.count_kernel",)),
+    "reading": Group(4, ("text.json_kernel",)),
+    "pruning": Group(3, ("learn.prune_kernel",)),
+    "superwords": Group(3, run=_split_chunks),
+    "EM": Group(2, ("learn.em_kernel",)),
+    "tries": Group(2, ("learn.trie_kernel",)),
+    "search": Group(2, ("learn.viterbi_kernel",)),
+    "tables": Group(2, run=_add_tables),
+    "splitting": Group(1, run=partial(_split, "bpe")),
+    "splitting for Unigram": Group(1, run=partial(_split, "unigram")),
+    "derivation": Group(1, ("modular.derivation_kernel",)),
 }
 
-_MEASURING = ("words", "text", "encoding")
-# What a command needs for a tokenizer by merges, its usual work. Others compile what they need
-# one kernel after the other.
+_LEARNING = ("merge loop", "words", "counting", "splitting", "reading")
+_ENCODING = ("merging", "encoding", "splitting")
+_MEASURING = (*_ENCODING, "counting")
+# What a command needs for its usual work on text, with a tokenizer by merges. Others compile what
+# they need one kernel after the other.
 NEEDS: dict[str, tuple[str, ...]] = {
-    "bpe": ("learning", "text", "words"),
-    "bpe-seq": ("learning", "text", "words"),
-    "bpe-concat": ("learning", "text", "words"),
-    "bpe-parity": ("learning", "text", "words"),
-    "bpe-merge": ("learning", "text", "words", "encoding", "search", "fewest tokens"),
-    "unigram-merge": ("words", "text", "encoding", "search", "Unigram"),
+    **dict.fromkeys(("bpe", "bpe-seq", "bpe-concat", "bpe-parity"), _LEARNING),
+    "bpe-merge": (*_LEARNING, "tries", "search", "pruning"),
+    "unigram-merge": (
+        *("EM", "tries", "search", "merging", "encoding"),
+        *("counting", "splitting for Unigram", "reading", "tables"),
+    ),
+    "encode": _ENCODING,
     **dict.fromkeys(("nsl", "fairness", "check", "origin", "explore", "adopt"), _MEASURING),
     "pretrain": _MEASURING,
 }
@@ -199,18 +135,13 @@ def prepare(command: str, progress: Progress) -> bool:
 
 
 def duration(names: Sequence[str], processes: int) -> int:
-    """About how many seconds groups take: their sum over the processes, or the longest chain.
+    """About how many seconds groups take: their sum over the processes, or the longest of them.
 
-    >>> duration(("words", "encoding"), 2)
-    11
+    >>> duration(("merge loop", "tries"), 2), duration(("words", "counting", "reading"), 2)
+    (10, 7)
     """
-    work = sum(GROUPS[name].seconds for name in names)
-    return max(-(-work // processes), *(_chain(name, names) for name in names))
-
-
-def _chain(name: str, names: Sequence[str]) -> int:
-    before = [_chain(other, names) for other in GROUPS[name].after if other in names]
-    return GROUPS[name].seconds + max(before, default=0)
+    seconds = [GROUPS[name].seconds for name in names]
+    return _IMPORTS + max(-(-sum(seconds) // processes), *seconds)
 
 
 def warmup(
@@ -223,26 +154,27 @@ def warmup(
     """Run a tiny job through every kernel; seconds by group of kernels.
 
     Args:
-        names: the groups, with those that they wait for; None for all.
+        names: the groups; None for all.
         processes: groups compiled at once; the number of cores if None.
 
     Raises:
         ModtokError: a group failed.
     """
+    groups = {name: GROUPS[name] for name in GROUPS if names is None or name in names}
     seconds: dict[str, float] = {}
-    waiting = {name: GROUPS[name] for name in (GROUPS if names is None else names)}
     running: dict[Future[float], str] = {}
-    count = processes or os.cpu_count() or 1
+    count = min(processes or os.cpu_count() or 1, len(groups))
     with (
         progress.task(label, total=100, unit="%") as task,
+        _workers(count) as idle,
         ThreadPoolExecutor(count) as pool,
     ):
-        bar = _Bar(task, waiting)
+        bar = _Bar(task, groups)
+        waiting = list(groups)
         while waiting or running:
-            for name, group in list(waiting.items()):
-                if len(running) < count and all(other in seconds for other in group.after):
-                    running[pool.submit(_run, name)] = name
-                    del waiting[name]
+            while waiting and len(running) < count:
+                name = waiting.pop(0)
+                running[pool.submit(_run, name, idle)] = name
             for future in wait(running, timeout=TICK, return_when=FIRST_COMPLETED).done:
                 name = running.pop(future)
                 seconds[name] = future.result()
@@ -280,28 +212,90 @@ class _Bar:
         self._done[name] = amount
 
 
-def _run(name: str) -> float:
-    """Compile a group in a process of its own; seconds."""
+class _Worker:
+    """A process that compiles groups."""
+
+    def __init__(self) -> None:
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the worker
+        words = [sys.executable, "-m", "modtok_cli.cli.warmup"]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(
+            words, stdin=pipe, stdout=pipe, stderr=self._errors, text=True, bufsize=1
+        )
+
+    def compile(self, name: str) -> None:
+        """Compile a group.
+
+        Raises:
+            ModtokError: it failed, or the process ended.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(f"{name}\n")
+            said = self._process.stdout.readline()
+        except BrokenPipeError:
+            said = ""
+        if said != "\n":
+            raise ModtokError(f"warmup: the {name} kernels failed: {said.strip() or self._end()}")
+
+    def _end(self) -> str:
+        """Why the process ended: the last line that it wrote."""
+        status = self._process.wait()
+        self._errors.seek(0)
+        lines = self._errors.read().strip().splitlines()
+        return lines[-1] if lines else f"exit status {status}"
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
+        self._process.kill()
+        self._process.communicate()
+        self._errors.close()
+
+
+@contextmanager
+def _workers(count: int) -> Iterator[queue.SimpleQueue[_Worker]]:
+    """Processes that end with the block."""
+    idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+    with ExitStack() as stack:
+        for _ in range(count):
+            worker = _Worker()
+            stack.callback(worker.close)
+            idle.put(worker)
+        yield idle
+
+
+def _run(name: str, idle: queue.SimpleQueue[_Worker]) -> float:
+    """Compile a group by an idle process; seconds."""
     began = time.perf_counter()
-    words = [sys.executable, "-m", "modtok_cli.cli.warmup", name]
-    ended = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    if ended.returncode:
-        last = (ended.stderr.strip().splitlines() or [f"exit status {ended.returncode}"])[-1]
-        raise ModtokError(f"warmup: the {name} kernels failed: {last}")
+    worker = idle.get()
+    worker.compile(name)
+    idle.put(worker)
     return time.perf_counter() - began
 
 
 def compile_group(name: str) -> None:
     """Compile one group in this process."""
-    with tempfile.TemporaryDirectory() as directory:
-        data = Path(directory)
-        for suffix, (language, text) in zip(("txt", "jsonl"), _TEXT.items(), strict=True):
-            long = text * 5 + "a" * 200
-            content = json.dumps({"text": long}) if suffix == "jsonl" else long
-            (data / f"{language}.{suffix}").write_text(content)
-        GROUPS[name].run(data)
+    group = GROUPS[name]
+    for module in group.modules:
+        importlib.import_module(f"modtok_cli.{module}")
+    if group.run is not None:
+        group.run()
+
+
+def _serve() -> None:
+    """Compile the groups that are named on lines of stdin; an empty line for each, or an error."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # nothing else may come between
+    for line in sys.stdin:
+        try:
+            compile_group(line.strip())
+            answers.write("\n")
+        except Exception as error:
+            answers.write(f"{type(error).__name__}: {error}".replace("\n", " ") + "\n")
+        answers.flush()
 
 
 if __name__ == "__main__":
     die_with_parent()
-    compile_group(sys.argv[1])
+    _serve()

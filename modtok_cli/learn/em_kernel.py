@@ -17,7 +17,7 @@ from numba import types
 
 from modtok_cli.base.jit import njit
 from modtok_cli.learn.array_kernel import resized
-from modtok_cli.learn.viterbi_kernel import character_length
+from modtok_cli.text.code_point_kernel import character_length
 
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int32]

@@ -22,6 +22,7 @@ from numba import types
 
 from modtok_cli.base.jit import njit
 from modtok_cli.learn.unit_kernel import BASE_SHIFT, LABEL_BITS, label_of
+from modtok_cli.text.code_point_kernel import character_length
 
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int32]
@@ -43,18 +44,6 @@ _BASE, _LABEL = np.uint64(BASE_SHIFT), np.uint64(LABEL_BITS)
 _VALUES = np.uint64((1 << (BASE_SHIFT - LABEL_BITS)) - 1)
 _UNREACHED = 1 << 62
 """Tokens of a path to a position that no path reaches."""
-
-
-@njit()
-def character_length(lead):  # type: ignore[no-untyped-def]
-    """Bytes of the UTF-8 character that begins with byte `lead`."""
-    if lead < 0xC0:
-        return 1
-    if lead < 0xE0:
-        return 2
-    if lead < 0xF0:
-        return 3
-    return 4
 
 
 @njit(

@@ -61,3 +61,15 @@ def not_letters(eight: np.uint64) -> np.uint64:
     from_a = low + np.uint64(0x1F1F1F1F1F1F1F1F)
     past_z = low + np.uint64(0x0505050505050505)
     return ~((from_a ^ past_z) & ~eight) & high
+
+
+@njit()
+def character_length(lead):  # type: ignore[no-untyped-def]
+    """Bytes of the UTF-8 character that begins with byte `lead`."""
+    if lead < 0xC0:
+        return 1
+    if lead < 0xE0:
+        return 2
+    if lead < 0xF0:
+        return 3
+    return 4

@@ -8,8 +8,6 @@ line that is merely unusual.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 from numba import types
@@ -40,25 +38,21 @@ _HEX = np.full(256, 1 << 16, dtype=np.int32)  # too large unless it is a digit
 _HEX[np.frombuffer(b"0123456789abcdef", dtype=np.uint8)] = np.arange(16)
 _HEX[np.frombuffer(b"ABCDEF", dtype=np.uint8)] = np.arange(10, 16)
 
-# Never called from Python: without the wrappers for it they compile in four fifths of the time.
-_OPTIONS: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-_inner = njit(cache=True, nogil=True, **_OPTIONS)
 
-
-@_inner
+@njit()
 def _peek(data: Bytes, at: int) -> int:
     """The byte at `at`; beyond the end a line feed, which ends a line as well."""
     return int(data[at]) if at < len(data) else _NEWLINE
 
 
-@_inner
+@njit()
 def _skip_space(data: Bytes, at: int) -> int:
     while at < len(data) and (data[at] == 0x20 or data[at] == 0x09 or data[at] == 0x0D):
         at += 1
     return at
 
 
-@_inner
+@njit()
 def _code_unit(data: Bytes, at: int) -> int:
     """The number in a \\uXXXX at `at`, or more than 0xFFFF if there is none."""
     if at + 6 > len(data) or data[at] != _BACKSLASH or data[at + 1] != 0x75:
@@ -69,7 +63,7 @@ def _code_unit(data: Bytes, at: int) -> int:
     return unit
 
 
-@_inner
+@njit()
 def _read_string(data: Bytes, at: int, out: Bytes, to: int) -> tuple[int, int]:
     """Unescape the string whose opening quote is at `at - 1` to out[to:]; where both end.
 
@@ -133,7 +127,7 @@ def _read_string(data: Bytes, at: int, out: Bytes, to: int) -> tuple[int, int]:
     return _NO, to
 
 
-@_inner
+@njit()
 def _skip_digits(data: Bytes, at: int, most: int) -> int:
     """The end of one to `most` digits at `at`."""
     start = at
@@ -142,7 +136,7 @@ def _skip_digits(data: Bytes, at: int, most: int) -> int:
     return at if 0 < at - start <= most else _NO
 
 
-@_inner
+@njit()
 def _skip_plain(data: Bytes, at: int) -> int:
     """The end of the number, true, false or null at `at`; a number too long is not for us."""
     byte = _peek(data, at)
@@ -172,7 +166,7 @@ def _skip_plain(data: Bytes, at: int) -> int:
     return at
 
 
-@_inner
+@njit()
 def _read_key(data: Bytes, at: int, out: Bytes, to: int) -> tuple[int, int]:
     """The key at `at`, to out[to:]: where its value begins, and where it ends in `out`."""
     if _peek(data, at) != _QUOTE:
@@ -186,7 +180,7 @@ def _read_key(data: Bytes, at: int, out: Bytes, to: int) -> tuple[int, int]:
     return _skip_space(data, at + 1), end
 
 
-@_inner
+@njit()
 def _skip_value(data: Bytes, at: int, out: Bytes, to: int) -> int:
     """The end of the value at `at`, of any type; out[to:] is overwritten."""
     depth = 0
@@ -236,7 +230,7 @@ def _skip_value(data: Bytes, at: int, out: Bytes, to: int) -> int:
             return at
 
 
-@_inner
+@njit()
 def _read_line(
     data: Bytes, at: int, field: Bytes, lang_field: Bytes, out: Bytes, to: int
 ) -> tuple[int, int, int]:
@@ -280,7 +274,7 @@ def _read_line(
     return at, begin, end
 
 
-@_inner
+@njit()
 def _spells(out: Bytes, at: int, stop: int, name: Bytes) -> bool:
     if stop - at != len(name):
         return False

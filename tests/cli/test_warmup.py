@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
 from modtok_cli.cli import warmup as module
@@ -30,13 +34,16 @@ class Notes(Silent):
 
 
 @pytest.mark.parametrize("processes", [1, 3])
-def test_a_group_waits_for_those_it_builds_on(processes: int, monkeypatch) -> None:
+def test_every_group_is_compiled_once_the_longest_first(processes: int, monkeypatch) -> None:
     order: list[str] = []
-    monkeypatch.setattr(module, "_run", lambda name: order.append(name) or 0.5)
+    monkeypatch.setattr(module, "_workers", lambda count: nullcontext())
+    monkeypatch.setattr(module, "_run", lambda name, idle: order.append(name) or 0.5)
     assert warmup(processes=processes) == dict.fromkeys(order, 0.5)
     assert sorted(order) == sorted(GROUPS)
-    for name, group in GROUPS.items():
-        assert all(order.index(other) < order.index(name) for other in group.after)
+    if processes == 1:
+        assert order == list(GROUPS)
+    seconds = [group.seconds for group in GROUPS.values()]
+    assert seconds == sorted(seconds, reverse=True)
 
 
 def test_every_kernel_is_compiled() -> None:
@@ -58,22 +65,24 @@ def test_the_bar_moves_with_time_and_ends_full(monkeypatch) -> None:
             assert (total, unit) == (100, "%")
             yield SimpleNamespace(advance=moves.append)
 
-    groups = {"a": Group(lambda data: None, 1), "b": Group(lambda data: None, 3, after=("a",))}
+    groups = {"a": Group(1), "b": Group(3)}
     monkeypatch.setattr(module, "GROUPS", groups)
     monkeypatch.setattr(module, "TICK", 0.01)
-    monkeypatch.setattr(module, "_run", lambda name: time.sleep(0.05) or 0.05)
+    monkeypatch.setattr(module, "_workers", lambda count: nullcontext())
+    monkeypatch.setattr(module, "_run", lambda name, idle: time.sleep(0.05) or 0.05)
     warmup(progress=Moves())
     assert len([move for move in moves if move > 0]) > 4
     assert min(moves) >= 0
     assert sum(moves) == pytest.approx(100)
-    assert (duration(("a", "b"), 2), duration(("b",), 2)) == (4, 3)
+    assert (duration(("a", "b"), 2), duration(("b",), 2)) == (4, 4)
 
 
 @pytest.mark.parametrize("command", NEEDS)
 def test_a_command_has_its_groups_compiled_once(command: str, monkeypatch) -> None:
     ran: list[str] = []
     progress = Notes()
-    monkeypatch.setattr(module, "_run", lambda name: ran.append(name) or 0.5)
+    monkeypatch.setattr(module, "_workers", lambda count: nullcontext())
+    monkeypatch.setattr(module, "_run", lambda name, idle: ran.append(name) or 0.5)
     monkeypatch.setattr(module.os, "cpu_count", lambda: 2)
     monkeypatch.setattr(module, "storage", lambda: (Path(), ""))
     assert prepare(command, progress)
@@ -93,6 +102,64 @@ def test_other_commands_compile_what_they_need(monkeypatch) -> None:
 
 
 def test_a_group_that_fails_is_named(monkeypatch) -> None:
-    monkeypatch.setattr(module, "GROUPS", {"none": Group(lambda data: None, 1)})
+    monkeypatch.setattr(module, "GROUPS", {"none": Group(1)})
     with pytest.raises(ModtokError, match=r"^warmup: the none kernels failed: KeyError: 'none'$"):
         warmup()
+
+
+def test_a_process_that_ends_is_named(monkeypatch) -> None:
+    monkeypatch.setattr(module.sys, "executable", "false")
+    with pytest.raises(ModtokError, match=r"^warmup: the .* kernels failed: exit status 1$"):
+        warmup()
+
+
+_LOADS = """
+import os, sys
+from numba.core import caching
+
+def load(self, sig, context):
+    names.append(self._py_func.__module__.split(".")[-1] + "." + self._py_func.__name__)
+    return load_overload(self, sig, context)
+
+names = []
+load_overload, caching.Cache.load_overload = caching.Cache.load_overload, load
+if sys.argv[1] == "groups":
+    from modtok_cli.cli.warmup import compile_group
+    for name in sys.argv[2:]:
+        compile_group(name)
+else:
+    from modtok_cli.cli.main import main
+    try:
+        main()
+    except SystemExit as ended:
+        assert not ended.code
+print(*sorted(set(names)), file=sys.stderr)
+"""
+
+
+def loaded(tmp_path: Path, *words: str) -> list[str]:
+    # Not a forked process: it would have some kernels already.
+    words = (sys.executable, "-c", _LOADS, *words)
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stderr.splitlines()[-1].split()
+
+
+def test_commands_compile_the_kernels_that_they_use(tmp_path: Path) -> None:
+    """No others, and how many: each takes up to some seconds at first use."""
+    data = tmp_path / "data"
+    data.mkdir()
+    for language in ("en", "fi"):
+        shutil.copy(SAMPLE / "data" / f"{language}.jsonl", data)
+    text = str(SAMPLE / "parallel" / "en.txt")
+    numbers = {}
+    for command, words in {
+        "bpe-seq": ("-k", "400", "-o", "seq", "--quiet"),
+        "bpe-merge": ("-k", "400", "-o", "merge", "--quiet"),
+        "encode": ("-t", "seq", text),
+        "nsl": ("-t", "seq", text),
+    }.items():
+        used = loaded(tmp_path, command, *words)
+        assert used == loaded(tmp_path, "groups", *NEEDS[command])
+        numbers[command] = len(used)
+    assert numbers == {"bpe-seq": 13, "bpe-merge": 16, "encode": 8, "nsl": 14}
