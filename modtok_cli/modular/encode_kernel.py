@@ -98,7 +98,7 @@ def new_work() -> Work:
     )
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def _split(data, offsets, entry, table, work):  # type: ignore[no-untyped-def]
     """Split the next block into words; gives their number."""
     state = work.state

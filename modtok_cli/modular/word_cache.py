@@ -124,7 +124,7 @@ class WordCache:
         self._table = None
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def word_key(data, start, stop, masks):  # type: ignore[no-untyped-def]
     """The key of the word data[start:stop], two numbers."""
     size = stop - start
@@ -137,7 +137,7 @@ def word_key(data, start, stop, masks):  # type: ignore[no-untyped-def]
     return first, second
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def slot_bits(slots):  # type: ignore[no-untyped-def]
     """Binary logarithm of the number of slots."""
     bits = 0
@@ -146,7 +146,7 @@ def slot_bits(slots):  # type: ignore[no-untyped-def]
     return bits
 
 
-@njit(cache=True, nogil=True)
+@njit()
 def find_word(data, start, stop, at, slots, words, masks):  # type: ignore[no-untyped-def]
     """The slot of data[start:stop], or the free one where it belongs, from `at` on; its `META`.
 
