@@ -14,6 +14,7 @@ from numba.core import event, sigutils
 from numba.core.dispatcher import Dispatcher as NumbaDispatcher
 from numba.core.types import unliteral
 
+from modtok_cli.base import call_types as _call_types  # noqa: F401 - numba uses it
 from modtok_cli.base import compiling, parts
 from modtok_cli.base.kernel_cache import (
     PACKAGE,
