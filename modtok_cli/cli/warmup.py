@@ -81,10 +81,9 @@ _OTHERS = ("gemma", "gpt2", "llama3", "none", "o200k", "phrases", "qwen2", "smol
 GROUPS: dict[str, Group] = {  # the longest first
     "merge loop": Group(9, run=_learn),
     "encoding": Group(7, ("modular.encode_kernel", "text.pack_kernel")),
-    "merging": Group(5, ("modular.symbol_kernel", "modular.merge_kernel")),
+    "merging": Group(5, ("learn.symbol_kernel", "learn.merge_kernel")),
     "pre-tokenizers": Group(5, run=partial(_split, *_OTHERS)),
     "rows": Group(5, ("training.rows.kernel",)),
-    "words": Group(4, ("learn.word_kernel",)),
     "counting": Group(4, ("text.count_kernel",)),
     "reading": Group(4, ("text.json_kernel",)),
     "pruning": Group(3, ("learn.prune_kernel",)),
@@ -98,7 +97,7 @@ GROUPS: dict[str, Group] = {  # the longest first
     "derivation": Group(1, ("modular.derivation_kernel",)),
 }
 
-_LEARNING = ("merge loop", "words", "counting", "splitting", "reading")
+_LEARNING = ("merge loop", "merging", "counting", "splitting", "reading")
 _ENCODING = ("merging", "encoding", "splitting")
 _MEASURING = (*_ENCODING, "counting")
 # What a command needs for its usual work on text, with a tokenizer by merges. Others compile what
@@ -137,8 +136,8 @@ def prepare(command: str, progress: Progress) -> bool:
 def duration(names: Sequence[str], processes: int) -> int:
     """About how many seconds groups take: their sum over the processes, or the longest of them.
 
-    >>> duration(("merge loop", "tries"), 2), duration(("words", "counting", "reading"), 2)
-    (10, 7)
+    >>> duration(("merge loop", "tries"), 2), duration(("merging", "counting", "reading"), 2)
+    (10, 8)
     """
     seconds = [GROUPS[name].seconds for name in names]
     return _IMPORTS + max(-(-sum(seconds) // processes), *seconds)

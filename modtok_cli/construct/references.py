@@ -44,7 +44,7 @@ def reference_of(language: str, counts: WordCounts, k: int, longer: GlobalMerges
     if longer.tokens > k:
         last = int(np.argmax(longer.merges[:, 2] == k - 1)) if k > longer.base else -1
         merges = longer.cut(k, last + 1)
-    symbols, offsets = segment(merges, counts, np.ones(len(merges.merges), dtype=np.uint8))
+    symbols, offsets = segment(merges, counts)
     frequency = np.zeros(merges.tokens, dtype=np.int64)
     np.add.at(frequency, symbols, np.repeat(counts.counts, np.diff(offsets)))
     return _reference(language, counts, k, merges, frequency)

@@ -80,6 +80,9 @@ class SequentialLearner:
         self.whole_words_only = unit_counts == "word"
         self.passes = passes
         self.reports: list[LanguageReport] = []
+        # The table of the first `_paired` merges of T.
+        self._pairs: npt.NDArray[np.uint64] | None = None
+        self._paired = 0
         if start is None:
             self.merges = empty_merges(specials)
             self.languages: list[str] = []
@@ -130,16 +133,21 @@ class SequentialLearner:
         progress: Progress,
     ) -> Grown:
         """One run of the loop; `previous` is the pass whose adopted merges are kept."""
+        from modtok_cli.learn.merge_kernel import pair_table
+
         member = merge_member = None
-        active = np.ones(len(before.merges), dtype=np.uint8)
-        if previous is not None:
+        if previous is None:
+            self._pairs = pair_table(before.merges, self._pairs, self._paired)
+            self._paired = len(before.merges)
+            pairs = self._pairs
+        else:
             merge_member = previous.merge_member[: len(before.merges)].copy()
-            active = merge_member.view(np.uint8).copy()
+            pairs = pair_table(before.merges[merge_member])
             # Only results of the kept merges: a token may be the result of a dropped merge.
             member = np.zeros(before.tokens, dtype=np.bool_)
             member[: before.base] = True
             member[before.merges[merge_member, 2]] = True
-        symbols, word_offsets = segment(before, counts, active)
+        symbols, word_offsets = segment(before, counts, pairs)
         return grow(
             before,
             symbols,
@@ -169,15 +177,18 @@ class SequentialLearner:
 
 
 def segment(
-    merges: GlobalMerges, counts: WordCounts, active: npt.NDArray[np.uint8]
+    merges: GlobalMerges, counts: WordCounts, pairs: npt.NDArray[np.uint64] | None = None
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """The unique words as token ids by T's active merges: (N,) int32, (W + 1,) int64."""
-    from modtok_cli.learn.word_kernel import build_pair_table, encode_words
+    """The unique words as token ids by T: (N,) int32 and their offsets (W + 1,) int64.
+
+    `pairs`: a `pair_table` of the merges of T to use; by default all.
+    """
+    from modtok_cli.learn.merge_kernel import pair_table
+    from modtok_cli.learn.symbol_kernel import Symbols, merge_words
 
     if not len(merges.merges):
         return merges.byte_ids()[counts.data], counts.offsets
-    keys, ranks = build_pair_table(merges.merges)
-    symbols, offsets = encode_words(
-        counts.data, counts.offsets, merges.byte_ids(), merges.merges, keys, ranks, active
-    )
-    return symbols, offsets
+    if pairs is None:
+        pairs = pair_table(merges.merges)
+    starts, stops = counts.offsets[:-1], counts.offsets[1:]
+    return merge_words(counts.data, starts, stops, *Symbols(merges.byte_ids()), pairs)

@@ -67,11 +67,10 @@ def derivation(symbols: Ids, offsets: Ints, wanted: Ids, merges: Ids) -> Ids:
     Token `wanted[i]` is spelled by `symbols[offsets[i]:offsets[i + 1]]`; merges (M, 3) in rank
     order.
     """
-    from modtok_cli.learn.word_kernel import build_pair_table
+    from modtok_cli.learn.merge_kernel import pair_table
     from modtok_cli.modular.derivation_kernel import last_merges
 
-    keys, ranks = build_pair_table(merges)
-    results, last = last_merges(symbols, offsets, merges, keys, ranks)
+    results, last = last_merges(symbols, offsets, pair_table(merges))
     return np.where(results == wanted, last, np.int32(UNREACHED)).astype(np.int32)
 
 

@@ -15,9 +15,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from modtok_cli.learn.merge_kernel import pair_table
+from modtok_cli.learn.symbol_kernel import Symbols, merge_words
 from modtok_cli.modular.encode_kernel import Work, advance, close_gaps, new_work
-from modtok_cli.modular.merge_kernel import pair_table
-from modtok_cli.modular.symbol_kernel import Symbols, merge_words
 from modtok_cli.modular.word_cache import WordCache
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pack_kernel import packed

@@ -26,7 +26,7 @@ from modtok_cli.modular.vocabulary import Vocabulary, unspell
 from modtok_cli.text.pretokenizer import PreTokenizer
 
 if TYPE_CHECKING:
-    from modtok_cli.modular.symbol_kernel import Symbols
+    from modtok_cli.learn.symbol_kernel import Symbols
 
 Ids = npt.NDArray[np.int32]
 Ints = npt.NDArray[np.int64]
@@ -201,8 +201,8 @@ class TokenizerFile:
 
     def symbols(self, local: Ids) -> Symbols:
         """What merging starts from, in the ids `local` (V,): -1 for tokens that are left out."""
+        from modtok_cli.learn.symbol_kernel import POINTS, Symbols
         from modtok_cli.learn.trie import trie_of
-        from modtok_cli.modular.symbol_kernel import POINTS, Symbols
 
         ids = np.full(256, -1, dtype=np.int32)
         if not self.form.of_characters:

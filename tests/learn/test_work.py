@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from numba import config
 
 from helpers.sample import SAMPLE
 from modtok_cli.construct import bpe_seq as sequential
 from modtok_cli.construct import pipeline, work
-from modtok_cli.learn import bpe_kernel, word_kernel
+from modtok_cli.learn import bpe_kernel, symbol_kernel
 from modtok_cli.learn.bpe import learn_plain
 from modtok_cli.learn.sequential import SequentialLearner, segment
 from modtok_cli.learn.state import grow
@@ -48,7 +47,7 @@ def test_steps_of_the_merge_loop() -> None:
     grown = learn_plain(counts, K)
     spent = grown.spent
     merges = len(grown.merges.merges)
-    ids, _ = segment(grown.merges, counts, np.ones(merges, dtype=np.uint8))
+    ids, _ = segment(grown.merges, counts)
     # Exact: a look at each pair of the words, and one for each symbol that vanishes.
     assert spent.scanned == len(counts.data) - len(counts)
     assert spent.joined == len(counts.data) - len(ids)
@@ -63,7 +62,7 @@ def test_steps_of_a_later_language() -> None:
     learner.add("fi", count_corpus([FINNISH]))
     counts = count_corpus([SAMPLE / "data" / "en.jsonl"])
     before = learner.merges
-    symbols, offsets = segment(before, counts, np.ones(len(before.merges), dtype=np.uint8))
+    symbols, offsets = segment(before, counts)
     scanned = len(symbols) - len(counts)
     spent = grow(before, symbols, offsets, counts, K).spent
     assert spent.scanned == scanned
@@ -159,7 +158,7 @@ def test_a_build_counts_segments_and_learns_each_language_once(
     for module, name in (
         (work, "count_language"),
         (bpe_kernel, "learn_language"),
-        (word_kernel, "encode_words"),
+        (symbol_kernel, "merge_words"),
     ):
         monkeypatch.setattr(module, name, counting(calls, name, getattr(module, name)))
     sequential.bpe_seq(data=SAMPLE / "data", output=tmp_path / "out", k=400, threads=1)
@@ -167,6 +166,6 @@ def test_a_build_counts_segments_and_learns_each_language_once(
     assert calls["count_language"] == languages
     # The first language is its own reference; it is segmented for its counts.
     assert calls["learn_language"] == 2 * languages - 1
-    assert calls["encode_words"] == languages
+    assert calls["merge_words"] == languages
     # Few tables of words are there at a time.
     assert max(alive) <= 2

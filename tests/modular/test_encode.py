@@ -22,12 +22,11 @@ from helpers.toy_tokenizers import (
     toy,
 )
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.learn.merge_kernel import LAST, pair_table
 from modtok_cli.learn.queue_kernel import SHORT
-from modtok_cli.learn.word_kernel import build_pair_table, encode_words
+from modtok_cli.learn.symbol_kernel import Symbols, merge_words
 from modtok_cli.modular import encoder as encoder_module
 from modtok_cli.modular import word_cache
-from modtok_cli.modular.merge_kernel import LAST, pair_table
-from modtok_cli.modular.symbol_kernel import Symbols, merge_words
 from modtok_cli.modular.word_cache import LONGEST_CACHED
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
@@ -49,28 +48,6 @@ toys = st.integers(0, len(TOYS) - 1)
 @given(toys, st.data())
 @settings(deadline=None)
 def test_words_are_segmented_as_defined(number: int, data: st.DataObject) -> None:
-    tokenizer = TOYS[number]
-    merges = np.ascontiguousarray(tokenizer.merges)
-    letters = st.sampled_from(sorted(set(ALPHABET)))
-    words = data.draw(st.lists(st.lists(letters, max_size=3 * SHORT), max_size=6))
-    active = np.array(
-        data.draw(st.lists(st.booleans(), min_size=len(merges), max_size=len(merges))),
-        dtype=np.uint8,
-    )
-    offsets = np.cumsum([0, *map(len, words)]).astype(np.int64)
-    flat = np.array([byte for word in words for byte in word], dtype=np.uint8)
-    byte_ids = tokenizer.vocabulary.byte_ids
-    ids, ends = encode_words(flat, offsets, byte_ids, merges, *build_pair_table(merges), active)
-    # A merge that is not active stands in the slow list as one that never applies.
-    rows = [row if on else [-1, -1, -1] for row, on in zip(merges.tolist(), active, strict=True)]
-    for i, word in enumerate(words):
-        expected = slow_word([int(byte_ids[byte]) for byte in word], rows)
-        assert ids[ends[i] : ends[i + 1]].tolist() == expected
-
-
-@given(toys, st.data())
-@settings(deadline=None)
-def test_encoders_words_are_segmented_as_defined(number: int, data: st.DataObject) -> None:
     subset = TOYS[number].full()
     letters = st.sampled_from(sorted(set(ALPHABET)))
     words = data.draw(st.lists(st.lists(letters, max_size=3 * SHORT), max_size=6))
@@ -83,7 +60,7 @@ def test_encoders_words_are_segmented_as_defined(number: int, data: st.DataObjec
         assert ids[ends[i] : ends[i + 1]].tolist() == expected
 
 
-def test_pair_table_of_the_encoder_finds_exactly_its_pairs() -> None:
+def test_pair_table_finds_exactly_its_pairs() -> None:
     merges = np.array([[1, 2, 9], [2, 1, 8], [1, 2, 7], [0, 0, 6]], dtype=np.int32)
     table = pair_table(merges).reshape(-1, 2, 4)
     none = np.uint64(2**64 - 1)
@@ -92,6 +69,17 @@ def test_pair_table_of_the_encoder_finds_exactly_its_pairs() -> None:
     found = {key: (last - (value >> 36), value % 2**30) for key, value in rows if key != none}
     assert found == {(1 << 32) | 2: (0, 9), (2 << 32) | 1: (1, 8), 0: (3, 6)}
     assert pair_table(merges).ctypes.data % 64 == 0
+
+
+def test_pair_table_grows() -> None:
+    generator = np.random.default_rng(0)
+    merges = np.column_stack([np.arange(500), generator.integers(0, 9, (500, 2))]).astype(np.int32)
+    known, first = None, 0
+    for size in (0, 3, 16, 17, 300, 500):
+        known = pair_table(merges[:size], known, first)
+        first = size
+        fresh = pair_table(merges[:size])
+        assert known.tolist() == fresh.tolist()
 
 
 def test_pair_table_with_full_buckets() -> None:
@@ -116,13 +104,6 @@ def test_pair_table_with_full_buckets() -> None:
         )
         found = [ids[a:b].tolist() for a, b in pairwise(ends.tolist())]
         assert found == [known.get(tuple(word), word) for word in words.tolist()]
-
-
-def test_pair_table_finds_exactly_its_pairs() -> None:
-    merges = np.array([[1, 2, 9], [2, 1, 8], [1, 2, 7], [0, 0, 6]], dtype=np.int32)
-    keys, ranks = build_pair_table(merges)
-    found = {int(key): int(rank) for key, rank in zip(keys, ranks, strict=True) if rank >= 0}
-    assert found == {(1 << 32) | 2: 0, (2 << 32) | 1: 1, 0: 3}
 
 
 @given(toys, subsets, texts)

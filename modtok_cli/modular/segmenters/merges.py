@@ -82,8 +82,8 @@ class Merges(Segmenter):
         return np.ascontiguousarray(local[self._all_merges[self.merge_ranks]])
 
     def _encoder(self) -> Encoder:
+        from modtok_cli.learn.symbol_kernel import Symbols
         from modtok_cli.modular.encoder import Encoder
-        from modtok_cli.modular.symbol_kernel import Symbols
 
         return Encoder(self.pretokenizer, Symbols(self.vocabulary.byte_ids), self.merges)
 

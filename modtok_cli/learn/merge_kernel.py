@@ -1,8 +1,8 @@
-"""Segment words by merges, for encoding: pairs, ranks and results in one table.
+"""Segment words by merges: the `tokenizers` library's BPE on flat arrays.
 
-The rule is that of `learn.word_kernel`: of all adjacent pairs that a merge joins, apply the one of
-lowest rank, the leftmost first. A look-up touches one cache line, where the learner's tables, of
-which single merges can be switched off, take four.
+The rule: of all adjacent pairs that a merge joins, apply the one of lowest rank, the leftmost
+first; repeat until none is left. Pairs, ranks and results are in one table, and a look-up touches
+one cache line.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from numba import types
 
 from modtok_cli.base.jit import njit
 from modtok_cli.learn.array_types import MERGES
-from modtok_cli.learn.hugepages import advise_huge_pages
 from modtok_cli.learn.queue_kernel import SHORT, pop, push
 from modtok_cli.text.bits import choose, highest8, leading_zeros, prefetch, trailing_zeros, value_of
 
@@ -29,7 +28,7 @@ _HALF = np.uint64(32)
 # one to apply. Below is room for 63 - position of the pair in a short word, then its result.
 RANK, _POSITION = np.uint64(36), np.uint64(30)
 LAST = np.uint64((1 << 27) - 1)
-_RESULT, _AT = np.uint64((1 << 30) - 1), np.uint64(63)
+RESULT, _AT = np.uint64((1 << 30) - 1), np.uint64(63)
 _TURNS = 6  # spans at once
 _STRIDE = 72  # numbers of a span: of 64 pairs, and one that stands for no pair
 _NOWHERE = np.uint64(64)
@@ -39,30 +38,32 @@ _WIDTH = 8  # numbers of a bucket
 _LOG_WIDTH, _SLOTS = np.uint64(3), np.uint64(4)
 
 
-def pair_table(merges: Ids) -> Pairs:
+def pair_table(merges: Ids, known: Pairs | None = None, first: int = 0) -> Pairs:
     """Table of merges (M, 3) int32: left, right, result; the row is the rank.
 
     Buckets of one cache line: four pairs, then for each LAST - rank << RANK | result;
-    (8 * 2^n,) uint64. If a pair occurs twice, its lower rank counts.
+    (8 * 2^n,) uint64. If a pair occurs twice, its lower rank counts. `known`: the table of
+    merges[:first]; the others are added to it if it has room.
     """
+    if known is not None and len(merges) <= 2 * len(known) // _WIDTH:
+        _fill(merges, first, known)
+        return known
     buckets = 8
     while 2 * buckets < len(merges):
         buckets *= 2
     room = np.empty(_WIDTH * (buckets + 1), dtype=np.uint64)
     begin = -room.ctypes.data % (8 * _WIDTH) // 8
     pairs = room[begin : begin + _WIDTH * buckets]
-    _fill(merges, pairs)
+    pairs[:] = NONE
+    _fill(merges, 0, pairs)
     return pairs
 
 
-@njit([types.void(MERGES, types.uint64[::1])], cache=True, nogil=True)
-def _fill(merges: Ids, pairs: Pairs) -> None:
-    """Write a `pair_table`."""
-    advise_huge_pages(pairs)
-    for i in range(len(pairs)):
-        pairs[i] = NONE
+@njit([types.void(MERGES, types.int64, types.uint64[::1])], cache=True, nogil=True)
+def _fill(merges: Ids, first: int, pairs: Pairs) -> None:
+    """Write merges[first:] to a `pair_table`."""
     mask = np.uint64((len(pairs) >> 3) - 1)
-    for rank in range(len(merges)):
+    for rank in range(first, len(merges)):
         key = (np.uint64(merges[rank, 0]) << _HALF) | np.uint64(merges[rank, 1])
         bucket = (key * _MULTIPLIER) >> _HALF
         slot = np.uint64(0)
@@ -80,13 +81,13 @@ def _fill(merges: Ids, pairs: Pairs) -> None:
 
 
 @njit(inline="always")
-def _pair(left, right):  # type: ignore[no-untyped-def]
+def pair_of(left, right):  # type: ignore[no-untyped-def]
     """A pair as one number."""
     return (np.uint64(left) << _HALF) | np.uint64(right)
 
 
 @njit(inline="always")
-def _find(pairs, mask, pair):  # type: ignore[no-untyped-def]
+def find_merge(pairs, mask, pair):  # type: ignore[no-untyped-def]
     """The merge of a pair, 0 if there is none."""
     bucket = (pair * _MULTIPLIER) >> _HALF
     while True:
@@ -100,7 +101,7 @@ def _find(pairs, mask, pair):  # type: ignore[no-untyped-def]
 
 @njit(inline="always")
 def _send_for(pairs, mask, pair):  # type: ignore[no-untyped-def]
-    """Prefetch where `_find` looks first."""
+    """Prefetch where `find_merge` looks first."""
     bucket = (pair * _MULTIPLIER) >> _HALF
     prefetch(pairs, np.int64((bucket & mask) << _LOG_WIDTH))
 
@@ -123,7 +124,7 @@ def _merge_long(symbols, first, size, pairs):  # type: ignore[no-untyped-def]
         after[i] = i + 1
         before[i] = i - 1
     for i in range(size - 1):
-        found = _find(pairs, mask, _pair(symbols[first + i], symbols[first + i + 1]))
+        found = find_merge(pairs, mask, pair_of(symbols[first + i], symbols[first + i + 1]))
         if found != _ZERO:
             entries = push(heap, entries, ((LAST - (found >> RANK)) << _HALF) | np.uint64(i))
     while entries:
@@ -133,21 +134,21 @@ def _merge_long(symbols, first, size, pairs):  # type: ignore[no-untyped-def]
         other = after[at]
         if gone[at] or other >= size:
             continue
-        found = _find(pairs, mask, _pair(symbols[first + at], symbols[first + other]))
+        found = find_merge(pairs, mask, pair_of(symbols[first + at], symbols[first + other]))
         if found == _ZERO or LAST - (found >> RANK) != (entry >> _HALF):
             continue
-        symbols[first + at] = np.int32(found & _RESULT)
+        symbols[first + at] = np.int32(found & RESULT)
         gone[other] = 1
         beyond = after[other]
         after[at] = beyond
         if beyond < size:
             before[beyond] = at
-            found = _find(pairs, mask, _pair(symbols[first + at], symbols[first + beyond]))
+            found = find_merge(pairs, mask, pair_of(symbols[first + at], symbols[first + beyond]))
             if found != _ZERO:
                 entries = push(heap, entries, ((LAST - (found >> RANK)) << _HALF) | np.uint64(at))
         if before[at] >= 0:
             ahead = before[at]
-            found = _find(pairs, mask, _pair(symbols[first + ahead], symbols[first + at]))
+            found = find_merge(pairs, mask, pair_of(symbols[first + ahead], symbols[first + at]))
             if found != _ZERO:
                 rank = LAST - (found >> RANK)
                 entries = push(heap, entries, (rank << _HALF) | np.uint64(ahead))
@@ -196,17 +197,17 @@ def merge_spans(symbols, offsets, pairs, sizes):  # type: ignore[no-untyped-def]
                 best = highest8(merges, own)
                 for i in range(_EIGHT, stop, _EIGHT):
                     best = max(best, highest8(merges, own + np.uint64(i)))
-                found = _find(pairs, mask, pairs_after[turn])
+                found = find_merge(pairs, mask, pairs_after[turn])
                 found |= (_AT - here) << _POSITION
                 merges[own + here] = found
                 best = max(best, found)
-                found = _find(pairs, mask, pairs_before[turn])
+                found = find_merge(pairs, mask, pairs_before[turn])
                 found |= (_AT - (before & _AT)) << _POSITION
                 merges[own + before] = found
                 best = max(best, found)
                 if best >> RANK:
                     here = _AT - ((best >> _POSITION) & _AT)
-                    result = best & _RESULT
+                    result = best & RESULT
                     symbols[first + here] = np.int32(result)
                     behind = left >> (here + _ONE)
                     gone = here + _ONE + np.uint64(trailing_zeros(behind))
@@ -214,11 +215,11 @@ def merge_spans(symbols, offsets, pairs, sizes):  # type: ignore[no-untyped-def]
                     behind &= behind - _ONE
                     at = here + _ONE + np.uint64(trailing_zeros(behind | _TOP))
                     at = choose(behind != _ZERO, at, here)
-                    after = _pair(result, symbols[first + at])
+                    after = pair_of(result, symbols[first + at])
                     after = choose(behind != _ZERO, after, _NO_PAIR)
                     ahead = left & ((_ONE << here) - _ONE)
                     at = _AT - leading_zeros(ahead | _ONE)
-                    pair = _pair(symbols[first + at], result)
+                    pair = pair_of(symbols[first + at], result)
                     pair = choose(ahead != _ZERO, pair, _NO_PAIR)
                     before = choose(ahead != _ZERO, at, _NOWHERE)
                     _send_for(pairs, mask, after)
@@ -249,8 +250,8 @@ def merge_spans(symbols, offsets, pairs, sizes):  # type: ignore[no-untyped-def]
                     # The first pairs are of bytes: they are few, and in the nearest caches.
                     for i in range(size - _ONE):
                         at = np.uint64(i)
-                        pair = _pair(symbols[first + at], symbols[first + at + _ONE])
-                        found = _find(pairs, mask, pair)
+                        pair = pair_of(symbols[first + at], symbols[first + at + _ONE])
+                        found = find_merge(pairs, mask, pair)
                         merges[own + at] = found | ((_AT - at) << _POSITION)
                     stop = (size + np.uint64(6)) & ~np.uint64(7)
                     for i in range(size - _ONE, stop):
@@ -260,6 +261,6 @@ def merge_spans(symbols, offsets, pairs, sizes):  # type: ignore[no-untyped-def]
                     spans[turn] = span
                     heres[turn], befores[turn] = _ZERO, _NOWHERE
                     pairs_before[turn] = _NO_PAIR
-                    pairs_after[turn] = _pair(symbols[first], symbols[first + _ONE])
+                    pairs_after[turn] = pair_of(symbols[first], symbols[first + _ONE])
                     active = True
                     break

@@ -14,8 +14,8 @@ from numba import types
 
 from modtok_cli.base.jit import njit
 from modtok_cli.learn.array_types import I32, I64, U8, U64
+from modtok_cli.learn.merge_kernel import merge_spans
 from modtok_cli.learn.unit_kernel import base_of, label_of, value_of
-from modtok_cli.modular.merge_kernel import merge_spans
 
 Ids = npt.NDArray[np.int32]
 Units = npt.NDArray[np.uint64]
@@ -128,7 +128,7 @@ def merge_words(
     symbols = np.empty(size + 1, dtype=np.int32)
     # A word is one span of symbols to merge, or several about its added tokens.
     span_offsets = np.empty(words + 2 * size * (len(trie) > 0) + 1, dtype=np.int64)
-    word_spans = np.empty(words + 1, dtype=np.int64)
+    word_spans = np.empty(words + 1 if len(trie) else 0, dtype=np.int64)
     span_offsets[0] = 0
     spans = 0
     end = 0
@@ -149,7 +149,8 @@ def merge_words(
         end = _spell(data, first, stop, byte_ids, characters, symbols, end)
         spans += 1
         span_offsets[spans] = end
-        word_spans[word + 1] = spans
+        if len(trie):
+            word_spans[word + 1] = spans
     sizes = np.empty(spans, dtype=np.int64)
     merge_spans(symbols, span_offsets[: spans + 1], pairs, sizes)
     id_offsets = np.empty(words + 1, dtype=np.int64)
@@ -157,7 +158,8 @@ def merge_words(
     end = 0
     span = 0
     for word in range(words):
-        while span < word_spans[word + 1]:
+        last = word_spans[word + 1] if len(trie) else word + 1
+        while span < last:
             first = span_offsets[span]
             for at in range(first, first + sizes[span]):
                 symbols[end] = symbols[at]
