@@ -104,8 +104,8 @@ def first_uses(names: Sequence[str]) -> None:
             "extract": ["extract", "--langs", "en,fr"],
             "encode a line": ["encode", "--langs", "en,fr"],
             "encode a file": ["encode", "--langs", "en,fr", "data/fi.jsonl"],
-            "nsl": ["nsl", text],
-            "fairness": ["fairness", str(SAMPLE / "parallel")],
+            "nsl": ["nsl", "-t", "tokenizer", text],
+            "fairness": ["fairness", "-t", "tokenizer", str(SAMPLE / "parallel")],
             "check": ["check", "-t", "tokenizer", str(SAMPLE / "parallel")],
             "pretrain": [
                 "pretrain",
