@@ -7,7 +7,7 @@ scratch of its own and returns it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TypeVar
@@ -31,6 +31,9 @@ Ints = npt.NDArray[np.int64]
 # Texts are passed to the kernel in portions of about this many bytes: enough portions for all
 # threads, and little memory for the ids of a portion (at most four bytes per byte of text).
 PORTION = 1 << 18
+
+MOST_IDS = 1 << 28
+"""Room for ids that is asked of the system at once; more is joined at the end."""
 
 T = TypeVar("T")
 
@@ -110,10 +113,26 @@ class Encoder:
 
     def joined(self, texts: Sequence[bytes], threads: int | None = None) -> tuple[Ids, Ints]:
         """Ids of all texts one after the other, and their offsets; arguments as of `texts`."""
-        parts = _in_portions(self._joined, texts, threads)
         offsets = np.zeros(len(texts) + 1, dtype=np.int64)
-        np.cumsum(np.concatenate([[0], *(np.diff(ends) for _, ends in parts)])[1:], out=offsets[1:])
-        return np.concatenate([np.zeros(0, dtype=np.int32), *(ids for ids, _ in parts)]), offsets
+        # Memory is touched only as ids come; a text has as many tokens as bytes at most.
+        room = min(sum(map(len, texts)), MOST_IDS)
+        whole: list[Ids] = []
+        ids = np.empty(room, dtype=np.int32)
+        done = end = 0
+        for part, ends in _in_portions(self._joined, texts, threads):
+            if end + len(part) > len(ids):
+                whole.append(ids[:end])
+                ids = np.empty(max(room, len(part)), dtype=np.int32)
+                end = 0
+            ids[end : end + len(part)] = part
+            end += len(part)
+            last = done + len(ends) - 1
+            offsets[done + 1 : last + 1] = offsets[done] + ends[1:]
+            done = last
+        if whole:
+            return np.concatenate([*whole, ids[:end]]), offsets
+        ids.resize(end, refcheck=False)  # nothing is copied
+        return ids, offsets
 
     def _joined(self, texts: Sequence[bytes]) -> tuple[Ids, Ints]:
         if self._rewrite:
@@ -139,14 +158,15 @@ class Encoder:
 
 def _in_portions(
     encode: Callable[[Sequence[bytes]], T], texts: Sequence[bytes], threads: int | None
-) -> list[T]:
+) -> Iterator[T]:
     """`encode` of each portion of the texts, in order, on `threads` threads."""
     portions = _portions(texts)
     workers = min(len(portions), threads or os.cpu_count() or 1)
     if workers <= 1:
-        return [encode(portion) for portion in portions]
+        yield from map(encode, portions)
+        return
     with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(encode, portions))
+        yield from pool.map(encode, portions)
 
 
 def _portions(texts: Sequence[bytes]) -> list[Sequence[bytes]]:

@@ -210,7 +210,8 @@ def test_batches_equal_single_texts_on_any_number_of_threads(batch: list[str]) -
             assert [part.tolist() for part in ids] == single
         utf8 = subset.encode_utf8([text.encode() for text in batch], 2)
         assert [part.tolist() for part in utf8] == single
-        for threads in (1, 3):
+        for threads, most in ((1, 1 << 20), (3, 1 << 20), (1, 40), (3, 40)):
+            patch.setattr(encoder_module, "MOST_IDS", most)
             flat, offsets = subset.encode_flat([text.encode() for text in batch], threads)
             assert flat.dtype == np.int32
             assert offsets.dtype == np.int64
