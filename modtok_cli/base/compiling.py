@@ -3,8 +3,8 @@
 numba stores compiled kernels on disk, so a machine compiles them once. That takes a quarter of a
 minute, which must not look like a stuck command. At the first kernel that is not on disk, a
 command can have all that it needs compiled by other processes (`prepare`), which takes less time
-than one kernel after the other. `base.jit` calls `before_compiling`, `begin` and `end`; numba is
-not imported here.
+than one kernel after the other. `base.kernel_storage` calls `before_compiling`, `begin` and `end`;
+numba is not imported here.
 """
 
 from __future__ import annotations

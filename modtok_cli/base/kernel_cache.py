@@ -18,12 +18,18 @@ from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import modtok_cli
 
 PACKAGE = Path(modtok_cli.__file__).parent
 # Imported at the top or when first used: `modtok_cli.a.b`, `from modtok_cli.a import b`.
 _MODULES = re.compile(rf"\b{PACKAGE.name}\.((?!base\b)[\w.]+)(?: import (\w+))?")
+
+
+def is_ours(function: Any) -> bool:
+    """Whether a Python function is a kernel of this package."""
+    return PACKAGE in Path(function.__code__.co_filename).parents
 
 
 def installed_directory(source: Path) -> Path:

@@ -12,12 +12,21 @@ A part that Python calls is compiled like any other kernel. No kernel can take i
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any
 
-from numba.core import caching, ccallback, codegen, cpu, dispatcher, environment, typed_passes
+from numba.core import (
+    caching,
+    ccallback,
+    codegen,
+    cpu,
+    dispatcher,
+    environment,
+    sigutils,
+    typed_passes,
+)
 
 _Library: Any = codegen.JITCodeLibrary  # numba has partial types
 _Codegen: Any = codegen.JITCPUCodegen
@@ -28,6 +37,7 @@ _Callback: Any = ccallback.CFunc
 _NoCache: Any = caching.NullCache
 _library_of = attrgetter("library")
 _environment: Any = environment.lookup_environment
+_normalized: Any = sigutils.normalize_signature
 
 
 class _Stack(threading.local):
@@ -58,15 +68,15 @@ class PartLibrary(_Library):  # type: ignore[misc]
         return 0
 
 
-@contextmanager
-def compiling(function: Any, arguments: Sequence[Any]) -> Iterator[None]:
-    """A dispatcher is compiled within the block, for types: as a part or as a kernel."""
-    is_part = bool(_stack.parts) and isinstance(function._cache, _NoCache)
-    is_part = is_part and not function.targetoptions.get("parallel")
-    if not _stack.parts and _is_part(function.overloads.get(tuple(arguments))):
-        del function.overloads[tuple(arguments)]  # now Python calls it
+def _compile(self: Any, sig: Any) -> Any:
+    """Compile a function for types: as a part or as a kernel."""
+    types = tuple(_normalized(sig)[0])
+    is_part = bool(_stack.parts) and isinstance(self._cache, _NoCache)
+    is_part = is_part and not self.targetoptions.get("parallel")
+    if not _stack.parts and _is_part(self.overloads.get(types)):
+        del self.overloads[types]  # now Python calls it
     with _entered(is_part):
-        yield
+        return _numba_compile(self, sig)
 
 
 @contextmanager
@@ -137,6 +147,7 @@ _numba_lower, _Lowering.run_pass = _Lowering.run_pass, _lower
 _numba_finalize, _Library.finalize = _Library.finalize, _finalize
 _numba_get_executable, _Context.get_executable = _Context.get_executable, _get_executable
 _numba_set_env, _Codegen.set_env = _Codegen.set_env, _set_env
+_numba_compile, _Dispatcher.compile = _Dispatcher.compile, _compile
 _numba_add_overload, _Dispatcher.add_overload = _Dispatcher.add_overload, _add_overload
 _numba_compile_callback = _Callback._compile_uncached
 _Callback._compile_uncached = _compile_callback

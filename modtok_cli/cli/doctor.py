@@ -21,6 +21,7 @@ from packaging.requirements import Requirement
 from modtok_cli import __version__
 from modtok_cli.base.kernel_cache import storage
 from modtok_cli.base.memory import available
+from modtok_cli.base.numba_internals import COMPILING, STORING, TESTED, differences
 from modtok_cli.cli.kernels import is_warm, kernels
 
 State = Literal["ok", "missing", "old", "cold", "none", "invalid"]
@@ -48,8 +49,8 @@ class Finding:
     Attributes:
         part: machine, settings, package or kernels.
         name: name of the package, device or group of kernels.
-        state: ok; missing or old (a package); cold (kernels to compile); none (no such device);
-            invalid (settings).
+        state: ok; missing or old (a package); cold (kernels to compile); none (no such device,
+            or not possible); invalid (settings).
         detail: version, size or purpose.
         remedy: command that fixes it, or "".
         extra: extra that installs the package; "" for packages that every command needs.
@@ -172,7 +173,7 @@ def _kernels() -> list[Finding]:
             "kernels", package, "cold", f"{warm[package]} of {count} compiled", "modtok warmup"
         )
         for package, count in total.items()
-    ] + [_storage()]
+    ] + [_storage(), *_numba()]
 
 
 def _storage() -> Finding:
@@ -182,3 +183,17 @@ def _storage() -> Finding:
     detail = f"new kernels are compiled in every process: {reason}"
     remedy = "set NUMBA_CACHE_DIR to a writable directory, or run modtok warmup at installation"
     return Finding("kernels", "cache", "none", detail, remedy)
+
+
+def _numba() -> list[Finding]:
+    """Where numba's internals are others than modtok knows: kernels work, and take longer."""
+    found = []
+    for needs, effect in (
+        (COMPILING, "kernels take about twice as long to compile"),
+        (STORING, "kernels are compiled in every process"),
+    ):
+        if names := differences(needs):
+            detail = f"{effect}: this version differs in numba.core.{names[0]}"
+            remedy = f"pip install numba=={TESTED}"
+            found.append(Finding("kernels", "numba", "none", detail, remedy))
+    return found

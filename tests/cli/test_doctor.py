@@ -100,3 +100,18 @@ def test_an_edited_kernel_is_cold(tmp_path: Path, monkeypatch) -> None:
     assert not is_warm(kernel)
     index.write_bytes(b"\x80\x04" + release + b"other")
     assert not is_warm(kernel)
+
+
+def test_a_numba_that_modtok_does_not_know_is_named(monkeypatch) -> None:
+    def rows() -> dict[str, str]:
+        return {row.detail: row.remedy for row in doctor() if row.name == "numba" and row.detail}
+
+    known = rows()
+    monkeypatch.setattr(module, "COMPILING", {"codegen.JITCPUCodegen.set_env": 7})
+    monkeypatch.setattr(module, "STORING", {"caching.Cache.other": None, "none.other": 1})
+    one, two = set(rows()) - set(known)
+    assert one.endswith(
+        "as long to compile: this version differs in numba.core.codegen.JITCPUCodegen.set_env"
+    )
+    assert two.endswith("in every process: this version differs in numba.core.caching.Cache.other")
+    assert rows()[one].startswith("pip install numba==")

@@ -9,10 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numba
 import pytest
+from packaging.version import Version
 
 import modtok_cli
 from helpers.python_processes import run_python
+from modtok_cli.base.numba_internals import COMPILING, STORING, TESTED, differences
 
 _KERNEL = """
 from modtok_cli.base.jit import njit
@@ -47,12 +50,12 @@ if Path("/") in blocked:
     def mkdtemp(**_):
         raise OSError("read-only")
     tempfile.mkdtemp = mkdtemp
-from modtok_cli.base import jit
+from modtok_cli.base import kernel_storage
 if blocked:  # what numba itself would find out
     def ensure(self):
         if not is_writable(Path(self.get_cache_path())):
             raise OSError("read-only")
-    jit.KernelLocator.ensure_cache_path = ensure
+    kernel_storage.KernelLocator.ensure_cache_path = ensure
 from modtok_cli.text.toy_kernel import double
 assert double(3) == 6
 if "float" in sys.argv:
@@ -313,3 +316,55 @@ def test_parts_have_machine_code_within_kernels_only(installation: Path) -> None
         "negative negative [False] [] []",
         "negative [False] [False]",
     ]
+
+
+_OTHER_NUMBA = {
+    # What the hooks replace is elsewhere; numba itself finds it.
+    "missing": """
+from types import MethodType
+set_env = codegen.JITCPUCodegen.set_env
+del codegen.JITCPUCodegen.set_env
+codegen.JITCPUCodegen.__getattr__ = lambda self, name: {"set_env": MethodType(set_env, self)}[name]
+""",
+    "parameters": """
+finalize = codegen.CPUCodeLibrary.finalize
+codegen.CPUCodeLibrary.finalize = lambda self, more=0: finalize(self)
+""",
+    "cache": """
+load = caching.Cache.load_overload
+caching.Cache.load_overload = lambda self, sig, target, more=0: load(self, sig, target)
+""",
+}
+_USE_OTHER_NUMBA = """
+from numba.core import caching, codegen
+CHANGE
+from modtok_cli.base.numba_internals import COMPILING, STORING, differences
+from modtok_cli.text.toy_kernel import call, checked, last, total
+
+assert (total(4), last(4), call.ctypes(4), checked(7)) == (15, 9, 6, 8)
+try:
+    total(-1)
+except ValueError as error:
+    assert str(error) == "negative"
+print(*differences(COMPILING), *differences(STORING))
+"""
+
+
+@pytest.mark.parametrize("change", _OTHER_NUMBA)
+def test_another_numba_is_left_as_it_is(installation: Path, change: str) -> None:
+    program = _USE_OTHER_NUMBA.replace("CHANGE", _OTHER_NUMBA[change])
+    found = programs_output(installation, program, _PARTS)
+    assert found == [
+        {
+            "missing": "codegen.JITCPUCodegen.set_env",
+            "parameters": "codegen.JITCodeLibrary.finalize",
+            "cache": "caching.Cache.load_overload",
+        }[change]
+    ]
+    assert (kernels_in(installation) == []) == (change == "cache")
+
+
+def test_this_numba_is_known() -> None:
+    assert differences(COMPILING) == []
+    assert differences(STORING) == []
+    assert Version(numba.__version__) <= Version(TESTED)
