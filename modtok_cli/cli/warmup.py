@@ -110,8 +110,9 @@ NEEDS: dict[str, tuple[str, ...]] = {
         *("counting", "splitting for Unigram", "reading", "tables"),
     ),
     "encode": _ENCODING,
-    **dict.fromkeys(("nsl", "fairness", "check", "origin", "explore", "adopt"), _MEASURING),
-    "pretrain": _MEASURING,
+    **dict.fromkeys(("nsl", "fairness", "check", "origin"), _MEASURING),
+    "adopt": (*_MEASURING, "reading", "derivation"),
+    "pretrain": (*_MEASURING, "rows"),
 }
 
 
