@@ -1,6 +1,6 @@
 """Compilation of kernels, reported while it happens.
 
-numba stores compiled kernels on disk, so a machine compiles them once. That takes a quarter of a
+numba stores compiled kernels on disk, so a machine compiles them once. That takes up to half a
 minute, which must not look like a stuck command. At the first kernel that is not on disk, a
 command can have all that it needs compiled by other processes (`prepare`), which takes less time
 than one kernel after the other. `base.kernel_storage` calls `before_compiling`, `begin` and `end`;
