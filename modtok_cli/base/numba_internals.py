@@ -21,6 +21,7 @@ or a class has, or None where the name alone is needed."""
 # For `base.parts` and `base.call_types`.
 COMPILING: Needs = {
     "caching.NullCache": None,
+    "ccallback.CFunc.__init__": "_pyfunc",
     "ccallback.CFunc._compile_uncached": 1,
     "codegen.CPUCodegen._init": "_engine",
     "codegen.CPUCodeLibrary.__init__": "_final_module _linking_libraries _shared_module",

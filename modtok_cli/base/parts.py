@@ -6,7 +6,8 @@ compilation. What a kernel calls that is not stored on disk by itself (`njit` wi
 numba's own functions) is a part here: typed and lowered once in a process, and made machine code
 within the kernels only.
 
-A part that Python calls is compiled like any other kernel. No kernel can take its address.
+A part that Python calls is compiled like any other kernel. No kernel can take its address. Kernels
+of other packages in the same process are compiled as numba does by itself.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from numba.core import (
     sigutils,
     typed_passes,
 )
+
+from modtok_cli.base.kernel_cache import is_ours
 
 _Library: Any = codegen.JITCodeLibrary  # numba has partial types
 _Codegen: Any = codegen.JITCPUCodegen
@@ -71,10 +74,12 @@ class PartLibrary(_Library):  # type: ignore[misc]
 def _compile(self: Any, sig: Any) -> Any:
     """Compile a function for types: as a part or as a kernel."""
     types = tuple(_normalized(sig)[0])
+    if not _stack.parts and _is_part(self.overloads.get(types)):
+        del self.overloads[types]  # now Python calls it, or a kernel of another package
+    if not _stack.parts and not is_ours(self.py_func):
+        return _numba_compile(self, sig)
     is_part = bool(_stack.parts) and isinstance(self._cache, _NoCache)
     is_part = is_part and not self.targetoptions.get("parallel")
-    if not _stack.parts and _is_part(self.overloads.get(types)):
-        del self.overloads[types]  # now Python calls it
     with _entered(is_part):
         return _numba_compile(self, sig)
 
@@ -139,6 +144,8 @@ def _add_overload(self: Any, compiled: Any) -> None:
 
 
 def _compile_callback(self: Any) -> Any:
+    if not is_ours(self._pyfunc):
+        return _numba_compile_callback(self)
     with _entered(False):
         return _numba_compile_callback(self)
 
