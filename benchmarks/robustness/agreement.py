@@ -126,6 +126,8 @@ def main() -> int:
 
     start = time.perf_counter()
     tokenizer = ModularTokenizer.load(options.tokenizer)
+    if tokenizer.segmentation not in ("merges", FEWEST_TOKENS):
+        parser.error(f"{options.tokenizer}: no definition of the segmentation here")
     rng = random.Random(options.seed)
     lines: dict[str, list[str]] = {}
     names = [path.stem for path in sorted(options.folder.glob("*.txt"))]
