@@ -158,8 +158,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         options.file = Path(directory) / "tokenizer.json"
         languages = options.langs.split(",")
-        content = ModularTokenizer.load(options.tokenizer).subset(languages).to_json()
-        options.file.write_bytes(content)
+        subset = ModularTokenizer.load(options.tokenizer).subset(languages)
+        options.file.write_bytes(subset.to_json())
         left_out = options.without.split(",")
         peers = [
             name
@@ -183,7 +183,8 @@ def main() -> None:
             emit(
                 {
                     "what": "encode", "peer": name, "version": release(PEERS[name][0]),
-                    "threads": threads, "pass": which, "bytes": turns[0]["bytes"],
+                    "segmentation": subset.segmentation, "threads": threads, "pass": which,
+                    "bytes": turns[0]["bytes"],
                     "documents": turns[0]["documents"], "mb_s": round(statistics.median(rates), 1),
                     "least": round(min(rates), 1), "greatest": round(max(rates), 1),
                     "turns": len(rates),
