@@ -44,7 +44,7 @@ Epochs = Annotated[int, typer.Option("--epochs", metavar="N", min=1, help="Numbe
     # Wikipedia and textbooks against random pages of the crawl
     modtok corpus train-quality --good wiki.jsonl --good books.txt --bad data/en
     # use it to keep the better half
-    modtok corpus build crawl/ --quality-model quality.bin --quality-top 0.5 -o better
+    modtok corpus build crawl --quality-model quality.bin --quality-top 0.5 -o top
     """,
 )
 def corpus_train_quality(
