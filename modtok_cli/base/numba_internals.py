@@ -18,7 +18,7 @@ Needs = Mapping[str, int | str | None]
 """Names in `numba.core`: the number of a function's parameters, the attributes that a function uses
 or a class has, or None where the name alone is needed."""
 
-# For `base.parts` and `base.call_types`.
+# For `base.parts`, `base.call_types` and `base.jit.in_place`.
 COMPILING: Needs = {
     "caching.NullCache": None,
     "ccallback.CFunc.__init__": "_pyfunc",
@@ -42,6 +42,7 @@ COMPILING: Needs = {
     "dispatcher.Dispatcher.compile": 2,
     "dispatcher._DispatcherBase.__init__": "overloads py_func",
     "environment.lookup_environment": 1,
+    "options.DefaultOptions._nrt": None,
     "sigutils.normalize_signature": 1,
     "typed_passes.BaseNativeLowering.run_pass": 2,
     "types.functions.BaseFunction.get_call_type": 4,

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from modtok_cli.base.jit import njit
+from modtok_cli.base.jit import in_place, njit
 from modtok_cli.learn.array_kernel import grown, sort_few
 
 
-@njit()
-def ancestry(first, second, merges, derivation, member):  # type: ignore[no-untyped-def]
-    """`first` and `second` (or -1), and all their parts, as far as V_i lacks them.
+@in_place
+def ancestry(first, second, merges, derivation, member, family):  # type: ignore[no-untyped-def]
+    """`first` and `second` (or -1), and all their parts, as far as V_i lacks them: their number.
 
-    In T's order, so that every prefix contains the parts of its tokens.
+    They are written to `family`, which has room for twice the bytes of both, in T's order, so that
+    every prefix contains the parts of its tokens.
     """
-    pending = np.empty(16, dtype=np.int64)
     found = 0
     if first >= 0 and not member[first]:
-        pending[found] = first
+        family[found] = first
         found += 1
     if second >= 0 and second != first and not member[second]:
-        pending[found] = second
+        family[found] = second
         found += 1
     looked = 0
     while looked < found:
-        origin = derivation[pending[looked]]
+        origin = derivation[family[looked]]
         looked += 1
         if origin < 0:
             continue
@@ -32,21 +32,21 @@ def ancestry(first, second, merges, derivation, member):  # type: ignore[no-unty
             part = np.int64(merges[origin, side])
             known = member[part] != 0
             for step in range(found):
-                known = known or pending[step] == part
+                known = known or family[step] == part
             if not known:
-                if found == len(pending):
-                    pending = grown(pending, found)
-                pending[found] = part
+                family[found] = part
                 found += 1
-    return sort_few(pending, found)
+    sort_few(family, found)
+    return found
 
 
-@njit()
+@in_place
 def append_merge(merge, left, right, result, merges, derivation, later_merge):  # type: ignore[no-untyped-def]
     """Write a merge at rank `merge`, last in the chain of merges that give `result`."""
     merges[merge, 0] = left
     merges[merge, 1] = right
     merges[merge, 2] = result
+    later_merge[merge] = -1
     if derivation[result] < 0:
         derivation[result] = merge
         return
@@ -86,4 +86,5 @@ def merges_to_derive(merge, merges, derivation, later_merge, merge_member):  # t
                     found = grown(found, total)
                 found[total] = origin
                 total += 1
-    return sort_few(found, total)
+    sort_few(found, total)
+    return found[:total]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from modtok_cli.base.jit import njit
+from modtok_cli.base.jit import in_place, njit
 from modtok_cli.learn.hugepages import advise_huge_pages
 
 
@@ -40,9 +40,9 @@ def grown(array, size):  # type: ignore[no-untyped-def]
     return resized(array, size, 2 * len(array) + 16)
 
 
-@njit()
+@in_place
 def sort_few(array, size):  # type: ignore[no-untyped-def]
-    """The first `size` elements, sorted in place: insertion, for a few of them."""
+    """Sort the first `size` elements in place: insertion, for a few of them."""
     for end in range(1, size):
         value = array[end]
         place = end
@@ -50,4 +50,3 @@ def sort_few(array, size):  # type: ignore[no-untyped-def]
             array[place] = array[place - 1]
             place -= 1
         array[place] = value
-    return array[:size]

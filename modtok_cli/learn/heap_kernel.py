@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from modtok_cli.base.jit import njit
+from modtok_cli.base.jit import in_place, njit
 
 
 class Heap(NamedTuple):
@@ -24,7 +24,7 @@ def _before(count_a, key_a, count_b, key_b):  # type: ignore[no-untyped-def]
     return count_a > count_b or (count_a == count_b and key_a < key_b)
 
 
-@njit()
+@in_place
 def push(counts, keys, size, count, key):  # type: ignore[no-untyped-def]
     """Insert; the arrays must have room at index `size`. Returns the new size."""
     place = size
@@ -40,7 +40,7 @@ def push(counts, keys, size, count, key):  # type: ignore[no-untyped-def]
     return size + 1
 
 
-@njit()
+@in_place
 def sift_down(counts, keys, size, place):  # type: ignore[no-untyped-def]
     """Restore the order below `place`."""
     count = counts[place]
@@ -62,7 +62,7 @@ def sift_down(counts, keys, size, place):  # type: ignore[no-untyped-def]
     keys[place] = key
 
 
-@njit()
+@in_place
 def drop_top(counts, keys, size):  # type: ignore[no-untyped-def]
     """Remove the first entry. Returns the new size."""
     size -= 1
@@ -73,7 +73,7 @@ def drop_top(counts, keys, size):  # type: ignore[no-untyped-def]
     return size
 
 
-@njit()
+@in_place
 def heapify(counts, keys, size):  # type: ignore[no-untyped-def]
     """Establish the heap order among `size` entries."""
     for place in range(size // 2 - 1, -1, -1):

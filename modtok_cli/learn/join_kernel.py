@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from modtok_cli.base.jit import njit
-from modtok_cli.learn.array_kernel import grown, resized_rows
-from modtok_cli.learn.heap_kernel import Heap, push
+from modtok_cli.base.jit import in_place, njit
+from modtok_cli.learn.heap_kernel import Heap, heapify, push
 from modtok_cli.learn.hugepages import advise_huge_pages
 from modtok_cli.learn.pair_kernel import (
     COUNT,
@@ -18,11 +17,12 @@ from modtok_cli.learn.pair_kernel import (
     PairIndex,
     find,
     home,
+    is_full,
+    list_length,
     new_list,
     new_table,
     rehash,
     sort_list,
-    with_room,
 )
 from modtok_cli.text.bits import prefetch
 
@@ -49,7 +49,7 @@ SCANNED, VISITED, JOINED, ROWS, LOOKED = range(5)
 
 
 class Neighbours(NamedTuple):
-    """Scratch of `join_pair`.
+    """Scratch of `join_places`, `add_rows` and `write_lists`.
 
     found: (n, 3) int32, of each joined pair the symbols before and after it and its position;
     sums: (2, capacity, 2) int64, zero between calls: per symbol before or after the joined pairs,
@@ -77,6 +77,7 @@ def lay_out(symbols, word_offsets, word_counts, lengths):  # type: ignore[no-unt
     """Cells (bytes + words + 1, 2) int32 of the words that are concatenated in `symbols`.
 
     A count that needs more than 31 bits is stored as -1 - word. lengths: bytes of each symbol.
+    Returns (cells, bytes of the longest word).
     """
     words = len(word_counts)
     total = words + 1
@@ -86,7 +87,9 @@ def lay_out(symbols, word_offsets, word_counts, lengths):  # type: ignore[no-unt
     advise_huge_pages(cells)
     cells[0, SYMBOL] = END
     at = np.int64(1)
+    longest = np.int64(0)
     for word in range(words):
+        first = at
         weight = word_counts[word]
         if weight > _LARGEST:
             weight = np.int64(-1 - word)
@@ -97,14 +100,14 @@ def lay_out(symbols, word_offsets, word_counts, lengths):  # type: ignore[no-unt
             at += lengths[symbol]
             cells[at - 1, SYMBOL] = symbol
         cells[at, SYMBOL] = END
+        longest = max(longest, at - first)
         at += 1
-    return cells
+    return cells, longest
 
 
-@njit()
-def _sketch(cells, lengths, word_counts):  # type: ignore[no-untyped-def]
-    """Counts of pairs added up by a short hash: no pair occurs more often than its sum."""
-    sums = np.zeros(1 << _SKETCH_BITS, dtype=np.int64)
+@in_place
+def _sketch(cells, lengths, word_counts, sums):  # type: ignore[no-untyped-def]
+    """Add up counts of pairs by a short hash: no pair occurs more often than its sum."""
     at = np.int64(1)
     while at < len(cells):
         symbol = np.int64(cells[at, SYMBOL])
@@ -118,26 +121,18 @@ def _sketch(cells, lengths, word_counts):  # type: ignore[no-untyped-def]
         follower = np.int64(cells[at, SYMBOL])
         if follower >= 0:
             sums[home((symbol << 32) | follower, _SKETCH_BITS)] += weight
-    return sums
 
 
-@njit()
-def count_pairs(cells, lengths, word_counts, floor, has_many, work):  # type: ignore[no-untyped-def]
-    """Every adjacent pair that occurs `floor` times with its count and positions: a `PairIndex`.
+@in_place
+def _number_pairs(  # type: ignore[no-untyped-def]
+    at, seen, used, cells, lengths, word_counts, floor, sketch, table, bits, numbers
+):
+    """Count the pairs from cell `at` on in rows of the table, until it is half full.
 
-    With `has_many` pairs, most of those that are too rare are sorted out before they come into
-    the table.
+    `numbers` receives the number of each pair, in order, -1 for one that is too rare by the sketch.
+    Returns (next cell, pairs seen, used rows).
     """
-    total = len(cells)
-    is_sketched = has_many and floor > 1
-    sketch = _sketch(cells, lengths, word_counts) if is_sketched else np.zeros(1, dtype=np.int64)
-    bits = 12
-    table = new_table(bits)
-    used = 0
-    numbers = np.empty(total, dtype=np.int32)  # of the pair at each symbol, in order
-    seen = 0
-    at = np.int64(1)
-    while at < total:
+    while at < len(cells) and used * 2 <= len(table):
         symbol = np.int64(cells[at, SYMBOL])
         if symbol < 0:
             at += 1
@@ -151,7 +146,7 @@ def count_pairs(cells, lengths, word_counts, floor, has_many, work):  # type: ig
             continue
         key = (symbol << 32) | follower
         numbers[seen] = -1
-        if not is_sketched or sketch[home(key, _SKETCH_BITS)] >= floor:
+        if len(sketch) == 0 or sketch[home(key, _SKETCH_BITS)] >= floor:
             row = find(table, bits, key)
             if table[row, KEY] == -1:
                 table[row, KEY] = key
@@ -160,9 +155,32 @@ def count_pairs(cells, lengths, word_counts, floor, has_many, work):  # type: ig
             numbers[seen] = table[row, LIST]
             table[row, COUNT] += weight
             table[row, QUEUED] += 1  # for now, the length of its list
-            if used * 2 > len(table):
-                table, bits, used = rehash(table, 1)
         seen += 1
+    return at, seen, used
+
+
+@njit()
+def count_pairs(cells, lengths, word_counts, floor, has_many, work):  # type: ignore[no-untyped-def]
+    """Every adjacent pair that occurs `floor` times with its count and positions: a `PairIndex`.
+
+    With `has_many` pairs, most of those that are too rare are sorted out before they come into
+    the table.
+    """
+    total = len(cells)
+    sketch = np.zeros((1 << _SKETCH_BITS) if has_many and floor > 1 else 0, dtype=np.int64)
+    if len(sketch) > 0:
+        _sketch(cells, lengths, word_counts, sketch)
+    bits = 12
+    table = new_table(bits)
+    used = seen = 0
+    numbers = np.empty(total, dtype=np.int32)
+    at = np.int64(1)
+    while at < total:
+        at, seen, used = _number_pairs(
+            at, seen, used, cells, lengths, word_counts, floor, sketch, table, bits, numbers
+        )
+        if at < total:
+            table, bits, used = rehash(table, 1)
     work[SCANNED] += seen
     ends = np.full(used, -1, dtype=np.int64)
     table, bits, used = rehash(table, floor)
@@ -198,19 +216,33 @@ def count_pairs(cells, lengths, word_counts, floor, has_many, work):  # type: ig
     return PairIndex(table, bits, used, places, placed)
 
 
-@njit()
-def _join_places(  # type: ignore[no-untyped-def]
-    left, right, result, cells, lengths, word_counts, places, first, neighbours
+@in_place
+def join_places(  # type: ignore[no-untyped-def]
+    left,
+    right,
+    result,
+    cells,
+    lengths,
+    word_counts,
+    frequency,
+    table,
+    row,
+    places,
+    found,
+    sums,
+    touched,
+    work,
 ):
-    """Join the pairs of the list at `first`, left to right, and add up their neighbours.
+    """Replace every (left, right), the pair of a row, by `result`, and add up the neighbours.
 
-    Returns (neighbours, joined pairs, symbols before, symbols after, occurrences, and those that
-    follow another one of this call).
+    Runs of one symbol go from left to right. Counts of symbols (`frequency`) are updated, and those
+    of pairs by `add_rows`. `found` has room for the list of the pair. Returns (joined pairs,
+    symbols before, symbols after, and occurrences that follow another one of this call).
     """
-    found, sums, touched = neighbours
-    listed = np.int64(places[first])
-    if listed > len(found):
-        found = resized_rows(found, 0, 2 * listed)
+    first = table[row, LIST]
+    table[row, COUNT] = 0
+    table[row, QUEUED] = 0
+    table[row, LIST] = -1
     left_size = np.int64(lengths[left])
     size = left_size + lengths[right]
     is_long = lengths[right] > 1
@@ -218,7 +250,7 @@ def _join_places(  # type: ignore[no-untyped-def]
     joined = before = after = 0
     occurrences = twins = np.int64(0)
     last = np.int64(-1)
-    stop = first + 1 + listed
+    stop = first + 1 + np.int64(places[first])
     for step in range(first + 1, stop):
         if step + _AHEAD < stop:
             prefetch(flat, 2 * np.int64(places[step + _AHEAD]))
@@ -254,133 +286,128 @@ def _join_places(  # type: ignore[no-untyped-def]
                 after += 1
             sums[1, follower, 0] += weight
             sums[1, follower, 1] += 1
-    return Neighbours(found, sums, touched), joined, before, after, occurrences, twins
-
-
-@njit()
-def join_pair(  # type: ignore[no-untyped-def]
-    left,
-    right,
-    result,
-    cells,
-    lengths,
-    word_counts,
-    frequency,
-    floor,
-    pairs,
-    heap,
-    neighbours,
-    work,
-):
-    """Replace every (left, right) by `result`; runs of one symbol go from left to right.
-
-    Counts of pairs and of symbols (`frequency`) are updated. New pairs that occur `floor` times get
-    a row, a list and an entry of the heap. Neighbours are added up first, so that a row is visited
-    once for all words in which the same symbol is next to the pair. Returns the new `PairIndex`,
-    `Heap` and `Neighbours`, whose arrays may have been replaced by larger ones.
-    """
-    table, bits, used, places, placed = pairs
-    heap_counts, heap_keys, queued = heap
-    key = (left << 32) | right
-    row = find(table, bits, key)
-    first = table[row, LIST]
-    table[row, COUNT] = 0
-    table[row, QUEUED] = 0
-    table[row, LIST] = -1
-    neighbours, joined, before, after, occurrences, twins = _join_places(
-        left, right, result, cells, lengths, word_counts, places, first, neighbours
-    )
-    found, sums, touched = neighbours
     frequency[left] -= occurrences
     frequency[right] -= occurrences
     frequency[result] += occurrences
     work[VISITED] += places[first]
     work[JOINED] += joined
     work[ROWS] += 2 * (before + after)
-    places, placed = with_room(table, places, placed, floor, 2 * joined + before + after)
+    return joined, before, after, twins
+
+
+@in_place
+def add_rows(  # type: ignore[no-untyped-def]
+    left,
+    right,
+    result,
+    side,
+    step,
+    touches,
+    twins,
+    floor,
+    table,
+    bits,
+    used,
+    places,
+    placed,
+    heap_counts,
+    heap_keys,
+    queued,
+    sums,
+    touched,
+):
+    """Update the rows of the pairs on one side, from neighbour number `step` on.
+
+    `sums` then has the place for positions of each new pair, or -1 without a row. Stops where the
+    table, the lists or the heap lack room, before it changes anything there. Returns (next step,
+    used rows, used length of lists, size of the heap, whether a list continues another one, and
+    the room that lists need, if they lack it).
+    """
+    key = (left << 32) | right
     flat_table = table.reshape(-1)
-    for side in range(2):
-        touches = before if side == 0 else after
-        is_mixed = False
-        for step in range(touches):
-            if used * 10 > len(table) * 6:
-                table, bits, used = rehash(table, floor)
-                flat_table = table.reshape(-1)
-            if step + _ROWS_AHEAD < touches:
-                symbol = np.int64(touched[side, step + _ROWS_AHEAD])
-                if side == 0:
-                    prefetch(flat_table, 4 * home((symbol << 32) | left, bits))
-                    prefetch(flat_table, 4 * home((symbol << 32) | result, bits))
-                else:
-                    prefetch(flat_table, 4 * home((right << 32) | symbol, bits))
-                    prefetch(flat_table, 4 * home((result << 32) | symbol, bits))
-            symbol = np.int64(touched[side, step])
-            total = sums[side, symbol, 0]
+    is_mixed = False
+    while step < touches and queued < len(heap_counts) and not is_full(table, used):
+        if step + _ROWS_AHEAD < touches:
+            symbol = np.int64(touched[side, step + _ROWS_AHEAD])
             if side == 0:
-                old_key = (symbol << 32) | left
-                new_key = (symbol << 32) | result
+                prefetch(flat_table, 4 * home((symbol << 32) | left, bits))
+                prefetch(flat_table, 4 * home((symbol << 32) | result, bits))
             else:
-                old_key = (right << 32) | symbol
-                new_key = (result << 32) | symbol
-            # Of two pairs in succession, the second one followed a `right`, of which the first one
-            # has taken the count already, and the first one is not followed by `left` any more.
-            lost = total
-            if side == 0 and symbol == result:
-                lost -= twins
-            if side == 1 and symbol == left:
-                total -= twins
-            if lost > 0 and old_key != key:
-                row = find(table, bits, old_key)
-                if table[row, KEY] == old_key:
-                    table[row, COUNT] -= lost
+                prefetch(flat_table, 4 * home((right << 32) | symbol, bits))
+                prefetch(flat_table, 4 * home((result << 32) | symbol, bits))
+        symbol = np.int64(touched[side, step])
+        total = sums[side, symbol, 0]
+        if side == 0:
+            old_key = (symbol << 32) | left
+            new_key = (symbol << 32) | result
+        else:
+            old_key = (right << 32) | symbol
+            new_key = (result << 32) | symbol
+        # Of two pairs in succession, the second one followed a `right`, of which the first one
+        # has taken the count already, and the first one is not followed by `left` any more.
+        lost = total
+        if side == 0 and symbol == result:
+            lost -= twins
+        if side == 1 and symbol == left:
+            total -= twins
+        row = find(table, bits, new_key)
+        is_new = table[row, KEY] == -1
+        has_row = total > 0 and not (is_new and total < floor)
+        number = sums[side, symbol, 1]
+        if has_row:
+            room = 1 + list_length(table, row, places) + number
+            if placed + room > len(places):
+                return step, used, placed, queued, is_mixed, room
+        if lost > 0 and old_key != key:
+            old_row = find(table, bits, old_key)
+            if table[old_row, KEY] == old_key:
+                table[old_row, COUNT] -= lost
+        step += 1
+        if not has_row:
+            sums[side, symbol, 1] = -1
+            continue
+        if is_new:
+            table[row, KEY] = new_key
+            used += 1
+        is_mixed = is_mixed or table[row, LIST] >= 0
+        start = new_list(table, row, places, placed, number)
+        placed = start + number
+        sums[side, symbol, 1] = start
+        table[row, COUNT] += total
+        if table[row, COUNT] > table[row, QUEUED]:
+            table[row, QUEUED] = table[row, COUNT]
+            queued = push(heap_counts, heap_keys, queued, table[row, COUNT], new_key)
+    return step, used, placed, queued, is_mixed, np.int64(0)
+
+
+@in_place
+def write_lists(  # type: ignore[no-untyped-def]
+    result, side, joined, touches, is_mixed, table, bits, places, lengths, found, sums, touched
+):
+    """Write the positions of the new pairs on one side to their lists; clears `sums`."""
+    for step in range(joined):
+        symbol = np.int64(found[step, side])
+        if symbol < 0:
+            continue
+        at = sums[side, symbol, 1]
+        if at >= 0:
+            place = found[step, 2]
+            places[at] = place if side == 1 else place - lengths[symbol]
+            sums[side, symbol, 1] = at + 1
+    for step in range(touches):
+        symbol = np.int64(touched[side, step])
+        sums[side, symbol, 0] = 0
+        sums[side, symbol, 1] = 0
+        if is_mixed:
+            new_key = (symbol << 32) | result if side == 0 else (result << 32) | symbol
             row = find(table, bits, new_key)
-            is_new = table[row, KEY] == -1
-            if total <= 0 or (is_new and total < floor):
-                sums[side, symbol, 1] = -1
-                continue
-            if is_new:
-                table[row, KEY] = new_key
-                used += 1
-            is_mixed = is_mixed or table[row, LIST] >= 0
-            number = sums[side, symbol, 1]
-            places, start = new_list(table, row, places, placed, number)
-            placed = start + number
-            sums[side, symbol, 1] = start
-            table[row, COUNT] += total
-            if table[row, COUNT] > table[row, QUEUED]:
-                table[row, QUEUED] = table[row, COUNT]
-                if queued == len(heap_counts):
-                    heap_counts = grown(heap_counts, queued)
-                    heap_keys = grown(heap_keys, queued)
-                queued = push(heap_counts, heap_keys, queued, table[row, COUNT], new_key)
-        for step in range(joined):
-            symbol = np.int64(found[step, side])
-            if symbol < 0:
-                continue
-            at = sums[side, symbol, 1]
-            if at >= 0:
-                place = found[step, 2]
-                places[at] = place if side == 1 else place - lengths[symbol]
-                sums[side, symbol, 1] = at + 1
-        for step in range(touches):
-            symbol = np.int64(touched[side, step])
-            sums[side, symbol, 0] = 0
-            sums[side, symbol, 1] = 0
-            if is_mixed:
-                new_key = (symbol << 32) | result if side == 0 else (result << 32) | symbol
-                row = find(table, bits, new_key)
-                if table[row, KEY] == new_key and table[row, LIST] >= 0:
-                    sort_list(places, table[row, LIST])
-    return (
-        PairIndex(table, bits, used, places, placed),
-        Heap(heap_counts, heap_keys, queued),
-        Neighbours(found, sums, touched),
-    )
+            if table[row, KEY] == new_key and table[row, LIST] >= 0:
+                sort_list(places, table[row, LIST])
 
 
 @njit()
 def queue_all(table, used):  # type: ignore[no-untyped-def]
-    """Counts and keys of all pairs of the table, in any order, with capacity for more: a `Heap`."""
+    """The heap of all pairs of the table, with capacity for more: a `Heap`."""
     heap_counts = np.empty(2 * used + 1024, dtype=np.int64)
     heap_keys = np.empty(2 * used + 1024, dtype=np.int64)
     queued = 0
@@ -390,12 +417,5 @@ def queue_all(table, used):  # type: ignore[no-untyped-def]
             heap_keys[queued] = table[row, KEY]
             table[row, QUEUED] = table[row, COUNT]
             queued += 1
+    heapify(heap_counts, heap_keys, queued)
     return Heap(heap_counts, heap_keys, queued)
-
-
-@njit()
-def wider(neighbours, symbols):  # type: ignore[no-untyped-def]
-    """Scratch that also has room for symbol number `symbols`."""
-    if symbols < neighbours.sums.shape[1]:
-        return neighbours
-    return new_neighbours(2 * symbols + 16)

@@ -24,8 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from modtok_cli.base.jit import njit
-from modtok_cli.learn.array_kernel import resized
+from modtok_cli.base.jit import in_place, njit
 from modtok_cli.learn.hugepages import advise_huge_pages
 
 KEY = 0
@@ -66,7 +65,7 @@ def home(key, bits):  # type: ignore[no-untyped-def]
     return np.int64((np.uint64(key) * _SPREAD) >> np.uint64(64 - bits))
 
 
-@njit()
+@in_place
 def find(table, bits, key):  # type: ignore[no-untyped-def]
     """Row of `key`, or the empty row to insert it at."""
     mask = (1 << bits) - 1
@@ -76,6 +75,12 @@ def find(table, bits, key):  # type: ignore[no-untyped-def]
         if there == key or there == -1:
             return row
         row = (row + 1) & mask
+
+
+@in_place
+def is_full(table, used):  # type: ignore[no-untyped-def]
+    """Whether the table needs a `rehash` before another row."""
+    return used * 10 > len(table) * 6
 
 
 @njit()
@@ -102,13 +107,11 @@ def rehash(table, floor):  # type: ignore[no-untyped-def]
 
 
 @njit()
-def with_room(table, places, placed, floor, room):  # type: ignore[no-untyped-def]
-    """Lists with capacity for `room` more numbers: (places, used length).
+def with_room(table, places, floor, room):  # type: ignore[no-untyped-def]
+    """A copy of the lists with capacity for `room` more numbers: (places, used length).
 
-    Lists of pairs below `floor`, and of those that were merged, are left out of the new ones.
+    Lists of pairs below `floor`, and of those that were merged, are left out.
     """
-    if placed + room <= len(places):
-        return places, placed
     living = np.int64(0)
     for row in range(len(table)):
         if table[row, COUNT] >= floor and table[row, LIST] >= 0:
@@ -131,21 +134,29 @@ def with_room(table, places, placed, floor, room):  # type: ignore[no-untyped-de
     return fresh, end
 
 
-@njit()
+@in_place
+def list_length(table, row, places):  # type: ignore[no-untyped-def]
+    """Number of positions in the list of a row; 0 without one."""
+    first = table[row, LIST]
+    return np.int64(places[first]) if first >= 0 else np.int64(0)
+
+
+@in_place
 def new_list(table, row, places, placed, more):  # type: ignore[no-untyped-def]
-    """Start a list of a pair's positions with `more` of them: (places, where to write those)."""
+    """Start a list of a pair's positions with `more` of them: where to write those.
+
+    `places` has room for it.
+    """
     earlier = table[row, LIST]
-    old = np.int64(places[earlier]) if earlier >= 0 else np.int64(0)
-    if placed + 1 + old + more > len(places):
-        places = resized(places, placed, 2 * (placed + 1 + old + more))
+    old = list_length(table, row, places)
     for step in range(1, old + 1):
         places[placed + step] = places[earlier + step]
     places[placed] = old + more
     table[row, LIST] = placed
-    return places, placed + 1 + old
+    return placed + 1 + old
 
 
-@njit()
+@in_place
 def sort_list(places, first):  # type: ignore[no-untyped-def]
     """Sort the list at `first`: Shell's method, for few changes of order."""
     size = np.int64(places[first])

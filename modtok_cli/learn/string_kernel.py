@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from modtok_cli.base.jit import njit
+from modtok_cli.base.jit import in_place, njit
 
 _PRIME = np.uint64(0x100000001B3)
 _SEED = np.uint64(0xCBF29CE484222325)
 
 
-@njit()
+@in_place
 def _string_home(data, start, stop, bits):  # type: ignore[no-untyped-def]
     value = _SEED
     for place in range(start, stop):
@@ -19,7 +19,7 @@ def _string_home(data, start, stop, bits):  # type: ignore[no-untyped-def]
     return np.int64((value * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - bits))
 
 
-@njit()
+@in_place
 def find_string(data, offsets, slots, bits, start, stop):  # type: ignore[no-untyped-def]
     """Slot of the token whose bytes are `data[start:stop]`, or the empty slot for it."""
     mask = (1 << bits) - 1

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from numba import config
 
 from helpers.sample import SAMPLE
+from modtok_cli.base.jit import in_place
 from modtok_cli.construct import bpe_seq as sequential
 from modtok_cli.construct import pipeline, work
 from modtok_cli.learn import bpe_kernel, symbol_kernel
@@ -68,6 +70,19 @@ def test_steps_of_a_later_language() -> None:
     assert spent.scanned == scanned
     assert spent.visited < 1.8 * spent.joined
     assert spent.rows < 3 * spent.joined
+
+
+@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
+def test_no_references_are_counted_in_place() -> None:
+    @in_place
+    def total(array: Any) -> Any:
+        found = 0
+        for number in array:
+            found += number
+        return found
+
+    assert total(np.arange(4)) == 6
+    assert "NRT_" not in total.inspect_llvm(total.signatures[0])
 
 
 def test_text_is_read_decompressed_and_counted_once(
