@@ -24,6 +24,7 @@ from modtok_cli.text.count_kernel import split_all
 from modtok_cli.text.counter import scratch
 from modtok_cli.text.pretokenizer import Splitter
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER
+from modtok_cli.text.word_key_kernel import PADDING
 
 Bools = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
@@ -104,8 +105,8 @@ def _keys_by_words(tokens: Sequence[bytes]) -> Keys:
     data = _SEPARATOR.join([b"", *tokens, b""])
     sizes = np.array([len(token) for token in tokens], dtype=np.int64)
     stops = np.cumsum(sizes + 1)
-    text = np.frombuffer(data, dtype=np.uint8)
-    ends = np.empty(len(text), dtype=np.int64)
+    text = np.frombuffer(data + bytes(PADDING), dtype=np.uint8)
+    ends = np.empty(len(data), dtype=np.int64)
     ends = ends[: split_all(text, *PRETOKENIZER.splitter, *scratch(), ends)]
     begins = np.concatenate([[0], ends[:-1]])
     token = np.searchsorted(stops, ends, side="left")

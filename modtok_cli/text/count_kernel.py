@@ -346,11 +346,15 @@ def copy_in_order(
 def split_all(
     data: Bytes, entry: Ints, table: Bytes, classes: Bytes, block_ends: Positions, ends: Ints
 ) -> int:
-    """Ends of all words of one text; ends (≥ number of words,) int64. Gives their number."""
+    """Ends of all words of one text; ends (≥ number of words,) int64. Gives their number.
+
+    `data` is the text with `PADDING` more bytes.
+    """
     total = 0
     position = 0
-    while position < len(data):
-        words = next_block(data, position, len(data), entry, table, classes, block_ends)
+    stop = len(data) - PADDING
+    while position < stop:
+        words = next_block(data, position, stop, entry, table, classes, block_ends)
         for word in range(words):
             ends[total] = position + block_ends[word]
             total += 1

@@ -82,7 +82,7 @@ class WordCounter:
     ) -> None:
         """Count the documents data[starts[d]:stops[d]], each weights[d] (default 1) times.
 
-        data (B,) uint8 has at least 16 more bytes after the last document;
+        data (B,) uint8 has at least `PADDING` more bytes after the last document;
         starts, stops, weights (D,) int64.
         """
         if len(stops) and int(stops.max()) + PADDING > len(data):
@@ -215,8 +215,8 @@ def split_words(text: bytes, pretokenizer: PreTokenizer = BPE) -> list[bytes]:
     >>> split_words(b"two  words!")
     [b'two', b'  ', b'words', b'!']
     """
-    data = np.frombuffer(text, dtype=np.uint8)
-    ends = np.empty(len(data), dtype=np.int64)
+    data = np.frombuffer(text + bytes(PADDING), dtype=np.uint8)
+    ends = np.empty(len(text), dtype=np.int64)
     cuts = ends[: split_all(data, *pretokenizer.splitter, *scratch(), ends)].tolist()
     return [text[start:stop] for start, stop in zip([0, *cuts], cuts, strict=False)]
 

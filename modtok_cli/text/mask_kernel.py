@@ -28,14 +28,14 @@ _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 @njit()
 def gpt2_words(
-    data: Bytes, start: int, stop: int, table: Bytes, scratch: Bytes, ends: Positions, digits: bool
+    data: Bytes, start: int, stop: int, table: Bytes, ends: Positions, digits: bool
 ) -> int:
     """Ends of the words of data[start:stop] relative to `start`, and their number.
 
     `digits`: each number is a word of its own, as in SmolLM's pattern. The last word, and whether
     an apostrophe in the last three bytes begins one, depend on `stop` being the end of the text.
 
-    Shapes: data (B,) uint8, UTF-8; scratch (≥ 64,) uint8; ends (≥ stop - start,) int32.
+    Shapes: data (B,) uint8, UTF-8, with `PADDING` more bytes; ends (≥ stop - start,) int32.
     """
     length = stop - start
     words = 0
@@ -48,15 +48,14 @@ def gpt2_words(
     base = 0
     while base <= length:
         left = length - base
-        source, place, inside = data, start + base, _ALL
-        if left < WIDTH:  # what follows in `data` may not be ours to read
-            for i in range(left):
-                scratch[i] = data[place + i]
-            for i in range(left, WIDTH):
-                scratch[i] = 0
-            source, place, inside = scratch, 0, (_ONE << np.uint64(left)) - _ONE
-        # One call for both cases: LLVM would take vectors of bits apart where two meet.
-        letters, numbers, spaces, blanks, quotes, beyond = text_masks(source, place)
+        inside = _ALL if left >= WIDTH else (_ONE << np.uint64(left)) - _ONE
+        letters, numbers, spaces, blanks, quotes, beyond = text_masks(data, start + base)
+        letters &= inside
+        numbers &= inside
+        spaces &= inside
+        blanks &= inside
+        quotes &= inside
+        beyond &= inside
         inner, forced = next_inner, _ZERO
         if beyond | ahead:
             letters |= next_letters

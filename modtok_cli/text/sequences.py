@@ -91,5 +91,5 @@ def _words(phrases: WordCounts) -> tuple[Bytes, Ints, Ints]:
     text = _SEPARATOR.join([*phrases.words(), b""])
     data = np.frombuffer(text + bytes(PADDING), dtype=np.uint8)
     ends = np.empty(len(text), dtype=np.int64)
-    ends = ends[: split_all(data[: len(text)], *BPE.splitter, *scratch(), ends)]
+    ends = ends[: split_all(data, *BPE.splitter, *scratch(), ends)]
     return data, np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1]]), ends

@@ -37,8 +37,8 @@ def next_block(
     at least one; the next block starts at `start + ends[words - 1]`, also when a single word is
     far longer than a block. entry, table: a `pretokenizer.Splitter`.
 
-    Shapes: data (B,) uint8, UTF-8; scratch classes (SCRATCH,) uint8; ends (n,) int32 with n of at
-    least min(BLOCK, stop - start) + 2.
+    Shapes: data (B,) uint8, UTF-8, with `PADDING` more bytes; scratch classes (SCRATCH,) uint8;
+    ends (n,) int32 with n of at least min(BLOCK, stop - start) + 2.
     """
     if entry[1] == 0:
         words = 0

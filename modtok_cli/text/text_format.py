@@ -25,7 +25,7 @@ from modtok_cli.text.languages import canonical
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import SUFFIXES, Advance, display, read_chunks
 
-PADDING = bytes(16)  # kernels load 16 bytes at a time
+PADDING = bytes(64)  # `word_key_kernel.PADDING`, which takes numba
 LONGEST = 1 << 28
 """Bytes of the longest document that is read: a gigabyte without a line end may be kilobytes of
 compressed file, and would be held in memory several times."""
@@ -47,7 +47,7 @@ class Document:
 class Spans:
     """Documents as places in one buffer: document d is data[starts[d]:stops[d]].
 
-    Shapes: data (B,) uint8, with at least 16 bytes after the last document;
+    Shapes: data (B,) uint8, with at least `PADDING` after the last document;
     starts, stops (D,) int64. Places may overlap.
     """
 

@@ -17,8 +17,8 @@ from modtok_cli.text.bits import load64
 Bytes = npt.NDArray[np.uint8]
 Masks = npt.NDArray[np.uint64]
 
-PADDING = 16
-"""Bytes that must follow the text in a buffer, since words are loaded 16 bytes at a time."""
+PADDING = 64
+"""Bytes that must follow the text in a buffer: kernels load up to 64 bytes at a time."""
 
 SHORT = 16
 MASKS = np.array([(1 << (8 * n)) - 1 for n in range(9)], dtype=np.uint64)

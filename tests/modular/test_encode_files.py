@@ -20,7 +20,7 @@ from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.token_files import FORMS, Ids, Ints, NpyFiles
 from modtok_cli.text.pack_kernel import packed
-from modtok_cli.text.text_format import Spans
+from modtok_cli.text.text_format import PADDING, Spans
 
 TEXTS = ["abab cabb", "", "été\nabc\t日本", "a" * 300, " b", "cab " * 50]
 
@@ -158,7 +158,7 @@ def test_blocks_are_read_a_few_ahead_and_keep_their_order(
     def blocks(text: Path, *_: object, **__: object) -> object:
         nonlocal taken
         for number in range(40):
-            data = np.frombuffer(b"%02d" % number + bytes(16), dtype=np.uint8)
+            data = np.frombuffer(b"%02d" % number + PADDING, dtype=np.uint8)
             taken += 1
             yield Spans(data, np.zeros(1, dtype=np.int64), np.full(1, 2, dtype=np.int64))
 

@@ -109,7 +109,7 @@ def test_empty():
 def test_buffer_without_padding_is_refused():
     counter = WordCounter()
     span = np.array([0]), np.array([3])
-    with pytest.raises(ValueError, match="16 bytes"):
+    with pytest.raises(ValueError, match="64 bytes"):
         counter.add_spans(np.frombuffer(b"abc", dtype=np.uint8), *span)
 
 

@@ -20,6 +20,7 @@ from modtok_cli.text.pretokenizer import PreTokenizer
 from modtok_cli.text.pretokenizers import bpe
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.split_kernel import BLOCK
+from modtok_cli.text.word_key_kernel import PADDING
 
 
 @cache
@@ -39,8 +40,8 @@ def engine_words(text: str) -> list[bytes]:
 def walked_words(text: bytes) -> list[bytes]:
     """By `word_end` alone, as a pre-tokenizer without `split_block` does."""
     walker = PreTokenizer("walker", "", word_end=bpe.word_end, table=class_table)
-    data = np.frombuffer(text, dtype=np.uint8)
-    ends = np.empty(len(data), dtype=np.int64)
+    data = np.frombuffer(text + bytes(PADDING), dtype=np.uint8)
+    ends = np.empty(len(text), dtype=np.int64)
     cuts = ends[: split_all(data, *walker.splitter, *scratch(), ends)].tolist()
     return [text[start:stop] for start, stop in zip([0, *cuts], cuts, strict=False)]
 

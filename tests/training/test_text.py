@@ -255,7 +255,7 @@ def test_packed_documents_are_one_after_the_other(documents: list[bytes], layout
         starts[index] = len(data)
         data += documents[index] + (b"\n" if layout == "lines" else b"")
         stops[index] = starts[index] + len(documents[index])
-    padded = np.frombuffer(data + bytes(16), dtype=np.uint8)
+    padded = np.frombuffer(data + bytes(64), dtype=np.uint8)
     spans = Spans(padded, np.array(starts, np.int64), np.array(stops, np.int64))
     assert bytes(unpacking.packed(spans)) == b"".join(documents)
 

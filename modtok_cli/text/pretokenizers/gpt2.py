@@ -51,7 +51,7 @@ def split_block(
     data: Bytes, start: int, stop: int, table: Bytes, scratch: Bytes, ends: Positions
 ) -> int:
     """Ends of the words of data[start:stop], relative to `start`; gives their number."""
-    return masks.gpt2_words(data, start, stop, table, scratch, ends, False)  # type: ignore[no-any-return]
+    return masks.gpt2_words(data, start, stop, table, ends, False)  # type: ignore[no-any-return]
 
 
 PRETOKENIZER = Gpt2(
