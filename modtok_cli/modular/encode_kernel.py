@@ -32,7 +32,7 @@ from modtok_cli.modular.word_cache import (
 )
 from modtok_cli.text.bits import load64, load_acquire, prefetch
 from modtok_cli.text.split_kernel import BLOCK, SCRATCH, next_block
-from modtok_cli.text.word_key_kernel import SHORT, long_hash, slot_hash
+from modtok_cli.text.word_key_kernel import SHORT, long_hash, same_bytes, slot_hash
 
 Bytes = npt.NDArray[np.uint8]
 Ids = npt.NDArray[np.int32]
@@ -42,40 +42,48 @@ BATCH = 64
 """Words whose places in the cache are known, and on their way, before the first is looked up."""
 ENOUGH = 512
 """New words for which `advance` returns, at the end of a block."""
+# Or gaps: a new word may come many times before it is in the cache.
+_FULL = 4 * ENOUGH
+_PENDING = 1 << 12
 
 _ZERO, _ONE, _TWO = np.uint64(0), np.uint64(1), np.uint64(2)
+_THREE, _FOUR = np.uint64(3), np.uint64(4)
+_NEAR = np.uint64(_PENDING - 1)
 _META, _PAIR, _INLINE, _WIDTH = (np.uint64(number) for number in (META, PAIR, INLINE, WIDTH))
 
 # Indices of the numbers in `Work.state`.
-_SPLIT_DOCUMENT, _POSITION, _BEGIN, _WORDS, _CUTS, _DOCUMENT, _END, _MISSES, _CLOSED = range(9)
+_SPLIT_DOCUMENT, _POSITION, _BEGIN, _WORDS, _CUTS, _DOCUMENT, _END, _GAPS, _CLOSED = range(9)
 
 
 class Work(NamedTuple):
     """State and scratch of one pass over a text: a block of words, which may span documents.
 
     classes: of `split_kernel.next_block`. ends: ends of the words, relative to the block. cuts:
-    numbers of words at which documents end. firsts, seconds, places: keys of a batch of words and
-    the first slots in which they may be. starts, stops: new words, and gaps: where their ids
-    belong. state: where the pass is.
+    numbers of words at which documents end. keys: of the words of a batch, four numbers for each,
+    the two of its key, the first slot in which it may be, and its size. starts, stops, hashes: of
+    new words; pending: their numbers, by the slots in which they will be. gaps: where ids of new
+    words belong, and gap_words: of which. state: where the pass is.
     """
 
     classes: Bytes
     ends: Ids
     cuts: Ids
-    firsts: npt.NDArray[np.uint64]
-    seconds: npt.NDArray[np.uint64]
-    places: npt.NDArray[np.uint64]
+    keys: npt.NDArray[np.uint64]
     starts: Ints
     stops: Ints
+    hashes: npt.NDArray[np.uint64]
+    pending: Ids
     gaps: Ints
+    gap_words: Ids
     state: Ints
 
 
 WORK = types.NamedTuple(
     (
         types.uint8[::1], types.int32[::1], types.int32[::1],
-        types.uint64[::1], types.uint64[::1], types.uint64[::1],
-        types.int64[::1], types.int64[::1], types.int64[::1], types.int64[::1],
+        types.uint64[::1],
+        types.int64[::1], types.int64[::1], types.uint64[::1], types.int32[::1],
+        types.int64[::1], types.int32[::1], types.int64[::1],
     ),
     Work,
 )  # type: ignore[no-untyped-call]  # fmt: skip
@@ -88,12 +96,13 @@ def new_work() -> Work:
         np.empty(SCRATCH, dtype=np.uint8),
         np.empty(room, dtype=np.int32),
         np.empty(BLOCK, dtype=np.int32),
-        np.empty(BATCH, dtype=np.uint64),
-        np.empty(BATCH, dtype=np.uint64),
-        np.empty(BATCH, dtype=np.uint64),
+        np.empty(4 * BATCH, dtype=np.uint64),
         np.empty(room + ENOUGH, dtype=np.int64),
         np.empty(room + ENOUGH, dtype=np.int64),
-        np.empty(room + ENOUGH, dtype=np.int64),
+        np.empty(room + ENOUGH, dtype=np.uint64),
+        np.zeros(_PENDING, dtype=np.int32),
+        np.empty(room + _FULL, dtype=np.int64),
+        np.empty(room + _FULL, dtype=np.int32),
         np.zeros(9, dtype=np.int64),
     )
 
@@ -148,17 +157,17 @@ def advance(
 ) -> int:
     """Write the ids of texts until enough new words came up; gives their number, 0 at the end.
 
-    They are data[work.starts[i]:work.stops[i]]. Each has a gap of its size in bytes in `ids`, which
-    `close_gaps` fills and closes.
+    They are data[work.starts[i]:work.stops[i]]. Wherever one belongs, there is a gap of its size in
+    bytes in `ids`, which `close_gaps` fills and closes.
 
     Shapes: data (B,) uint8, UTF-8, with `PADDING` more bytes; offsets (D + 1,) int64, text i is
     data[offsets[i]:offsets[i + 1]]; entry and table a `pretokenizer.Splitter`; ids (B + 2,) int32;
     id_offsets (D + 1,) int64, as `offsets` for the ids.
     """
     # Fields are read once: each access counts references.
-    state, ends, cuts = work.state, work.ends, work.cuts
-    firsts, seconds, places = work.firsts, work.seconds, work.places
-    starts, stops, gaps = work.starts, work.stops, work.gaps
+    state, ends, cuts, keys = work.state, work.ends, work.cuts, work.keys
+    starts, stops, hashes, pending = work.starts, work.stops, work.hashes, work.pending
+    gaps, gap_words = work.gaps, work.gap_words
     slots, cached_words, cached_ids, masks = cache.slots, cache.words, cache.ids, cache.masks
     # Indices are unsigned: numba would look at every other one for a negative number.
     wrap = np.uint64(len(slots) - 1)
@@ -166,46 +175,48 @@ def advance(
     id_offsets[0] = 0
     end = np.uint64(state[_END])
     document = state[_DOCUMENT]
-    missing = _ZERO
-    while state[_SPLIT_DOCUMENT] < len(offsets) - 1 and missing < np.uint64(ENOUGH):
+    missing = gap = _ZERO
+    while (
+        state[_SPLIT_DOCUMENT] < len(offsets) - 1
+        and missing < np.uint64(ENOUGH)
+        and gap < np.uint64(_FULL)
+    ):
         words = _split(data, offsets, entry, table, work)
         begin = state[_BEGIN]
         cut = 0
         next_cut = cuts[0] if state[_CUTS] > 0 else words + 1
-        stop = begin
+        start = begin
         for low in range(0, words, BATCH):
             high = min(low + BATCH, words)
             # Keys and places of some words, so that their cache lines are on the way.
-            first_start = stop
-            start = stop
+            key = _ZERO
+            ahead = start
             for word in range(low, high):
-                stop = begin + ends[word]
-                size = stop - start
+                stop = begin + ends[np.uint64(word)]
+                size = stop - ahead
                 if size <= SHORT:
-                    first = load64(data, start) & masks[np.uint64(min(size, 8))]
-                    second = load64(data, start + 8) & masks[np.uint64(max(size - 8, 0))]
+                    first = load64(data, ahead) & masks[np.uint64(min(size, 8))]
+                    second = load64(data, ahead + 8) & masks[np.uint64(max(size - 8, 0))]
                 else:
-                    first = long_hash(data, start, stop, masks)
+                    first = long_hash(data, ahead, stop, masks)
                     second = _ZERO
                 at = (slot_hash(first, second, size) >> shift) * _WIDTH
                 prefetch(slots, at)
-                number = np.uint64(word - low)
-                firsts[number], seconds[number], places[number] = first, second, at
-                start = stop
-            stop = first_start
+                keys[key], keys[key + _ONE] = first, second
+                keys[key + _TWO], keys[key + _THREE] = at, np.uint64(size)
+                key += _FOUR
+                ahead = stop
+            key = _ZERO
             for word in range(low, high):
                 while word == next_cut:  # documents end before this word
                     document += 1
                     id_offsets[document] = np.int64(end)
                     cut += 1
                     next_cut = cuts[cut] if cut < state[_CUTS] else words + 1
-                start = stop
-                stop = begin + ends[word]
-                size = stop - start
-                number = np.uint64(word - low)
-                at = places[number]
+                first, second = keys[key], keys[key + _ONE]
+                at, size = keys[key + _TWO], np.int64(keys[key + _THREE])
+                key += _FOUR
                 if size <= SHORT:
-                    first, second = firsts[number], seconds[number]
                     while True:
                         # Other threads add words: what a slot holds is there if its `META` is.
                         meta = load_acquire(slots, at + _META)
@@ -217,7 +228,9 @@ def advance(
                             break
                         at = (at + _WIDTH) & wrap
                 elif size <= LONGEST_CACHED:
-                    at, meta = find_word(data, start, stop, at, slots, cached_words, masks)
+                    at, meta = find_word(
+                        data, start, size, first, second, at, slots, cached_words, masks
+                    )
                 else:
                     meta = _ZERO
                 if meta != _ZERO:
@@ -232,17 +245,29 @@ def advance(
                             ids[end + np.uint64(i)] = cached_ids[np.uint64(pair) + np.uint64(i)]
                     end += tokens
                 else:
-                    starts[missing], stops[missing] = start, stop
-                    gaps[missing] = np.int64(end)
-                    missing += _ONE
+                    near = (at >> _TWO) & _NEAR
+                    new = np.uint64(pending[near])
+                    if (
+                        new >= missing
+                        or stops[new] - starts[new] != size
+                        or not same_bytes(data, starts[new], data, start, int(size), masks)
+                    ):
+                        new = missing
+                        pending[near] = np.int32(new)
+                        starts[new], stops[new] = start, start + size
+                        hashes[new] = slot_hash(first, second, size)
+                        missing += _ONE
+                    gaps[gap], gap_words[gap] = np.int64(end), np.int32(new)
+                    gap += _ONE
                     end += np.uint64(size)
+                start += size
         while cut < state[_CUTS]:
             document += 1
             id_offsets[document] = np.int64(end)
             cut += 1
     state[_END] = np.int64(end)
     state[_DOCUMENT] = document
-    state[_MISSES] = np.int64(missing)
+    state[_GAPS] = np.int64(gap)
     return int(missing)
 
 
@@ -253,19 +278,19 @@ def close_gaps(work: Work, new: Ids, new_offsets: Ints, ids: Ids, id_offsets: In
     Shapes: new (N,) int32, those of word i are new[new_offsets[i]:new_offsets[i + 1]], not more
     than it has bytes; the others as in `advance`.
     """
-    state, starts, stops, gaps = work.state, work.starts, work.stops, work.gaps
-    missing = state[_MISSES]
+    state, starts, stops = work.state, work.starts, work.stops
+    gaps, gap_words = work.gaps, work.gap_words
     document = state[_CLOSED]
     to = np.uint64(gaps[0])
-    for word in range(missing):
-        gap = gaps[word]
+    for number in range(state[_GAPS]):
+        gap, word = gaps[number], gap_words[number]
         while document < state[_DOCUMENT] and id_offsets[document + 1] <= gap:
             document += 1
             id_offsets[document] -= gap - np.int64(to)
         for at in range(new_offsets[word], new_offsets[word + 1]):
             ids[to] = new[at]
             to += _ONE
-        end = gaps[word + 1] if word + 1 < missing else state[_END]
+        end = gaps[number + 1] if number + 1 < state[_GAPS] else state[_END]
         for at in range(gap + stops[word] - starts[word], end):
             ids[to] = ids[np.uint64(at)]
             to += _ONE

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from contextlib import contextmanager
+from itertools import pairwise, starmap
 from typing import TypeVar
 
 import numpy as np
@@ -35,7 +36,52 @@ PORTION = 1 << 18
 MOST_IDS = 1 << 28
 """Room for ids that is asked of the system at once; more is joined at the end."""
 
+OVER = 2
+"""Ids that the kernel may write behind the last one."""
+
 T = TypeVar("T")
+
+
+class _Scratch:
+    """What a thread encodes with: the state of the kernel, and room for ids."""
+
+    def __init__(self) -> None:
+        self.work = new_work()
+        self._ids = np.empty(0, dtype=np.int32)
+
+    def ids(self, size: int) -> Ids:
+        """An array of at least `size` ids. It is kept, but for the ids of very long texts."""
+        if len(self._ids) >= size:
+            return self._ids
+        ids = np.empty(size, dtype=np.int32)
+        if size <= 8 * PORTION:
+            self._ids = ids
+        return ids
+
+
+class _Joined:
+    """Ids one after the other; `end` of them are in the array that is filled now."""
+
+    def __init__(self, room: int) -> None:
+        # Memory is touched only as ids come.
+        self._ids = np.empty(room, dtype=np.int32)
+        self._full: list[Ids] = []
+        self.end = 0
+
+    def room(self, size: int) -> Ids:
+        """Where the next ids belong, at least `size` of them."""
+        if self.end + size > len(self._ids):
+            self._full.append(self._ids[: self.end])
+            self._ids = np.empty(max(len(self._ids), size), dtype=np.int32)
+            self.end = 0
+        return self._ids[self.end :]
+
+    def ids(self) -> Ids:
+        """All of them; nothing can be added afterwards."""
+        if self._full:
+            return np.concatenate([*self._full, self._ids[: self.end]])
+        self._ids.resize(self.end, refcheck=False)  # nothing is copied
+        return self._ids
 
 
 class Encoder:
@@ -52,7 +98,7 @@ class Encoder:
         self._symbols = symbols
         self._pairs = pair_table(np.ascontiguousarray(merges, dtype=np.int32))
         self._cache = WordCache()
-        self._works: list[Work] = []
+        self._scratch: list[_Scratch] = []
 
     @property
     def _splitter(self) -> Splitter:
@@ -65,23 +111,32 @@ class Encoder:
         `data` goes on for `PADDING` bytes after the last text. Returns ids (N,) int32 and their
         offsets (D + 1,) int64.
         """
+        id_offsets = np.empty(len(offsets), dtype=np.int64)
+        with self._borrowed() as scratch:
+            ids = scratch.ids(int(offsets[-1] - offsets[0]) + OVER)
+            self._write(scratch.work, data, offsets, ids, id_offsets)
+            return ids[: id_offsets[-1]].copy(), id_offsets
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[_Scratch]:
         try:
             # list.pop is atomic: two threads never get the same scratch.
-            work = self._works.pop()
+            scratch = self._scratch.pop()
         except IndexError:
-            work = new_work()
+            scratch = _Scratch()
+        yield scratch
+        self._scratch.append(scratch)  # but after an exception
+
+    def _write(self, work: Work, data: Bytes, offsets: Ints, ids: Ids, id_offsets: Ints) -> None:
+        """What `flat` gives, into ids (at least bytes of the texts + OVER,) and id_offsets."""
         work.state[:] = 0
-        ids = np.empty(int(offsets[-1] - offsets[0]) + 2, dtype=np.int32)
-        id_offsets = np.empty(len(offsets), dtype=np.int64)
         entry, table = self._splitter
         cache = self._cache
         while new := advance(data, offsets, entry, table, cache.table, work, ids, id_offsets):
             starts, stops = work.starts[:new], work.stops[:new]
             new_ids, new_offsets = self.words_flat(data, starts, stops)
             close_gaps(work, new_ids, new_offsets, ids, id_offsets)
-            cache.add(data, starts, stops, new_ids, new_offsets)
-        self._works.append(work)
-        return ids[: id_offsets[-1]].copy(), id_offsets
+            cache.add(data, starts, stops, work.hashes[:new], new_ids, new_offsets)
 
     def spans(self, data: Bytes, starts: Ints, stops: Ints) -> tuple[Ids, Ints]:
         """Ids of texts data[starts[i]:stops[i]], as `texts` gives them, in this thread.
@@ -92,60 +147,60 @@ class Encoder:
         if self._rewrite is None:
             return self.flat(*packed(data, starts, stops))
         places = zip(starts.tolist(), stops.tolist(), strict=True)
-        found = self._portion([data[start:stop].tobytes() for start, stop in places])
-        offsets = np.zeros(len(found) + 1, dtype=np.int64)
-        np.cumsum([len(ids) for ids in found], out=offsets[1:])
-        return np.concatenate(found), offsets
+        texts = [data[start:stop].tobytes() for start, stop in places]
+        return self._flat_texts(texts, offsets_of(texts))
 
     def forget_words(self) -> None:
         """Free the cache of words, which grows with use to some 20 MB."""
         self._cache.clear()
-        self._works.clear()
+        self._scratch.clear()
 
     def text(self, text: bytes) -> Ids:
         """Ids of one text in UTF-8."""
-        return self._portion([text])[0]
+        return self._flat_texts([text], offsets_of([text]))[0]
 
     def texts(self, texts: Sequence[bytes], threads: int | None = None) -> list[Ids]:
         """Ids of each text in UTF-8, on `threads` threads (default: one a core)."""
-        parts = _in_portions(self._portion, texts, threads)
-        return [ids for part in parts for ids in part]
+        parts = self._portions(texts, threads).mapped(self._flat_texts)
+        return [ids[a:b] for ids, ends in parts for a, b in pairwise(ends.tolist())]
 
     def joined(self, texts: Sequence[bytes], threads: int | None = None) -> tuple[Ids, Ints]:
         """Ids of all texts one after the other, and their offsets; arguments as of `texts`."""
+        portions = self._portions(texts, threads)
+        # A text has as many tokens as bytes at most.
+        whole = _Joined(min(int(portions.offsets[-1]), MOST_IDS) + OVER)
         offsets = np.zeros(len(texts) + 1, dtype=np.int64)
-        # Memory is touched only as ids come; a text has as many tokens as bytes at most.
-        room = min(sum(map(len, texts)), MOST_IDS)
-        whole: list[Ids] = []
-        ids = np.empty(room, dtype=np.int32)
-        done = end = 0
-        for part, ends in _in_portions(self._joined, texts, threads):
-            if end + len(part) > len(ids):
-                whole.append(ids[:end])
-                ids = np.empty(max(room, len(part)), dtype=np.int32)
-                end = 0
-            ids[end : end + len(part)] = part
-            end += len(part)
-            last = done + len(ends) - 1
-            offsets[done + 1 : last + 1] = offsets[done] + ends[1:]
-            done = last
-        if whole:
-            return np.concatenate([*whole, ids[:end]]), offsets
-        ids.resize(end, refcheck=False)  # nothing is copied
-        return ids, offsets
+        if portions.workers > 1:
+            parts = portions.mapped(self._flat_texts)
+            for (first, stop), (ids, ends) in zip(portions.places, parts, strict=True):
+                whole.room(len(ids))[: len(ids)] = ids
+                whole.end += len(ids)
+                np.add(ends, offsets[first], out=offsets[first : stop + 1])
+            return whole.ids(), offsets
+        with self._borrowed() as scratch:  # where the ids belong at once
+            for first, stop in portions.places:
+                data, starts = self._buffer(*portions.part(first, stop))
+                ends, before = offsets[first : stop + 1], offsets[first]
+                room = whole.room(int(starts[-1] - starts[0]) + OVER)
+                self._write(scratch.work, data, starts, room, ends)
+                whole.end += int(ends[-1])
+                ends += before
+        return whole.ids(), offsets
 
-    def _joined(self, texts: Sequence[bytes]) -> tuple[Ids, Ints]:
+    def _portions(self, texts: Sequence[bytes], threads: int | None) -> _Portions:
+        portions = _Portions(texts, threads)
+        self._cache.expect(int(portions.offsets[-1]))
+        return portions
+
+    def _flat_texts(self, texts: Sequence[bytes], offsets: Ints) -> tuple[Ids, Ints]:
+        return self.flat(*self._buffer(texts, offsets))
+
+    def _buffer(self, texts: Sequence[bytes], offsets: Ints) -> tuple[Bytes, Ints]:
+        """Texts, of sizes np.diff(offsets), as `flat` takes them."""
         if self._rewrite:
             texts = [self._rewrite(text) for text in texts]
-        offsets = np.zeros(len(texts) + 1, dtype=np.int64)
-        np.cumsum([len(text) for text in texts], out=offsets[1:])
-        data = np.frombuffer(b"".join([*texts, bytes(PADDING)]), dtype=np.uint8)
-        return self.flat(data, offsets)
-
-    def _portion(self, texts: Sequence[bytes]) -> list[Ids]:
-        ids, ends = self._joined(texts)
-        cuts = ends.tolist()
-        return [ids[start:stop] for start, stop in pairwise(cuts)]
+            offsets = offsets_of(texts)
+        return np.frombuffer(b"".join([*texts, bytes(PADDING)]), dtype=np.uint8), offsets
 
     def words(self, counts: WordCounts) -> tuple[Ids, Ints]:
         """Ids of each unique word: ids (N,) int32 and their offsets (W + 1,) int64."""
@@ -156,28 +211,37 @@ class Encoder:
         return merge_words(data, starts, stops, *self._symbols, self._pairs)
 
 
-def _in_portions(
-    encode: Callable[[Sequence[bytes]], T], texts: Sequence[bytes], threads: int | None
-) -> Iterator[T]:
-    """`encode` of each portion of the texts, in order, on `threads` threads."""
-    portions = _portions(texts)
-    workers = min(len(portions), threads or os.cpu_count() or 1)
-    if workers <= 1:
-        yield from map(encode, portions)
-        return
-    with ThreadPoolExecutor(workers) as pool:
-        yield from pool.map(encode, portions)
+def offsets_of(texts: Sequence[bytes]) -> Ints:
+    """Where texts begin that are joined, and where the last one ends: (D + 1,) int64."""
+    offsets = np.zeros(len(texts) + 1, dtype=np.int64)
+    np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)), out=offsets[1:])
+    return offsets
 
 
-def _portions(texts: Sequence[bytes]) -> list[Sequence[bytes]]:
-    """Runs of texts of about `PORTION` bytes each."""
-    portions: list[Sequence[bytes]] = []
-    first = size = 0
-    for i, text in enumerate(texts):
-        size += len(text)
-        if size >= PORTION:
-            portions.append(texts[first : i + 1])
-            first, size = i + 1, 0
-    if first < len(texts):
-        portions.append(texts[first:])
-    return portions
+class _Portions:
+    """Texts in portions of about `PORTION` bytes, texts[first:stop] for each of `places`."""
+
+    def __init__(self, texts: Sequence[bytes], threads: int | None) -> None:
+        self._texts = texts
+        self.offsets = offsets_of(texts)
+        self.places: list[tuple[int, int]] = []
+        first = 0
+        while first < len(texts):
+            stop = int(np.searchsorted(self.offsets, self.offsets[first] + PORTION))
+            stop = min(max(stop, first + 1), len(texts))
+            self.places.append((first, stop))
+            first = stop
+        self.workers = max(1, min(len(self.places), threads or os.cpu_count() or 1))
+
+    def part(self, first: int, stop: int) -> tuple[Sequence[bytes], Ints]:
+        """Texts, and their offsets from 0 on."""
+        return self._texts[first:stop], self.offsets[first : stop + 1] - self.offsets[first]
+
+    def mapped(self, encode: Callable[[Sequence[bytes], Ints], T]) -> Iterator[T]:
+        """`encode` of each portion, in order, on `workers` threads."""
+        parts = (self.part(*place) for place in self.places)
+        if self.workers == 1:
+            yield from starmap(encode, parts)
+            return
+        with ThreadPoolExecutor(self.workers) as pool:
+            yield from pool.map(lambda part: encode(*part), parts)

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.modular.encoder import Encoder, Ids, Ints
+from modtok_cli.modular.encoder import Encoder, Ids, Ints, offsets_of
 from modtok_cli.modular.external import as_ids, in_library
 from modtok_cli.text.pack_kernel import packed
 
@@ -69,11 +69,12 @@ class LibraryEncoder(Encoder):
 
     def texts(self, texts: Sequence[bytes], threads: int | None = None) -> list[Ids]:
         """Ids of each text in UTF-8; the library uses threads of its own."""
-        return self._portion(texts)
+        ids, ends = self.joined(texts)
+        return [ids[a:b] for a, b in pairwise(ends.tolist())]
 
     def joined(self, texts: Sequence[bytes], threads: int | None = None) -> tuple[Ids, Ints]:
         """Ids of all texts one after the other, and their offsets."""
-        return self._joined(texts)
+        return self._flat_texts(texts, offsets_of(texts))
 
 
 class DividedEncoder(Encoder):

@@ -70,7 +70,7 @@ class SearchEncoder(Encoder):
         self._search = (lattice, local_of_global)
         self._alone = alone
         self._searched = 0
-        self._cache, self._works = WordCache(), []
+        self._cache, self._scratch = WordCache(), []
 
     @property
     def _splitter(self) -> Splitter:

@@ -20,15 +20,14 @@ import numpy.typing as npt
 from numba import types
 
 from modtok_cli.base.jit import njit
-from modtok_cli.learn.array_types import I32, I64, U8
-from modtok_cli.text.bits import load64, load_acquire, store_release
+from modtok_cli.learn.array_types import I32, I64, U8, U64
+from modtok_cli.text.bits import load64, load_acquire, prefetch, store_release
 from modtok_cli.text.word_key_kernel import (
     MASKS,
     PADDING,
     SHORT,
     long_hash,
     same_bytes,
-    slot_hash,
 )
 
 Bytes = npt.NDArray[np.uint8]
@@ -38,6 +37,8 @@ Ints = npt.NDArray[np.int64]
 # 1 MB of slots at first, for 20,000 words; then 16 MB, for 330,000.
 FIRST_SLOTS = 1 << 15
 MOST_SLOTS = 1 << 19
+# Bytes of text that fill the first table.
+ENOUGH_TEXT = 1 << 20
 # Longer words are rarely repeated, and would fill the arenas.
 LONGEST_CACHED = 256
 
@@ -46,6 +47,8 @@ WIDTH = 4
 META = 2
 PAIR = 3
 INLINE = 3
+_LINE = 64  # bytes of a cache line
+_AHEAD = 8  # words that are stored before the one whose slot is fetched
 SIZE = np.uint64(0xFFFF)
 TOKENS = np.uint64(16)
 HALF = np.uint64(32)
@@ -78,8 +81,10 @@ TABLE = types.NamedTuple(  # type: ignore[no-untyped-call]
 
 def new_table(slots: int) -> Table:
     """An empty cache. Pages are touched only as words come."""
+    room = np.zeros(slots * WIDTH + _LINE // 8, dtype=np.uint64)
+    begin = -room.ctypes.data % _LINE // 8  # a slot is never in two cache lines
     return Table(
-        np.zeros(slots * WIDTH, dtype=np.uint64),
+        room[begin : begin + slots * WIDTH],
         np.empty(max(8 * slots, LONGEST_CACHED) + PADDING, dtype=np.uint8),
         np.empty(max(2 * slots, LONGEST_CACHED), dtype=np.int32),
         np.zeros(3, dtype=np.int64),
@@ -110,12 +115,28 @@ class WordCache:
             table = self._table = new_table(FIRST_SLOTS)
         return table
 
-    def add(self, data: Bytes, starts: Ints, stops: Ints, ids: Ids, id_offsets: Ints) -> None:
+    def expect(self, size: int) -> None:
+        """Be ready for the words of `size` bytes of text: many make a small table useless."""
+        if size > ENOUGH_TEXT:
+            with self._lock:
+                if self._table is None:
+                    self._table = new_table(MOST_SLOTS)
+
+    def add(
+        self,
+        data: Bytes,
+        starts: Ints,
+        stops: Ints,
+        hashes: npt.NDArray[np.uint64],
+        ids: Ids,
+        id_offsets: Ints,
+    ) -> None:
         """Store words; arguments as of `keep`."""
         with self._lock:
             table = self.table
             done = 0
-            while (done := keep(data, starts, stops, ids, id_offsets, done, table)) < len(starts):
+            words = data, starts, stops, hashes, ids, id_offsets
+            while (done := keep(*words, done, table)) < len(starts):
                 table = new_table(MOST_SLOTS)
             self._table = table
 
@@ -147,14 +168,12 @@ def slot_bits(slots):  # type: ignore[no-untyped-def]
 
 
 @njit()
-def find_word(data, start, stop, at, slots, words, masks):  # type: ignore[no-untyped-def]
+def find_word(data, start, size, first, second, at, slots, words, masks):  # type: ignore[no-untyped-def]
     """The slot of data[start:stop], or the free one where it belongs, from `at` on; its `META`.
 
-    `encode_kernel.advance` has the case of a short word in place of a call, which would take
-    several times as long.
+    first, second: its key. `encode_kernel.advance` has the case of a short word in place of a
+    call, which would take several times as long.
     """
-    size = stop - start
-    first, second = word_key(data, start, stop, masks)
     wrap = np.uint64(len(slots) - 1)
     while True:
         meta = load_acquire(slots, at + _META)
@@ -173,7 +192,7 @@ def find_word(data, start, stop, at, slots, words, masks):  # type: ignore[no-un
 
 
 @njit(
-    types.int64(U8, I64, I64, I32, I64, types.int64, TABLE),
+    types.int64(U8, I64, I64, U64, I32, I64, types.int64, TABLE),
     cache=True,
     nogil=True,
 )
@@ -181,6 +200,7 @@ def keep(
     data: Bytes,
     starts: Ints,
     stops: Ints,
+    hashes: npt.NDArray[np.uint64],
     ids: Ids,
     id_offsets: Ints,
     first_word: int,
@@ -188,21 +208,24 @@ def keep(
 ) -> int:
     """Store words data[starts[i]:stops[i]] with ids ids[id_offsets[i]:id_offsets[i + 1]].
 
-    From word `first_word` on, as long as there is room; gives the number of the first word for
-    which there is none, or that of all words. `data` goes on for `PADDING` bytes.
+    hashes (W,) uint64: their `slot_hash`. From word `first_word` on, as long as there is room;
+    gives the number of the first word for which there is none, or that of all words. `data` goes
+    on for `PADDING` bytes.
     """
     slots, masks, fill = table.slots, table.masks, table.fill
     word_arena, id_arena = table.words, table.ids
     shift = np.uint64(64 - slot_bits(slots))
     most = (len(slots) // WIDTH) * 5 // 8
     for word in range(first_word, len(starts)):
+        if word + _AHEAD < len(starts):
+            prefetch(slots, (hashes[word + _AHEAD] >> shift) * _WIDTH)
         start, stop = starts[word], stops[word]
         size = stop - start
         if size > LONGEST_CACHED:
             continue
         first, second = word_key(data, start, stop, masks)
-        at = (slot_hash(first, second, size) >> shift) * _WIDTH
-        at, meta = find_word(data, start, stop, at, slots, word_arena, masks)
+        at = (hashes[word] >> shift) * _WIDTH
+        at, meta = find_word(data, start, size, first, second, at, slots, word_arena, masks)
         if meta != _ZERO:
             continue  # twice among these words, or added by another thread
         tokens = id_offsets[word + 1] - id_offsets[word]

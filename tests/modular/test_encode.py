@@ -30,7 +30,7 @@ from modtok_cli.modular import word_cache
 from modtok_cli.modular.word_cache import LONGEST_CACHED
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
-from modtok_cli.text.word_key_kernel import slot_hash
+from modtok_cli.text.word_key_kernel import PADDING, slot_hash
 
 TOYS = [toy(seed) for seed in range(4)]
 
@@ -152,11 +152,19 @@ def test_threads_share_a_cache(number: int, batch: list[str], most: int) -> None
 
 
 @njit
-def place_of(data: Any, start: int, stop: int, slots: Any, masks: Any) -> Any:
-    """The first slot in which a word may be, as `encode_kernel.advance` computes it."""
+def hash_of(data: Any, start: int, stop: int, masks: Any) -> Any:
+    """The hash of a word, as `encode_kernel.advance` computes it."""
+    first, second = word_cache.word_key(data, start, stop, masks)
+    return slot_hash(first, second, stop - start)
+
+
+@njit
+def slot_of(data: Any, start: int, stop: int, slots: Any, words: Any, masks: Any) -> Any:
+    """The slot of a word, and its `META`."""
     first, second = word_cache.word_key(data, start, stop, masks)
     shift = np.uint64(64 - word_cache.slot_bits(slots))
-    return (slot_hash(first, second, stop - start) >> shift) * np.uint64(word_cache.WIDTH)
+    at = (hash_of(data, start, stop, masks) >> shift) * np.uint64(word_cache.WIDTH)
+    return word_cache.find_word(data, start, stop - start, first, second, at, slots, words, masks)
 
 
 @pytest.mark.parametrize(("first", "most"), [(1024, 1024), (8, 1024)])
@@ -169,9 +177,10 @@ def test_cache_keeps_its_words(first: int, most: int, monkeypatch: pytest.Monkey
     words = [b"%d" % number * size for number in range(40) for size in (1, 7, 20)]
     for word in words:
         ids = full.encode(word.decode())
-        data = np.frombuffer(word + bytes(16), dtype=np.uint8)
+        data = np.frombuffer(word + bytes(PADDING), dtype=np.uint8)
         places = np.array([0]), np.array([len(word)])
-        cache.add(data, *places, ids, np.array([0, len(ids)]))
+        hashes = np.array([hash_of(data, 0, len(word), word_cache.MASKS)], dtype=np.uint64)
+        cache.add(data, *places, hashes, ids, np.array([0, len(ids)]))
     assert not cache.is_empty
     assert not copy.deepcopy(full.encoder)._cache.table.fill.any()
     table = cache.table
@@ -179,11 +188,10 @@ def test_cache_keeps_its_words(first: int, most: int, monkeypatch: pytest.Monkey
     words = words[first * 5 // 8 :] if first < most else words  # what the small table had is gone
     assert table.fill[0] == len(set(words))
     ends = np.cumsum([len(word) for word in words], dtype=np.int32)
-    data = np.frombuffer(b"".join(words) + bytes(16), dtype=np.uint8)
+    data = np.frombuffer(b"".join(words) + bytes(PADDING), dtype=np.uint8)
     for word, end in zip(words, ends.tolist(), strict=True):
-        place = place_of(data, end - len(word), end, table.slots, table.masks)
-        span = (data, end - len(word), end, place, table.slots, table.words, table.masks)
-        at, meta = (int(number) for number in word_cache.find_word(*span))
+        span = (data, end - len(word), end, table.slots, table.words, table.masks)
+        at, meta = (int(number) for number in slot_of(*span))
         assert meta == table.slots[at + word_cache.META]
         pair = int(table.slots[at + word_cache.PAIR])
         tokens = meta >> 16 & 0xFFFF
