@@ -40,11 +40,11 @@ Ints = npt.NDArray[np.int64]
 
 BATCH = 64
 """Words whose places in the cache are known, and on their way, before the first is looked up."""
-ENOUGH = 512
+ENOUGH = 2048
 """New words for which `advance` returns, at the end of a block."""
 # Or gaps: a new word may come many times before it is in the cache.
 _FULL = 4 * ENOUGH
-_PENDING = 1 << 12
+_PENDING = 1 << 14
 
 _ZERO, _ONE, _TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 _THREE, _FOUR = np.uint64(3), np.uint64(4)

@@ -50,7 +50,8 @@ def test_only_new_words_are_segmented(tokenizer: Subtokenizer, calls: Counter[st
     portions = -(-size // PORTION)
     assert portions >= 3
     first, _ = tokenizer.encode_flat(UTF8, 1)
-    assert calls["segmented"] == len(NAMES)
+    # Twice only if two words of a window share a place among those that wait.
+    assert len(NAMES) <= calls["segmented"] <= 1.05 * len(NAMES)
     new = calls["merge_words"]
     assert new <= portions + calls["segmented"] // ENOUGH
     assert calls["close_gaps"] == new
