@@ -141,7 +141,7 @@ class SequentialBpe(Learner[SequentialSettings]):
         for language in ("first", "second"):
             learner.add(language, counts)
         if self.segmentation == FEWEST_TOKENS:
-            member = np.flatnonzero(learner.token_membership[:, -1])
+            member = np.flatnonzero(learner.token_members[-1])
             _token_counts(counts, learner.merges, member)
 
     def learn(self, work: Work) -> None:
@@ -176,7 +176,7 @@ class SequentialBpe(Learner[SequentialSettings]):
             # The first language is learned without others: T is its own reference.
             work.reference(language, reference_of, language, counts, self.k, self._learner.merges)
         if self.segmentation == FEWEST_TOKENS:
-            member = np.flatnonzero(self._learner.token_membership[:, -1])
+            member = np.flatnonzero(self._learner.token_members[-1])
             self._token_counts.append(
                 work.submit(_token_counts, counts, self._learner.merges, member)
             )

@@ -56,7 +56,8 @@ class Growing(NamedTuple):
     tokens, of which the first `specials` are never the result of a merge; merges:
     (capacity, 3) int32 (left, right, result) and merge_total, their number; member,
     merge_member: (capacity,) uint8, whether the language has the token or merge. There is room for
-    all new tokens; token_data, merges and merge_member grow.
+    all new tokens; token_data, merges and merge_member grow. slots: (2^n,) int32, the index of the
+    tokens' strings (`string_kernel`), which is made if it has too little room.
     """
 
     token_data: Any
@@ -67,6 +68,7 @@ class Growing(NamedTuple):
     merge_total: Any
     member: Any
     merge_member: Any
+    slots: Any
 
 
 @njit()
@@ -164,7 +166,7 @@ def learn_language(  # type: ignore[no-untyped-def]
     """
     symbols, word_offsets, word_counts = words
     token_data, token_offsets, tokens, specials = vocabulary[:4]
-    merges, merge_total, member, merge_member = vocabulary[4:]
+    merges, merge_total, member, merge_member, slots = vocabulary[4:]
     lengths = np.empty(len(member), dtype=np.int32)
     for token in range(tokens):
         lengths[token] = token_offsets[token + 1] - token_offsets[token]
@@ -191,9 +193,9 @@ def learn_language(  # type: ignore[no-untyped-def]
             units += 1
     heapify(unit_counts, unit_keys, units)
 
-    slots, slot_bits = index_strings(
-        token_data, token_offsets, specials, tokens, max(0, budget - members) + 512
-    )
+    capacity = tokens + max(0, budget - members) + 512
+    if len(slots) < 2 * capacity:
+        slots = index_strings(token_data, token_offsets, specials, tokens, capacity)
 
     # The first merge that gives a token is the one with which T encodes the token's own
     # string, so it is the one to adopt with it.
@@ -328,9 +330,7 @@ def learn_language(  # type: ignore[no-untyped-def]
 
             # Append the token and the merge to T unless they exist, and adopt them.
             _write_joined(token_data, token_offsets, tokens, left, right)
-            slot = find_string(
-                token_data, token_offsets, slots, slot_bits, token_offsets[tokens], text_end
-            )
+            slot = find_string(token_data, token_offsets, slots, token_offsets[tokens], text_end)
             result = np.int64(slots[slot])
             merge = np.int64(-1)
             if result >= 0 and floor > 1:
@@ -395,6 +395,14 @@ def learn_language(  # type: ignore[no-untyped-def]
                 break
 
     grown_vocabulary = Growing(
-        token_data, token_offsets, tokens, specials, merges, merge_total, member, merge_member
+        token_data,
+        token_offsets,
+        tokens,
+        specials,
+        merges,
+        merge_total,
+        member,
+        merge_member,
+        slots,
     )
     return grown_vocabulary, adopted, frequency

@@ -42,11 +42,12 @@ class LanguageReport:
     total: int
 
 
-def _widened(marks: Marks, rows: int) -> Marks:
-    """`marks` with rows for the new tokens of T, which no earlier language has."""
-    wide = np.zeros((rows, marks.shape[1]), dtype=np.bool_)
-    wide[: len(marks)] = marks
-    return wide
+def _membership(members: Sequence[Marks], rows: int) -> Marks:
+    """Marks of each language, each of as many rows as T had then, as (rows, languages)."""
+    marks = np.zeros((rows, len(members)), dtype=np.bool_)
+    for column, member in enumerate(members):
+        marks[: len(member), column] = member
+    return marks
 
 
 class SequentialLearner:
@@ -80,14 +81,15 @@ class SequentialLearner:
         self.whole_words_only = unit_counts == "word"
         self.passes = passes
         self.reports: list[LanguageReport] = []
+        # Of each language: its tokens and merges among those that T had by then.
+        self.token_members: list[Marks] = []
+        self.merge_members: list[Marks] = []
         # The table of the first `_paired` merges of T.
         self._pairs: npt.NDArray[np.uint64] | None = None
         self._paired = 0
         if start is None:
             self.merges = empty_merges(specials)
             self.languages: list[str] = []
-            self.token_membership: Marks = np.zeros((self.merges.tokens, 0), dtype=np.bool_)
-            self.merge_membership: Marks = np.zeros((0, 0), dtype=np.bool_)
         else:
             if tuple(specials) != start.specials:
                 raise UsageError("the special tokens differ from those of the tokenizer to extend")
@@ -95,8 +97,8 @@ class SequentialLearner:
                 start.specials, start.token_data, start.token_offsets, start.merges
             )
             self.languages = list(start.languages)
-            self.token_membership = start.token_membership
-            self.merge_membership = start.merge_membership
+            self.token_members = list(start.token_membership.T)
+            self.merge_members = list(start.merge_membership.T)
 
     def add(
         self, language: str, counts: WordCounts, *, progress: Progress = SILENT
@@ -164,16 +166,17 @@ class SequentialLearner:
     def _record(self, language: str, grown: Grown) -> None:
         self.merges = grown.merges
         self.languages.append(language)
-        self.token_membership = np.column_stack(
-            [_widened(self.token_membership, len(grown.member)), grown.member]
-        )
-        self.merge_membership = np.column_stack(
-            [_widened(self.merge_membership, len(grown.merge_member)), grown.merge_member]
-        )
+        self.token_members.append(grown.member)
+        self.merge_members.append(grown.merge_member)
 
     def result(self) -> LearnedMerges:
         """The tokenizer after the last language that was added."""
-        return as_learned(self.merges, self.languages, self.token_membership, self.merge_membership)
+        return as_learned(
+            self.merges,
+            self.languages,
+            _membership(self.token_members, self.merges.tokens),
+            _membership(self.merge_members, len(self.merges.merges)),
+        )
 
 
 def segment(

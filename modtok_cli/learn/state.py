@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,13 +34,15 @@ _MOST_POSITIONS = (1 << 31) - 2
 class GlobalMerges:
     """T's tokens and merges, without membership.
 
-    Shapes: token_data (B,) uint8; token_offsets (V + 1,) int64; merges (M, 3) int32.
+    Shapes: token_data (B,) uint8; token_offsets (V + 1,) int64; merges (M, 3) int32; slots (2^n,)
+    int32, the index of the tokens' strings, or empty (`string_kernel`).
     """
 
     specials: tuple[str, ...]
     token_data: npt.NDArray[np.uint8]
     token_offsets: npt.NDArray[np.int64]
     merges: Ids
+    slots: Ids = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
 
     @property
     def tokens(self) -> int:
@@ -219,6 +221,7 @@ def grow(
         len(merges.merges),
         _padded(member.view(np.uint8), tokens + extra),
         _padded(merge_member.view(np.uint8), len(merges.merges) + extra),
+        merges.slots.copy(),
     )
     floor = least_count(counts.counts, k)
     signal = np.zeros(2, dtype=np.int64)
@@ -267,6 +270,7 @@ def grow(
             found.token_data[: found.token_offsets[total]].copy(),
             found.token_offsets[: total + 1].copy(),
             found.merges[: found.merge_total].copy(),
+            found.slots,
         ),
         found.member[:total].astype(np.bool_),
         found.merge_member[: found.merge_total].astype(np.bool_),

@@ -11,19 +11,19 @@ _SEED = np.uint64(0xCBF29CE484222325)
 
 
 @in_place
-def _string_home(data, start, stop, bits):  # type: ignore[no-untyped-def]
+def _string_home(data, start, stop):  # type: ignore[no-untyped-def]
     value = _SEED
     for place in range(start, stop):
         value = (value ^ np.uint64(data[place])) * _PRIME
     value ^= value >> np.uint64(29)
-    return np.int64((value * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - bits))
+    return np.int64((value * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32))
 
 
 @in_place
-def find_string(data, offsets, slots, bits, start, stop):  # type: ignore[no-untyped-def]
+def find_string(data, offsets, slots, start, stop):  # type: ignore[no-untyped-def]
     """Slot of the token whose bytes are `data[start:stop]`, or the empty slot for it."""
-    mask = (1 << bits) - 1
-    slot = _string_home(data, start, stop, bits)
+    mask = len(slots) - 1
+    slot = _string_home(data, start, stop) & mask
     length = stop - start
     while True:
         token = slots[slot]
@@ -42,13 +42,13 @@ def find_string(data, offsets, slots, bits, start, stop):  # type: ignore[no-unt
 
 
 @njit()
-def index_strings(data, offsets, first, tokens, room):  # type: ignore[no-untyped-def]
-    """Slots of tokens `first` … `tokens` - 1, with space for `room` more: (slots, bits)."""
-    bits = 10
-    while (1 << bits) < 2 * (tokens + room):
-        bits += 1
-    slots = np.full(1 << bits, -1, dtype=np.int32)
+def index_strings(data, offsets, first, tokens, capacity):  # type: ignore[no-untyped-def]
+    """Slots of tokens `first` … `tokens` - 1, (2^n,) int32, for up to `capacity` tokens."""
+    size = 1024
+    while size < 2 * capacity:
+        size *= 2
+    slots = np.full(size, -1, dtype=np.int32)
     for token in range(first, tokens):
         start, stop = offsets[token], offsets[token + 1]
-        slots[find_string(data, offsets, slots, bits, start, stop)] = token
-    return slots, bits
+        slots[find_string(data, offsets, slots, start, stop)] = token
+    return slots
