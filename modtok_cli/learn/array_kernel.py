@@ -10,13 +10,15 @@ from __future__ import annotations
 import numpy as np
 
 from modtok_cli.base.jit import in_place, njit
-from modtok_cli.learn.hugepages import advise_huge_pages
+from modtok_cli.learn.hugepages import advise_huge_pages, with_edge
 
 
 @njit()
 def resized(array, size, capacity):  # type: ignore[no-untyped-def]
     """A copy of the first `size` elements of a 1-D array, with another capacity."""
-    copy = np.empty(capacity, dtype=array.dtype)
+    room = np.empty(with_edge(capacity, array.itemsize), dtype=array.dtype)
+    first = advise_huge_pages(room)
+    copy = room[first : first + capacity]
     for place in range(size):
         copy[place] = array[place]
     return copy
@@ -26,8 +28,9 @@ def resized(array, size, capacity):  # type: ignore[no-untyped-def]
 def resized_rows(array, size, capacity):  # type: ignore[no-untyped-def]
     """A copy of the first `size` rows of a 2-D array, with another capacity."""
     columns = array.shape[1]
-    copy = np.empty((capacity, columns), dtype=array.dtype)
-    advise_huge_pages(copy)
+    room = np.empty((with_edge(capacity, columns * array.itemsize), columns), dtype=array.dtype)
+    first = advise_huge_pages(room)
+    copy = room[first : first + capacity]
     for row in range(size):
         for column in range(columns):
             copy[row, column] = array[row, column]

@@ -8,7 +8,7 @@ import numpy as np
 
 from modtok_cli.base.jit import in_place, njit
 from modtok_cli.learn.heap_kernel import Heap, heapify, push
-from modtok_cli.learn.hugepages import advise_huge_pages
+from modtok_cli.learn.hugepages import advise_huge_pages, with_edge
 from modtok_cli.learn.pair_kernel import (
     COUNT,
     KEY,
@@ -65,9 +65,12 @@ class Neighbours(NamedTuple):
 @njit()
 def new_neighbours(capacity):  # type: ignore[no-untyped-def]
     """Scratch for symbols below `capacity`."""
+    sums = np.empty((2, capacity, 2), dtype=np.int64)
+    advise_huge_pages(sums)
+    sums[:] = 0
     return Neighbours(
         np.empty((1024, 3), dtype=np.int32),
-        np.zeros((2, capacity, 2), dtype=np.int64),
+        sums,
         np.empty((2, capacity), dtype=np.int32),
     )
 
@@ -83,8 +86,9 @@ def lay_out(symbols, word_offsets, word_counts, lengths):  # type: ignore[no-unt
     total = words + 1
     for place in range(word_offsets[words]):
         total += lengths[symbols[place]]
-    cells = np.empty((total, 2), dtype=np.int32)
-    advise_huge_pages(cells)
+    room = np.empty((with_edge(total, 8), 2), dtype=np.int32)
+    edge = advise_huge_pages(room)
+    cells = room[edge : edge + total]
     cells[0, SYMBOL] = END
     at = np.int64(1)
     longest = np.int64(0)
@@ -173,7 +177,9 @@ def count_pairs(cells, lengths, word_counts, floor, has_many, work):  # type: ig
     bits = 12
     table = new_table(bits)
     used = seen = 0
-    numbers = np.empty(total, dtype=np.int32)
+    room = np.empty(with_edge(total, 4), dtype=np.int32)
+    edge = advise_huge_pages(room)
+    numbers = room[edge : edge + total]
     at = np.int64(1)
     while at < total:
         at, seen, used = _number_pairs(
@@ -188,8 +194,10 @@ def count_pairs(cells, lengths, word_counts, floor, has_many, work):  # type: ig
     for row in range(len(table)):
         if table[row, KEY] >= 0:
             placed += 1 + table[row, QUEUED]
-    places = np.empty(placed + placed // 4 + 1024, dtype=np.int32)
-    advise_huge_pages(places)
+    size = placed + placed // 4 + 1024
+    block = np.empty(with_edge(size, 4), dtype=np.int32)
+    edge = advise_huge_pages(block)
+    places = block[edge : edge + size]
     placed = 0
     for row in range(len(table)):
         if table[row, KEY] >= 0:

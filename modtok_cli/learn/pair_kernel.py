@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from modtok_cli.base.jit import in_place, njit
-from modtok_cli.learn.hugepages import advise_huge_pages
+from modtok_cli.learn.hugepages import advise_huge_pages, with_edge
 
 KEY = 0
 COUNT = 1
@@ -49,8 +49,9 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 @njit()
 def new_table(bits):  # type: ignore[no-untyped-def]
     """An empty table of 2**bits rows."""
-    table = np.empty((1 << bits, 4), dtype=np.int64)
-    advise_huge_pages(table)
+    room = np.empty((with_edge(1 << bits, 32), 4), dtype=np.int64)
+    first = advise_huge_pages(room)
+    table = room[first : first + (1 << bits)]
     for row in range(1 << bits):
         table[row, KEY] = -1
         table[row, COUNT] = 0
@@ -116,8 +117,10 @@ def with_room(table, places, floor, room):  # type: ignore[no-untyped-def]
     for row in range(len(table)):
         if table[row, COUNT] >= floor and table[row, LIST] >= 0:
             living += 1 + np.int64(places[table[row, LIST]])
-    fresh = np.empty(room + living + max(living // 2, len(places) // 8), dtype=np.int32)
-    advise_huge_pages(fresh)
+    size = room + living + max(living // 2, len(places) // 8)
+    block = np.empty(with_edge(size, 4), dtype=np.int32)
+    edge = advise_huge_pages(block)
+    fresh = block[edge : edge + size]
     end = np.int64(0)
     for row in range(len(table)):
         first = table[row, LIST]

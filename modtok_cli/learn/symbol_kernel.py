@@ -14,6 +14,7 @@ from numba import types
 
 from modtok_cli.base.jit import njit
 from modtok_cli.learn.array_types import I32, I64, U8, U64
+from modtok_cli.learn.hugepages import advise_huge_pages, with_edge
 from modtok_cli.learn.merge_kernel import merge_spans
 from modtok_cli.learn.unit_kernel import base_of, label_of, value_of
 
@@ -125,9 +126,14 @@ def merge_words(
     size = 0
     for word in range(words):
         size += stops[word] - starts[word]
-    symbols = np.empty(size + 1, dtype=np.int32)
+    room = np.empty(with_edge(size + 1, 4), dtype=np.int32)
+    edge = advise_huge_pages(room)
+    symbols = room[edge : edge + size + 1]
     # A word is one span of symbols to merge, or several about its added tokens.
-    span_offsets = np.empty(words + 2 * size * (len(trie) > 0) + 1, dtype=np.int64)
+    most_spans = words + 2 * size * (len(trie) > 0)
+    offsets_room = np.empty(with_edge(most_spans + 1, 8), dtype=np.int64)
+    edge = advise_huge_pages(offsets_room)
+    span_offsets = offsets_room[edge : edge + most_spans + 1]
     word_spans = np.empty(words + 1 if len(trie) else 0, dtype=np.int64)
     span_offsets[0] = 0
     spans = 0

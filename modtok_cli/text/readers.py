@@ -135,7 +135,7 @@ def read_batches(
     advance: Advance | None = None,
     may_be_empty: bool = False,
 ) -> Iterator[list[Document]]:
-    """`read_documents` in lists of about a megabyte of input."""
+    """`read_documents` in lists of about half a megabyte of input."""
     for reader, block in _blocks(path, reading, progress, advance, may_be_empty):
         documents = reader.documents(block)
         if documents:
@@ -149,7 +149,7 @@ def read_line_batches(
     progress: Progress = SILENT,
     advance: Advance | None = None,
 ) -> Iterator[list[Document]]:
-    """The lines of one file of any name, in lists of about a megabyte."""
+    """The lines of one file of any name, in lists of about half a megabyte."""
     reader = TextLines(Source(path, advance), reading)
     for block in reader.blocks():
         yield reader.documents(block)

@@ -89,14 +89,14 @@ class Source:
         return display(self.path)
 
     def chunks(self) -> Iterator[bytes]:
-        """Its content, decompressed, in pieces of about a megabyte; see `streams.read_chunks`."""
+        """Its content, decompressed, in pieces of half a megabyte; see `streams.read_chunks`."""
         return read_chunks(self.path, self.advance) if self.begun is None else self.begun
 
 
 class TextReader(ABC):
     """Reads one file in blocks, and counts what it leaves out.
 
-    A format implements `blocks` (about a megabyte each, of any type) and `documents` of a block.
+    A format implements `blocks` (half a megabyte each, of any type) and `documents` of a block.
     """
 
     def __init__(self, source: Source, reading: Reading) -> None:

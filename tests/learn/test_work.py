@@ -21,6 +21,7 @@ from modtok_cli.construct import bpe_seq as sequential
 from modtok_cli.construct import pipeline, work
 from modtok_cli.learn import bpe_kernel, symbol_kernel
 from modtok_cli.learn.bpe import learn_plain
+from modtok_cli.learn.hugepages import advise_huge_pages, with_edge
 from modtok_cli.learn.sequential import SequentialLearner, segment
 from modtok_cli.learn.state import grow
 from modtok_cli.text import counter as counters
@@ -83,6 +84,16 @@ def test_no_references_are_counted_in_place() -> None:
 
     assert total(np.arange(4)) == 6
     assert "NRT_" not in total.inspect_llvm(total.signatures[0])
+
+
+@pytest.mark.parametrize("columns", [1, 3, 4])
+@pytest.mark.parametrize("pages", [0, 1, 2, 5])
+@pytest.mark.parametrize("more", [-4096, -1, 0, 1, 4096])
+def test_there_is_room_behind_the_edge(columns: int, pages: int, more: int) -> None:
+    rows = max(0, (pages << 21) // (8 * columns) + more)
+    block = np.empty((with_edge(rows, 8 * columns), columns), dtype=np.int64)
+    edge = advise_huge_pages(block)
+    assert 0 <= edge <= len(block) - rows
 
 
 def test_text_is_read_decompressed_and_counted_once(
