@@ -11,12 +11,14 @@ from collections.abc import Iterable
 from modtok_cli import __version__
 
 
-def digest(*parts: bytes, length: int = 12) -> str:
-    """Hexadecimal SHA-256 over length-prefixed `parts`, cut to `length` digits."""
+def digest(*parts: bytes | memoryview, length: int = 12) -> str:
+    """Hexadecimal SHA-256 over length-prefixed `parts`, of bytes, cut to `length` digits."""
     return digest_chunks([(len(part), [part]) for part in parts], length)
 
 
-def digest_chunks(parts: Iterable[tuple[int, Iterable[bytes]]], length: int = 12) -> str:
+def digest_chunks(
+    parts: Iterable[tuple[int, Iterable[bytes | memoryview]]], length: int = 12
+) -> str:
     """`digest` of parts that come in pieces, each with its length in bytes.
 
     >>> digest_chunks([(4, [b"wo", b"rd"])]) == digest(b"word")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -111,12 +112,17 @@ class WordCounts:
         The number of documents is not in it: splitting a text
         into documents between words changes neither the words nor what is learned from them.
         """
-        return digest(
-            self.pretokenizer.name.encode(),
-            self.data.tobytes(),
-            self.offsets.astype("<i8").tobytes(),
-            self.counts.astype("<i8").tobytes(),
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        arrays = (
+            self.data,
+            self.offsets.astype("<i8", copy=False),
+            self.counts.astype("<i8", copy=False),
         )
+        parts = (np.ascontiguousarray(array).view(np.uint8).data for array in arrays)
+        return digest(self.pretokenizer.name.encode(), *parts)
 
 
 def size_of(data: Bytes, offsets: Ints, counts: Ints, documents: int = 0) -> CorpusSize:
