@@ -64,6 +64,15 @@ def _may_cross(data, begin, end, table):  # type: ignore[no-untyped-def]
     return found & 1
 
 
+@njit()
+def _is_apart(data, at, stop, table):  # type: ignore[no-untyped-def]
+    """Whether phrases end before and after the word at `at`: numbers, all but single spaces."""
+    kind = class_at(data, at, stop, table)
+    if data[at] == 0x20 and at + 1 < stop:
+        kind = class_at(data, at + 1, stop, table)
+    return kind >> 3 == _NUMBER or kind >> 3 == _SPACE
+
+
 def chunk_end(data: Bytes, start: int, stop: int, table: Bytes) -> int:
     """End of the chunk that begins at `start` (start < stop); a `word_end` of a pre-tokenizer.
 
@@ -75,13 +84,8 @@ def chunk_end(data: Bytes, start: int, stop: int, table: Bytes) -> int:
         end = word_end(data, begin, stop, table)
         if end == stop or not _may_cross(data, begin, end, table):
             return end
-        # The phrase ends before and after numbers and white space other than one space.
-        for at in (begin, end):
-            kind = class_at(data, at, stop, table)
-            if data[at] == 0x20 and at + 1 < stop:
-                kind = class_at(data, at + 1, stop, table)
-            if kind >> 3 == _NUMBER or kind >> 3 == _SPACE:
-                return end
+        if _is_apart(data, begin, stop, table) or _is_apart(data, end, stop, table):
+            return end
         begin = end
 
 
@@ -97,15 +101,11 @@ def chunk_ends(
     chunks = 0
     begin = start
     for word in range(words):
-        near = ends[word]  # classes[near + 1] and [near + 2] are of the bytes about it
+        near = ends[word]
         end = start + near
         crossed = False
         if near < length and _may_cross(data, begin, end, table):
-            kind = classes[near + 1]
-            after = classes[near + 2]
-            if data[end] == 0x20 and near + 1 < length:
-                after = classes[near + 3]
-            crossed = kind != _NUMBER and kind != _SPACE and after != _NUMBER and after != _SPACE
+            crossed = not (_is_apart(data, begin, stop, table) or _is_apart(data, end, stop, table))
         ends[chunks] = near
         chunks += not crossed
         begin = end

@@ -1,9 +1,9 @@
-"""Words of GPT-2's pattern by arithmetic on bits: 64 bytes of text at a time.
+"""Words of a pattern by arithmetic on bits: 64 bytes of text at a time.
 
 Bit i of a number says something about byte i of 64: it is a letter, it is white space. Whether a
-word begins at a byte follows from the classes of that byte, the two before it and the one after
-it, so a few shifts give all the words of 64 bytes at once. Code points beyond ASCII are looked up
-one by one, and contractions are corrected afterwards.
+word begins at a byte follows from the classes of that byte and of those about it, so a few shifts
+give all the words of 64 bytes at once. Code points beyond ASCII are looked up one by one, and
+GPT-2's contractions are corrected afterwards.
 """
 
 from __future__ import annotations
@@ -20,10 +20,128 @@ Bytes = npt.NDArray[np.uint8]
 Positions = npt.NDArray[np.int32]
 
 WIDTH = 64
-_LETTER, _NUMBER, _SPACE = 1, 2, 3
+_LETTER, _NUMBER, _SPACE, _MARK = 1, 2, 3, 4
 _ZERO, _ONE, _TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 _LAST, _LAST_BUT_ONE = np.uint64(63), np.uint64(62)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+@njit()
+def _class_and_size(data: Bytes, at: int, stop: int, table: Bytes) -> tuple[int, int]:
+    """Class and size in bytes of the code point beyond ASCII at data[at]."""
+    # Two and three bytes, nearly all code points, have their own branches for speed.
+    lead = np.uint32(data[at])
+    if 0xC2 <= lead < 0xE0 and at + 1 < stop:
+        point = ((lead & 0x1F) << 6) | (np.uint32(data[at + 1]) & 0x3F)
+        return int(table[point]), 2
+    if 0xE0 <= lead < 0xF0 and at + 2 < stop:
+        point = (
+            ((lead & 0x0F) << 12)
+            | ((np.uint32(data[at + 1]) & 0x3F) << 6)
+            | (np.uint32(data[at + 2]) & 0x3F)
+        )
+        return int(table[point]), 3
+    found = class_at(data, at, stop, table)
+    return found >> 3, found & 7
+
+
+@njit()
+def bpe_words(data: Bytes, start: int, stop: int, table: Bytes, ends: Positions) -> int:
+    """Ends of the words of the pattern `bpe` in data[start:stop], and their number.
+
+    Arguments as of `gpt2_words`; any bytes. A word begins where the class changes, except after a
+    single space (0x20 with no white space before it), which belongs to what follows.
+    """
+    length = stop - start
+    words = 0
+    last_letters = last_numbers = last_spaces = last_others = last_blanks = _ZERO
+    ahead = next_letters = next_numbers = next_spaces = _ZERO
+    for base in range(0, length, WIDTH):
+        left = length - base
+        inside = _ALL if left >= WIDTH else (_ONE << np.uint64(left)) - _ONE
+        letters, numbers, spaces, blanks, _, beyond = text_masks(data, start + base)
+        beyond &= inside
+        if beyond | ahead:
+            letters = (letters & ~ahead) | next_letters
+            numbers = (numbers & ~ahead) | next_numbers
+            spaces = (spaces & ~ahead) | next_spaces
+            beyond &= ~ahead
+            ahead = next_letters = next_numbers = next_spaces = _ZERO
+            while beyond:
+                bit = trailing_zeros(beyond)
+                kind, size = _class_and_size(data, start + base + bit, stop, table)
+                own = ((_ONE << np.uint64(size)) - _ONE) << np.uint64(bit)
+                over = _ZERO
+                if bit + size > WIDTH:
+                    over = (_ONE << np.uint64(bit + size - WIDTH)) - _ONE
+                    ahead = over
+                beyond &= ~own
+                if kind == _MARK:  # it joins a run of symbols, else it counts as a letter
+                    known = letters | numbers | spaces
+                    symbol = last_others >> _LAST
+                    if bit:
+                        symbol = (~known >> np.uint64(bit - 1)) & _ONE
+                    kind = _LETTER if symbol == _ZERO else 0
+                letters &= ~own
+                numbers &= ~own
+                spaces &= ~own
+                if kind == _LETTER:
+                    letters |= own
+                    next_letters = over
+                elif kind == _NUMBER:
+                    numbers |= own
+                    next_numbers = over
+                elif kind == _SPACE:
+                    spaces |= own
+                    next_spaces = over
+        others = ~(letters | numbers | spaces)
+        same = letters & ((letters << _ONE) | (last_letters >> _LAST))
+        same |= numbers & ((numbers << _ONE) | (last_numbers >> _LAST))
+        same |= spaces & ((spaces << _ONE) | (last_spaces >> _LAST))
+        same |= others & ((others << _ONE) | (last_others >> _LAST))
+        blanks_1 = (blanks << _ONE) | (last_blanks >> _LAST)
+        spaces_2 = (spaces << _TWO) | (last_spaces >> _LAST_BUT_ONE)
+        begins = ~same & (~blanks_1 | spaces_2) & inside
+        if base == 0:
+            begins &= ~_ONE  # the first word's own beginning is no end
+        while begins:
+            ends[words] = base + trailing_zeros(begins)
+            words += 1
+            begins &= begins - _ONE
+        last_letters, last_numbers, last_spaces, last_others = letters, numbers, spaces, others
+        last_blanks = blanks
+    ends[words] = length
+    return words + 1
+
+
+@njit()
+def unigram_words(data: Bytes, start: int, stop: int, ends: Positions) -> int:
+    """Ends of the words of the pattern `unigram` in data[start:stop], and their number.
+
+    Arguments as of `gpt2_words`; any bytes.
+    """
+    length = stop - start
+    words = 0
+    last_numbers = last_white = last_blanks = _ZERO
+    for base in range(0, length, WIDTH):
+        left = length - base
+        inside = _ALL if left >= WIDTH else (_ONE << np.uint64(left)) - _ONE
+        _, numbers, spaces, blanks, _, _ = text_masks(data, start + base)
+        white = spaces & ~blanks
+        begins = numbers | (numbers << _ONE) | (last_numbers >> _LAST)
+        begins |= white ^ ((white << _ONE) | (last_white >> _LAST))
+        # A space begins a word unless it follows one; it belongs to the word after it.
+        begins |= blanks & ~((blanks << _ONE) | (last_blanks >> _LAST))
+        begins &= inside
+        if base == 0:
+            begins &= ~_ONE  # the first word's own beginning is no end
+        while begins:
+            ends[words] = base + trailing_zeros(begins)
+            words += 1
+            begins &= begins - _ONE
+        last_numbers, last_white, last_blanks = numbers, white, blanks
+    ends[words] = length
+    return words + 1
 
 
 @njit()
@@ -66,20 +184,7 @@ def gpt2_words(
             while beyond:
                 bit = trailing_zeros(beyond)
                 at = start + base + bit
-                lead = np.uint32(data[at])
-                if 0xC2 <= lead < 0xE0 and at + 1 < stop:
-                    point = ((lead & 0x1F) << 6) | (np.uint32(data[at + 1]) & 0x3F)
-                    kind, size = int(table[point]), 2
-                elif 0xE0 <= lead < 0xF0 and at + 2 < stop:
-                    point = (
-                        ((lead & 0x0F) << 12)
-                        | ((np.uint32(data[at + 1]) & 0x3F) << 6)
-                        | (np.uint32(data[at + 2]) & 0x3F)
-                    )
-                    kind, size = int(table[point]), 3
-                else:
-                    found = class_at(data, at, stop, table)
-                    kind, size = found >> 3, found & 7
+                kind, size = _class_and_size(data, at, stop, table)
                 own = ((_ONE << np.uint64(size)) - _ONE) << np.uint64(bit)
                 over = _ZERO
                 if bit + size > WIDTH:

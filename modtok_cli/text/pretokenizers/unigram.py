@@ -13,7 +13,9 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.text.pretokenizer import PreTokenizer
+from modtok_cli.text.pretokenizer import PreTokenizer, lazy_module
+
+masks = lazy_module("modtok_cli.text.mask_kernel")
 
 Bytes = npt.NDArray[np.uint8]
 Positions = npt.NDArray[np.int32]
@@ -61,22 +63,10 @@ def split_block(
     """Ends of the words of data[start:stop], relative to `start`; gives their number.
 
     A word begins at `start`. The last end is always `stop - start`; the caller knows whether
-    that word continues beyond `stop`. ends (≥ stop - start,) int32.
+    that word continues beyond `stop`. data (B,) uint8, with `PADDING` more bytes; ends
+    (≥ stop - start,) int32.
     """
-    words = 0
-    length = stop - start
-    for i in range(1, length):
-        byte = data[start + i]
-        before = data[start + i - 1]
-        digit = (np.uint8(byte - np.uint8(48)) < 10) | (np.uint8(before - np.uint8(48)) < 10)
-        white = np.uint8(byte - np.uint8(9)) < 5
-        white_before = np.uint8(before - np.uint8(9)) < 5
-        # A space begins a word unless it follows one; it belongs to the word after it.
-        space = (byte == 32) & (before != 32)
-        ends[words] = i
-        words += digit | space | (white != white_before)
-    ends[words] = length
-    return words + 1
+    return masks.unigram_words(data, start, stop, ends)  # type: ignore[no-any-return]
 
 
 PRETOKENIZER = PreTokenizer(
