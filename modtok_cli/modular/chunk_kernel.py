@@ -89,14 +89,12 @@ def chunk_end(data: Bytes, start: int, stop: int, table: Bytes) -> int:
         begin = end
 
 
-def chunk_ends(
-    data: Bytes, start: int, stop: int, table: Bytes, classes: Bytes, ends: Positions
-) -> int:
+def chunk_ends(data: Bytes, start: int, stop: int, table: Bytes, ends: Positions) -> int:
     """Ends of the chunks of data[start:stop], relative to `start`; gives their number.
 
     A `split_block` of a pre-tokenizer: arguments as of `chunk_end` and of `bpe.split_block`.
     """
-    words = split_block(data, start, stop, table, classes, ends)
+    words = split_block(data, start, stop, table, ends)
     length = stop - start
     chunks = 0
     begin = start

@@ -21,7 +21,6 @@ from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text import indirect
 from modtok_cli.text.code_points import class_table
 from modtok_cli.text.count_kernel import split_all
-from modtok_cli.text.counter import scratch
 from modtok_cli.text.pretokenizer import Splitter
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER
 from modtok_cli.text.word_key_kernel import PADDING
@@ -107,7 +106,7 @@ def _keys_by_words(tokens: Sequence[bytes]) -> Keys:
     stops = np.cumsum(sizes + 1)
     text = np.frombuffer(data + bytes(PADDING), dtype=np.uint8)
     ends = np.empty(len(data), dtype=np.int64)
-    ends = ends[: split_all(text, *PRETOKENIZER.splitter, *scratch(), ends)]
+    ends = ends[: split_all(text, *PRETOKENIZER.splitter, ends)]
     begins = np.concatenate([[0], ends[:-1]])
     token = np.searchsorted(stops, ends, side="left")
     inside = token < len(tokens)

@@ -31,7 +31,7 @@ from modtok_cli.modular.word_cache import (
     slot_bits,
 )
 from modtok_cli.text.bits import load64, load_acquire, prefetch
-from modtok_cli.text.split_kernel import BLOCK, SCRATCH, next_block
+from modtok_cli.text.split_kernel import BLOCK, next_block
 from modtok_cli.text.word_key_kernel import SHORT, long_hash, same_bytes, slot_hash
 
 Bytes = npt.NDArray[np.uint8]
@@ -58,14 +58,13 @@ _SPLIT_DOCUMENT, _POSITION, _BEGIN, _WORDS, _CUTS, _DOCUMENT, _END, _GAPS, _CLOS
 class Work(NamedTuple):
     """State and scratch of one pass over a text: a block of words, which may span documents.
 
-    classes: of `split_kernel.next_block`. ends: ends of the words, relative to the block. cuts:
+    ends: ends of the words, relative to the block. cuts:
     numbers of words at which documents end. keys: of the words of a batch, four numbers for each,
     the two of its key, the first slot in which it may be, and its size. starts, stops, hashes: of
     new words; pending: their numbers, by the slots in which they will be. gaps: where ids of new
     words belong, and gap_words: of which. state: where the pass is.
     """
 
-    classes: Bytes
     ends: Ids
     cuts: Ids
     keys: npt.NDArray[np.uint64]
@@ -80,7 +79,7 @@ class Work(NamedTuple):
 
 WORK = types.NamedTuple(
     (
-        types.uint8[::1], types.int32[::1], types.int32[::1],
+        types.int32[::1], types.int32[::1],
         types.uint64[::1],
         types.int64[::1], types.int64[::1], types.uint64[::1], types.int32[::1],
         types.int64[::1], types.int32[::1], types.int64[::1],
@@ -93,7 +92,6 @@ def new_work() -> Work:
     """Scratch for any text; a pass begins with `state` all zeros."""
     room = 2 * BLOCK + 4
     return Work(
-        np.empty(SCRATCH, dtype=np.uint8),
         np.empty(room, dtype=np.int32),
         np.empty(BLOCK, dtype=np.int32),
         np.empty(4 * BATCH, dtype=np.uint64),
@@ -121,7 +119,7 @@ def _split(data, offsets, entry, table, work):  # type: ignore[no-untyped-def]
         stop = offsets[document + 1]
         if position < stop:
             ends = work.ends[words:]
-            found = next_block(data, position, stop, entry, table, work.classes, ends)
+            found = next_block(data, position, stop, entry, table, ends)
             size = ends[found - 1]
             if position > begin:
                 for word in range(found):

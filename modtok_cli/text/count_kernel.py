@@ -16,7 +16,7 @@ from numba import types
 from modtok_cli.base.jit import njit
 from modtok_cli.text.bits import load64, prefetch
 from modtok_cli.text.counts_kernel import compare
-from modtok_cli.text.split_kernel import next_block
+from modtok_cli.text.split_kernel import MOST_WORDS, next_block
 from modtok_cli.text.word_key_kernel import PADDING, SHORT, long_hash, same_bytes, slot_hash
 
 Bytes = npt.NDArray[np.uint8]
@@ -57,7 +57,6 @@ _SLOTS = types.uint64[::1]
         _BYTES,
         _INTS,
         _SLOTS,
-        _BYTES,
         types.int32[::1],
         _SLOTS,
     ),
@@ -75,7 +74,6 @@ def count_documents_into(
     arena: Bytes,
     state: Ints,
     masks: Slots,
-    classes: Bytes,
     ends: Positions,
     places: Slots,
 ) -> None:
@@ -86,8 +84,8 @@ def count_documents_into(
     calls again. `data` goes on for `PADDING` bytes after the last document.
 
     Shapes: data (B,) uint8; starts, stops, weights (D,) int64; entry and table a
-    `pretokenizer.Splitter`; slots (4 * 2^n,) uint64; state (5,) int64; classes, ends and places
-    are scratch of `split_kernel.BLOCK` + 2.
+    `pretokenizer.Splitter`; slots (4 * 2^n,) uint64; state (5,) int64; ends and places are
+    scratch of `split_kernel.MOST_WORDS`.
     """
     capacity = len(slots) // 4
     limit = capacity * 5 // 8
@@ -107,7 +105,7 @@ def count_documents_into(
             position = starts[document]
         weight = np.uint64(weights[document])
         while position < stop:
-            words = next_block(data, position, stop, entry, table, classes, ends)
+            words = next_block(data, position, stop, entry, table, ends)
             length = ends[words - 1]
             if used + words > limit or arena_used + length + PADDING > len(arena):
                 state[NEED] = arena_used + length + PADDING
@@ -339,22 +337,21 @@ def copy_in_order(
 
 
 @njit(
-    types.int64(_READ_BYTES, _READ_INTS, _READ_BYTES, _BYTES, types.int32[::1], _INTS),
+    types.int64(_READ_BYTES, _READ_INTS, _READ_BYTES, _INTS),
     cache=True,
     nogil=True,
 )
-def split_all(
-    data: Bytes, entry: Ints, table: Bytes, classes: Bytes, block_ends: Positions, ends: Ints
-) -> int:
+def split_all(data: Bytes, entry: Ints, table: Bytes, ends: Ints) -> int:
     """Ends of all words of one text; ends (≥ number of words,) int64. Gives their number.
 
     `data` is the text with `PADDING` more bytes.
     """
+    block_ends = np.empty(MOST_WORDS, dtype=np.int32)
     total = 0
     position = 0
     stop = len(data) - PADDING
     while position < stop:
-        words = next_block(data, position, stop, entry, table, classes, block_ends)
+        words = next_block(data, position, stop, entry, table, block_ends)
         for word in range(words):
             ends[total] = position + block_ends[word]
             total += 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from modtok_cli.text.count_kernel import (
     ARENA,
@@ -23,7 +22,7 @@ from modtok_cli.text.counts import Bytes, CorpusSize, Ints, WordCounts, size_of
 from modtok_cli.text.pretokenizer import PreTokenizer, Splitter
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.pretokenizers.none import PRETOKENIZER as NONE
-from modtok_cli.text.split_kernel import BLOCK, SCRATCH
+from modtok_cli.text.split_kernel import MOST_WORDS
 from modtok_cli.text.word_key_kernel import MASKS, PADDING
 
 _FIRST_SLOTS = 1 << 17
@@ -60,8 +59,8 @@ class WordCounter:
         self._slots = np.zeros(4 * _FIRST_SLOTS, dtype=np.uint64)
         self._arena = np.empty(_FIRST_ARENA, dtype=np.uint8)
         self._state = np.zeros(5, dtype=np.int64)
-        self._classes, self._ends = scratch()
-        self._places = np.empty(BLOCK + 2, dtype=np.uint64)
+        self._ends = np.empty(MOST_WORDS, dtype=np.int32)
+        self._places = np.empty(MOST_WORDS, dtype=np.uint64)
 
     def add_documents(self, documents: Sequence[bytes], weights: Ints | None = None) -> None:
         """Count the words of each document (UTF-8); no word reaches from one into the next.
@@ -120,7 +119,6 @@ class WordCounter:
                 self._arena,
                 state,
                 MASKS,
-                self._classes,
                 self._ends,
                 self._places,
             )
@@ -217,15 +215,10 @@ def split_words(text: bytes, pretokenizer: PreTokenizer = BPE) -> list[bytes]:
     """
     data = np.frombuffer(text + bytes(PADDING), dtype=np.uint8)
     ends = np.empty(len(text), dtype=np.int64)
-    cuts = ends[: split_all(data, *pretokenizer.splitter, *scratch(), ends)].tolist()
+    cuts = ends[: split_all(data, *pretokenizer.splitter, ends)].tolist()
     return [text[start:stop] for start, stop in zip([0, *cuts], cuts, strict=False)]
 
 
 def _points(text: bytes) -> int:
     """Number of code points of UTF-8."""
     return len(text.decode("utf-8", "replace"))
-
-
-def scratch() -> tuple[Bytes, npt.NDArray[np.int32]]:
-    """Arrays of one block for `split_kernel.next_block`."""
-    return np.empty(SCRATCH, dtype=np.uint8), np.empty(SCRATCH, dtype=np.int32)

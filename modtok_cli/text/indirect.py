@@ -20,7 +20,7 @@ _BYTES: Any = types.CPointer(types.uint8)  # type: ignore[no-untyped-call]
 _POSITIONS: Any = types.CPointer(types.int32)  # type: ignore[no-untyped-call]
 _INT = types.int64
 _WORD_END = _INT(_BYTES, _INT, _INT, _BYTES)
-_SPLIT_BLOCK = _INT(_BYTES, _INT, _INT, _BYTES, _BYTES, _POSITIONS)
+_SPLIT_BLOCK = _INT(_BYTES, _INT, _INT, _BYTES, _POSITIONS)
 
 
 class Kernel(Protocol):
@@ -57,11 +57,10 @@ def _call_split_block(
     start: Any,
     stop: Any,
     table: Any,
-    classes: Any,
     ends: Any,
 ) -> Any:
-    """`split_block(data, start, stop, table, classes, ends)` of the function at `address`."""
-    return _INT(_INT, data, _INT, _INT, table, classes, ends), _generate
+    """`split_block(data, start, stop, table, ends)` of the function at `address`."""
+    return _INT(_INT, data, _INT, _INT, table, ends), _generate
 
 
 def compile_word_end(function: Callable[..., int]) -> Kernel:

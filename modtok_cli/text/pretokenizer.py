@@ -51,11 +51,12 @@ class PreTokenizer:
         is_whole: which documents are one word, and neither changed nor split.
 
     `word_end(data, start, stop, table)` gives the end of the word that begins at `start`
-    (start < stop). `split_block(data, start, stop, table, classes, ends)`, optional, writes the
+    (start < stop). `split_block(data, start, stop, table, ends)`, optional, writes the
     ends of all words of data[start:stop], relative to `start`, and gives their number; it need
     not be right about the last. Both are plain functions on indexed bytes. They are compiled on
     first use, each by itself: they may call kernels of modules given by `lazy_module`, not each
-    other. Bytes that are not UTF-8 must be neither skipped nor read beyond `stop`.
+    other. Bytes that are not UTF-8 must not be skipped. Of what is behind `stop`, up to
+    `word_key_kernel.PADDING` bytes may be read, and have no effect.
 
     >>> find_pretokenizer("bpe").pattern
     ' ?[\\p{L}\\p{M}]+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+'

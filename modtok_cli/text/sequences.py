@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.text.count_kernel import hash_documents, split_all
-from modtok_cli.text.counter import scratch
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
 from modtok_cli.text.word_key_kernel import MASKS, PADDING
@@ -91,5 +90,5 @@ def _words(phrases: WordCounts) -> tuple[Bytes, Ints, Ints]:
     text = _SEPARATOR.join([*phrases.words(), b""])
     data = np.frombuffer(text + bytes(PADDING), dtype=np.uint8)
     ends = np.empty(len(text), dtype=np.int64)
-    ends = ends[: split_all(data, *BPE.splitter, *scratch(), ends)]
+    ends = ends[: split_all(data, *BPE.splitter, ends)]
     return data, np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1]]), ends

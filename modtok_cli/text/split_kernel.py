@@ -15,8 +15,8 @@ Positions = npt.NDArray[np.int32]
 BLOCK = 1 << 15
 """Bytes split at a time; the scratch arrays of that size stay in the second-level cache."""
 
-SCRATCH = BLOCK + 2
-"""Size of the scratch arrays that hold any block."""
+MOST_WORDS = BLOCK + 2
+"""Room for the ends of the words of any block."""
 
 _APOSTROPHE = 0x27
 
@@ -28,7 +28,6 @@ def next_block(
     stop: int,
     entry: Ints,
     table: Bytes,
-    classes: Bytes,
     ends: Positions,
 ) -> int:
     """Ends of the first words of data[start:stop], relative to `start`; gives their number.
@@ -37,8 +36,8 @@ def next_block(
     at least one; the next block starts at `start + ends[words - 1]`, also when a single word is
     far longer than a block. entry, table: a `pretokenizer.Splitter`.
 
-    Shapes: data (B,) uint8, UTF-8, with `PADDING` more bytes; scratch classes (SCRATCH,) uint8;
-    ends (n,) int32 with n of at least min(BLOCK, stop - start) + 2.
+    Shapes: data (B,) uint8, UTF-8, with `PADDING` more bytes; ends (n,) int32 with n of at least
+    min(BLOCK, stop - start) + 2.
     """
     if entry[1] == 0:
         words = 0
@@ -49,7 +48,7 @@ def next_block(
             words += 1
         return words
     if stop - start <= BLOCK:
-        return int(call_split_block(entry[1], data, start, stop, table, classes, ends))
+        return int(call_split_block(entry[1], data, start, stop, table, ends))
     edge = start + BLOCK
     while edge > start + BLOCK - 4 and data[edge] & 0xC0 == 0x80:
         edge -= 1  # not within a code point
@@ -57,7 +56,7 @@ def next_block(
         if data[edge - back] == _APOSTROPHE:  # 's and 've need what follows
             edge -= back
             break
-    words = int(call_split_block(entry[1], data, start, edge, table, classes, ends))
+    words = int(call_split_block(entry[1], data, start, edge, table, ends))
     # The last one may continue beyond the edge; others may depend on what is there.
     certain = edge - start - entry[2]
     words -= 1

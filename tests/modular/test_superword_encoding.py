@@ -17,7 +17,7 @@ from modtok_cli.modular.chunks import Chunks, has_several_words, may_span_words
 from modtok_cli.modular.segmenters.fewest_tokens import FewestTokens
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.count_kernel import split_all
-from modtok_cli.text.counter import scratch, split_words
+from modtok_cli.text.counter import split_words
 from modtok_cli.text.plain_split import split
 from modtok_cli.text.pretokenizer import Splitter
 from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
@@ -81,7 +81,7 @@ def test_chunks_do_not_depend_on_where_a_block_ends() -> None:
     found = []
     for splitter in (chunks.splitter, by_words):
         ends = np.empty(len(data), dtype=np.int64)
-        found.append(ends[: split_all(data, *splitter, *scratch(), ends)].tolist())
+        found.append(ends[: split_all(data, *splitter, ends)].tolist())
     assert found[0] == found[1]
     assert found[0][-1] == len(text.encode())
     assert len(found[0]) > BLOCK // 2

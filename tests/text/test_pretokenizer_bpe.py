@@ -14,7 +14,7 @@ from helpers.examples import examples
 from modtok_cli.text import plain_split
 from modtok_cli.text.code_points import CLASS_FILE, UPPER, case_table, class_table
 from modtok_cli.text.count_kernel import split_all
-from modtok_cli.text.counter import scratch, split_words
+from modtok_cli.text.counter import split_words
 from modtok_cli.text.make_class_table import CASES, ask_engine, render
 from modtok_cli.text.pretokenizer import PreTokenizer
 from modtok_cli.text.pretokenizers import bpe
@@ -42,7 +42,7 @@ def walked_words(text: bytes) -> list[bytes]:
     walker = PreTokenizer("walker", "", word_end=bpe.word_end, table=class_table)
     data = np.frombuffer(text + bytes(PADDING), dtype=np.uint8)
     ends = np.empty(len(text), dtype=np.int64)
-    cuts = ends[: split_all(data, *walker.splitter, *scratch(), ends)].tolist()
+    cuts = ends[: split_all(data, *walker.splitter, ends)].tolist()
     return [text[start:stop] for start, stop in zip([0, *cuts], cuts, strict=False)]
 
 

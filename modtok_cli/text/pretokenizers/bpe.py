@@ -78,9 +78,7 @@ def word_end(data: Bytes, start: int, stop: int, table: Bytes) -> int:
     return at
 
 
-def split_block(
-    data: Bytes, start: int, stop: int, table: Bytes, classes: Bytes, ends: Positions
-) -> int:
+def split_block(data: Bytes, start: int, stop: int, table: Bytes, ends: Positions) -> int:
     """Ends of the words of data[start:stop], relative to `start`; gives their number.
 
     A word begins at `start`. The last end is always `stop - start`; the caller knows whether

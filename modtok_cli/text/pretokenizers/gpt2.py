@@ -47,9 +47,7 @@ def word_end(data: Bytes, start: int, stop: int, table: Bytes) -> int:
     return patterns.gpt2_end(data, start, stop, table, False)  # type: ignore[no-any-return]
 
 
-def split_block(
-    data: Bytes, start: int, stop: int, table: Bytes, scratch: Bytes, ends: Positions
-) -> int:
+def split_block(data: Bytes, start: int, stop: int, table: Bytes, ends: Positions) -> int:
     """Ends of the words of data[start:stop], relative to `start`; gives their number."""
     return masks.gpt2_words(data, start, stop, table, ends, False)  # type: ignore[no-any-return]
 
