@@ -167,7 +167,13 @@ class Subtokenizer:
         return self.segmenter.encode([utf8(text) for text in texts], threads)
 
     def encode_utf8(self, texts: Sequence[bytes], threads: int | None = None) -> list[Ids]:
-        """Token ids of each text, given in valid UTF-8."""
+        """Token ids of each text, given in valid UTF-8.
+
+        Raises:
+            TypeError: one text instead of several.
+        """
+        if isinstance(texts, bytes | str):
+            raise TypeError("encode_utf8 takes several texts; encode takes one")
         return self.segmenter.encode(texts, threads)
 
     def encode_flat(self, texts: Sequence[bytes], threads: int | None = None) -> tuple[Ids, Ints]:
@@ -175,7 +181,12 @@ class Subtokenizer:
 
         Returns ids (N,) int32 and offsets (D + 1,) int64: those of text i are
         ids[offsets[i]:offsets[i + 1]].
+
+        Raises:
+            TypeError: one text instead of several.
         """
+        if isinstance(texts, bytes | str):
+            raise TypeError("encode_flat takes several texts; encode takes one")
         return self.encoder.joined(texts, threads)
 
     def forget_words(self) -> None:

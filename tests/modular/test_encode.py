@@ -204,6 +204,10 @@ def test_cache_keeps_its_words(first: int, most: int, monkeypatch: pytest.Monkey
 def test_a_batch_is_not_one_text() -> None:
     with pytest.raises(TypeError, match="several texts"):
         TOYS[0].full().encode_batch("abc")
+    with pytest.raises(TypeError, match="several texts"):
+        TOYS[0].full().encode_utf8(b"abc")
+    with pytest.raises(TypeError, match="several texts"):
+        TOYS[0].full().encode_flat(b"abc")
 
 
 @given(st.lists(texts, max_size=12))
