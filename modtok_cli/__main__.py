@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from typing import NoReturn
 
@@ -9,6 +10,9 @@ from typing import NoReturn
 def main() -> NoReturn:
     """Run the command line; Ctrl-C while modules are imported is handled here."""
     try:
+        # Imports make many objects that stay. To look for garbage among them at every 700 new
+        # ones, Python's default, takes 4% of a build of 21 languages and 0.02 s of any start.
+        gc.set_threshold(10_000, 20, 20)
         from modtok_cli.base.interrupts import install
 
         install()
