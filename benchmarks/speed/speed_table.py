@@ -4,19 +4,21 @@
     python -m benchmarks speed_table ROWS...
 
 CORPUS has <lang>.jsonl.zst of the 21 languages of the paper. `--run` learns the tokenizers that
-the others need and calls `encoding_peers`, `learning_peers`, `learning` and `starting`, which say
-what they measure; it takes about an hour, and `--rows` keeps their rows. With files of rows, only
-the table is printed, in Markdown: median (least to greatest), and the number of turns.
+the others need, T of 69 languages too, 48 of them invented ones of `many_languages`, and calls
+`encoding_peers`, `encoding_uses`, `learning_peers`, `learning` and `starting`, which say what they
+measure; it takes about an hour, and `--rows` keeps their rows. With files of rows, only the table
+is printed, in Markdown: median (least to greatest), and the number of turns.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,38 +37,45 @@ _BENCHMARK = [sys.executable, "-m", "benchmarks"]
 
 def measured(corpus: Path, turns: int, scratch: Path) -> Iterator[Row]:
     """The rows of all benchmarks."""
+    number = str(turns)
 
-    def learned(command: str, languages: str, *words: str) -> str:
-        output = str(scratch / f"{command} {languages}")
-        words = ("--langs", languages, "-k", "24000", "--data", str(corpus), "-o", output, *words)
+    def learned(name: str, command: str, languages: str, *words: str, data: Path = corpus) -> str:
+        output = str(scratch / name)
+        words = ("--langs", languages, "-k", "24000", "--data", str(data), "-o", output, *words)
         subprocess.run([*_MODTOK, command, *words], check=True, stdout=subprocess.DEVNULL)
         return output
 
-    pair = learned("bpe-seq", "en,fr", "--pretokenizer", "gpt2")
-    fewest, unigram = learned("bpe-merge", "en,fr"), learned("unigram-merge", "en,fr")
-    all_ = learned("bpe-seq", ",".join(LANGUAGES))
+    def rows(*words: str, runs: str = "--turns") -> Iterator[Row]:
+        words = (*_BENCHMARK, *words, runs, number)
+        with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            yield from rows_of(process.stdout)
+        if process.returncode:
+            raise SystemExit(f"{' '.join(words)}: exit status {process.returncode}")
+
     texts = {name: str(corpus / f"{name}.jsonl.zst") for name in ("en", "fi", "fr")}
-    some = [texts["en"], texts["fr"], "--megabytes", "12"]
-    alone = ["--without", "gigatoken,fastokens,tokenizers"]
-    number = str(turns)
-    for words in (
-        ["encoding_peers", pair, *some],
-        ["encoding_peers", fewest, *some, *alone],
-        ["encoding_peers", unigram, *some, *alone],
-        ["learning_peers", texts["fi"], texts["en"]],
-        ["learning", str(corpus)],
-        ["starting", all_, "--first-use"],
-    ):
-        runs = "--turns" if words[0].endswith("peers") else "--runs"
-        done = subprocess.run(
-            [*_BENCHMARK, *words, runs, number], check=True, stdout=subprocess.PIPE
-        )
-        yield from rows_of(done.stdout)
+    some = (texts["en"], texts["fr"], "--megabytes", "12")
+    pair = learned("pair", "bpe-seq", "en,fr", "--pretokenizer", "gpt2")
+    yield from rows("encoding_peers", pair, *some)
+    for command in ("bpe-merge", "unigram-merge"):
+        tokenizer = learned(command, command, "en,fr")
+        without = ("--without", "gigatoken,fastokens,tokenizers")
+        yield from rows("encoding_peers", tokenizer, *some, *without)
+    yield from rows("encoding_uses", pair, "--data", str(corpus))
+    yield from rows("learning_peers", texts["fi"], texts["en"])
+    yield from rows("learning", str(corpus), runs="--runs")
+    many = scratch / "many"
+    words = ("many_languages", "make", str(corpus), str(many), "--languages", "69")
+    subprocess.run([*_BENCHMARK, *words, "--megabytes", "1"], check=True)
+    labels = sorted(path.name.partition(".")[0] for path in (many / "data").iterdir())
+    t21 = learned("t21", "bpe-seq", ",".join(LANGUAGES))
+    t69 = learned("t69", "bpe-seq", ",".join(labels), data=many / "data")
+    yield from rows("starting", t21, t69, "--first-use", number, runs="--runs")
 
 
-def rows_of(content: bytes) -> Iterator[Row]:
+def rows_of(lines: Iterable[bytes]) -> Iterator[Row]:
     """The JSON objects among lines."""
-    for line in content.splitlines():
+    for line in lines:
         if line.startswith(b"{"):
             yield orjson.loads(line)
 
@@ -85,11 +94,15 @@ def lines_of(rows: Sequence[Row]) -> Iterator[Line]:
                 name = f"{row['peer']} {row['version']}"
                 found = _range(row["seconds"], row["least"], row["greatest"])
                 yield f"learning, {row['file'].split('.')[0]}", name, "s", found, row["turns"]
-            case "start":
+            case "files" | "stream" as what:
+                name = "encoding for pretraining, a worker"
+                if what == "files":
+                    name = f"encoding, files, {row['threads']} thread(s)"
+                found = _range(row["median"], row["least"], row["greatest"])
+                yield name, "modtok", row["unit"], found, row["turns"]
+            case "start" | "first use" | "second start" as what:
                 found = _range(row["wall"], *row["wall_range"])
-                yield f"starting: {row['command']}", "modtok", "s", found, row["runs"]
-            case "first use":
-                yield f"first use: {row['command']}", "modtok", "s", str(row["first_wall"]), 1
+                yield f"{what}: {row['command']}", "modtok", "s", found, row["runs"]
     builds = [row for row in rows if "library_wall" in row]
     for key, name in (("modtok", "modtok"), ("library", "tokenizers")):
         for unit, part in (("s", "wall"), ("processor s", "cpu"), ("MiB", "peak_mib")):
@@ -112,12 +125,16 @@ def main() -> None:
     options = parser.parse_args()
     if bool(options.files) == bool(options.run):
         parser.error("give files of rows, or --run")
-    rows = [row for file in options.files for row in rows_of(file.read_bytes())]
+    rows = [row for file in options.files for row in rows_of(file.read_bytes().splitlines())]
     if options.run:
-        with tempfile.TemporaryDirectory() as scratch:
-            rows = [*measured(options.run, options.turns, Path(scratch))]
-        if options.rows:
-            options.rows.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+        with (
+            tempfile.TemporaryDirectory() as scratch,
+            open(options.rows or os.devnull, "ab") as kept,
+        ):
+            for row in measured(options.run, options.turns, Path(scratch)):
+                rows.append(row)
+                kept.write(orjson.dumps(row) + b"\n")
+                kept.flush()  # a benchmark that fails leaves the rows of those before
         print(f"{describe()}\n")
     print("| what | program | unit | median (range) | turns |\n|---|---|---|---:|---:|")
     for line in sorted(lines_of(rows)):

@@ -1,13 +1,14 @@
 """Seconds until a command has its result: with kernels on disk, and at first use.
 
     python -m benchmarks starting t21 t69 --runs 9
-    python -m benchmarks starting --first-use
+    python -m benchmarks starting --first-use 5
 
 `t21` and `t69` are modular directories with English and French: a line is encoded by both
 languages and by all of T, and both are extracted. Commands take turns with the interpreter, and
-with an import of numpy, which tell how fast the machine is at the moment. `--first-use` runs
-commands on the sample, each with an empty directory of kernels (NUMBA_CACHE_DIR), then again.
-Seconds of the clock and of the processors, medians and ranges. Prints a JSON object a line.
+with an import of numpy, which tell how fast the machine is at the moment. `--first-use N` runs
+commands on the sample, each with an empty directory of kernels (NUMBA_CACHE_DIR), then again, and
+all of them N times. Seconds of the clock and of the processors, medians and ranges. Prints a JSON
+object a line.
 """
 
 from __future__ import annotations
@@ -91,8 +92,8 @@ def _summary(wall: Sequence[float], cpu: Sequence[float]) -> dict[str, object]:
     }
 
 
-def first_uses(names: Sequence[str]) -> None:
-    """Each command twice, with kernels of its own."""
+def first_uses(names: Sequence[str], runs: int) -> None:
+    """Each command twice, with kernels of its own; commands take turns."""
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
         shutil.copytree(SAMPLE / "data", place / "data")
@@ -107,46 +108,37 @@ def first_uses(names: Sequence[str]) -> None:
             "nsl": ["nsl", "-t", "tokenizer", text],
             "fairness": ["fairness", "-t", "tokenizer", str(SAMPLE / "parallel")],
             "check": ["check", "-t", "tokenizer", str(SAMPLE / "parallel")],
-            "pretrain": [
-                "pretrain",
-                "--preset",
-                "tiny",
-                "--steps",
-                "1",
-                "--seq-length",
-                "64",
-                "--force",
-            ],
+            "pretrain": ["pretrain", "--model", "tiny", "--steps", "1", "--force"],
         }
-        for name in names or commands:
-            kernels = place / f"kernels {name}"
-            environment = {"NUMBA_CACHE_DIR": str(kernels)}
-            words = [*MODTOK, *commands[name]]
-            first, again = (run(words, environment, place) for _ in range(2))
-            emit(
-                {
-                    "what": "first use",
-                    "command": name,
-                    "first_wall": round(first[0], 1),
-                    "first_cpu": round(first[1], 1),
-                    "again_wall": round(again[0], 2),
-                    "again_cpu": round(again[1], 2),
-                    "kernels": len(list(kernels.rglob("*.nbc"))),
-                }
-            )
+        found: dict[str, list[tuple[float, float]]] = {}
+        stored: dict[str, int] = {}
+        for _ in range(runs):
+            for name in names or commands:
+                kernels = place / "kernels"
+                words = [*MODTOK, *commands[name]]
+                for which in ("first use", "second start"):
+                    took = run(words, {"NUMBA_CACHE_DIR": str(kernels)}, place)
+                    found.setdefault(f"{which}: {name}", []).append(took)
+                stored[name] = len(list(kernels.rglob("*.nbc")))
+                shutil.rmtree(kernels, ignore_errors=True)
+        for key, took_all in found.items():
+            which, name = key.split(": ")
+            wall, cpu = zip(*took_all, strict=True)
+            row = {"what": which, "command": name, "runs": runs, **_summary(wall, cpu)}
+            emit({**row, "kernels": stored[name]})
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tokenizers", nargs="*", help="modular directories with en and fr")
     parser.add_argument("--runs", type=int, default=9)
-    parser.add_argument("--first-use", action="store_true")
+    parser.add_argument("--first-use", type=int, default=0, metavar="N")
     parser.add_argument("--commands", nargs="*", default=(), help="of the first uses; all")
     options = parser.parse_args()
     emit({"what": "machine", "machine": describe(), "load": os.getloadavg()})
     if options.tokenizers:
         starts([str(Path(path).resolve()) for path in options.tokenizers], options.runs)
     if options.first_use:
-        first_uses(options.commands)
+        first_uses(options.commands, options.first_use)
     emit({"what": "load after", "load": os.getloadavg()})
     return 0
