@@ -4,7 +4,7 @@
     python -m benchmarks speed_table ROWS...
 
 CORPUS has <lang>.jsonl.zst of the 21 languages of the paper. `--run` learns the tokenizers that
-the others need, T of 69 languages too, 48 of them invented ones of `many_languages`, and calls
+the others need, T of 69 languages too, some of them invented by `many_languages`, and calls
 `encoding_peers`, `encoding_uses`, `learning_peers`, `learning` and `starting`, which say what they
 measure; it takes about an hour, and `--rows` keeps their rows. With files of rows, only the table
 is printed, in Markdown: median (least to greatest), and the number of turns.
@@ -65,8 +65,8 @@ def measured(corpus: Path, turns: int, scratch: Path) -> Iterator[Row]:
     yield from rows("learning_peers", texts["fi"], texts["en"])
     yield from rows("learning", str(corpus), runs="--runs")
     many = scratch / "many"
-    words = ("many_languages", "make", str(corpus), str(many), "--languages", "69")
-    subprocess.run([*_BENCHMARK, *words, "--megabytes", "1"], check=True)
+    make = [*_BENCHMARK, "many_languages", "make", str(corpus), str(many), "--languages", "69"]
+    subprocess.run([*make, "--megabytes", "1"], check=True, stdout=subprocess.DEVNULL)
     labels = sorted(path.name.partition(".")[0] for path in (many / "data").iterdir())
     t21 = learned("t21", "bpe-seq", ",".join(LANGUAGES))
     t69 = learned("t69", "bpe-seq", ",".join(labels), data=many / "data")
@@ -86,7 +86,7 @@ def lines_of(rows: Sequence[Row]) -> Iterator[Line]:
         match row.get("what"):
             case "encode":
                 kind = row.get("segmentation", "merges")
-                what = f"encoding, {kind}, {row['threads']} thread(s), {row['pass']} pass"
+                what = f"encoding, {kind}, {_threads(row)}, {row['pass']} pass"
                 name = f"{row['peer']} {row['version']}"
                 found = _range(row["mb_s"], row["least"], row["greatest"])
                 yield what, name, "MB/s", found, row["turns"]
@@ -97,12 +97,15 @@ def lines_of(rows: Sequence[Row]) -> Iterator[Line]:
             case "files" | "stream" as what:
                 name = "encoding for pretraining, a worker"
                 if what == "files":
-                    name = f"encoding, files, {row['threads']} thread(s)"
-                found = _range(row["median"], row["least"], row["greatest"])
-                yield name, "modtok", row["unit"], found, row["turns"]
+                    name = f"encoding, files, {_threads(row)}"
+                many = 1e6 if what == "stream" else 1
+                found = _range(*(row[key] / many for key in ("median", "least", "greatest")))
+                unit = f"million {row['unit']}" if what == "stream" else row["unit"]
+                yield name, "modtok", unit, found, row["turns"]
             case "start" | "first use" | "second start" as what:
                 found = _range(row["wall"], *row["wall_range"])
-                yield f"{what}: {row['command']}", "modtok", "s", found, row["runs"]
+                program = "" if row["command"] in ("python", "import numpy") else "modtok"
+                yield f"{what}: {row['command']}", program, "s", found, row["runs"]
     builds = [row for row in rows if "library_wall" in row]
     for key, name in (("modtok", "modtok"), ("library", "tokenizers")):
         for unit, part in (("s", "wall"), ("processor s", "cpu"), ("MiB", "peak_mib")):
@@ -112,8 +115,12 @@ def lines_of(rows: Sequence[Row]) -> Iterator[Line]:
                 yield "learning 21 languages, references included", name, unit, text, len(found)
 
 
+def _threads(row: Row) -> str:
+    return "one thread" if row["threads"] == 1 else f"{row['threads']} threads"
+
+
 def _range(median: float, least: float, greatest: float) -> str:
-    return f"{median:g}" if least == greatest else f"{median:g} ({least:g} to {greatest:g})"
+    return f"{median:.4g} ({least:.4g} to {greatest:.4g})"
 
 
 def main() -> None:
