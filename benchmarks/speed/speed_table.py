@@ -6,8 +6,8 @@
 CORPUS has <lang>.jsonl.zst of the 21 languages of the paper. `--run` learns the tokenizers that
 the others need, T of 69 languages too, some of them invented by `many_languages`, and calls
 `encoding_peers`, `encoding_uses`, `learning_peers`, `learning` and `starting`, which say what they
-measure; it takes about an hour, and `--rows` keeps their rows. With files of rows, only the table
-is printed, in Markdown: median (least to greatest), and the number of turns.
+measure; it takes half an hour, and `--rows` keeps their rows. With files of rows, only the table is
+printed, in Markdown: median (least to greatest), and the number of turns.
 """
 
 from __future__ import annotations

@@ -169,10 +169,10 @@ def slot_bits(slots):  # type: ignore[no-untyped-def]
 
 @njit()
 def find_word(data, start, size, first, second, at, slots, words, masks):  # type: ignore[no-untyped-def]
-    """The slot of data[start:stop], or the free one where it belongs, from `at` on; its `META`.
+    """The slot of a word, or the free one where it belongs, from `at` on; its `META`.
 
-    first, second: its key. `encode_kernel.advance` has the case of a short word in place of a
-    call, which would take several times as long.
+    The word is data[start:start + size], first and second its key. `encode_kernel.advance` has the
+    case of a short word in place of a call, which would take several times as long.
     """
     wrap = np.uint64(len(slots) - 1)
     while True:

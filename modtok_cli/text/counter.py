@@ -200,7 +200,7 @@ class WordCounter:
 def count_documents(
     batches: Iterable[Sequence[bytes]], pretokenizer: PreTokenizer = BPE
 ) -> WordCounts:
-    """Word counts of documents (UTF-8 bytes) that come in batches of about a megabyte."""
+    """Word counts of documents (UTF-8 bytes) that come in batches of about half a megabyte."""
     counter = WordCounter(pretokenizer)
     for batch in batches:
         counter.add_documents(batch)

@@ -1,7 +1,7 @@
 """Parquet and Arrow files: a document per row, with the text in one of the columns.
 
 Parquet as published (FineWeb-2), and Arrow files of the library `datasets`. Both are read in
-batches of about a megabyte, and only the columns in use. Texts of a batch are kept as a
+batches of about half a megabyte, and only the columns in use. Texts of a batch are kept as a
 dictionary, so a text that a file stores once and names a million times takes memory once.
 """
 
@@ -209,7 +209,7 @@ class Arrow(Columns):
     kind = "Arrow"
 
     def batches(self, path: Path) -> Iterator[tuple[Any, int]]:
-        """Batches, in slices of about a megabyte."""
+        """Batches, in slices of about half a megabyte."""
         import pyarrow as pa
 
         def opened() -> Any:

@@ -34,7 +34,7 @@ class Commas(TextReader):
     delimiter = ","
 
     def blocks(self) -> Iterator[list[_Row]]:
-        """Rows, about a megabyte at a time."""
+        """Rows, about half a megabyte at a time."""
         csv.field_size_limit(LONGEST_CELL)  # of the process; other readers keep no limit of theirs
         rows = csv.reader(self._lines(), delimiter=self.delimiter, strict=True)
         found: list[_Row] = []
