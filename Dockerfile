@@ -5,8 +5,6 @@
 #   docker run --rm --read-only --tmpfs /tmp -u "$(id -u):$(id -g)" -v "$PWD:/work" \
 #       modtok bpe-seq --langs en,fi,fr
 #
-# Kernels are compiled at build, for the processor of the building machine: numba compiles them again
-# where that differs. A container cannot write beside them, so each copies them once to HOME (8 MB).
 # EXTRAS selects what is installed, as in `pip install '.[lm,eval]'`.
 FROM python:3.12-slim AS build
 
@@ -24,9 +22,7 @@ COPY modtok_cli modtok_cli
 COPY man man
 RUN pip install ".[$EXTRAS]"
 
-# In / and not in /src, whose modtok_cli is not the installed one.
-WORKDIR /
-RUN modtok warmup && chmod -R a+rX /opt/modtok
+RUN chmod -R a+rX /opt/modtok
 
 FROM python:3.12-slim
 

@@ -7,12 +7,15 @@ BASE := $(VENV)/.base-installed
 LM := $(VENV)/.lm-installed
 DEV := $(VENV)/.dev-installed
 DOCS := $(VENV)/.docs-installed
+CORE := modtok_cli/core/libmodtok.so
+WASM := modtok_cli/core/modtok.wasm
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP_WHEEL := $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir
 TEXT := ../shared/data
 LANGS := bg,cs,da,de,el,en,es,et,fi,fr,hu,it,lt,lv,nl,pl,pt,ro,sk,sl,sv
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage lint check man docs bench models-check gpu-check install-check clean
+.PHONY: help demo test coverage lint check man docs bench models-check sanitize fuzz gpu-check install-check wheels clean
 
 help: ## Show this list
 	@echo "modtok: modular multilingual tokenizers"
@@ -20,37 +23,34 @@ help: ## Show this list
 	@sed -n 's/^\([a-z][a-z-]*\):.*## /  make \1|/p' Makefile | while IFS='|' read -r target text; do \
 		printf '%-16s %s\n' "$$target" "$$text"; done
 
-demo: $(LM) ## Run every step on the sample text: learn, pretrain, evaluate, slice, report
+demo: $(LM) $(CORE) ## Run every step on the sample text: learn, pretrain, evaluate, slice, report
 	@PATH="$$PWD/$(BIN):$$PATH" sh examples/demo.sh demo
 
-test: $(DEV) ## Run all tests
+test: $(DEV) $(CORE) $(WASM) ## Run all tests
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
-# Compiled code cannot be measured, so kernels run once more as uncompiled Python.
-KERNELS := tests/learn tests/text tests/modular tests/training/test_rows_kernel.py
-
-coverage: $(DEV) ## Run all tests, kernels also uncompiled, and report coverage (half an hour)
+coverage: $(DEV) $(CORE) $(WASM) ## Run all tests and report coverage of the Python code (half an hour)
 	@$(BIN)/python -m coverage erase
 	@$(BIN)/python -m coverage run -m pytest -n 2 -p no:cacheprovider
-	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m coverage run -m pytest -n 2 -p no:cacheprovider $(KERNELS)
 	@$(BIN)/python -m coverage combine --quiet
 	@$(BIN)/python -m coverage report --sort=cover --skip-covered
 
-lint: $(DEV) ## Check style and types
+lint: $(DEV) $(CORE) ## Check style and types
 	@$(BIN)/python -m ruff check .
 	@$(BIN)/python -m ruff format --check .
+	@find modtok_cli/core/src tests/core -name '*.[ch]' -exec $(BIN)/clang-format --dry-run --Werror {} +
 	@$(BIN)/python -m mypy
 
 check: lint test ## Run lint and test: what a change must pass
 
-man: $(BASE) ## Generate the man pages from the commands
+man: $(BASE) $(CORE) ## Generate the man pages from the commands
 	@$(BIN)/python -m modtok_cli.cli.manpage man
 
-docs: $(DOCS) ## Build the documentation site in build/site
+docs: $(DOCS) $(CORE) ## Build the documentation site in build/site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "wrote build/site; open build/site/index.html, or run $(BIN)/python -m mkdocs serve"
 
-bench: $(DEV) ## Run the benchmarks on the text in TEXT (corpus/, ntrex/); prints JSON lines
+bench: $(DEV) $(CORE) ## Run the benchmarks on the text in TEXT (corpus/, ntrex/); prints JSON lines
 	@test -d '$(TEXT)/corpus' -a -d '$(TEXT)/ntrex' || { echo "make: no text to measure on;" \
 		"name a directory with corpus/<lang>.jsonl.zst and ntrex/<lang>.txt: make bench TEXT=..." >&2; \
 		exit 1; }
@@ -62,14 +62,30 @@ bench: $(DEV) ## Run the benchmarks on the text in TEXT (corpus/, ntrex/); print
 		build/bench-tokenizer@en build/bench-tokenizer@de,en build/bench-tokenizer@es,it,pt \
 		build/bench-tokenizer@bg,el build/bench-tokenizer@et,fi
 
-models-check: $(DEV) ## Fetch SmolLM2 and Gemma 3 (350 MB), slice them, compare ids, logits and output
+models-check: $(DEV) $(CORE) ## Fetch SmolLM2 and Gemma 3 (350 MB), slice them, compare ids, logits and output
 	@$(BIN)/python -m benchmarks published_models build/models '$(TEXT)/ntrex'
 
-gpu-check: $(DEV) ## Run the GPU tests of pretraining, with timings in benchmarks/results
+sanitize: $(DEV) $(CORE) ## Test the native core with sanitizers (needs gcc; minutes)
+	@$(BIN)/python .ci/core_checks.py sanitize
+
+SECONDS := 300
+fuzz: $(BIN)/python ## Fuzz the native core, SECONDS for each of seven harnesses (needs clang)
+	@$(BIN)/python .ci/core_checks.py fuzz $(SECONDS)
+
+gpu-check: $(DEV) $(CORE) ## Run the GPU tests of pretraining, with timings in benchmarks/results
 	@$(BIN)/python -m benchmarks gpu_check
 
 install-check: $(BIN)/python ## Build the wheel and test it in empty environments, with each extra
 	@$(BIN)/python .ci/install_check.py
+
+wheels: $(BIN)/python ## Build wheels of the last commit for Linux and macOS in dist/
+	@for target in $$($(BIN)/python modtok_cli/core/backend.py --targets); do \
+		rm -rf build/wheel && mkdir -p build/wheel dist && \
+		git archive --format=tar HEAD | tar xf - -C build/wheel && \
+		MODTOK_TARGET=$$target $(PIP_WHEEL) dist ./build/wheel || exit 1; \
+	done
+	@rm -rf build/wheel
+	@ls -l dist/*.whl
 
 clean: ## Remove everything that other targets created, the environment too
 	rm -rf $(VENV) demo build dist .coverage .coverage.* *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -77,6 +93,15 @@ clean: ## Remove everything that other targets created, the environment too
 
 $(BIN)/python:
 	@sh .ci/make-venv.sh $(VENV)
+
+# The native core is compiled when the package is installed; here again when its sources change.
+$(CORE): $(BIN)/python modtok_cli/core/backend.py $(wildcard modtok_cli/core/src/*.* modtok_cli/core/src/*/*.c)
+	@echo "compiling the native core"
+	@$(BIN)/python modtok_cli/core/backend.py
+
+# For the page of explore; needs ziglang, which only the tests' environment has.
+$(WASM): $(CORE) | $(DEV)
+	@test $@ -nt $(CORE) || $(BIN)/python modtok_cli/core/backend.py
 
 $(BASE): $(BIN)/python pyproject.toml
 	@echo "installing modtok and what it needs into $(VENV) (once, a minute or two)"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -39,8 +40,8 @@ WITH = {
     "plot": ("modtok nsl -t tokenizer@each parallel --plot nsl.png && test -s nsl.png",),
     "lm": (
         "modtok pretrain --langs en,fi --sampling sub:1 --steps 2 --name try --eval-every 2 -q",
-        "modtok slice --run runs/try --langs fi -o fi -q",
-        "modtok generate --run runs/try --langs fi --max-tokens 4 Kirjasto",
+        "modtok slice runs/try --langs fi -o fi -q",
+        "modtok generate runs/try --langs fi --max-tokens 4 Kirjasto",
     ),
     "eval": ("modtok eval mcq --help",),
     "corpus": ("modtok corpus build --help",),
@@ -128,7 +129,10 @@ def main() -> int:
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, copy / name, follow_symlinks=False)
         pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(place), str(copy)]
-        subprocess.run(pip, check=True)
+        # As on a machine without a C compiler: the wheel is built by the package ziglang.
+        bare = {**os.environ, "PATH": str(Path(sys.executable).parent)}
+        bare.pop("CC", None)
+        subprocess.run(pip, check=True, env=bare)
         (wheel,) = place.glob("modtok-*.whl")
         for version in options.pythons.split(","):
             python = shutil.which(f"python{version}")

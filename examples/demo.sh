@@ -44,12 +44,11 @@ say "3. COMPARE with naive concatenation: learn French and English separately an
     "   The subset of the modular tokenizer does not."
 run "modtok bpe --langs en,fr -k 1500 -o alone -q > results/alone.jsonl"
 run "modtok bpe-concat alone/fr.json alone/en.json -o joined.json -q"
-run "modtok nsl -t joined.json -t tokenizer@en,fr parallel/en.txt parallel/fr.txt --plot - \\
-        > results/joined.jsonl"
+run "modtok nsl -t joined.json -t tokenizer@en,fr parallel/en.txt parallel/fr.txt --plot -"
 
 say "4. MEASURE every language with the whole vocabulary, and with its own subtokenizer ('each')," \
-    "   about a sixth of the size. The rows are stored for the report."
-run "modtok nsl -t tokenizer -t tokenizer@each parallel --plot - > results/nsl.jsonl"
+    "   about a sixth of the size. The rows are kept for the report."
+run "modtok nsl -t tokenizer -t tokenizer@each parallel --plot -"
 run "modtok inspect --check"
 
 say "5. WRITE stories: 2,000 each in English, Finnish and French, about people who help each other." \
@@ -67,16 +66,16 @@ run "modtok pretrain --data stories --langs en,fi,fr --sampling sub:1 --mix en=0
 
 say "7. EVALUATE it: bits per byte with each language's own subtokenizer, then with the whole" \
     "   vocabulary, which takes more; then the questions (guessing gives 25)."
-run "modtok eval bpb unseen > results/bpb.jsonl"
-run "modtok eval bpb unseen --infer full > results/bpb-full.jsonl"
-run "modtok eval mcq --tasks stories --langs en,fi,fr > results/mcq.jsonl"
+run "modtok eval bpb unseen"
+run "modtok eval bpb unseen --infer full"
+run "modtok eval mcq --tasks stories --langs en,fi,fr"
 
 say "8. SLICE it to French and English: a directory that transformers opens, with the rows of" \
     "   two languages instead of six. GENERATE from it, then from the whole run with the language" \
     "   found by the prompt."
 run "modtok slice --langs fr,en -o fr-en"
 run "printf '{\"prompt\": \"Anna lives\"}\n{\"prompt\": \"Emma habite\"}\n' \\
-        | modtok generate --run fr-en --max-tokens 120 | tee results/generated.jsonl"
+        | modtok generate fr-en --max-tokens 120 | tee results/generated.jsonl"
 run "modtok generate --langs auto --max-tokens 120 'Leo asuu'"
 
 say "9. REPORT everything on one page."
@@ -86,7 +85,7 @@ say "Open $workspace/report.html. All files are in $workspace; try more from the
     "    cd $workspace" \
     "    modtok extract --langs ne -o nepali.json" \
     "    modtok inspect --find '^ the'" \
-    "    modtok memory --run runs/latest" \
+    "    modtok memory runs/latest" \
     "    modtok generate --langs fr 'Le soir'" \
     "    modtok explore" \
     "The texts are tiny: these measurements do not transfer to other text; see README.md."

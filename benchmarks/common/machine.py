@@ -27,7 +27,7 @@ def describe() -> str:
     )
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     libraries = ", ".join(
-        f"{name} {version(name)}" for name in ("numpy", "numba", "tokenizers", "sentencepiece")
+        f"{name} {version(name)}" for name in ("numpy", "tokenizers", "sentencepiece")
     )
     return (
         f"{model}, {os.cpu_count()} cores, {memory:.0f} GiB, Python {platform.python_version()}, "

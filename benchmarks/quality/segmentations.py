@@ -20,7 +20,7 @@ from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.pretokenizer import BPE
 
 
 def cuts(subset: Subtokenizer, counts: WordCounts) -> list[str]:

@@ -3,7 +3,8 @@
     python -m benchmarks attacks [--only WORD] [--base DIR] > results.jsonl
 
 Each attack has a workspace of its own. A JSON line for each: the statuses and errors of its
-commands, and all that was wrong; then the counts. Mounting a read-only installation needs root.
+commands, and all that was wrong; then the counts. Mounting a read-only installation or a full
+disk, and commands of another user, need root.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from benchmarks.robustness.engine import (
     attacks_by_input,
     attacks_by_limits,
     attacks_by_numbers,
+    attacks_by_place,
     jobs,
 )
 from benchmarks.robustness.engine.arena import ATTACKS, Arena, copy
 
-LISTS = (attacks_by_input, attacks_by_limits, attacks_by_numbers)  # importing them fills ATTACKS
+# Importing them fills ATTACKS.
+LISTS = (attacks_by_input, attacks_by_limits, attacks_by_numbers, attacks_by_place)
 
 
 def main() -> int:

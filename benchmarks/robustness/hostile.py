@@ -55,7 +55,7 @@ READERS = (
     "memory -t bpe {}",
     "pretrain -t bpe --data hostile --sampling none --steps 2 --batch-size 2 --seq-length 32 "
     "--micro-batch 1 --workers 0 --name t",
-    "generate --run runs/tiny -t bpe --langs en --max-tokens 4",
+    "generate runs/tiny -t bpe --langs en --max-tokens 4",
 )
 
 

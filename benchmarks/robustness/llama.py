@@ -29,7 +29,8 @@ from benchmarks.common.rows import emit
 from modtok_cli.inference.decode import generate
 from modtok_cli.inference.export import export
 from modtok_cli.inference.gguf_tokenizer import candidates
-from modtok_cli.inference.model import SlicedModel, load
+from modtok_cli.inference.loading import load
+from modtok_cli.inference.model import SlicedModel
 from modtok_cli.inference.sampling import SamplingOptions
 
 NOT_TEXT = [

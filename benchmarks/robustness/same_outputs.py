@@ -200,7 +200,7 @@ SERVER = """
 import json, os, sys
 sys.path = [path for path in sys.path if path]
 import modtok_cli.__main__
-for name in ("numba", "tokenizers", "torch", "transformers", "lm_eval.evaluator", "sacrebleu"):
+for name in ("numpy", "tokenizers", "torch", "transformers", "lm_eval.evaluator", "sacrebleu"):
     __import__(name)
 for line in sys.stdin:
     call = json.loads(line)
@@ -244,9 +244,11 @@ def words_of(call: Call, known: dict[str, set[str]]) -> list[str]:
     first = call.line.split()
     command = " ".join(first[:2]) if " ".join(first[:2]) in known else first[0]
     options = known[command]
-    if call.later and call.if_option in options:
-        return call.later.split()
+    if call.later and (call.if_option in options or not {"--of", "--run"} & options):
+        # Since the last version a model is an argument without a flag.
+        return [word for word in call.later.split() if word != "--run" or word in options]
     later = [OPTIONS[w] if w in OPTIONS and w not in options else w for w in first]
+    later = [word for word in later if word != "--run" or word in options]
     return [
         "fewest-tokens" if word == "least" and "--segmentation" in options else word
         for word in later

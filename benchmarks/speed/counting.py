@@ -21,7 +21,7 @@ from benchmarks.common.timing import best_seconds
 from modtok_cli import __version__
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counter import WordCounter
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.pretokenizer import BPE
 from modtok_cli.text.readers import read_documents, read_spans
 
 WARM = b"one word, two words; 1 2 3 \xc3\xa9t\xc3\xa9"

@@ -64,7 +64,7 @@ def measure(options: argparse.Namespace, path: Path, name: str) -> dict[str, Any
     from modtok_cli.evaluate.cloze import ClozeTask
     from modtok_cli.evaluate.lm import ModtokLM
     from modtok_cli.evaluate.suite import Suite
-    from modtok_cli.inference.model import load
+    from modtok_cli.inference.loading import load
 
     suite = Suite("lines", "{Question}: {question}\n{Answer}:", options.shots, "characters")
     model = load(path)

@@ -33,7 +33,7 @@ import orjson
 from benchmarks.common.machine import describe, peak_of_self
 from benchmarks.common.rows import emit
 from modtok_cli import __version__
-from modtok_cli.text.pretokenizers.gpt2 import PRETOKENIZER as GPT2
+from modtok_cli.text.pretokenizer import find_pretokenizer
 from modtok_cli.text.readers import read_documents
 
 SEPARATOR = b"\0\0"  # of documents in gigatoken's file
@@ -47,7 +47,7 @@ def ours(documents: Sequence[bytes], file: Path) -> Learn:
     from modtok_cli.text.counter import WordCounter
 
     def learn(k: int) -> list[bytes]:
-        counter = WordCounter(GPT2)
+        counter = WordCounter(find_pretokenizer("gpt2"))
         counter.add_documents(documents)
         found = learn_bpe(counter.result(), k)
         return [found.token(token) for token in range(256, found.size)]
@@ -62,7 +62,7 @@ def rustbpe(documents: Sequence[bytes], file: Path) -> Learn:
 
     def learn(k: int) -> list[bytes]:
         peer = rustbpe.Tokenizer()
-        peer.train_from_iterator(iter(texts), k, pattern=GPT2.pattern)
+        peer.train_from_iterator(iter(texts), k, pattern=find_pretokenizer("gpt2").pattern)
         return [bytes(token) for token, _ in peer.get_mergeable_ranks()[256:]]
 
     return learn
@@ -87,7 +87,7 @@ def bpeasy(documents: Sequence[bytes], file: Path) -> Learn:
     texts = [document.decode() for document in documents]
 
     def learn(k: int) -> list[bytes]:
-        vocabulary = bpeasy.train_bpe(iter(texts), GPT2.pattern, 1 << 16, k)
+        vocabulary = bpeasy.train_bpe(iter(texts), find_pretokenizer("gpt2").pattern, 1 << 16, k)
         return sorted((token for token in vocabulary if len(token) > 1), key=vocabulary.get)
 
     return learn

@@ -1,6 +1,6 @@
-"""One table of speed: encoding, learning, starting and first use, with other programs in turns.
+"""One table of speed: encoding, learning and starting, with other programs in turns.
 
-    python -m benchmarks speed_table --run CORPUS [--turns 5] [--rows FILE]
+    python -m benchmarks speed_table --run CORPUS [--turns 5] [--rows FILE] [--before DIR]
     python -m benchmarks speed_table ROWS...
 
 CORPUS has <lang>.jsonl.zst of the 21 languages of the paper. `--run` learns the tokenizers that
@@ -35,9 +35,10 @@ _MODTOK = [sys.executable, "-m", "modtok_cli", "--quiet"]
 _BENCHMARK = [sys.executable, "-m", "benchmarks"]
 
 
-def measured(corpus: Path, turns: int, scratch: Path) -> Iterator[Row]:
+def measured(corpus: Path, turns: int, scratch: Path, checkout: Path | None) -> Iterator[Row]:
     """The rows of all benchmarks."""
     number = str(turns)
+    before = ["--before", str(checkout)] if checkout else []
 
     def learned(name: str, command: str, languages: str, *words: str, data: Path = corpus) -> str:
         output = str(scratch / name)
@@ -70,7 +71,7 @@ def measured(corpus: Path, turns: int, scratch: Path) -> Iterator[Row]:
     labels = sorted(path.name.partition(".")[0] for path in (many / "data").iterdir())
     t21 = learned("t21", "bpe-seq", ",".join(LANGUAGES))
     t69 = learned("t69", "bpe-seq", ",".join(labels), data=many / "data")
-    yield from rows("starting", t21, t69, "--first-use", number, runs="--runs")
+    yield from rows("starting", t21, t69, *before, runs="--runs")
 
 
 def rows_of(lines: Iterable[bytes]) -> Iterator[Row]:
@@ -102,10 +103,13 @@ def lines_of(rows: Sequence[Row]) -> Iterator[Line]:
                 found = _range(*(row[key] / many for key in ("median", "least", "greatest")))
                 unit = f"million {row['unit']}" if what == "stream" else row["unit"]
                 yield name, "modtok", unit, found, row["turns"]
-            case "start" | "first use" | "second start" as what:
-                found = _range(row["wall"], *row["wall_range"])
-                program = "" if row["command"] in ("python", "import numpy") else "modtok"
-                yield f"{what}: {row['command']}", program, "s", found, row["runs"]
+            case "start":
+                name = row["command"].removesuffix(" (before)")
+                program = "" if name in ("python", "import numpy") else "modtok"
+                program += ", before" if row["command"] != name else ""
+                for unit, key in (("s", "wall"), ("MB", "mb")):
+                    found = _range(row[key], *row[f"{key}_range"])
+                    yield f"start: {name}", program, unit, found, row["runs"]
     builds = [row for row in rows if "library_wall" in row]
     for key, name in (("modtok", "modtok"), ("library", "tokenizers")):
         for unit, part in (("s", "wall"), ("processor s", "cpu"), ("MiB", "peak_mib")):
@@ -128,6 +132,7 @@ def main() -> None:
     parser.add_argument("files", type=Path, nargs="*", metavar="ROWS")
     parser.add_argument("--run", type=Path, metavar="CORPUS", help="measure first")
     parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--before", type=Path, metavar="DIR", help="a checkout to compare starts")
     parser.add_argument("--rows", type=Path, help="where the rows of --run are kept")
     options = parser.parse_args()
     if bool(options.files) == bool(options.run):
@@ -138,7 +143,7 @@ def main() -> None:
             tempfile.TemporaryDirectory() as scratch,
             open(options.rows or os.devnull, "ab") as kept,
         ):
-            for row in measured(options.run, options.turns, Path(scratch)):
+            for row in measured(options.run, options.turns, Path(scratch), options.before):
                 rows.append(row)
                 kept.write(orjson.dumps(row) + b"\n")
                 kept.flush()  # a benchmark that fails leaves the rows of those before

@@ -24,7 +24,7 @@ from modtok_cli.learn.pieces import LearnedPieces, unite
 from modtok_cli.text.corpus import count_languages
 from modtok_cli.text.counter import count_documents
 from modtok_cli.text.counts import WordCounts, merge_counts
-from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
+from modtok_cli.text.pretokenizer import UNIGRAM
 from modtok_cli.text.readers import read_documents
 
 SPECIALS = ("<unk>", "<|endoftext|>", "<|pad|>")

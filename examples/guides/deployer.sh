@@ -3,7 +3,7 @@
 set -eu
 
 # Parameters and KV cache, for the whole vocabulary and for each language.
-modtok memory --run runs/latest
+modtok memory runs/latest
 
 # A directory that transformers, vLLM and lm-eval open without modtok.
 modtok slice --langs fr,en -o fr-en
@@ -17,11 +17,11 @@ print(tokenizer.decode(model.generate(**prompt, max_new_tokens=20, do_sample=Fal
 EOF
 
 # The same with modtok, and with the subset chosen by the prompt.
-modtok generate --run fr-en --max-tokens 20 "Il était une fois"
+modtok generate fr-en --max-tokens 20 "Il était une fois"
 modtok generate --langs auto --max-tokens 20 "Once upon a time"
 
 # Add Finnish from the original run.
-modtok slice --run fr-en --append fi -o fr-en-fi
+modtok slice fr-en --append fi -o fr-en-fi
 
 # A file for llama.cpp. Without --inexact, the export fails if llama.cpp gives other token ids.
-modtok export --run fr-en --format gguf -o fr-en.gguf --inexact
+modtok export fr-en --format gguf -o fr-en.gguf --inexact

@@ -223,7 +223,7 @@ def explore(
 
     Args:
         tokenizers: Modular tokenizers, whose languages can be chosen on the page, and files of
-            modtok, published BPE or tiktoken to compare them with.
+            modtok, published `tokenizer.json` or tiktoken to compare them with.
         output: File to write.
         languages: Languages that are chosen when the page opens.
         force: Replace an existing page.

@@ -97,6 +97,7 @@ def slice(
     token_ids: FilePath | None = None,
     k: int | None = None,
     coverage: float | None = None,
+    verify: bool = True,
     force: bool = False,
     progress: Progress | None = None,
 ) -> SliceReport | VocabularySlice:
@@ -119,6 +120,7 @@ def slice(
         texts: Hugging Face model: keep the tokens that these texts use.
         token_ids: Hugging Face model: file with ids of tokens to keep.
         k, coverage: As in `adopt`.
+        verify: Hugging Face model: load the result, and compare its logits with the model's.
         force: Replace an existing slice.
         progress: Receives progress.
 
@@ -152,6 +154,7 @@ def slice(
                 coverage=coverage,
             ),
             Path(output),
+            verify=verify,
             force=force,
             progress=progress_or_default(progress),
         )
@@ -338,7 +341,7 @@ def load_generator(
         [2, 2]
 
     Raises:
-        UsageError: an unknown language, or neither a run nor a slice.
+        UsageError: an unknown language, or none of these.
         ModtokError: it is damaged.
     """
     from modtok_cli.inference.generate import Generator

@@ -14,6 +14,9 @@ from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.records import from_json
 
+BY_SWITCHES = ("llama", "qwen2", "qwen3")
+"""Architectures that switches such as `--qk-norm` choose: at most one for each set of switches."""
+
 
 @cache
 def architectures() -> tuple[str, ...]:
@@ -44,14 +47,14 @@ def architecture(name: str) -> type[Shape]:
 
 
 def with_switches(shape: Shape) -> Shape:
-    """The shape as it is, or in the first architecture that has its switches.
+    """The shape as it is, or in that of `BY_SWITCHES` which has its switches.
 
     >>> from modtok_cli.architectures.families.llama import llama
     >>> with_switches(replace(llama(4, 128, 32, 352), qk_norm=True)).architecture
     'qwen3'
     """
     values = {each.name: getattr(shape, each.name) for each in fields(shape) if each.init}
-    for name in (shape.architecture, *architectures()):
+    for name in (shape.architecture, *BY_SWITCHES):
         kind = architecture(name)
         if values.keys() <= {each.name for each in fields(kind)}:
             found = kind(**values)

@@ -135,11 +135,13 @@ def scratch_directory() -> Iterator[Path]:
         with TemporaryDirectory(prefix=f"modtok-{os.getpid()}-") as place:
             yield Path(place)
     except OSError as error:
-        if not str(error.filename or "").startswith(place):
+        # An error of a write has no file name, one of opening a file has.
+        where = str(error.filename or (place if error.errno == errno.ENOSPC else ""))
+        if not where.startswith(place):
             raise
         raise ModtokError(
             f"cannot write: {error.strerror or error}",
-            where=str(error.filename),
+            where=where,
             remedy="free space for temporary files, or set TMPDIR to another directory",
         ) from error
 

@@ -2,7 +2,7 @@
 
 Python raises KeyboardInterrupt wherever the main thread is. In a callback that C code calls (the
 locks of imports, ctypes, destructors), the exception is printed or dropped, and the work goes on:
-while kernels and libraries are loaded, that happened to about one Ctrl-C in 40. Here the signal is
+while libraries are loaded, that happened to about one Ctrl-C in 40. Here the signal is
 recorded, and raised again until it arrives.
 """
 

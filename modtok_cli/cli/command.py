@@ -12,7 +12,7 @@ import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,12 +21,11 @@ from typing import Any, ParamSpec, get_args
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from modtok_cli.base.compiling import compiling
 from modtok_cli.base.errors import UsageError
-from modtok_cli.cli.options import READING, STDOUT, Debug, Quiet, Table, Verbose
-from modtok_cli.cli.output import TABLES
+from modtok_cli.cli.options import READING, STDOUT, Debug, NoKeep, Quiet, Table, Verbose
+from modtok_cli.cli.output import KEEP, TABLES
 from modtok_cli.cli.session import Session
-from modtok_cli.cli.tree import describe
+from modtok_cli.cli.tree import by_panel, describe
 from modtok_cli.cli.values import without_validator
 from modtok_cli.text.reading import Reading
 
@@ -44,16 +43,10 @@ class Interrupted(Exception):
 
 def _format_options(command: Any, ctx: Any, formatter: Any) -> None:
     """Write arguments and options as `describe` renders them."""
-    rows: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
-    for param in command.get_params(ctx):
-        if not param.hidden:
-            line = describe(param, ctx)
-            section = "Arguments" if line.is_argument else "Options"
-            rows[section].append((line.heading, line.text))
-    for section, lines in rows.items():
-        if lines:
-            with formatter.section(section):
-                formatter.write_dl(lines, col_max=26)
+    shown = (describe(param, ctx) for param in command.get_params(ctx) if not param.hidden)
+    for title, lines in by_panel(shown).items():
+        with formatter.section(title):
+            formatter.write_dl([(line.heading, line.text) for line in lines], col_max=26)
 
 
 def _format_usage(command: Any, ctx: Any, formatter: Any) -> None:
@@ -156,15 +149,6 @@ def _translated(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         raise ClosedPipe from error
     except KeyboardInterrupt as error:
         raise Interrupted from error
-    except SystemError as error:
-        # Ctrl-C in a kernel: the kernel returns with the exception set, which Python wraps,
-        # possibly several times.
-        cause: BaseException | None = error
-        while isinstance(cause, SystemError):
-            cause = cause.__cause__
-        if isinstance(cause, KeyboardInterrupt):
-            raise Interrupted from error
-        raise
 
 
 def session_of(ctx: typer.Context) -> Session:
@@ -192,17 +176,25 @@ REGISTERED: dict[str, Registered] = {}
 
 
 def command(
-    words: str, *, examples: str, tables: bool = True, resumes: bool = False
+    words: str,
+    *,
+    examples: str,
+    tables: bool = True,
+    resumes: bool = False,
+    keeps: bool = False,
 ) -> Callable[[Callable[P, None]], Callable[P, None]]:
     """Register a function `f(session, …)` as the command `words`; returns `f`.
 
     A command with `--json` has `--table` too, unless its results are no `tables`. One that
-    `resumes` keeps what it has finished when it is interrupted.
+    `resumes` keeps what it has finished when it is interrupted; one that `keeps` writes its rows to
+    `results/` of a workspace.
     """
 
     def register(function: Callable[P, None]) -> Callable[P, None]:
         REGISTERED[words] = Registered(
-            tuple(words.split()), as_command(function, tables=tables, resumes=resumes), examples
+            tuple(words.split()),
+            as_command(function, tables=tables, resumes=resumes, keeps=keeps),
+            examples,
         )
         return function
 
@@ -210,7 +202,11 @@ def command(
 
 
 def as_command(
-    function: Callable[..., None], *, tables: bool = True, resumes: bool = False
+    function: Callable[..., None],
+    *,
+    tables: bool = True,
+    resumes: bool = False,
+    keeps: bool = False,
 ) -> Callable[..., None]:
     """Adapt `function` to click: context to session, plus the shared flags."""
     declared = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
@@ -227,6 +223,7 @@ def as_command(
         TABLES.set(bool(values.pop("table", False)))
         if TABLES.get() and values.get("json"):
             raise UsageError("--table and --json exclude each other", remedy="give one of them")
+        KEEP.set(None if values.pop("no_keep", not keeps) else partial(_keep, session))
         session.label = ctx.command_path
         session.resumes = resumes
         session.explicit = frozenset(
@@ -241,8 +238,7 @@ def as_command(
         if session.verbose:
             _say_settings(session, ctx)
         started = time.perf_counter()
-        with compiling(session.progress, partial(_prepare, session)):
-            function(session, **values)
+        function(session, **values)
         if session.verbose:
             _say_cost(session, time.perf_counter() - started)
 
@@ -256,6 +252,11 @@ def as_command(
             else []
         ),
         *(
+            [inspect.Parameter("no_keep", keyword, default=False, annotation=NoKeep)]
+            if keeps
+            else []
+        ),
+        *(
             inspect.Parameter(flag, keyword, default=False, annotation=annotation)
             for flag, annotation in _SHARED
         ),
@@ -266,11 +267,10 @@ def as_command(
     return run
 
 
-def _prepare(session: Session) -> bool:
-    """Compile the kernels of the command; see `warmup.prepare`."""
-    from modtok_cli.cli.warmup import prepare
+def _keep(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
+    from modtok_cli.cli.results import keep_rows
 
-    return prepare(session.label.removeprefix("modtok "), session.progress)
+    keep_rows(session, rows)
 
 
 def _options_of(parameter: inspect.Parameter) -> list[inspect.Parameter]:

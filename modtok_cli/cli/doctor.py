@@ -1,4 +1,4 @@
-"""`modtok doctor`: check the machine, installed packages and compiled kernels.
+"""`modtok doctor`: check the machine, installed packages and the native core.
 
 Optional packages are not imported, since a broken one could fail: versions come from package
 metadata.
@@ -10,7 +10,6 @@ import os
 import platform
 import subprocess
 import sys
-from collections import Counter
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
@@ -19,12 +18,9 @@ from typing import Literal
 from packaging.requirements import Requirement
 
 from modtok_cli import __version__
-from modtok_cli.base.kernel_cache import storage
 from modtok_cli.base.memory import available
-from modtok_cli.base.numba_internals import COMPILING, STORING, TESTED, differences
-from modtok_cli.cli.kernels import is_warm, kernels
 
-State = Literal["ok", "missing", "old", "cold", "none", "invalid"]
+State = Literal["ok", "missing", "old", "none", "invalid"]
 
 # The purpose of the packages of each extra; `tests/cli/test_doctor.py` checks it against the
 # extras of pyproject.toml and the existing commands.
@@ -47,10 +43,9 @@ class Finding:
     """One line of the report.
 
     Attributes:
-        part: machine, settings, package or kernels.
-        name: name of the package, device or group of kernels.
-        state: ok; missing or old (a package); cold (kernels to compile); none (no such device,
-            or not possible); invalid (settings).
+        part: machine, settings, package or core.
+        name: name of the package or device.
+        state: ok; missing or old (a package); none (no such device); invalid (settings).
         detail: version, size or purpose.
         remedy: command that fixes it, or "".
         extra: extra that installs the package; "" for packages that every command needs.
@@ -65,18 +60,18 @@ class Finding:
 
 
 def doctor(settings_error: str = "") -> list[Finding]:
-    """Check machine, packages and kernels; problems are findings, not exceptions.
+    """Check machine, packages and the core; problems are findings, not exceptions.
 
     `settings_error` is what is wrong with the settings file.
     """
     settings = []
     if settings_error:
         settings = [Finding("settings", "modtok.toml", "invalid", settings_error)]
-    return [*_machine(), *settings, *_packages(), *_kernels()]
+    return [*_machine(), *settings, *_packages(), *_core()]
 
 
 def healthy(findings: list[Finding]) -> bool:
-    """Whether no package is missing that every command needs; extras and kernels may be."""
+    """Whether no package is missing that every command needs; extras may be."""
     return not any(f.state in ("missing", "old") and not f.extra for f in findings)
 
 
@@ -160,40 +155,13 @@ def _package(need: Requirement, extra: str, purpose: str) -> Finding:
     return Finding("package", need.name, "ok", there, extra=extra)
 
 
-def _kernels() -> list[Finding]:
-    total: Counter[str] = Counter()
-    warm: Counter[str] = Counter()
-    for kernel in kernels():
-        total[kernel.package] += 1
-        warm[kernel.package] += is_warm(kernel)
+def _core() -> list[Finding]:
+    """The native core, which everything needs that reads text."""
+    from modtok_cli.core.library import VERSION, native
+
+    path = Path(native._name)
+    sets = {2: "SSE4.2", 3: "AVX2", 4: "AVX-512"}
+    compiled = sets.get(native.mt_compiled_for(), platform.machine())
     return [
-        Finding("kernels", package, "ok", f"{count} compiled")
-        if warm[package] == count
-        else Finding(
-            "kernels", package, "cold", f"{warm[package]} of {count} compiled", "modtok warmup"
-        )
-        for package, count in total.items()
-    ] + [_storage(), *_numba()]
-
-
-def _storage() -> Finding:
-    directory, reason = storage()
-    if directory is not None:
-        return Finding("kernels", "cache", "ok", f"{directory} ({reason})")
-    detail = f"new kernels are compiled in every process: {reason}"
-    remedy = "set NUMBA_CACHE_DIR to a writable directory, or run modtok warmup at installation"
-    return Finding("kernels", "cache", "none", detail, remedy)
-
-
-def _numba() -> list[Finding]:
-    """Where numba's internals are others than modtok knows: kernels work, and take longer."""
-    found = []
-    for needs, effect in (
-        (COMPILING, "kernels take about twice as long to compile"),
-        (STORING, "kernels are compiled in every process"),
-    ):
-        if names := differences(needs):
-            detail = f"{effect}: this version differs in numba.core.{names[0]}"
-            remedy = f"pip install numba=={TESTED}"
-            found.append(Finding("kernels", "numba", "none", detail, remedy))
-    return found
+        Finding("core", path.name, "ok", f"version {VERSION}, for {compiled}, in {path.parent}")
+    ]

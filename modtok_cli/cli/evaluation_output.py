@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.cli.plotting import emit_plot
 from modtok_cli.cli.session import Session
@@ -34,7 +33,7 @@ COLUMNS = (
 )
 TaskData = Annotated[
     Path,
-    Option("--data", metavar="DIR", help="Directory with evaluation data; see modtok eval fetch."),
+    Option("--data", metavar="PATH", help="Directory with evaluation data; see modtok eval fetch."),
 ]
 Examples = Annotated[
     Path | None,
@@ -62,23 +61,6 @@ Infer = Annotated[
         "src, tgt, src+tgt or src|tgt.",
     ),
 ]
-
-
-def require_evaluation(*modules: str) -> None:
-    """Check that torch, transformers and `modules` are installed.
-
-    Raises:
-        UsageError: one is not installed.
-    """
-    from importlib.util import find_spec
-
-    require_models()
-    for module in modules:
-        if find_spec(module) is None:
-            raise UsageError(
-                f"this command needs {module}, which is not installed",
-                remedy="pip install 'modtok[eval]'",
-            )
 
 
 def torch_dtype(name: str | None) -> torch.dtype | None:

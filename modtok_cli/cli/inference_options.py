@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from typer import Option
+from typer import Argument, Option
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli import completion
@@ -13,9 +14,9 @@ from modtok_cli.cli.options import split_languages
 
 LATEST = Path("runs/latest")
 
-Run = Annotated[
+Model = Annotated[
     Path,
-    Option("--run", metavar="DIR", help="Run, checkpoint or slice to use."),
+    Argument(metavar="MODEL", help="Run, checkpoint, slice, or directory of a Hugging Face model."),
 ]
 Step = Annotated[
     int | None,
@@ -64,6 +65,22 @@ RunTokenizer = Annotated[
 ]
 
 
+def model_among(arguments: Sequence[str]) -> tuple[Path | None, list[str]]:
+    """The argument that is a run, a slice or a model, if there is one, and the others.
+
+    Raises:
+        UsageError: two are.
+    """
+    from modtok_cli.architectures.hf_directory import is_hf_directory
+    from modtok_cli.training.rundir import is_run
+
+    models = [name for name in arguments if is_run(Path(name)) or is_hf_directory(Path(name))]
+    if len(models) > 1:
+        raise UsageError(f"two models given, {models[0]} and {models[1]}", remedy="give one")
+    rest = [name for name in arguments if name not in models]
+    return (Path(models[0]) if models else None), rest
+
+
 def sides(
     langs: str | None, reading: str | None, writing: str | None
 ) -> tuple[list[str] | None, list[str] | None]:
@@ -84,22 +101,18 @@ def sides(
     return (["full"] if outputs and inputs is None else inputs), outputs
 
 
-def require_models() -> None:
-    """Check that torch and transformers are installed, without importing them.
+def require_models(*evaluation: str) -> None:
+    """Check that torch, transformers and modules of the extra [eval] are installed.
 
     Raises:
-        UsageError: one is not installed.
+        UsageError: some are not installed; names all.
     """
-    from importlib.util import find_spec
+    from modtok_cli.base.extras import require
 
-    for module in ("torch", "transformers"):
-        if find_spec(module) is None:
-            raise UsageError(
-                f"this command needs {module}, which is not installed",
-                remedy="pip install 'modtok[lm]'",
-            )
+    require(lm=("torch", "transformers"), eval=evaluation)
     import os
 
     # Disable progress bars and advice of the libraries; the command reports progress itself.
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")

@@ -22,7 +22,7 @@ from modtok_cli.cli import commands, completion
 from modtok_cli.cli.command import REGISTERED, Group, session_of
 from modtok_cli.cli.options import Debug, Quiet, Verbose
 from modtok_cli.cli.run import run
-from modtok_cli.cli.settings import FILE
+from modtok_cli.cli.settings import FILE, has_variables
 
 _EXAMPLES = """
 modtok bpe-seq --langs en,fi,fr -k 24000
@@ -77,7 +77,6 @@ ORDER = (  # order in the help
     "latency",
     "memory",
     "doctor",
-    "warmup",
 )
 
 app = typer.Typer(
@@ -124,12 +123,13 @@ def _modtok(
     command.
     """
     from modtok_cli.base.errors import UsageError
-    from modtok_cli.cli.settings import load_settings
+    from modtok_cli.cli.settings import check_variables, load_settings
 
     session = session_of(ctx)
     session.quiet, session.verbose, session.debug = quiet, verbose, debug
     try:
         ctx.default_map = load_settings(ctx.command)
+        check_variables(ctx.command)
     except UsageError as error:
         # Help and doctor must work with invalid settings.
         if ctx.invoked_subcommand == "doctor":
@@ -181,11 +181,11 @@ def _module(name: str) -> str:
 def _named(args: Sequence[str]) -> str | None:
     """The command that a command line begins with, if nothing else of the tree is needed.
 
-    Declaring all commands takes longer than encoding a line. A settings file is checked against
-    all of them.
+    Declaring all commands takes longer than encoding a line. Settings of a file and of the
+    environment are checked against all of them.
     """
     found = next((name for n in (1, 2) if (name := " ".join(args[:n])) in ORDER), None)
-    return None if os.path.lexists(FILE) else found
+    return None if os.path.lexists(FILE) or has_variables() else found
 
 
 def main() -> NoReturn:

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from modtok_cli import __version__
-from modtok_cli.cli.tree import Line, Node, nodes
+from modtok_cli.cli.settings import variable_of
+from modtok_cli.cli.tree import Line, Node, by_panel, nodes
 
 _EXIT = (
     ("0", "Success. Also if the reader of standard output closes the pipe early."),
@@ -68,11 +69,10 @@ def _page(node: Node, every: list[Node]) -> str:
     lines += [".SH SYNOPSIS", _synopsis(node), ".SH DESCRIPTION", *_description(node)]
     if not node.path:
         lines += [".SH COMMANDS", *_terms(_commands(every))]
-    arguments = [line for line in node.lines if line.is_argument]
-    if arguments:
-        lines += [".SH ARGUMENTS", *_terms(map(_argument, arguments))]
-    options = [line for line in node.lines if not line.is_argument]
-    lines += [".SH OPTIONS", *_terms(map(_option, options))]
+    for title, group in by_panel(node.lines).items():
+        own = title in ("Arguments", "Options")
+        lines.append(f".SH {title.upper()}" if own else f'.SS "{escape(title)}"')
+        lines += _terms(map(_argument if title == "Arguments" else _option, group))
     lines += [".SH ENVIRONMENT", *_terms(_environment(node))]
     lines += [".SH FILES", *_terms((italic(file), escape(text)) for file, text in _FILES)]
     lines += [".SH EXIT STATUS", *_terms((bold(code), escape(text)) for code, text in _EXIT)]
@@ -120,9 +120,8 @@ def _option(line: Line) -> tuple[str, str]:
 
 def _environment(node: Node) -> Iterator[tuple[str, str]]:
     if node.path:
-        prefix = "_".join(("MODTOK", *node.path)).upper().replace("-", "_")
         names = [
-            f"{prefix}_{line.name.upper()}"
+            f"{variable_of(node)}{line.name.upper()}"
             for line in node.lines
             if not line.is_argument and line.has_environment
         ]

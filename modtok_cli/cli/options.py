@@ -16,6 +16,7 @@ from modtok_cli.cli import completion
 from modtok_cli.text.languages import canonical
 
 STDOUT = "stdout"  # mark of an output option that accepts - for standard output
+TEXT_PANEL = "Reading text"  # title of the options of `Reading` in help
 MAX_BUDGET = 2**31 - 1  # token ids are int32
 
 if TYPE_CHECKING:
@@ -47,9 +48,8 @@ Budget = Annotated[
         "-k",
         "--budget",
         metavar="N",
-        min=257,
         max=MAX_BUDGET,
-        help="Vocabulary size per language, including bytes.",
+        help="Vocabulary size per language, including the 256 bytes and the special tokens.",
     ),
 ]
 Pretokenizer = Annotated[
@@ -58,12 +58,16 @@ Pretokenizer = Annotated[
         "--pretokenizer",
         metavar="NAME",
         autocompletion=completion.pretokenizers,
-        help="How text is split into words: bpe, gpt2, llama3, qwen2, o200k or smollm.",
+        help="How text is split into words: bpe, gpt2, llama3, qwen2, o200k, smollm or tekken.",
     ),
 ]
 Data = Annotated[
     Path,
-    Option("--data", metavar="DIR", help="Directory with the text of each language."),
+    Option(
+        "--data",
+        metavar="PATH",
+        help="Directory with the text of each language, or one file (of several: --lang-field).",
+    ),
 ]
 Output = Annotated[
     Path | None,
@@ -97,13 +101,18 @@ Tokenizers = Annotated[
 ]
 Errors = Annotated[
     ErrorHandling,
-    Option("--errors", help="Invalid UTF-8: fail, replace with U+FFFD, or skip the document."),
+    Option(
+        "--errors",
+        rich_help_panel=TEXT_PANEL,
+        help="Invalid UTF-8: fail, replace with U+FFFD, or skip the document.",
+    ),
 ]
 Field = Annotated[
     str,
     Option(
         "--field",
         metavar="NAME",
+        rich_help_panel=TEXT_PANEL,
         help="Field or column of the text in JSON, Parquet, CSV and Arrow files; a.b if nested.",
     ),
 ]
@@ -112,6 +121,7 @@ LangField = Annotated[
     Option(
         "--lang-field",
         metavar="NAME",
+        rich_help_panel=TEXT_PANEL,
         help="Field of each document's language, for files of several languages.",
     ),
 ]
@@ -162,6 +172,9 @@ GlobalIds = Annotated[
 ]
 Force = Annotated[bool, Option("--force", help="Overwrite an existing output.")]
 Json = Annotated[bool, Option("--json", help="Write JSON lines to stdout, even on a terminal.")]
+NoKeep = Annotated[
+    bool, Option("--no-keep", help="Do not keep the rows in results/ of the workspace.")
+]
 Table = Annotated[bool, Option("--table", help="Write tables to stdout, even to a pipe or file.")]
 Plot = Annotated[
     str | None,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from math import isnan
@@ -21,6 +21,10 @@ from modtok_cli.base.errors import ModtokError
 
 # Whether --table was given: tables go to standard output, whatever that is.
 TABLES: ContextVar[bool] = ContextVar("TABLES", default=False)
+# What keeps the rows of the command for later; see `cli.results`.
+KEEP: ContextVar[Callable[[Sequence[Mapping[str, Any]]], None] | None] = ContextVar(
+    "KEEP", default=None
+)
 
 Form = Literal["text", "int", "ratio", "score", "seconds", "bytes", "count"]
 _CHUNK = 1 << 16
@@ -56,6 +60,7 @@ def emit_rows(
     JSON has every key of a row, the table only `columns`. `caption`, such as a signature, is
     printed below the table.
     """
+    rows = _kept(rows)
     if wants_json(json):
         _emit_json(rows)
     else:
@@ -98,6 +103,7 @@ def emit_tables(
 
     `caption` is printed below each table.
     """
+    rows = _kept(rows)
     if wants_json(json):
         _emit_json(rows)
         return
@@ -105,18 +111,39 @@ def emit_tables(
         _print_table(list(lines), columns, title, caption)
 
 
+def _kept(rows: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+    keep = KEEP.get()
+    if keep is not None:
+        rows = list(rows)
+        keep(rows)
+    return rows
+
+
 def _emit_json(rows: Iterable[Mapping[str, Any]]) -> None:
+    emit_text(map(json_line, rows))
+
+
+def json_line(row: Mapping[str, Any]) -> bytes:
+    """A row as a line of JSON."""
     import orjson
 
     option = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
+    row = rounded(row)
+    try:
+        return orjson.dumps(row, option=option)
+    except TypeError:  # a name that is not UTF-8
+        return orjson.dumps(_valid(row), option=option)
 
-    def line(row: Mapping[str, Any]) -> bytes:
-        try:
-            return orjson.dumps(row, option=option)
-        except TypeError:  # a name that is not UTF-8
-            return orjson.dumps(_valid(row), option=option)
 
-    emit_text(map(line, rows))
+def rounded(value: Any) -> Any:
+    """`value` with six significant digits of each number that is not whole."""
+    if isinstance(value, float) and not value.is_integer():
+        return float(f"{value:.6g}")
+    if isinstance(value, Mapping):
+        return {key: rounded(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(each) for each in value]
+    return value
 
 
 def _valid(value: Any) -> Any:
@@ -270,13 +297,18 @@ def format_value(value: Any, form: Form) -> str:
     if form == "seconds":
         return f"{value:.1f} s"
     if form == "bytes":
-        return _format_bytes(float(value))
+        return format_bytes(float(value))
     if isinstance(value, (list, tuple)):
         return ", ".join(map(str, value))
     return str(value)
 
 
-def _format_bytes(value: float) -> str:
+def format_bytes(value: float) -> str:
+    """Bytes in a unit that keeps them short.
+
+    >>> format_bytes(1_234_567)
+    '1.2 MB'
+    """
     for unit in ("B", "kB", "MB", "GB"):
         if abs(value) < 1000:
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
@@ -300,7 +332,10 @@ def _print_table(
         console = Console(highlight=False, width=max(width, len(caption or "")))
     room = console.options.update(width=_UNLIMITED)
     if Measurement.get(console, room, table).maximum > console.width:
-        table = _table(_without_directories(rows), columns, title)
+        rows = _without_directories(rows)
+        table = _table(rows, columns, title)
+        if Measurement.get(console, room, table).minimum > console.width:
+            table = _stacked(rows, columns, title)
     console.print(table)
     if caption:
         console.print(Text(escape_controls(caption), style="dim"))
@@ -323,19 +358,41 @@ def _without_directories(rows: list[Mapping[str, Any]]) -> list[Mapping[str, Any
     ]
 
 
-def _table(rows: list[Mapping[str, Any]], columns: Sequence[Column], title: str) -> Any:
+def _empty_table(title: str, **options: Any) -> Any:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(
+    return Table(
         title=Text(escape_controls(title)),
         title_justify="left",
         box=SIMPLE_HEAD,
         pad_edge=False,
         padding=(0, 1),
         collapse_padding=True,
+        **options,
     )
+
+
+def _stacked(rows: list[Mapping[str, Any]], columns: Sequence[Column], title: str) -> Any:
+    """A line for each cell, for a terminal that is narrower than the columns."""
+    from rich.text import Text
+
+    table = _empty_table(title, show_header=False)
+    table.add_column(overflow="fold")
+    table.add_column(overflow="fold")
+    for row in rows:
+        for column in columns:
+            cell = format_value(row.get(column.key), column.form)
+            table.add_row(Text(escape_controls(column.heading)), Text(escape_controls(cell)))
+        table.add_section()
+    return table
+
+
+def _table(rows: list[Mapping[str, Any]], columns: Sequence[Column], title: str) -> Any:
+    from rich.text import Text
+
+    table = _empty_table(title)
     for column in columns:
         numeric = column.form != "text"
         table.add_column(

@@ -17,10 +17,18 @@ def check_plot(plot: str | None) -> None:
     """Check the --plot value before the work starts.
 
     Raises:
-        UsageError: the name does not end in .svg or .png, and is not "-".
+        UsageError: the name does not end in .svg or .png, and is not "-"; or there is no matplotlib
+            for a PNG.
     """
-    if plot is not None and plot != "-" and Path(plot).suffix.lower() not in (".svg", ".png"):
+    if plot is None or plot == "-":
+        return
+    suffix = Path(plot).suffix.lower()
+    if suffix not in (".svg", ".png"):
         raise UsageError(f"expected FILE.svg, FILE.png or -, got {plot!r}", where="--plot")
+    if suffix == ".png":
+        from modtok_cli.measure.plot.png import require_png
+
+        require_png()
 
 
 def emit_plot(

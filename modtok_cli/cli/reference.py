@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from modtok_cli.cli.tree import Line, Node, nodes
+from modtok_cli.cli.tree import Line, Node, by_panel, nodes
 
 
 def pages(root: Any) -> dict[str, str]:
@@ -22,9 +22,8 @@ def pages(root: Any) -> dict[str, str]:
 def _page(node: Node) -> str:
     name = " ".join(("modtok", *node.path))
     lines = [f"# {name}", "", *_paragraphs(node), "```", f"{name} {node.usage}", "```", ""]
-    parameters = node.lines
-    lines += _table("Arguments", (line for line in parameters if line.is_argument))
-    lines += _table("Options", (line for line in parameters if not line.is_argument))
+    for title, group in by_panel(node.lines).items():
+        lines += _table(title, group)
     examples = inspect.cleandoc(node.command.epilog or "")
     if examples:
         lines += ["## Examples", "", "```sh", examples, "```", ""]

@@ -19,6 +19,7 @@ the command line (see `COMMAND_LINE_ONLY`).
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 from difflib import get_close_matches
@@ -37,6 +38,11 @@ LISTED = 100  # most names that an error lists; [default] has the options of all
 COMMAND_LINE_ONLY = frozenset({"force", "include", "allow_code", "executor_option"})
 # Parameters that name what a command writes: a settings file can only name places in the workspace.
 OUTPUTS = frozenset({"output", "plot", "examples", "runs", "offload_file", "hf"})
+PREFIX = "MODTOK_"
+# Variables that are not defaults of options.
+OTHER_VARIABLES = frozenset(
+    {"MODTOK_CORE", "MODTOK_DEBUG", "MODTOK_DEVICE", "MODTOK_RANK_MESSAGES"}
+)
 _TYPES: dict[type, tuple[type, str]] = {
     bool: (bool, "true or false"),
     int: (int, "an integer"),
@@ -79,6 +85,48 @@ def load_settings(root: Any, directory: Path = Path()) -> dict[str, Any]:
         if key not in known:
             raise _unknown(f"[{SHARED_TABLE}]", "key", key, known)
     return result
+
+
+def has_variables() -> bool:
+    """Whether the environment has variables that look like defaults of options."""
+    return any(name.startswith(PREFIX) and name not in OTHER_VARIABLES for name in os.environ)
+
+
+def check_variables(root: Any) -> None:
+    """Refuse variables `MODTOK_<COMMAND>_<OPTION>` of the environment without such an option.
+
+    `root` is the whole tree if there are any. Variables of other shapes are not ours to judge.
+
+    Raises:
+        UsageError: names the variable and the one that may be meant.
+    """
+    if not has_variables():
+        return
+    known = set(OTHER_VARIABLES)
+    spelled: dict[str, str] = {}  # also MODTOK_BPE_SEQ_BUDGET, by the long flag
+    commands = []
+    for node in nodes(root):
+        start = variable_of(node)
+        if not node.is_group:
+            commands.append(start)
+        own = {line.name for line in node.lines if line.has_environment}
+        known |= {f"{start}{name.upper()}" for name in own}
+        for key, param in _keys(node).items():
+            if param.name in own:
+                spelled[f"{start}{key.upper().replace('-', '_')}"] = f"{start}{param.name.upper()}"
+    for name in sorted(os.environ):
+        if not name.startswith(PREFIX) or name in known:
+            continue
+        of_command = name.startswith(tuple(commands))
+        close = get_close_matches(name, list(spelled), n=1, cutoff=0.5 if of_command else 0.9)
+        if of_command or close:
+            remedy = f"did you mean {spelled[close[0]]}?" if close else "see modtok COMMAND --help"
+            raise UsageError("unknown variable", where=name, remedy=remedy)
+
+
+def variable_of(node: Node) -> str:
+    """What the environment variables of a command begin with: `MODTOK_BPE_SEQ_`."""
+    return "_".join(("MODTOK", *node.path, "")).upper().replace("-", "_")
 
 
 def _read(path: Path) -> dict[str, Any]:

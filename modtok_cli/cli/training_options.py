@@ -10,9 +10,16 @@ import typer
 
 from modtok_cli.base.option import Option, options_of
 from modtok_cli.cli import completion
+from modtok_cli.cli.options import READING, TEXT_PANEL
 from modtok_cli.cli.session import Session
 from modtok_cli.training.settings import Settings
 
+# Titles of the sections of a recipe in help.
+_PANELS = {
+    "data": "Data and sampling",
+    "init": "Initialization",
+    "evaluation": "Evaluation and checkpoints",
+}
 # Larger bounds only keep numbers within 64 bits; help does not show them.
 _SHOWN = 1 << 20
 _COMPLETIONS = {
@@ -51,8 +58,9 @@ def _parameter(option: Option) -> inspect.Parameter:
     kind, default = option.kind, _default(option)
     if kind is bool:
         kind = kind if default is not None else kind | None
-        # A resumed run may have it on: there must be a way to turn it off.
-        flags = [f"{option.flag}/--no-{option.flag[2:]}" if option.changeable else option.flag]
+        # There must be a way to turn it off where it is on, as it may be in a resumed run.
+        may_be_on = option.changeable or option.default is True
+        flags = [f"{option.flag}/--no-{option.flag[2:]}" if may_be_on else option.flag]
     else:
         flags = [option.short] if option.short else []
         flags.append(option.flag)
@@ -60,6 +68,10 @@ def _parameter(option: Option) -> inspect.Parameter:
         kind = kind if default is not None else kind | None
     shown = option.high if option.high is not None and option.high < _SHOWN else None
     facts: dict[str, Any] = {"metavar": option.metavar or None, "help": option.help}
+    if option.name in (name for name, _, _ in READING):
+        facts["rich_help_panel"] = TEXT_PANEL
+    elif option.section:
+        facts["rich_help_panel"] = _PANELS.get(option.section, option.section.capitalize())
     if option.name in _COMPLETIONS:
         facts["autocompletion"] = _COMPLETIONS[option.name]
     if kind in (int, float, int | None, float | None):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from types import UnionType
@@ -17,7 +17,8 @@ class Line:
     """One rendered parameter.
 
     heading: `-k, --budget N`; text: help and default; value: `N`, or "" for a flag without a
-    value; has_environment: whether an environment variable `MODTOK_…` sets it.
+    value; has_environment: whether an environment variable `MODTOK_…` sets it; panel: title of the
+    group of options that it belongs to, "" for none.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Line:
     help: str
     note: str
     has_environment: bool = True
+    panel: str = ""
 
     @property
     def heading(self) -> str:
@@ -101,7 +103,17 @@ def describe(param: Any, ctx: Any) -> Line:
         help=param.help or "",
         note=_note(param, ctx),
         has_environment=getattr(param, "allow_from_autoenv", True) and not param.is_eager,
+        panel=getattr(param, "rich_help_panel", None) or "",
     )
+
+
+def by_panel(lines: Iterable[Line]) -> dict[str, list[Line]]:
+    """Arguments, options and then groups of options, by title; none is empty."""
+    found: dict[str, list[Line]] = {"Arguments": [], "Options": []}
+    for line in lines:
+        title = "Arguments" if line.is_argument else line.panel or "Options"
+        found.setdefault(title, []).append(line)
+    return {title: those for title, those in found.items() if those}
 
 
 def _note(param: Any, ctx: Any) -> str:

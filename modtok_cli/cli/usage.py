@@ -53,7 +53,7 @@ def _name(param: Any) -> str:
 
 
 def _bad_value(error: Any, message: str) -> str:
-    """`-k/--budget: expected a whole number of at least 257, got 'x'`."""
+    """`-k/--budget: expected a whole number of at least 1, got 'x'`."""
     value = _value(error)
     expected = _expected(error.ctx.command, error.param, value)
     if not expected:

@@ -23,7 +23,7 @@ from modtok_cli.learn.bpe import learn_bpe
 from modtok_cli.learn.merges import LearnedMerges
 from modtok_cli.modular.directory import check_place
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.counts import WordCounts, merge_counts
+from modtok_cli.text.counts import merge_counts
 from modtok_cli.text.reading import Reading
 
 
@@ -41,10 +41,6 @@ class SeparateBpe(Learner[BpeSettings]):
     def check_output(self, request: Request, languages: Sequence[str]) -> None:
         """Plain files do not record their settings."""
         check_files(request, (".json",))
-
-    def warm_up(self, counts: WordCounts) -> None:
-        """Plain BPE."""
-        learn_bpe(counts, len(self.specials) + 256 + 20, self.specials)
 
     def learn(self, work: Work) -> None:
         """All languages in the thread pool, after all are counted."""
@@ -97,10 +93,6 @@ class JointBpe(Learner[JointBpeSettings]):
         """An existing output is an error, as for separate tokenizers."""
         check_absent(request)
         check_place(request.output)
-
-    def warm_up(self, counts: WordCounts) -> None:
-        """Plain BPE."""
-        learn_bpe(counts, len(self.specials) + 256 + 20, self.specials)
 
     def learn(self, work: Work) -> None:
         """Merge the word counts of all languages, and learn from them."""

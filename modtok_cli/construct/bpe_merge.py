@@ -30,8 +30,7 @@ from modtok_cli.learn.unite import part, unite, without
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counter import count_documents
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
-from modtok_cli.text.pretokenizers.phrases import PRETOKENIZER as PHRASES
+from modtok_cli.text.pretokenizer import BPE, PHRASES
 from modtok_cli.text.reading import Reading
 
 
@@ -128,11 +127,6 @@ class UnitedBpe(Learner[MergeSettings]):
             name: LearnedLanguage(part((learned, rows), name), seconds[name]) for name in seconds
         }
         return list(seconds)
-
-    def warm_up(self, counts: WordCounts) -> None:
-        """One language."""
-        phrases = count_documents([counts.words()], PHRASES) if self.settings.superwords else None
-        self._choose("en", counts, phrases, len(self.specials) + 256 + 20, SILENT)
 
     def learn(self, work: Work) -> None:
         """All languages in the thread pool."""

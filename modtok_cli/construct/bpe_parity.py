@@ -74,7 +74,7 @@ def bpe_parity(
     check_budget(k, specials)
     check_specials(specials)
     check_absent(request)
-    files = language_files(data, languages, reading)
+    files = language_files(data, languages, reading, progress=progress)
     balance = language_files(parallel, list(files), reading)
     for language, paths in [*files.items(), *balance.items()]:
         tables = [path for path in paths if is_table(path)]

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.construct.cancellable import HiddenProgress
@@ -32,8 +32,6 @@ from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.labels import matching
 from modtok_cli.text.reading import Reading
-
-Ints = npt.NDArray[np.int64]
 
 SEGMENTATIONS = ("merges", FEWEST_TOKENS)
 ORDERS = ("alphabetical", "given", "size")
@@ -69,7 +67,7 @@ class SequentialBpe(Learner[SequentialSettings]):
     def __init__(self, k: int, specials: Sequence[str], settings: SequentialSettings) -> None:
         super().__init__(k, specials, settings)
         self._rows: list[dict[str, Any]] = []
-        self._token_counts: list[Ints | Future[Ints]] = []
+        self._token_counts: list[Int64Array | Future[Int64Array]] = []
         self._is_extension = False
 
     @property
@@ -134,16 +132,6 @@ class SequentialBpe(Learner[SequentialSettings]):
         self._rows, self._token_counts = rows, list(token_counts)
         return done
 
-    def warm_up(self, counts: WordCounts) -> None:
-        """Two languages: the second segments with the tokens of the first."""
-        k = len(self.specials) + 256 + 20
-        learner = SequentialLearner(k, self.specials, passes=self.settings.passes)
-        for language in ("first", "second"):
-            learner.add(language, counts)
-        if self.segmentation == FEWEST_TOKENS:
-            member = np.flatnonzero(learner.token_members[-1])
-            _token_counts(counts, learner.merges, member)
-
     def learn(self, work: Work) -> None:
         """One language after the other; counting and references run in the background."""
         languages = work.languages
@@ -191,7 +179,7 @@ class SequentialBpe(Learner[SequentialSettings]):
             }
         )
 
-    def _finished_token_counts(self) -> list[Ints]:
+    def _finished_token_counts(self) -> list[Int64Array]:
         """Token counts of each language; waits for those in progress."""
         found = [row.result() if isinstance(row, Future) else row for row in self._token_counts]
         self._token_counts = list(found)
@@ -215,7 +203,7 @@ class SequentialBpe(Learner[SequentialSettings]):
         return self._rows
 
 
-def _token_counts(counts: WordCounts, merges: GlobalMerges, member: Ints) -> Ints:
+def _token_counts(counts: WordCounts, merges: GlobalMerges, member: Int64Array) -> Int64Array:
     """How often a segmentation into fewest tokens uses each of the tokens `member` (n,); (n,)."""
     tokens = Vocabulary(merges.specials, merges.token_data, merges.token_offsets).take(member)
     return count_tokens(counts, tokens.tokens(), len(merges.specials))

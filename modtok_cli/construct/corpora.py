@@ -14,8 +14,7 @@ from modtok_cli.base.progress import Progress
 from modtok_cli.modular.corpora import Corpus
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokenizer import PreTokenizer
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.pretokenizer import BPE, PreTokenizer
 from modtok_cli.text.reading import Reading
 
 

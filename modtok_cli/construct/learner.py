@@ -21,12 +21,10 @@ from modtok_cli.construct.request import BuildReport, Request
 from modtok_cli.construct.specials import check_specials
 from modtok_cli.learn.state import check_budget
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.pretokenizer import PreTokenizer, find_pretokenizer
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.pretokenizer import BPE, PreTokenizer, find_pretokenizer
 
 if TYPE_CHECKING:
     from modtok_cli.construct.work import References, Work
-    from modtok_cli.text.counts import WordCounts
 
 SettingsT = TypeVar("SettingsT")
 
@@ -142,9 +140,6 @@ class Learner(ABC, Generic[SettingsT]):
             ValueError, LookupError, TypeError, AttributeError, ModtokError: it is not one.
         """
         return []
-
-    def warm_up(self, counts: WordCounts) -> None:
-        """Run the kernels of learning on a small example, so that they are compiled."""
 
     @abstractmethod
     def learn(self, work: Work) -> None:

@@ -31,7 +31,7 @@ def merges_from_arrays(
 
     Raises:
         ValueError, LookupError, TypeError, AttributeError: the arrays are not valid; the
-            kernels trust shapes, types and ids.
+            the core trusts shapes, types and ids.
     """
     learned = LearnedMerges(
         tuple(languages),

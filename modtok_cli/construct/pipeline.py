@@ -8,7 +8,6 @@ A killed build resumes from its journal; the output appears complete or not at a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from modtok_cli.base.allocator import return_large_blocks
@@ -25,7 +24,6 @@ from modtok_cli.construct.request import (
     Request,
     warn_of_small,
 )
-from modtok_cli.construct.warm_up import warm_up
 from modtok_cli.construct.work import Work
 from modtok_cli.modular.directory import read_references
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -59,8 +57,6 @@ def _construct(
     kind: type[Learner[Any]],
     request: Request,
     given: Mapping[str, Any],
-    *,
-    is_example: bool = False,
 ) -> BuildReport:
     base, existed = None, request.output.exists()
     if request.append or request.remove:
@@ -72,7 +68,7 @@ def _construct(
     if base is not None:
         learner.start(base)
     named = request.append or request.languages
-    files = language_files(request.data, named, request.reading)
+    files = language_files(request.data, named, request.reading, progress=request.progress)
     languages = learner.order(list(files), named)
     if base is not None:
         _refuse_present(base, request, languages)
@@ -81,8 +77,6 @@ def _construct(
         finished = learner.check_output(request, every)
         if finished is not None:
             return finished
-    if not is_example:
-        warm_up(learner, partial(_construct, is_example=True), request.progress)
     key = {
         "algorithm": learner.algorithm,
         "k": learner.k,

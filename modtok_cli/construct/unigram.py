@@ -28,7 +28,7 @@ from modtok_cli.modular.directory import check_place
 from modtok_cli.modular.segmenters.unigram import Unigram
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import merge_counts
-from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
+from modtok_cli.text.pretokenizer import UNIGRAM
 from modtok_cli.text.reading import Reading
 
 EM_SECONDS = 10.0

@@ -37,7 +37,7 @@ from modtok_cli.learn.em import (
     rescored,
     uniform_start,
 )
-from modtok_cli.learn.pieces import LearnedPieces, make_pieces, unite
+from modtok_cli.learn.pieces import LearnedPieces, unite
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import WordCounts, merge_counts
 from modtok_cli.text.reading import Reading
@@ -83,13 +83,6 @@ class UnitedUnigram(UnigramLearner[UnigramMergeSettings]):
         """Also check the weights, now that the languages are known."""
         parse_weights(self.settings.weights, languages)
         return super().check_output(request, languages)
-
-    def warm_up(self, counts: WordCounts) -> None:
-        """An E-step."""
-        pieces = make_pieces(
-            ["en"], self.specials, [b"a", b"one"], [-1, -2], np.ones((2, 1), np.bool_)
-        )
-        Expectation(pieces, [counts])(uniform_start(pieces))
 
     def learn(self, work: Work) -> None:
         """Read or learn every model, unite them, estimate the probabilities."""

@@ -23,7 +23,7 @@ from modtok_cli.modular.sentencepiece_file import (
 )
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER
+from modtok_cli.text.pretokenizer import UNIGRAM as PRETOKENIZER
 
 
 def tokenizer_of(model: LearnedPieces, name: str) -> Subtokenizer:

@@ -121,7 +121,7 @@ def _models_of(kept: Kept, specials: tuple[str, ...]) -> dict[str, tuple[str, Le
 
 
 def _is_valid(model: LearnedPieces) -> bool:
-    """Whether shapes and types are those of `LearnedPieces`; the kernels trust them."""
+    """Whether shapes and types are those of `LearnedPieces`; the core trusts them."""
     data, offsets, scores = model.token_data, model.token_offsets, model.scores
     return (
         [array.dtype.name for array in (data, offsets, scores)] == ["uint8", "int64", "float64"]

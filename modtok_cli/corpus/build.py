@@ -11,7 +11,7 @@ from typing import Any
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.corpus.executors import Stage, check_executor, clear_sockets, run_stages
-from modtok_cli.corpus.extra import require_build, require_parquet
+from modtok_cli.corpus.extra import require_build
 from modtok_cli.corpus.heuristics import MIN_CHARACTERS
 from modtok_cli.corpus.language import THRESHOLD
 from modtok_cli.corpus.plan import (
@@ -99,9 +99,7 @@ def corpus_build(
         ModtokError: an input or model cannot be read, a task failed, or no page was kept.
     """
     options = check_executor(executor, executor_options or {})
-    require_build()
-    if layout == FINEWEB:
-        require_parquet()
+    require_build(parquet=layout == FINEWEB)
     settings = _settings(
         languages,
         language_model,

@@ -26,8 +26,7 @@ from modtok_cli.corpus.executors import Stage, check_executor, clear_sockets, ru
 from modtok_cli.corpus.plan import check_name, read_json
 from modtok_cli.text.bounded_count import count_into
 from modtok_cli.text.counter import WordCounter
-from modtok_cli.text.pretokenizer import PreTokenizer
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.pretokenizer import BPE, PreTokenizer
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.rewriting import restore_pretokenizer
 from modtok_cli.text.table_files import (
@@ -219,7 +218,7 @@ def count_shards(
     options = check_executor(executor, executor_options or {})
     files = {
         language: [path.absolute() for path in paths]
-        for language, paths in language_files(data, languages, reading).items()
+        for language, paths in language_files(data, languages, reading, progress=progress).items()
     }
     output = output.absolute()
     for language, paths in files.items():

@@ -19,13 +19,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
+from modtok_cli.base.arrays import UInt64Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import write_bytes
-
-Hashes = npt.NDArray[np.uint64]
 
 RUN = 2_000_000
 MEMORY = 512 << 20
@@ -43,7 +41,7 @@ def paragraph_hash(paragraph: str) -> int:
     return int.from_bytes(blake2b(key, digest_size=8).digest(), "little")
 
 
-def save_hashes(path: Path, hashes: Iterable[int] | Hashes) -> int:
+def save_hashes(path: Path, hashes: Iterable[int] | UInt64Array) -> int:
     """Write sorted distinct hashes, whole or not at all; returns their number."""
     array = hashes if isinstance(hashes, np.ndarray) else np.fromiter(hashes, dtype=_TYPE)
     distinct = np.unique(array.astype(_TYPE, copy=False))
@@ -51,7 +49,7 @@ def save_hashes(path: Path, hashes: Iterable[int] | Hashes) -> int:
     return len(distinct)
 
 
-def load_hashes(path: Path) -> Hashes:
+def load_hashes(path: Path) -> UInt64Array:
     """Memory-map hashes written by `save_hashes`.
 
     Raises:
@@ -65,7 +63,7 @@ def load_hashes(path: Path) -> Hashes:
     return np.memmap(path, dtype=_TYPE, mode="r")
 
 
-def save_pieces(path: Path, found: Mapping[str, Sequence[Hashes]]) -> None:
+def save_pieces(path: Path, found: Mapping[str, Sequence[UInt64Array]]) -> None:
     """Write the hashes found for each run to one file, with an index beside it."""
     index: dict[str, tuple[int, int]] = {}
     data: list[bytes] = []
@@ -80,7 +78,7 @@ def save_pieces(path: Path, found: Mapping[str, Sequence[Hashes]]) -> None:
     write_bytes(path.with_suffix(".json"), orjson.dumps(index))
 
 
-def load_piece(path: Path, run: str) -> Hashes:
+def load_piece(path: Path, run: str) -> UInt64Array:
     """Hashes of one run from a file of `save_pieces`."""
     start, stop = orjson.loads(path.with_suffix(".json").read_bytes()).get(run, (0, 0))
     return load_hashes(path)[start:stop]
@@ -93,8 +91,8 @@ def split(total: int, parts: int) -> list[tuple[int, int]]:
 
 
 def repeated(
-    runs: Sequence[Hashes], low: int, high: int, memory: int = MEMORY
-) -> list[list[Hashes]]:
+    runs: Sequence[UInt64Array], low: int, high: int, memory: int = MEMORY
+) -> list[list[UInt64Array]]:
     """Hashes of each run in [low, high) that an earlier run also has.
 
     `runs` hold sorted distinct hashes. The result of a run is a list of ascending pieces.
@@ -102,7 +100,7 @@ def repeated(
     """
     total = sum(int(_stop(run, high) - _start(run, low)) for run in runs)
     steps = max(1, -(-total * _BYTES_EACH // memory))
-    found: list[list[Hashes]] = [[] for _ in runs]
+    found: list[list[UInt64Array]] = [[] for _ in runs]
     for first, last in split(high - low, steps):
         pieces = [run[_start(run, low + first) : _stop(run, low + last)] for run in runs]
         lengths = [len(piece) for piece in pieces]
@@ -124,18 +122,18 @@ def repeated(
     return found
 
 
-def _start(run: Hashes, low: int) -> int:
+def _start(run: UInt64Array, low: int) -> int:
     return int(np.searchsorted(run, np.uint64(low))) if low else 0
 
 
-def _stop(run: Hashes, high: int) -> int:
+def _stop(run: UInt64Array, high: int) -> int:
     return len(run) if high >= 1 << 64 else int(np.searchsorted(run, np.uint64(high)))
 
 
 class Seen:
     """Hashes that a run must not repeat: those of earlier runs, and its own so far."""
 
-    def __init__(self, elsewhere: Hashes) -> None:
+    def __init__(self, elsewhere: UInt64Array) -> None:
         self._elsewhere = elsewhere
         self._here: set[int] = set()
 

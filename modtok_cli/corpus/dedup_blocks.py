@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from modtok_cli.base.arrays import UInt64Array
 from modtok_cli.corpus.blocks import Documents, Step
 from modtok_cli.corpus.cut import quality_cuts
 from modtok_cli.corpus.dedup import (
     RUN,
-    Hashes,
     Seen,
     load_hashes,
     load_piece,
@@ -172,7 +172,7 @@ def _hash_path(plan: Plan, language: str, rank: int, run: int) -> Path:
     return plan.work / "hashes" / language / f"{rank:05d}-{run:04d}.u64"
 
 
-def _repeated_of(plan: Plan, language: str, rank: int, run: int) -> Hashes:
+def _repeated_of(plan: Plan, language: str, rank: int, run: int) -> UInt64Array:
     """All hashes of a run that an earlier run has, ascending."""
     files = sorted((plan.work / "repeated" / language).glob("*.u64"))
     pieces = [load_piece(path, f"{rank:05d}-{run:04d}") for path in files]

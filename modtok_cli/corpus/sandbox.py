@@ -19,6 +19,7 @@ import time
 from contextlib import suppress
 from typing import IO
 
+from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.processes import die_with_parent
 
 SECONDS = 5.0
@@ -26,6 +27,7 @@ MEMORY = 2 << 30
 _WALL = 60.0  # for a child that neither works nor answers, such as one that is swapped out
 _REQUEST = struct.Struct("<IBB")  # size of the page, is HTML, length of the charset's name
 _ANSWER = struct.Struct("<BI")  # 0 text or 1 error, size
+_READY = b"r"
 
 
 class Failed(Exception):
@@ -44,7 +46,10 @@ class Sandbox:
 
         Raises:
             Failed: the page exceeded a limit, or the parser raised an error.
+            ModtokError: the child does not start, which is no fault of the page.
         """
+        if self._child is None or self._child.poll() is not None:
+            self._child = self._start()
         name = (charset or "").encode()[:40]
         try:
             return self._ask(_REQUEST.pack(len(data), is_html, len(name)) + name + data)
@@ -57,9 +62,8 @@ class Sandbox:
             raise Failed("timeout") from None
 
     def _ask(self, request: bytes) -> str:
-        if self._child is None or self._child.poll() is not None:
-            self._child = self._start()
         child = self._child
+        assert child is not None
         assert child.stdin is not None
         assert child.stdout is not None
         child.stdin.write(request)
@@ -72,13 +76,23 @@ class Sandbox:
 
     def _start(self) -> subprocess.Popen[bytes]:
         seconds, memory = self._limits
-        return subprocess.Popen(
+        child = subprocess.Popen(
             [sys.executable, "-m", "modtok_cli.corpus.sandbox", str(seconds), str(memory)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
         )
+        assert child.stdout is not None
+        try:
+            _read(child.stdout, len(_READY))
+        except (EOFError, TimeoutError) as error:
+            child.kill()
+            raise ModtokError(
+                f"the process that parses pages does not start (status {child.wait()})",
+                remedy="free memory, or raise the limit of ulimit -v",
+            ) from error
+        return child
 
     def _end(self) -> int | None:
         child, self._child = self._child, None
@@ -136,9 +150,14 @@ def serve(seconds: float, memory: int) -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the parent stops the child
     die_with_parent()
+    highest = resource.getrlimit(resource.RLIMIT_AS)[1]  # `ulimit -v`, which cannot be raised
+    if highest != resource.RLIM_INFINITY:
+        memory = min(memory, highest)
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     source, sink = sys.stdin.buffer, sys.stdout.buffer
+    sink.write(_READY)
+    sink.flush()
     while header := source.read(_REQUEST.size):
         size, is_html, name = _REQUEST.unpack(header)
         charset = source.read(name).decode(errors="replace") or None

@@ -14,6 +14,7 @@ from modtok_cli.corpus.members import Advance
 from modtok_cli.corpus.pages import MAX_BYTES, Bad, Found, Page
 from modtok_cli.corpus.parts import is_part
 from modtok_cli.corpus.warc import read_warc
+from modtok_cli.text.lines import BOM
 from modtok_cli.text.streams import Broken, is_pipe, read_chunks
 
 # File name suffix (without `.gz` or `.zst`) -> format.
@@ -27,7 +28,6 @@ FORMATS = {
     ".jsonl": "json",
     ".ndjson": "json",
 }
-_BOM = b"\xef\xbb\xbf"
 _KNOWN = ".warc, .wet, .html, .txt, .jsonl (also .gz or .zst)"
 # Web servers append a language or number: page.html.fi, index.htm.1
 _LAST_TWO = re.compile(r"(\.[a-z]+)\.[A-Za-z0-9_-]{1,8}$")
@@ -130,10 +130,8 @@ def _read_lines(path: Path, advance: Advance | None, limit: int, is_json: bool) 
             if line is None:
                 yield Bad(offset, "too large", f"{size:,} bytes")
             elif line.strip():
-                if is_json:
-                    yield _json_page(line if offset else line.removeprefix(_BOM), offset)
-                else:
-                    yield Page(line, False, offset)
+                text = line if offset else line.removeprefix(BOM)
+                yield _json_page(text, offset) if is_json else Page(text, False, offset)
             offset += size
     except Broken as error:
         yield Bad(offset, "damaged", str(error))

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from modtok_cli.architectures.hf_directory import is_hf_directory
+from modtok_cli.base.arrays import Float64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate.generation import (
@@ -30,7 +31,6 @@ from modtok_cli.evaluate.generation import (
 )
 from modtok_cli.evaluate.modes import FULL_LANG, LANG, Infer
 from modtok_cli.evaluate.results import (
-    Floats,
     checkpoint_digest,
     data_digest,
     evaluation_signature,
@@ -40,11 +40,12 @@ from modtok_cli.evaluate.results import (
 )
 from modtok_cli.inference.causal_lm import CausalLM
 from modtok_cli.inference.device_memory import check_batch
+from modtok_cli.inference.directory_source import OWN
 from modtok_cli.inference.model import SlicedModel
 from modtok_cli.inference.processes import ALONE, Processes
 from modtok_cli.inference.score import Request, score
 from modtok_cli.inference.slicefile import NAME
-from modtok_cli.inference.source import Source
+from modtok_cli.inference.source import AnySource
 from modtok_cli.inference.sources import RunSource
 from modtok_cli.inference.windows import window_bounds
 from modtok_cli.measure.references import References, references_or_none
@@ -52,9 +53,7 @@ from modtok_cli.measure.texts import Text, check_texts, load_texts
 from modtok_cli.text.reading import Reading
 
 TASK = "bpb"
-INFER_MODEL = "model"
-"""Inference mode of a directory of transformers: its own vocabulary."""
-Measured = tuple[Floats, Floats]
+Measured = tuple[Float64Array, Float64Array]
 """(negative log-likelihood in nats, number of tokens) of each document, (n,) each."""
 
 
@@ -179,7 +178,7 @@ def evaluate_bpb(
     return rows
 
 
-def _references(source: Source) -> References | None:
+def _references(source: AnySource) -> References | None:
     """References of the run's tokenizer, which identify the language of texts."""
     if not isinstance(source, RunSource):
         return None
@@ -278,8 +277,8 @@ def measure_directory(
                 text,
                 documents,
                 *measured[-1],
-                infer=INFER_MODEL,
-                vocabulary=INFER_MODEL,
+                infer=OWN,
+                vocabulary=OWN,
                 size=model.rows,
                 checkpoint=model.name,
             )
@@ -300,7 +299,9 @@ def documents_of(text: Text, limit: int | None) -> list[str]:
     return [each.decode() for each in text.documents[:limit]]
 
 
-def document_examples(text: Text, documents: Sequence[str], nats: Floats) -> list[dict[str, Any]]:
+def document_examples(
+    text: Text, documents: Sequence[str], nats: Float64Array
+) -> list[dict[str, Any]]:
     """A row per document with its bits and bytes, as `compare` reads it."""
     return [
         example(
@@ -319,8 +320,8 @@ def document_examples(text: Text, documents: Sequence[str], nats: Floats) -> lis
 def bits_row(
     text: Text,
     documents: Sequence[str],
-    nats: Floats,
-    tokens: Floats,
+    nats: Float64Array,
+    tokens: Float64Array,
     *,
     infer: str,
     vocabulary: str,

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from modtok_cli.base.arrays import Float64Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.signature import signature
 from modtok_cli.evaluate.results import (
@@ -27,7 +27,6 @@ from modtok_cli.evaluate.results import (
     resampled_sums,
 )
 
-Floats = npt.NDArray[np.float64]
 Example = Mapping[str, Any]
 Set = tuple[str, str]  # task and language
 MEAN = "mean"
@@ -40,8 +39,8 @@ _ALIKE = ("reference", "source", "question", "choices", "gold", "lowercase", "by
 class _Drawn:
     """A metric of both systems: observed (2,), and for each resample (resamples, 2)."""
 
-    observed: Floats
-    draws: Floats
+    observed: Float64Array
+    draws: Float64Array
 
 
 def compare(first: Path, second: Path) -> list[dict[str, Any]]:
@@ -107,7 +106,7 @@ def _row(key: Set, metric: str, found: _Drawn, count: int, names: str) -> dict[s
     }
 
 
-def p_value(differences: Floats, observed: float) -> float:
+def p_value(differences: Float64Array, observed: float) -> float:
     """Two-sided p-value of no difference, from bootstrap resamples shifted to zero mean.
 
     The observed sample counts as one resample, so p is never 0 (as in sacreBLEU).

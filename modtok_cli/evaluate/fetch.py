@@ -184,6 +184,8 @@ def _fetch_mcq(
             continue
         try:
             questions, shown = hub.fetch(dataset, language, progress=progress)
+        except hub.Unreachable:
+            raise  # for all others too; the same call resumes
         except ModtokError as error:
             fetched.skipped.append(f"{suite.task} {language}: {error}")
             continue

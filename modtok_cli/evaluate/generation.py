@@ -14,19 +14,21 @@ from typing import Any
 
 import torch
 
-from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.evaluate.modes import LANG, Infer, infer_vocabularies
+from modtok_cli.evaluate.modes import FULL, LANG, Infer, infer_vocabularies
 from modtok_cli.evaluate.results import ResultBuilder, checkpoint_digest, data_digest
 from modtok_cli.inference.decode import generate
 from modtok_cli.inference.device_memory import check_batch
+from modtok_cli.inference.directory_source import OWN, DirectorySource
+from modtok_cli.inference.loading import model_of
 from modtok_cli.inference.model import SlicedModel
 from modtok_cli.inference.processes import ALONE, Processes
 from modtok_cli.inference.route import routing_references
 from modtok_cli.inference.sampling import SamplingOptions
 from modtok_cli.inference.slice_source import SliceSource
-from modtok_cli.inference.source import Source
-from modtok_cli.inference.sources import RunSource, open_source
+from modtok_cli.inference.source import AnySource
+from modtok_cli.inference.sources import Opened, RunSource, open_source
 from modtok_cli.measure.identify import identify
 from modtok_cli.measure.references import Reference
 from modtok_cli.modular.unicode import utf8
@@ -252,10 +254,10 @@ class LanguageIdentifier:
         self.references = references
 
     @classmethod
-    def of(cls, source: Source, progress: Progress = SILENT) -> LanguageIdentifier:
+    def of(cls, source: AnySource, progress: Progress = SILENT) -> LanguageIdentifier:
         """References of a run's tokenizer; none, with a note, if it has none."""
         if not isinstance(source, RunSource):
-            progress.note("a slice has no references: the language of outputs is not identified")
+            progress.note("no references: the language of outputs is not identified")
             return cls({})
         try:
             found = routing_references(source.run.tokenizer_path, source.languages)
@@ -280,7 +282,23 @@ class LanguageIdentifier:
         ]
 
 
-def languages_of(source: Source) -> tuple[str, ...]:
+def languages_to_evaluate(source: AnySource, langs: Sequence[str] | None) -> list[str]:
+    """The languages that the user names, else those of the source.
+
+    Raises:
+        UsageError: a model without languages, and none are named.
+    """
+    found = list(langs or languages_of(source))
+    if not found:
+        raise UsageError(
+            "has no languages",
+            where=str(source.path),
+            remedy="name those of the texts: --langs fr,en",
+        )
+    return found
+
+
+def languages_of(source: AnySource) -> tuple[str, ...]:
     """Languages of the source: all of a run; those of both sides of a slice."""
     if isinstance(source, SliceSource):
         return tuple(dict.fromkeys([*source.facts.inputs, *source.facts.outputs]))
@@ -288,7 +306,7 @@ def languages_of(source: Source) -> tuple[str, ...]:
 
 
 def vocabulary_of(
-    source: Source,
+    source: AnySource,
     mode: str | None,
     *,
     language: str | None = None,
@@ -299,14 +317,24 @@ def vocabulary_of(
     Raises:
         UsageError: the source does not support the mode or the language.
     """
+    if isinstance(source, DirectorySource):
+        if mode not in (None, FULL):
+            raise UsageError(
+                f"is a model with one vocabulary, not {mode!r}",
+                where=str(source.path),
+                remedy="leave --infer out",
+            )
+        return Infer(FULL)
     if mode is None and isinstance(source, SliceSource):
         reading, writing = tuple(source.facts.inputs), tuple(source.facts.outputs)
         return Infer(reading, None if reading == writing else writing)
     return infer_vocabularies(mode or LANG, languages_of(source), language=language, pair=pair)
 
 
-def mode_name(source: Source, mode: str | None) -> str:
+def mode_name(source: AnySource, mode: str | None) -> str:
     """Name of the mode in result rows."""
+    if isinstance(source, DirectorySource):
+        return OWN
     return mode or (OWN_VOCABULARIES if isinstance(source, SliceSource) else LANG)
 
 
@@ -314,12 +342,12 @@ class Models:
     """One run under several vocabularies. The backbone is loaded once, rows when needed.
 
     Attributes:
-        source: the run or slice.
+        source: the run, slice or model.
     """
 
     def __init__(
         self,
-        source: Source,
+        source: Opened,
         *,
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
@@ -345,13 +373,12 @@ class Models:
             UsageError: the run lacks a language, or the slice has other vocabularies.
         """
         if self._last is None or self._last[0] != infer:
-            vocabularies = self.source.vocabularies(infer.inputs, infer.outputs)
             if self._last is not None:
-                backbone = self._last[1].backbone
+                model = self._last[1].with_vocabulary(infer.inputs, infer.outputs)
             else:
+                vocabularies = self.source.vocabularies(infer.inputs, infer.outputs)
                 with self._progress.task("loading the model", None, ""):
-                    backbone = self.source.backbone(self._dtype, self._device)
-            model = SlicedModel(self.source, vocabularies, backbone, self._dtype)
+                    model = model_of(self.source, vocabularies, self._dtype, self._device)
             self._last = (infer, model)
         return self._last[1]
 

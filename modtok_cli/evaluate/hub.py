@@ -16,6 +16,10 @@ from modtok_cli.evaluate.suite import HubSource, Row
 _SECONDS = 5.0
 
 
+class Unreachable(ModtokError):
+    """There is no connection to the hub, so that no dataset can be loaded."""
+
+
 @cache
 def reachable() -> bool:
     """Whether the hub can be reached; checked once, because its library retries for 30 s.
@@ -46,6 +50,7 @@ def fetch(
     Rows without a valid answer are skipped and counted.
 
     Raises:
+        Unreachable: there is no connection.
         ModtokError: the dataset cannot be loaded, or holds no questions.
     """
     splits = [source.test, source.train] if source.train else [source.test]
@@ -90,12 +95,20 @@ def _load(source: HubSource, code: str, split: str, place: str) -> Iterable[Row]
             config = source.config.format(code=code) if source.config else None
             rows = datasets.load_dataset(source.dataset, config, split=split)
     except Exception as error:  # any error of the library, its file systems or the network
+        if _is_of_network(error):
+            raise Unreachable("the hub cannot be reached", where=place) from error
         raise ModtokError(
             f"cannot load the dataset ({' '.join(str(error).split())[:300]})",
             where=place,
             remedy="try again, or pass local files with --data",
         ) from error
     return rows
+
+
+def _is_of_network(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, ConnectionError | TimeoutError):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def convert(

@@ -9,9 +9,8 @@ from typing import Any
 import orjson
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.text.lines import BOM
 from modtok_cli.text.streams import Broken, read_chunks
-
-_BOM = b"\xef\xbb\xbf"
 
 
 def json_lines(path: Path, remedy: str = "") -> Iterator[tuple[int, Any]]:
@@ -24,7 +23,7 @@ def json_lines(path: Path, remedy: str = "") -> Iterator[tuple[int, Any]]:
         data = b"".join(read_chunks(path))
     except Broken as error:
         raise ModtokError(str(error), where=str(path)) from error
-    for number, line in enumerate(data.removeprefix(_BOM).split(b"\n"), 1):
+    for number, line in enumerate(data.removeprefix(BOM).split(b"\n"), 1):
         if not line.strip():
             continue
         try:

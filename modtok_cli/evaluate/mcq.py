@@ -17,7 +17,7 @@ from modtok_cli.evaluate import hub
 from modtok_cli.evaluate.external import PACKAGES, run_external_tasks
 from modtok_cli.evaluate.generation import (
     Models,
-    languages_of,
+    languages_to_evaluate,
     mode_name,
     open_models,
     vocabulary_of,
@@ -35,13 +35,14 @@ from modtok_cli.evaluate.results import (
 from modtok_cli.evaluate.suite import TASK_FILE, Suite, read_suite
 from modtok_cli.evaluate.suites import suites
 from modtok_cli.inference.processes import ALONE, Processes
-from modtok_cli.inference.source import Source
+from modtok_cli.inference.source import AnySource
 
 if TYPE_CHECKING:
     from modtok_cli.evaluate.cloze import ClozeTask
     from modtok_cli.evaluate.lm import ModtokLM
 
 MEAN = "mean"
+NO_HUB = "the hub cannot be reached"
 LAYOUT = (
     "provide questions as DIR/mcq/<task>/<lang>.jsonl and few-shot examples as "
     '<lang>.train.jsonl: {"question": "…", "choices": ["…", "…"], "answer": 0} per line'
@@ -120,7 +121,7 @@ def evaluate_mcq(
         progress=progress,
     )
     source = models.source
-    languages = list(langs or languages_of(source))
+    languages = languages_to_evaluate(source, langs)
     vocabularies = {
         language: vocabulary_of(source, settings.infer, language=language) for language in languages
     }
@@ -285,14 +286,19 @@ def _questions(
             missing.setdefault(f"no questions in {folder.path / suite.task}", []).append(language)
         return local
     source = suite.source(language)
-    if source is None or not hub.reachable():
-        missing.setdefault(f"the hub cannot be reached: no {suite.task}", []).append(language)
-        return None
-    try:
-        return hub.fetch(source, language, progress=progress)
-    except ModtokError as error:
-        missing.setdefault(f"{suite.task} ({error})", []).append(language)
-        return None
+    assert source is not None  # without local files
+    if NO_HUB not in missing and hub.reachable():
+        try:
+            return hub.fetch(source, language, progress=progress)
+        except hub.Unreachable:
+            pass
+        except ModtokError as error:
+            missing.setdefault(f"{suite.task} ({error})", []).append(language)
+            return None
+    named = missing.setdefault(NO_HUB, [])  # the same for all other tasks
+    if language not in named:
+        named.append(language)
+    return None
 
 
 def _lacks_examples(job: _Job, settings: Settings) -> str | None:
@@ -309,7 +315,7 @@ def _lacks_examples(job: _Job, settings: Settings) -> str | None:
     return None
 
 
-def _require_choices_fit(source: Source, infer: Infer, jobs: Sequence[_Job]) -> None:
+def _require_choices_fit(source: AnySource, infer: Infer, jobs: Sequence[_Job]) -> None:
     """Check that every choice fits the context, before hours of other tasks.
 
     Raises:
@@ -331,7 +337,10 @@ def _require_choices_fit(source: Source, infer: Infer, jobs: Sequence[_Job]) -> 
 def _no_questions(evaluation: Evaluation, data: Path | None) -> ModtokError:
     where = str(Folder(data).path) if data is not None else "tasks/"
     what = "no questions: " + "; ".join(evaluation.skipped or ["no task"])
-    return ModtokError(what, where=where, remedy=f"{LAYOUT}; then pass DIR with --data")
+    remedy = f"{LAYOUT}; then pass DIR with --data"
+    if NO_HUB in what:
+        remedy = f"where it can, download them with modtok eval fetch mcq -o DIR; or {remedy}"
+    return ModtokError(what, where=where, remedy=remedy)
 
 
 def _run_job(

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
+from modtok_cli.base.arrays import Float64Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import atomic_file
 from modtok_cli.base.signature import digest, signature
@@ -24,9 +24,8 @@ from modtok_cli.evaluate.json_lines import json_lines
 
 if TYPE_CHECKING:
     from modtok_cli.inference.model import SlicedModel
-    from modtok_cli.inference.source import Source
+    from modtok_cli.inference.source import AnySource
 
-Floats = npt.NDArray[np.float64]
 
 RESAMPLES = 1000
 SEED = 12345  # the default of sacreBLEU
@@ -169,7 +168,9 @@ def example(
     return {"task": task, "language": language, "id": name, "scores": dict(scores), **facts}
 
 
-def mean_interval(values: Sequence[float] | Floats, *, seed: int = SEED) -> tuple[float, float]:
+def mean_interval(
+    values: Sequence[float] | Float64Array, *, seed: int = SEED
+) -> tuple[float, float]:
     """95% interval of 100 times the mean.
 
     The Wilson score interval if all values are 0 or 1; a bootstrap over examples otherwise.
@@ -201,13 +202,15 @@ def wilson_interval(successes: int, n: int) -> tuple[float, float]:
     return 100 * low, 100 * high
 
 
-def interval(drawn: Floats) -> tuple[float, float]:
+def interval(drawn: Float64Array) -> tuple[float, float]:
     """Middle 95% of a metric over bootstrap resamples."""
     low, high = np.percentile(drawn, _COVERED)
     return float(low), float(high)
 
 
-def bootstrap_means(values: Floats, *, resamples: int = RESAMPLES, seed: int = SEED) -> Floats:
+def bootstrap_means(
+    values: Float64Array, *, resamples: int = RESAMPLES, seed: int = SEED
+) -> Float64Array:
     """Means of `values` (n, m) over `resamples` resamples of n examples; (resamples, m).
 
     Resamples depend on n and the seed only, so two systems on the same examples get the same ones.
@@ -215,7 +218,9 @@ def bootstrap_means(values: Floats, *, resamples: int = RESAMPLES, seed: int = S
     return resampled_sums(values, resamples=resamples, seed=seed) / len(values)
 
 
-def resampled_sums(values: Floats, *, resamples: int = RESAMPLES, seed: int = SEED) -> Floats:
+def resampled_sums(
+    values: Float64Array, *, resamples: int = RESAMPLES, seed: int = SEED
+) -> Float64Array:
     """As `bootstrap_means`, but sums; (resamples, m)."""
     count = len(values)
     generator = np.random.default_rng(seed)
@@ -275,15 +280,18 @@ def checkpoint_digest(model: SlicedModel) -> str:
     return source_digest(model.source)
 
 
-def source_digest(source: Source) -> str:
-    """`NAME@STEP/DIGEST` of the weights of a run or a slice.
+def source_digest(source: AnySource) -> str:
+    """`NAME@STEP/DIGEST` of the weights of a run or a slice; `NAME/DIGEST` of another model.
 
     The digest is over the checkpoint's checksums. A slice is named by its run, and by the
     signature of the tokenizer it was extracted with.
     """
+    from modtok_cli.inference.directory_source import DirectorySource
     from modtok_cli.inference.slice_source import SliceSource
     from modtok_cli.inference.sources import RunSource
 
+    if isinstance(source, DirectorySource):
+        return source.signature
     if isinstance(source, RunSource):
         run = source.run
         files = orjson.dumps(run.state.get("files"), option=orjson.OPT_SORT_KEYS)

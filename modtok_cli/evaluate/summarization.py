@@ -26,7 +26,7 @@ from modtok_cli.evaluate.generation import (
     builder_of,
     encode,
     fit,
-    languages_of,
+    languages_to_evaluate,
     open_models,
     output_fields,
     prompt_limit,
@@ -87,7 +87,7 @@ def evaluate_sum(
     )
     source = models.source
     vocabularies: dict[str, Infer] = {}
-    for language in langs or languages_of(source):
+    for language in languages_to_evaluate(source, langs):
         if language in vocabularies:
             raise UsageError(f"--langs contains {language!r} twice", remedy="remove one")
         vocabularies[language] = vocabulary_of(source, settings.infer, language=language)

@@ -10,12 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from modtok_cli.base.arrays import Float64Array
 from modtok_cli.evaluate.results import resampled_sums
 from modtok_cli.text.languages import normalize
-
-Floats = npt.NDArray[np.float64]
 
 # No spaces between words, so BLEU's words would be whole sentences. sacreBLEU has better tokenizers
 # for some of these; they require further packages or downloads.
@@ -44,17 +42,17 @@ class CorpusMetric:
     def __init__(self, name: str, metric: Any) -> None:
         self.name, self._metric = name, metric
 
-    def statistics(self, outputs: Sequence[str], references: Sequence[str]) -> Floats:
+    def statistics(self, outputs: Sequence[str], references: Sequence[str]) -> Float64Array:
         """Statistics of each sentence that are summed over the corpus; (n, m)."""
         rows = self._metric._extract_corpus_statistics(list(outputs), [list(references)])
         return np.array(rows, dtype=np.float64)
 
-    def score(self, sums: Floats) -> float:
+    def score(self, sums: Float64Array) -> float:
         """Metric of summed statistics (m,); 0 to 100."""
         # Integers: BLEU keeps counts, and smooths a count of 0.
         return float(self._metric._compute_score_from_stats(sums.astype(np.int64).tolist()).score)
 
-    def resampled(self, statistics: Floats) -> Floats:
+    def resampled(self, statistics: Float64Array) -> Float64Array:
         """Metric of each bootstrap resample, see `results.resampled_sums`."""
         return np.array([self.score(sums) for sums in resampled_sums(statistics)])
 

@@ -96,6 +96,6 @@ def _own() -> list[str]:
         "Input and output vocabularies differ, which only modtok can run:",
         "",
         "```",
-        'modtok generate --run . "…"',
+        'modtok generate . "…"',
         "```",
     ]

@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from modtok_cli.architectures.hf_directory import TOKENIZER, HfDirectory, open_hf_directory
+from modtok_cli.base.arrays import Float64Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.reading import read_file
 from modtok_cli.base.signature import digest
 from modtok_cli.inference.device_memory import check_device_memory
+from modtok_cli.inference.token_tensors import open_config
 from modtok_cli.inference.windows import window_bounds
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
-
-Floats = npt.NDArray[np.float64]
 
 # Tokens of a window: attention over the whole context of some models would take hours.
 _CONTEXT = 2048
@@ -124,12 +123,21 @@ class CausalLM:
             ) from error
         return model.to(self.device).eval().requires_grad_(False)
 
+    @cached_property
+    def longest(self) -> int:
+        """Tokens of the longest text that the model reads; 2,048 if it does not say.
+
+        Raises:
+            ModtokError: transformers does not open it.
+        """
+        config = open_config(self.path).get_text_config()
+        found = getattr(config, "max_position_embeddings", None)
+        return found if isinstance(found, int) and found > 1 else _CONTEXT
+
     @property
     def context(self) -> int:
         """Tokens of a window: those of the model, 2,048 at most."""
-        config = self.model.config.get_text_config()
-        longest = getattr(config, "max_position_embeddings", None)
-        return min(longest, _CONTEXT) if isinstance(longest, int) and longest > 1 else _CONTEXT
+        return min(self.longest, _CONTEXT)
 
     def nats(
         self,
@@ -137,7 +145,7 @@ class CausalLM:
         *,
         batch_size: int = 8,
         advance: Callable[[int], None] = lambda count: None,
-    ) -> tuple[Floats, Floats]:
+    ) -> tuple[Float64Array, Float64Array]:
         """(negative log-likelihood in nats, number of tokens) of each document, (n,) each.
 
         Each document is predicted after `first`, in windows as `window_bounds` cuts them.

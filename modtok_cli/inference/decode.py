@@ -124,8 +124,6 @@ def generate(
         UsageError: an empty prompt, or one that fills the context.
         ModtokError: the batch does not fit into memory.
     """
-    from transformers import DynamicCache
-
     options = options or SamplingOptions()
     _check(model, prompts)
     if not prompts:
@@ -145,7 +143,7 @@ def generate(
     for index, pad in enumerate(pads):
         mask[index, :pad] = 0
     positions = (mask.cumsum(-1) - 1).clamp(min=0)
-    cache = DynamicCache(config=model.backbone.config)
+    cache = model.new_cache()
     texts = [_Text(options.stop) for _ in prompts]
     ids: list[list[int]] = [[] for _ in prompts]
     reasons: list[str | None] = [None] * count
@@ -213,7 +211,7 @@ def _take(
     text: _Text,
 ) -> str | None:
     """Append a token that adds `data`; the reason if the sequence ends with it, else None."""
-    if token == model.end_of_output and not options.past_end:
+    if token in model.ends_of_output and not options.past_end:
         return "end"
     ids.append(token)
     if text.add(data):
@@ -236,9 +234,8 @@ def _check_memory(
     model: SlicedModel, prompts: Sequence[Sequence[int]], options: SamplingOptions
 ) -> None:
     """Refuse a batch whose KV cache and logits do not fit into memory."""
-    shape, number_bytes = model.source.shape, torch.finfo(model.dtype).bits // 8
     length = min(model.context, max(map(len, prompts)) + options.max_tokens)
-    cache = len(prompts) * length * shape.kv_bytes_per_token(number_bytes)
+    cache = len(prompts) * length * model.token_bytes
     # Logits as float32, their probabilities and sums as float64.
     logits = len(prompts) * model.head.shape[0] * (4 + 3 * 8)
     check_device_memory(

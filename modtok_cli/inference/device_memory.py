@@ -31,11 +31,6 @@ def check_device_memory(need: int, device: torch.device, work: str, remedy: str)
         )
 
 
-def batch_bytes(model: SlicedModel, sequences: int, tokens: int) -> int:
-    """Estimated bytes of scoring a batch, see `Shape.scoring_bytes`."""
-    return model.source.shape.scoring_bytes(sequences, tokens, model.dtype.itemsize)
-
-
 def check_batch(model: SlicedModel, sequences: int, tokens: int) -> None:
     """Check a batch to be scored, of `sequences` × `tokens`.
 
@@ -43,7 +38,7 @@ def check_batch(model: SlicedModel, sequences: int, tokens: int) -> None:
         ModtokError: it does not fit.
     """
     check_device_memory(
-        batch_bytes(model, sequences, tokens),
+        model.scoring_bytes(sequences, tokens),
         model.device,
         f"a batch of {sequences:,} sequences of {tokens:,} tokens",
         "lower --batch-size",

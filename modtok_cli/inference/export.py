@@ -15,6 +15,7 @@ import torch
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import atomic_file
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.inference.directory_source import DirectorySource
 from modtok_cli.inference.dtypes import DTYPES, check_range
 from modtok_cli.inference.export_format import Ends, ExportedModel, ExportedTokenizer
 from modtok_cli.inference.formats import export_format
@@ -83,9 +84,10 @@ def export(
         vocabularies = source.vocabularies(languages, None)
         ends, template = source.ends(), source.chat_template()
     else:
-        source = open_source(path, tokenizer=tokenizer, step=step, progress=progress)
-        vocabularies = source.vocabularies(languages, None)
-        ends, template = Ends.of_run(source.end_of_text(vocabularies)), None
+        opened = open_source(path, tokenizer=tokenizer, step=step, progress=progress)
+        assert not isinstance(opened, DirectorySource)  # that is foreign
+        source, vocabularies = opened, opened.vocabularies(languages, None)
+        ends, template = Ends.of_run(opened.end_of_text(vocabularies)), None
     if not vocabularies.same:
         raise UsageError(
             f"input and output vocabularies differ, which {kind.name} cannot represent",

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from modtok_cli.base.arrays import Float64Array, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.causal_lm import CausalLM
@@ -27,9 +27,6 @@ from modtok_cli.modular.tokenizer_file import TokenizerFile
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.reading import Reading
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 # Chosen on lines of two models and two languages, tested on others
 # (docs/results-existing-models.md).
@@ -58,7 +55,7 @@ class FitText:
 
     def counts(
         self, old: TokenizerFile, new: Subtokenizer, progress: Progress = SILENT
-    ) -> tuple[Ints, Ints]:
+    ) -> tuple[Int64Array, Int64Array]:
         """Occurrences of each old token (V,) and of each new one (W,), int64.
 
         Raises:
@@ -87,7 +84,9 @@ class FitText:
                     yield document.text.decode()
 
 
-def logit_offsets(spelling: Spelling, old_counts: Ints, new_counts: Ints) -> Floats:
+def logit_offsets(
+    spelling: Spelling, old_counts: Int64Array, new_counts: Int64Array
+) -> Float64Array:
     """What to add to the logit of each new token; (W,) float64, at most 0.
 
     A token of both vocabularies that occurs n times in the old tokens of a text and m times in

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from modtok_cli.architectures.hf_directory import is_hf_directory, open_hf_directory
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
@@ -54,10 +55,17 @@ def footprint(
 
 
 def settings_of_run(run: Path, *, named: bool) -> tuple[dict[str, Shape], bool, list[str]]:
-    """(size by name, tied, tokenizer arguments) of a run, without torch.
+    """(size by name, tied, tokenizer arguments) of a run or model, without torch.
 
     The run's own tokenizer is not searched if others are `named`.
+
+    Raises:
+        UsageError: it is neither, or of an architecture that is not supported.
+        ModtokError: it is damaged.
     """
+    if is_hf_directory(run):
+        shape = open_hf_directory(run).shape
+        return {run.resolve().name: shape}, shape.tied, [] if named else [str(run)]
     try:
         config = orjson.loads(read_bounded(run / "config.json"))
         name, languages = config["config"]["model"], config["tokenizer"]["languages"]

@@ -13,7 +13,8 @@ import orjson
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.decode import generate
-from modtok_cli.inference.model import SlicedModel, load
+from modtok_cli.inference.loading import load
+from modtok_cli.inference.model import SlicedModel
 from modtok_cli.inference.processes import ALONE, Processes
 from modtok_cli.inference.route import Route, route, routing_references
 from modtok_cli.inference.sampling import SamplingOptions
@@ -86,9 +87,9 @@ class Generator:
             if not isinstance(source, RunSource) and self.references is None:
                 if needed:
                     raise UsageError(
-                        "a slice has one vocabulary, there is nothing to choose",
+                        "has one vocabulary, there is nothing to choose",
                         where=str(self.path),
-                        remedy="leave --langs out, or pass the run with --run",
+                        remedy="leave --langs out, or give the run",
                     )
                 self._prices = {}
                 return {}

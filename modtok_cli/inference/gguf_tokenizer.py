@@ -20,9 +20,9 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
+from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS, likelihood_of_scores
 from modtok_cli.learn.pieces import UNKNOWN_PENALTY
@@ -32,9 +32,7 @@ from modtok_cli.modular.sentencepiece_file import BYTE, NORMAL, UNKNOWN, read_mo
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.text_form import SPACE
 from modtok_cli.modular.tokenizer_file import TokenizerFile
-from modtok_cli.text.pretokenizers.phrases import PRETOKENIZER as PHRASES
-
-Ints = npt.NDArray[np.int64]
+from modtok_cli.text.pretokenizer import PHRASES
 
 _CONTROL, _USER_DEFINED, _UNUSED = 3, 4, 5
 _CONVERTER = "use llama.cpp's own converter"
@@ -366,7 +364,7 @@ def _byte(name: str) -> int:
     return int(name[3:5], 16)
 
 
-def _units(tokenizer: Subtokenizer, names: Sequence[str]) -> Ints:
+def _units(tokenizer: Subtokenizer, names: Sequence[str]) -> Int64Array:
     """Score of each token in units; unused for special and byte tokens.
 
     Fewest tokens: see `FEWEST_STEP`. Unigram: scaled so that an unknown character costs what it
@@ -378,14 +376,16 @@ def _units(tokenizer: Subtokenizer, names: Sequence[str]) -> Ints:
         likelihood = likelihood_of_scores(scores, specials)
         assert likelihood is not None
         lengths = [0 if name.startswith(" ") else len(name) for name in names[: tokenizer.size]]
-        units: Ints = FEWEST_STEP * likelihood.astype(np.int64) + np.array(lengths) - FEWEST_EACH
+        units: Int64Array = (
+            FEWEST_STEP * likelihood.astype(np.int64) + np.array(lengths) - FEWEST_EACH
+        )
         return units
     pieces = scores[specials + 256 :]
     unknown = float(pieces.min() if len(pieces) else 0.0) - UNKNOWN_PENALTY
     return units_in_file(np.round(scores * (UNKNOWN_UNITS / unknown)).astype(np.int64))
 
 
-def units_in_file(units: Ints) -> Ints:
+def units_in_file(units: Int64Array) -> Int64Array:
     """Units that llama.cpp reads back: beyond 2^23 a float32 is off by a unit or two.
 
     >>> units_in_file(np.array([-(1 << 23) + 1, -9_999_999])).tolist()

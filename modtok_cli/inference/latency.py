@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from modtok_cli.architectures.shape import Shape
+from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.random_model import CONTEXT, RandomModel
@@ -28,8 +28,6 @@ from modtok_cli.measure.texts import load_texts
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.text.reading import Reading
 
-Ids = npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True, eq=False)
 class _Entry:
@@ -37,14 +35,14 @@ class _Entry:
 
     label: str
     size: int
-    ids: Ids
+    ids: Int64Array
 
     @property
-    def contexts(self) -> Ids:
+    def contexts(self) -> Int64Array:
         return packed(self.ids)
 
 
-def packed(ids: Ids, context: int = CONTEXT) -> Ids:
+def packed(ids: Int64Array, context: int = CONTEXT) -> Int64Array:
     """Ids in full contexts, (T,) to (ceil(T / context), context).
 
     The last context is filled up by repeating the ids from the start.
@@ -115,8 +113,8 @@ def _entries(
     progress: Progress,
 ) -> dict[str, list[_Entry]]:
     """Language → its reference, then the tokenizers, each with the ids of the text."""
-    known = find_references(references, tokenizers)
     named = open_named(tokenizers, progress)
+    known = find_references(references, tokenizers, named)
     loaded = load_texts(
         texts,
         language=language,
@@ -151,7 +149,7 @@ def _entries(
     return found
 
 
-def _ids(tokenizer: Tokenizer, documents: list[str]) -> Ids:
+def _ids(tokenizer: Tokenizer, documents: list[str]) -> Int64Array:
     """The ids of all documents, one after another."""
     return np.concatenate(tokenizer.encode_batch(documents)).astype(np.int64)
 

@@ -1,25 +1,22 @@
 """A trained model with any vocabulary of its tokenizer.
 
-`load(path, inputs, outputs)` returns a `SlicedModel`. Its ids are **rows** on the input side and
-ids of `tokenizer_out` on the output side (see `vocabularies`): the same numbers if both sides are
-one set of languages.
+`loading.load(path, inputs, outputs)` returns a `SlicedModel`. Its ids are **rows** on the input
+side and ids of `tokenizer_out` on the output side (see `vocabularies`): the same numbers if both
+sides are one set of languages.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 
-from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.inference.source import Side, Source
-from modtok_cli.inference.sources import open_source
+from modtok_cli.inference.source import AnySource, Side, Source
 from modtok_cli.inference.vocabularies import Vocabularies
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.text.pretokenizers.phrases import PRETOKENIZER as PHRASES
+from modtok_cli.text.pretokenizer import PHRASES
 
 if TYPE_CHECKING:
     from modtok_cli.inference.healing import Healing
@@ -41,7 +38,9 @@ class SlicedModel:
     def __init__(
         self, source: Source, vocabularies: Vocabularies, backbone: Any, dtype: torch.dtype
     ) -> None:
-        self.source, self.vocabularies, self.backbone = source, vocabularies, backbone
+        self.source: AnySource = source
+        self._sliced = source
+        self.vocabularies, self.backbone = vocabularies, backbone
         self.dtype = dtype
         self.device: torch.device = next(backbone.parameters()).device
         embedding, head = source.tables(vocabularies)
@@ -67,6 +66,26 @@ class SlicedModel:
         """Id in `tokenizer_out` of the token between documents."""
         return int(self.vocabularies.out_of_row[self.end_of_text])
 
+    @property
+    def ends_of_output(self) -> frozenset[int]:
+        """Ids in `tokenizer_out` that end a text."""
+        return frozenset({self.end_of_output})
+
+    @property
+    def token_bytes(self) -> int:
+        """Bytes of the KV cache for a token."""
+        return self._sliced.shape.kv_bytes_per_token(self.dtype.itemsize)
+
+    def scoring_bytes(self, sequences: int, tokens: int) -> int:
+        """Estimated bytes of scoring a batch, see `Shape.scoring_bytes`."""
+        return self._sliced.shape.scoring_bytes(sequences, tokens, self.dtype.itemsize)
+
+    def new_cache(self) -> Any:
+        """An empty cache that `hidden` extends."""
+        from transformers import DynamicCache
+
+        return DynamicCache(config=self.backbone.config)
+
     @cached_property
     def healing(self) -> Healing | None:
         """How to continue a prompt that ends inside a superword; None without superwords."""
@@ -79,8 +98,8 @@ class SlicedModel:
 
     def with_vocabulary(self, inputs: Side, outputs: Side = None) -> SlicedModel:
         """The same backbone, shared, with other rows of its run."""
-        vocabularies = self.source.vocabularies(inputs, outputs)
-        return SlicedModel(self.source, vocabularies, self.backbone, self.dtype)
+        vocabularies = self._sliced.vocabularies(inputs, outputs)
+        return SlicedModel(self._sliced, vocabularies, self.backbone, self.dtype)
 
     def encode_in(self, text: str) -> list[int]:
         """Rows of a text by `tokenizer_in`, without `end_of_text` before it."""
@@ -128,37 +147,3 @@ class SlicedModel:
             position_ids = (attention_mask.cumsum(-1) - 1).clamp(min=0)
         hidden = self.hidden(input_ids, attention_mask=attention_mask, position_ids=position_ids)
         return self.head_logits(hidden)
-
-
-def load(
-    path: Path,
-    inputs: Side = None,
-    outputs: Side = None,
-    *,
-    tokenizer: Path | None = None,
-    step: int | None = None,
-    dtype: torch.dtype | None = None,
-    device: torch.device | str | None = None,
-    progress: Progress = SILENT,
-) -> SlicedModel:
-    """Load a run (`runs/latest`), a checkpoint of one, or a slice.
-
-    `inputs`, `outputs`: languages, or "full"; `inputs` None is everything, `outputs` None the
-    same as inputs. ("full", ["fr"]) is the paper's full-lang, (["en"], ["fr"]) its src|tgt.
-    `tokenizer` is the modular directory if it is not beside the run. `dtype` is that of training
-    by default.
-
-    Example:
-        model = load(Path("runs/latest"), ["fr", "en"])
-        rows = [model.end_of_text, *model.encode_in("Il était")]
-        model.logits(torch.tensor([rows])).shape    # (1, T, |V_fr,en|)
-
-    Raises:
-        UsageError: neither a run nor a slice, or a language that it does not have.
-        ModtokError: a file is damaged.
-    """
-    source = open_source(Path(path), tokenizer=tokenizer, step=step, progress=progress)
-    where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    vocabularies = source.vocabularies(inputs, outputs)
-    chosen = dtype or source.dtype
-    return SlicedModel(source, vocabularies, source.backbone(chosen, where), chosen)

@@ -1,7 +1,8 @@
 """Slice the vocabulary of a Hugging Face model directory, of any architecture.
 
-Embedding tables are found by shape and name, their rows are selected while files are streamed,
-and every token id in every configuration file is renumbered. Nothing else changes.
+Tensors with an index per token are found by `token_tensors`, their indices are selected while
+files are streamed, and every token id in every configuration file is renumbered. Nothing else
+changes. The result is loaded and compared with the original before it takes its place.
 """
 
 from __future__ import annotations
@@ -14,27 +15,34 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from modtok_cli.architectures.hf_directory import INDEX
+from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
+from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_file, read_object
 from modtok_cli.inference.model_configs import (
     CHAT_TEMPLATE,
     CONFIGS,
     TABLE,
     TOKENIZER_CONFIG,
+    ids_to_keep,
     with_ids,
     write_object,
 )
-from modtok_cli.inference.weight_files import StoredTensor, WeightFiles
+from modtok_cli.inference.slice_check import check_slice
+from modtok_cli.inference.token_tensors import (
+    TokenAxis,
+    TokenTensors,
+    open_config,
+    size_fields,
+)
+from modtok_cli.inference.weight_files import Cut, WeightFiles
 from modtok_cli.modular.document_checks import check_document
 from modtok_cli.modular.json_frame import parse_document
 from modtok_cli.modular.restrict import indispensable, restrict, vocabulary_of
 from modtok_cli.modular.tokenizer_file import TokenizerFile
-
-Ids = npt.NDArray[np.int32]
 
 _TOKENIZER = "tokenizer.json"
 _ADDED = "added_tokens.json"
@@ -58,13 +66,13 @@ class VocabularySlice:
 
     Attributes:
         ids: (n,) int32: what each token's id was in the whole model.
-        rows: rows of each embedding table, (before, after) by name.
-        tables, total: bytes of the embedding tables and of all weights, (before, after).
+        rows: tokens of each tensor that has an index per token, (before, after) by name.
+        tables, total: bytes of these tensors and of all weights, (before, after).
         left_out: files of the model that were not copied.
     """
 
     output: Path
-    ids: Ids
+    ids: Int32Array
     rows: dict[str, tuple[int, int]]
     tables: tuple[int, int]
     total: tuple[int, int]
@@ -101,7 +109,8 @@ class ModelDirectory:
                 raise UsageError(
                     f"has no {name}",
                     where=str(self.path),
-                    remedy="give a directory that save_pretrained wrote, tokenizer included",
+                    remedy="give a directory that save_pretrained of model and tokenizer wrote; "
+                    "tokenizers without tokenizer.json (Marian, M2M-100) cannot be sliced",
                 )
         self.weights = WeightFiles(self.path)
 
@@ -145,6 +154,8 @@ class ModelDirectory:
         config = self.configs["config.json"]
         parts = [config, *(part for part in config.values() if isinstance(part, Mapping))]
         stated = [part["vocab_size"] for part in parts if "vocab_size" in part]
+        if not stated:
+            stated = [getattr(self.layout_config.get_text_config(), "vocab_size", None)]
         sizes = list({str(size): size for size in stated}.values())
         if len(sizes) != 1 or type(sizes[0]) is not int:
             raise ModtokError(
@@ -155,18 +166,46 @@ class ModelDirectory:
         return sizes[0]
 
     @cached_property
-    def tables(self) -> dict[str, StoredTensor]:
-        """Embedding tables and output biases: tensors with a row per token, by name.
+    def layout_config(self) -> Any:
+        """The configuration as transformers reads it.
 
         Raises:
-            ModtokError: there is none.
+            ModtokError: transformers does not open it.
         """
-        found = {
-            name: tensor
-            for name, tensor in self.weights.tensors.items()
-            if tensor.shape[:1] == (self.vocab_size,) and TABLE.search(name)
-        }
-        if not any(len(tensor.shape) == 2 for tensor in found.values()):
+        return open_config(self.path)
+
+    @cached_property
+    def layout(self) -> TokenTensors:
+        """The tensors of the model that have an index per token.
+
+        Raises:
+            ModtokError: transformers does not build the model.
+        """
+        return TokenTensors(self.path, self.layout_config, self.vocab_size)
+
+    def axes(self, layout: TokenTensors | None) -> dict[str, TokenAxis]:
+        """The stored tensors that have an index per token; without `layout` by their names.
+
+        Raises:
+            ModtokError: there is none, or a tensor of that size is not known.
+        """
+        found: dict[str, TokenAxis] = {}
+        for name, tensor in self.weights.tensors.items():
+            if layout is not None:
+                axis = layout.axis_of(name, tensor.shape)
+            elif self.vocab_size not in tensor.shape:
+                axis = None
+            elif tensor.shape[0] == self.vocab_size and TABLE.search(name):
+                axis = TokenAxis(0, self.vocab_size)
+            else:
+                raise ModtokError(
+                    f"cannot be sliced: tensor '{name}' {tensor.shape} has a size of the "
+                    "vocabulary and an unknown role",
+                    where=str(self.path),
+                )
+            if axis is not None:
+                found[name] = axis
+        if not any(len(self.weights.tensors[name].shape) == 2 for name in found):
             raise ModtokError(
                 f"no embedding table with {self.vocab_size:,} rows was found",
                 where=str(self.path),
@@ -174,7 +213,7 @@ class ModelDirectory:
             )
         return found
 
-    def indispensable(self) -> Ids:
+    def indispensable(self) -> Int32Array:
         """Token ids that every slice keeps, ascending.
 
         Those of the tokenizer (see `modular.restrict`), and those that a configuration or a
@@ -190,13 +229,8 @@ class ModelDirectory:
             if marks and token["content"] in text:
                 found.add(token["id"])
 
-        def note(index: int) -> int:
-            if index in known:
-                found.add(index)
-            return index
-
         for config in self.configs.values():
-            with_ids(config, note)
+            found |= ids_to_keep(config) & known
         return np.array(sorted(found), dtype=np.int32)
 
     def _templates(self) -> str:
@@ -211,23 +245,43 @@ class ModelDirectory:
             parts.append(str(fields))
         return "\n".join(parts)
 
-    def slice(self, ids: Ids, output: Path) -> VocabularySlice:
+    def slice(
+        self, ids: Int32Array, output: Path, *, verify: bool = True, progress: Progress = SILENT
+    ) -> VocabularySlice:
         """Write the model of the tokens `ids`, and of the indispensable ones, to `output`.
 
         Token i of the result is the i-th of these ids, ascending. Files are streamed: memory
-        does not depend on the size of the model.
+        does not depend on the size of the model, except to compare logits of models that fit.
+
+        Args:
+            verify: load the result and compare its logits with the model's; without it, a model
+                that transformers does not open is sliced by the names of its tables.
 
         Raises:
             UsageError: an id has no row in the model, or no token.
-            ModtokError: a file is damaged, or the file system refused.
+            ModtokError: a file is damaged, the file system refused, a tensor is not known, or the
+                result is not the model of these tokens. Nothing is written then.
         """
-        kept = np.union1d(ids, self.indispensable()).astype(np.int32)
+        needed = self.indispensable()
+        kept = np.union1d(ids, needed).astype(np.int32)
         if len(kept) and int(kept[-1]) >= self.vocab_size:
             raise UsageError(
                 f"token {kept[-1]} has no row: the model has {self.vocab_size:,}",
                 where=str(self.path),
             )
         document = restrict(self.tokenizer, kept, str(self.path / _TOKENIZER))
+        try:
+            layout = self.layout
+        except ModtokError as error:
+            if verify:
+                remedy = "update transformers, or pass --no-verify to know tables by their names"
+                raise ModtokError(error.what, where=error.where, remedy=remedy) from error
+            layout = None
+        axes = self.axes(layout)
+        cuts = {
+            name: Cut(found.axis, kept[: np.searchsorted(kept, found.size)])
+            for name, found in axes.items()
+        }
         new_of = {int(old): new for new, old in enumerate(kept.tolist())}
         left_out = []
         with atomic_directory(output) as beside:
@@ -236,24 +290,45 @@ class ModelDirectory:
                     left_out.append(file.name)
                 elif not self._is_written(file.name):
                     shutil.copyfile(file, beside / file.name)
-            total = self.weights.rewrite(beside, dict.fromkeys(self.tables, kept))
+            total = self.weights.rewrite(beside, cuts)
             write_object(beside / _TOKENIZER, document)
-            for name, config in self.configs.items():
-                write_object(beside / name, _sliced_config(config, new_of, self.vocab_size))
+            self._write_configs(beside, new_of, layout, progress)
             self._write_added(beside, new_of)
             write_object(
                 beside / NAME, {"format": 1, "rows": self.vocab_size, "ids": kept.tolist()}
             )
-        tables = list(self.tables.values())
-        before = sum(table.stop - table.start for table in tables)
+            if verify and layout is not None:
+                self._verify(beside, layout, kept, needed, progress)
+        tensors = self.weights.tensors
+        before = sum(tensors[name].stop - tensors[name].start for name in cuts)
+        after = sum(
+            len(cut.ids) * tensors[name].bytes_along(cut.axis) for name, cut in cuts.items()
+        )
         return VocabularySlice(
             output,
             ids=kept,
-            rows={name: (self.vocab_size, len(kept)) for name in self.tables},
-            tables=(before, sum(len(kept) * table.row_bytes for table in tables)),
+            rows={name: (axes[name].size, len(cut.ids)) for name, cut in cuts.items()},
+            tables=(before, after),
             total=(self.weights.size, total),
             left_out=tuple(left_out),
         )
+
+    def _verify(
+        self,
+        part: Path,
+        layout: TokenTensors,
+        kept: Int32Array,
+        needed: Int32Array,
+        progress: Progress,
+    ) -> None:
+        before, after = self.weights.tensors, WeightFiles(part).tensors
+        layout.check(
+            part, {name: (tensor.shape, after[name].shape) for name, tensor in before.items()}
+        )
+        # Special tokens may stand for images or speech, which are not given here.
+        ordinary = np.flatnonzero(~np.isin(kept, needed)).astype(np.int32)
+        sample = ordinary if len(ordinary) > 1 else np.arange(len(kept), dtype=np.int32)
+        check_slice(self.path, part, kept, sample, size=self.vocab_size, progress=progress)
 
     def _is_written(self, name: str) -> bool:
         """Whether `slice` writes a file of this name itself."""
@@ -261,6 +336,32 @@ class ModelDirectory:
         return name in weights or name in {
             *CONFIGS, _TOKENIZER, TOKENIZER_CONFIG, _ADDED, INDEX, NAME,
         }  # fmt: skip
+
+    def _write_configs(
+        self,
+        beside: Path,
+        new_of: Mapping[int, int],
+        layout: TokenTensors | None,
+        progress: Progress,
+    ) -> None:
+        """Configurations with new ids and sizes; a warning names fields that lost an id."""
+        for name, config in self.configs.items():
+            dropped: list[str] = []
+            result = with_ids(config, new_of.get, limit=self.vocab_size, dropped=dropped)
+            if name == CONFIGS[0]:
+                # Sizes that the file does not state are those of transformers' defaults.
+                stated = size_fields(config, self.vocab_size)
+                every = {**(layout.fields if layout else {}), **stated}
+                for (*path, key), size in every.items():
+                    part = result
+                    for step in path:
+                        part = part.get(step, {}) if stated else part.setdefault(step, {})
+                    part[key] = sum(old < size for old in new_of)
+            if dropped:
+                progress.warn(
+                    f"{name}: ids of tokens that are not kept were left out of {', '.join(dropped)}"
+                )
+            write_object(beside / name, result)
 
     def _write_added(self, beside: Path, new_of: Mapping[int, int]) -> None:
         """Files that list added tokens by id."""
@@ -280,13 +381,3 @@ class ModelDirectory:
             ids = read_object(added, largest=_LIMIT)
             kept = {name: new_of[index] for name, index in ids.items() if index in new_of}
             write_object(beside / _ADDED, kept)
-
-
-def _sliced_config(
-    config: Mapping[str, Any], new_of: Mapping[int, int], vocab_size: int
-) -> dict[str, Any]:
-    result: dict[str, Any] = with_ids(config, lambda index: new_of.get(index, index))
-    for part in (result, *(part for part in result.values() if isinstance(part, dict))):
-        if part.get("vocab_size") == vocab_size:
-            part["vocab_size"] = len(new_of)
-    return result

@@ -6,7 +6,6 @@ for its own rows only; moments are not read.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,9 +27,8 @@ from modtok_cli.training import checkpoint
 from modtok_cli.training.checkpoint import ShardFile
 from modtok_cli.training.config import DTYPES, stored_shape
 from modtok_cli.training.run_tokenizer import find_tokenizer
-from modtok_cli.training.rundir import CHECKPOINTS, CONFIG
+from modtok_cli.training.rundir import CHECKPOINTS, CONFIG, STEP, is_run, run_of
 
-_STEP = re.compile(r"step-\d{8,}")
 _BACKBONE = "backbone.weight/"
 
 
@@ -152,16 +150,6 @@ def find_run(name: str, tokenizer: str, *, near: Path) -> Path | None:
     return None
 
 
-def is_run(path: Path) -> bool:
-    """Whether `path` has the files of a run, or is a checkpoint of one."""
-    return (_run_of(path) / CONFIG).is_file() and (_run_of(path) / CHECKPOINTS).is_dir()
-
-
-def _run_of(path: Path) -> Path:
-    """The directory of the run, of a path to it or to `…/checkpoints/step-…`."""
-    return path.parent.parent if _STEP.fullmatch(path.name) else path
-
-
 def open_run(
     path: Path,
     *,
@@ -180,7 +168,7 @@ def open_run(
         ModtokError: a file is damaged.
     """
     path = Path(path)
-    root = _run_of(path)
+    root = run_of(path)
     if not is_run(path):
         what = "is not a run" if path.is_dir() else "does not exist"
         raise UsageError(what, where=str(path), remedy="pass a run of modtok pretrain")
@@ -239,7 +227,7 @@ def _checkpoint(
         return found
     path = directory / f"step-{step:08d}"
     if not path.is_dir():
-        steps = sorted(int(p.name[5:]) for p in directory.glob("step-*") if _STEP.fullmatch(p.name))
+        steps = sorted(int(p.name[5:]) for p in directory.glob("step-*") if STEP.fullmatch(p.name))
         raise UsageError(
             f"has no checkpoint of step {step}",
             where=str(directory),

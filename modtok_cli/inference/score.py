@@ -207,11 +207,9 @@ class _Prefix:
         return self._cache
 
     def _computed(self, prefix: Sequence[int]) -> Any:
-        from transformers import DynamicCache
-
         if not prefix:
             return None
-        cache = DynamicCache(config=self._model.backbone.config)
+        cache = self._model.new_cache()
         self._model.hidden(torch.tensor([list(prefix)], device=self._model.device), cache=cache)
         return cache
 
@@ -297,9 +295,7 @@ def _padded(model: SlicedModel, sequences: Sequence[Sequence[int]]) -> torch.Ten
 
 def _repeated(model: SlicedModel, cache: Any, owners: torch.Tensor) -> Any:
     """A cache whose sequence i is sequence `owners[i]` of `cache`; an empty one of None."""
-    from transformers import DynamicCache
-
-    copy = DynamicCache(config=model.backbone.config)
+    copy = model.new_cache()
     for index, layer in enumerate(cache.layers if cache else ()):
         copy.update(layer.keys[owners], layer.values[owners], index)
     return copy

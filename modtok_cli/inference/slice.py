@@ -25,12 +25,13 @@ from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.dtypes import check_range
-from modtok_cli.inference.run import TrainedRun, find_run, is_run, open_run
+from modtok_cli.inference.run import TrainedRun, find_run, open_run
 from modtok_cli.inference.slice_files import README, Labels, slice_files
 from modtok_cli.inference.slicefile import NAME, WEIGHTS, SliceFacts, read_facts
 from modtok_cli.inference.source import FULL, Side
 from modtok_cli.inference.sources import RunSource
 from modtok_cli.inference.vocabularies import Vocabularies
+from modtok_cli.training.rundir import is_run
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,13 @@ class SliceReport:
 
     Attributes:
         parts: part → (bytes of the slice, bytes of the whole model).
+        tokens: tokens of the model and of the slice.
     """
 
     output: Path
     facts: SliceFacts
     parts: dict[str, tuple[int, int]]
+    tokens: tuple[int, int]
 
     def rows(self) -> list[dict[str, Any]]:
         """A row per part and one for all: bytes, bytes of the whole model, share saved."""
@@ -207,7 +210,7 @@ def _write(
             (beside / name).write_bytes(data)
         save_file(tensors, beside / WEIGHTS, metadata={"format": "pt"})
         (beside / WEIGHTS).chmod((beside / README).stat().st_mode)  # it writes with mode 600
-    return SliceReport(output, facts, size)
+    return SliceReport(output, facts, size, (trained.tokenizer.size, len(vocabularies.ids)))
 
 
 def _sizes(

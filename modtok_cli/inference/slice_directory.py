@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
+from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_file
@@ -20,8 +20,6 @@ from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_languages
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.workspace import language_files
-
-Ids = npt.NDArray[np.int32]
 
 
 def is_model_directory(path: Path) -> bool:
@@ -53,7 +51,7 @@ class Selection:
 
     def ids(
         self, model: ModelDirectory, *, reading: Reading = Reading(), progress: Progress = SILENT
-    ) -> Ids:
+    ) -> Int32Array:
         """The ids to keep, ascending, with all that these tokens are built from.
 
         Raises:
@@ -95,12 +93,14 @@ class Selection:
             mask[ids] = True
         return np.flatnonzero(file.closed(mask)).astype(np.int32)
 
-    def _of_languages(self, model: ModelDirectory, reading: Reading, progress: Progress) -> Ids:
+    def _of_languages(
+        self, model: ModelDirectory, reading: Reading, progress: Progress
+    ) -> Int32Array:
         if self.tokenizer is not None:
             adopted = self._adopted(self.tokenizer, model)
         else:
             counted = count_languages(
-                language_files(self.data, self.languages, reading),
+                language_files(self.data, self.languages, reading, progress=progress),
                 pretokenizer=model.file.pretokenizer,
                 reading=reading,
                 progress=progress,
@@ -129,7 +129,7 @@ class Selection:
         return adopted
 
 
-def read_keep_list(path: Path) -> Ids:
+def read_keep_list(path: Path) -> Int32Array:
     """Token ids of a file, ascending: a JSON list of numbers, or a number per line.
 
     Raises:
@@ -155,14 +155,17 @@ def slice_directory(
     output: Path,
     *,
     reading: Reading = Reading(),
+    verify: bool = True,
     force: bool = False,
     progress: Progress = SILENT,
 ) -> VocabularySlice:
     """Write the model in the directory `path` with the selected tokens to `output`.
 
+    `verify`: see `ModelDirectory.slice`.
+
     Raises:
         UsageError: nothing selected, the output exists, or the model cannot be sliced.
-        ModtokError: a file is damaged, or the file system refuses.
+        ModtokError: a file is damaged, the file system refuses, or the result is not the model.
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         if not (output / NAME).is_file():
@@ -174,7 +177,8 @@ def slice_directory(
                 "already exists", where=str(output), remedy="choose another -o, or use --force"
             )
     model = ModelDirectory(path)
-    made = model.slice(selection.ids(model, reading=reading, progress=progress), output)
+    ids = selection.ids(model, reading=reading, progress=progress)
+    made = model.slice(ids, output, verify=verify, progress=progress)
     if made.left_out:
         progress.note(f"not copied: {', '.join(made.left_out)}")
     return made

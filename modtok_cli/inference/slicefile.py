@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
 from modtok_cli.architectures.registry import read_shape
 from modtok_cli.architectures.shape import Shape
+from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.base.records import from_json
@@ -26,7 +26,6 @@ WEIGHTS = "model.safetensors"
 TOKENIZER_OUT = "tokenizer_out.json"
 FORMAT = 2
 _REMEDY = "slice the run again"
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +59,9 @@ class SliceFacts:
     bos: bool
     license: str
     base_model: str
-    ids: Ints
-    row_of_in: Ints | None = None
-    row_of_out: Ints | None = None
+    ids: Int64Array
+    row_of_in: Int64Array | None = None
+    row_of_out: Int64Array | None = None
 
     @property
     def tied(self) -> bool:
@@ -143,7 +142,7 @@ class _Fields:
 _ARRAYS = ("ids", "row_of_in", "row_of_out")
 
 
-def _integers(value: object) -> Ints | None:
+def _integers(value: object) -> Int64Array | None:
     """A list of integers; None for None.
 
     Raises:

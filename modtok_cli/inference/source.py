@@ -20,22 +20,18 @@ def is_full(side: Side) -> bool:
     return side is not None and (side == FULL or list(side) == [FULL])
 
 
-class Source(Protocol):
-    """What a sliced model is made from."""
+class AnySource(Protocol):
+    """What a model is loaded from."""
 
     path: Path
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """Languages of the input side, or of the run."""
+        """Languages of the input side, or of the run; none of a model of transformers."""
 
     @property
     def context(self) -> int:
         """Maximum number of tokens, that of a training sequence."""
-
-    @property
-    def shape(self) -> Shape:
-        """The model without its tables."""
 
     @property
     def dtype(self) -> torch.dtype:
@@ -47,6 +43,14 @@ class Source(Protocol):
 
     def vocabularies(self, inputs: Side, outputs: Side) -> Vocabularies:
         """Both sides; `inputs` None is everything, `outputs` None the same as `inputs`."""
+
+
+class Source(AnySource, Protocol):
+    """What a sliced model is made from."""
+
+    @property
+    def shape(self) -> Shape:
+        """The model without its tables."""
 
     def end_of_text(self, vocabularies: Vocabularies) -> int:
         """Row of the token between documents; both sides have it."""

@@ -1,4 +1,4 @@
-"""Open what a model comes from: a run, for any subset of its languages, or a slice."""
+"""Open what a model comes from: a run, for any subset of its languages, a slice, or a model."""
 
 from __future__ import annotations
 
@@ -9,17 +9,22 @@ from typing import Any
 import numpy as np
 import torch
 
+from modtok_cli.architectures.hf_directory import is_hf_directory
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.backbone import build_backbone
-from modtok_cli.inference.run import TrainedRun, is_run, open_run
+from modtok_cli.inference.directory_source import DirectorySource
+from modtok_cli.inference.run import TrainedRun, open_run
 from modtok_cli.inference.slice_source import SliceSource
 from modtok_cli.inference.slicefile import NAME
 from modtok_cli.inference.source import Side, Source, is_full
 from modtok_cli.inference.vocabularies import Vocabularies
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.training.rundir import is_run
+
+Opened = Source | DirectorySource
 
 
 def open_source(
@@ -28,11 +33,11 @@ def open_source(
     tokenizer: Path | None = None,
     step: int | None = None,
     progress: Progress = SILENT,
-) -> Source:
-    """Open a run, a checkpoint of one, or a slice.
+) -> Opened:
+    """Open a run, a checkpoint of one, a slice, or a directory of a model of transformers.
 
     Raises:
-        UsageError: it is neither.
+        UsageError: it is none of these.
         ModtokError: it is damaged.
     """
     path = Path(path)
@@ -42,9 +47,18 @@ def open_source(
                 "is a slice, which has one step only", where=str(path), remedy="leave --step out"
             )
         return SliceSource(path)
+    if is_hf_directory(path):
+        if step is not None or tokenizer is not None:
+            raise UsageError(
+                "is a model of transformers: --step and -t do not apply", where=str(path)
+            )
+        source = DirectorySource(path)
+        if not source.languages:
+            progress.note(f"{path} has no languages: its whole vocabulary is used")
+        return source
     if not is_run(path):
-        what = "is neither a run nor a slice" if path.exists() else "does not exist"
-        remedy = "pass a directory of modtok pretrain or modtok slice"
+        what = "is neither a run nor a model" if path.exists() else "does not exist"
+        remedy = "pass a directory of modtok pretrain, modtok slice or save_pretrained"
         raise UsageError(what, where=str(path), remedy=remedy)
     return RunSource(open_run(path, tokenizer=tokenizer, step=step, progress=progress))
 

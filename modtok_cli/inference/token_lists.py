@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
+from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.inference.model_directory import ModelDirectory
@@ -17,10 +17,8 @@ from modtok_cli.inference.slice_directory import Selection, is_model_directory
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
-Ids = npt.NDArray[np.int32]
 
-
-def select(path: Path, selection: Selection, progress: Progress = SILENT) -> tuple[Ids, int]:
+def select(path: Path, selection: Selection, progress: Progress = SILENT) -> tuple[Int32Array, int]:
     """Ids of the selected tokens, ascending, and the number of rows of the model.
 
     `path` is a modular directory, from which languages are selected, or a Hugging Face model.
@@ -44,24 +42,24 @@ def select(path: Path, selection: Selection, progress: Progress = SILENT) -> tup
     return selection.ids(model, progress=progress), model.vocab_size
 
 
-def _lines(ids: Ids, rows: int) -> bytes:
+def _lines(ids: Int32Array, rows: int) -> bytes:
     return b"".join(b"%d\n" % index for index in ids.tolist())
 
 
-def _json(ids: Ids, rows: int) -> bytes:
+def _json(ids: Int32Array, rows: int) -> bytes:
     return orjson.dumps(ids.tolist()) + b"\n"
 
 
-def _vllm(ids: Ids, rows: int) -> bytes:
+def _vllm(ids: Int32Array, rows: int) -> bytes:
     return orjson.dumps({"allowed_token_ids": ids.tolist()}) + b"\n"
 
 
-def _llama_cpp(ids: Ids, rows: int) -> bytes:
+def _llama_cpp(ids: Int32Array, rows: int) -> bytes:
     removed = np.setdiff1d(np.arange(rows), ids)
     return orjson.dumps({"logit_bias": [[index, False] for index in removed.tolist()]}) + b"\n"
 
 
-def _sglang(ids: Ids, rows: int) -> bytes:
+def _sglang(ids: Int32Array, rows: int) -> bytes:
     """A file of `torch.save`, which SGLang reads by `torch.load(..., weights_only=True)` only.
 
     It holds a list of integers, without any reference to code; a tensor would need one. modtok
@@ -74,7 +72,7 @@ def _sglang(ids: Ids, rows: int) -> bytes:
     return stream.getvalue()
 
 
-FORMATS: Mapping[str, Callable[[Ids, int], bytes]] = {
+FORMATS: Mapping[str, Callable[[Int32Array, int], bytes]] = {
     "ids": _lines,
     "json": _json,
     "vllm": _vllm,
@@ -103,7 +101,7 @@ def check_format(format: str) -> None:
         )
 
 
-def token_list(ids: Ids, rows: int, format: str) -> bytes:
+def token_list(ids: Int32Array, rows: int, format: str) -> bytes:
     """Content of a file with these ids.
 
     Raises:

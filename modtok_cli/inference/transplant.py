@@ -28,27 +28,22 @@ from modtok_cli.architectures.hf_directory import (
     HfDirectory,
     open_hf_directory,
 )
+from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_file, read_object
-from modtok_cli.inference.fit_outputs import (
-    FIRST,
-    FitText,
-    Ints,
-    first_only,
-    logit_offsets,
-    measure,
-)
+from modtok_cli.inference.fit_outputs import FIRST, FitText, first_only, logit_offsets, measure
 from modtok_cli.inference.model_configs import (
     CHAT_TEMPLATE,
     CONFIGS,
-    TABLE,
     TOKENIZER_CONFIG,
+    ids_to_keep,
     with_ids,
     write_object,
 )
 from modtok_cli.inference.slice_files import with_bos
+from modtok_cli.inference.token_tensors import TokenTensors, open_config
 from modtok_cli.modular.adopt import read_tokenizer_file
 from modtok_cli.modular.external_spelling import LibraryVocabulary
 from modtok_cli.modular.open import open_tokenizer
@@ -150,6 +145,7 @@ class _Transplant:
         self.settings = _optional(source.path / TOKENIZER_CONFIG)
         self.configs = {name: _optional(source.path / name) for name in CONFIGS}
         self.vocab_size = self._vocab_size()
+        self._layout = TokenTensors(source.path, open_config(source.path), self.vocab_size)
         found = self.old.spell(new.vocabulary)
         self.new_of = self._new_ids(found)
         self.extra = self._extra_tokens()
@@ -182,8 +178,7 @@ class _Transplant:
 
     def _extra_tokens(self) -> dict[str, int]:
         """Added tokens of the model that its files name and the new vocabulary does not have."""
-        named: set[int] = set()
-        with_ids(self.configs, named.add)
+        named = {index for config in self.configs.values() for index in ids_to_keep(config)}
         texts = orjson.dumps(self.settings).decode()
         chat = self.source.path / CHAT_TEMPLATE
         if chat.is_file():
@@ -245,7 +240,7 @@ class _Transplant:
             for name, tensor in _tensors(file):
                 part = "others"
                 bytes_before = tensor.nbytes
-                if len(tensor) == self.vocab_size and TABLE.search(name):
+                if self._is_table(name, tuple(tensor.shape)):
                     part, tensor = "tables", self._table(name, tensor)
                 tensors[name], where[name] = tensor, file.name
                 before[part] += bytes_before
@@ -262,7 +257,7 @@ class _Transplant:
             write_object(beside / INDEX, {"metadata": size, "weight_map": where})
         return {part: (after[part], before[part]) for part in before}
 
-    def _fit(self, path: Path, fit: FitText, counts: tuple[Ints, Ints]) -> int:
+    def _fit(self, path: Path, fit: FitText, counts: tuple[Int64Array, Int64Array]) -> int:
         """Fit the output rows of the model in `path`; returns the bytes that it grew by."""
         spelling = self.spellings["output"]
         direction, untied = measure(path, fit)
@@ -290,9 +285,25 @@ class _Transplant:
             (file, name)
             for file in self.source.files
             for name, shape in _shapes(file)
-            if len(shape) == 2 and shape[0] == self.vocab_size and TABLE.search(name)
+            if len(shape) == 2 and self._is_table(name, tuple(shape))
         ]
         return max(found, key=lambda each: _is_output(each[1]))
+
+    def _is_table(self, name: str, shape: tuple[int, ...]) -> bool:
+        """Whether a tensor has a row per token.
+
+        Raises:
+            UsageError: it has an index per token in another place.
+        """
+        axis = self._layout.axis_of(name, shape)
+        if axis is not None and (axis.axis or axis.size != self.vocab_size):
+            raise UsageError(
+                f"tensor '{name}' {shape} is no table with a row for each of "
+                f"{self.vocab_size:,} tokens",
+                where=str(self.source.path),
+                remedy="a model with such tables only can be transplanted",
+            )
+        return axis is not None
 
     def _untied(self, path: Path, name: str, file: Path, size: int) -> int:
         """Tell configuration and index of a new output table of `size` bytes; returns `size`."""
@@ -373,7 +384,7 @@ def _tensors(file: Path) -> Iterator[tuple[str, torch.Tensor]]:
 
 def _is_output(name: str) -> bool:
     """Whether a table is that of outputs alone."""
-    return re.search(r"lm_head|output|embed_out", name) is not None
+    return re.search(r"(^|[._])(head|output|embed_out|lm_loss)\b", name) is not None
 
 
 def _shapes(file: Path) -> Iterator[tuple[str, list[int]]]:

@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from modtok_cli.base.arrays import Int64Array
 from modtok_cli.modular.subtokenizer import Subtokenizer
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +34,7 @@ class Vocabularies:
         return self.tokenizer_in is self.tokenizer_out
 
     @cached_property
-    def ids(self) -> Ints:
+    def ids(self) -> Int64Array:
         """The parent's id of each row, ascending; (n,)."""
         if self.same:
             return self.tokenizer_in.global_ids.astype(np.int64)
@@ -45,17 +43,17 @@ class Vocabularies:
         )
 
     @cached_property
-    def row_of_in(self) -> Ints:
+    def row_of_in(self) -> Int64Array:
         """Row of each token of `tokenizer_in`; (|V_in|,)."""
         return np.searchsorted(self.ids, self.tokenizer_in.global_ids).astype(np.int64)
 
     @cached_property
-    def row_of_out(self) -> Ints:
+    def row_of_out(self) -> Int64Array:
         """Row of each token of `tokenizer_out`; (|V_out|,), ascending."""
         return np.searchsorted(self.ids, self.tokenizer_out.global_ids).astype(np.int64)
 
     @cached_property
-    def out_of_row(self) -> Ints:
+    def out_of_row(self) -> Int64Array:
         """Id in `tokenizer_out` of each row, -1 if it has none; (n,)."""
         found = np.full(len(self.ids), -1, dtype=np.int64)
         found[self.row_of_out] = np.arange(self.tokenizer_out.size)

@@ -1,4 +1,4 @@
-"""safetensors files read and rewritten as streams: rows of embedding tables selected on the way.
+"""safetensors files read and rewritten as streams: tokens of tables selected on the way.
 
 Only the headers are parsed. A model larger than memory is rewritten with a buffer of a few MB.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -42,10 +42,17 @@ class StoredTensor:
     start: int
     stop: int
 
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of one row."""
-        return (self.stop - self.start) // self.shape[0] if self.shape and self.shape[0] else 0
+    def bytes_along(self, axis: int) -> int:
+        """Bytes of one index of an axis, over all others."""
+        count = self.shape[axis] if axis < len(self.shape) else 0
+        return (self.stop - self.start) // count if count else 0
+
+
+class Cut(NamedTuple):
+    """The indices of an axis of a tensor to keep, ascending."""
+
+    axis: int
+    ids: Ids
 
 
 class WeightFiles:
@@ -82,8 +89,8 @@ class WeightFiles:
         """Bytes of all tensors."""
         return sum(tensor.stop - tensor.start for tensor in self.tensors.values())
 
-    def rewrite(self, output: Path, select: Mapping[str, Ids]) -> int:
-        """Copy the files to `output`, of the tensors in `select` the given rows only.
+    def rewrite(self, output: Path, select: Mapping[str, Cut]) -> int:
+        """Copy the files to `output`, of the tensors in `select` what is to keep only.
 
         Memory: one buffer, whatever the model's size. Returns bytes of all tensors written.
 
@@ -99,8 +106,9 @@ class WeightFiles:
                 shape = list(tensor.shape)
                 size = tensor.stop - tensor.start
                 if tensor.name in select:
-                    shape[0] = len(select[tensor.name])
-                    size = shape[0] * tensor.row_bytes
+                    axis, ids = select[tensor.name]
+                    shape[axis] = len(ids)
+                    size = len(ids) * tensor.bytes_along(axis)
                 header[tensor.name] = {
                     "dtype": tensor.dtype,
                     "shape": shape,
@@ -126,13 +134,14 @@ class WeightFiles:
         """Rows of a tensor as bytes, (n, bytes of a row); all rows without `ids`."""
         tensor = self.tensors[name]
         with open(tensor.file, "rb") as source:
-            data = b"".join(_blocks(source.fileno(), tensor, ids))
-        return np.frombuffer(data, dtype=np.uint8).reshape(-1, max(1, tensor.row_bytes))
+            cut = None if ids is None else Cut(0, ids)
+            data = b"".join(_blocks(source.fileno(), tensor, cut))
+        return np.frombuffer(data, dtype=np.uint8).reshape(-1, max(1, tensor.bytes_along(0)))
 
 
-def _blocks(source: int, tensor: StoredTensor, rows: Ids | None) -> Iterator[bytes]:
-    """The bytes of a tensor, or of some of its rows, in pieces."""
-    if rows is None:
+def _blocks(source: int, tensor: StoredTensor, cut: Cut | None) -> Iterator[bytes]:
+    """The bytes of a tensor, or of some of its indices, in pieces."""
+    if cut is None:
         at = tensor.start
         while at < tensor.stop:
             block = os.pread(source, min(_CHUNK, tensor.stop - at), at)
@@ -141,7 +150,18 @@ def _blocks(source: int, tensor: StoredTensor, rows: Ids | None) -> Iterator[byt
             yield block
             at += len(block)
         return
-    width = tensor.row_bytes
+    axis, rows = cut
+    outer = prod(tensor.shape[:axis])
+    if outer > 1:  # a piece for each index of the axes before
+        width = (tensor.stop - tensor.start) // outer
+        for at in range(tensor.start, tensor.stop, max(1, width)):
+            block = os.pread(source, width, at)
+            if len(block) != width:
+                raise ModtokError("the file is truncated", where=str(tensor.file))
+            table = np.frombuffer(block, dtype=np.uint8).reshape(tensor.shape[axis], -1)
+            yield table[rows].tobytes()
+        return
+    width = tensor.bytes_along(axis)
     # Kept ids come in runs (special tokens, bytes, frequent tokens): one read for each run.
     ends = np.flatnonzero(np.diff(rows) != 1) + 1
     for run in np.split(np.asarray(rows, dtype=np.int64), ends):

@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.learn.state import GlobalMerges
-
-Ids = npt.NDArray[np.int32]
 
 
 class MergePool:
@@ -32,8 +30,8 @@ class MergePool:
         first = parts[0]
         self.specials = first.specials
         self._ids: dict[bytes, int] = {}
-        self._tokens: list[Ids] = []
-        self._merges: list[Ids] = []
+        self._tokens: list[Int32Array] = []
+        self._merges: list[Int32Array] = []
         for part in parts:
             if part.specials != self.specials:
                 raise UsageError(
@@ -45,7 +43,7 @@ class MergePool:
             self._tokens.append(numbers)
             self._merges.append(numbers[part.merges])
 
-    def _intern(self, part: GlobalMerges) -> Ids:
+    def _intern(self, part: GlobalMerges) -> Int32Array:
         """The pool's id of each of a tokenizer's tokens; (V,) int32."""
         specials = len(self.specials)
         numbers = np.arange(part.tokens, dtype=np.int32)
@@ -64,7 +62,7 @@ class MergePool:
         data = np.frombuffer(b"".join(tokens), dtype=np.uint8)
         return GlobalMerges(self.specials, data, offsets, np.empty((0, 3), dtype=np.int32))
 
-    def merges(self, order: Sequence[int]) -> Ids:
+    def merges(self, order: Sequence[int]) -> Int32Array:
         """Merges of the concatenation of the tokenizers `order`, in the pool's ids; (M, 3).
 
         A pair that an earlier tokenizer merges keeps its earlier rank.

@@ -17,12 +17,11 @@ from math import log
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.learn.em_kernel import expect
+from modtok_cli.base.arrays import Float64Array
+from modtok_cli.core.learn import expect
+from modtok_cli.core.segment import build_trie
 from modtok_cli.learn.pieces import LearnedPieces, on_grid
-from modtok_cli.learn.trie import build_trie
 from modtok_cli.text.counts import WordCounts
-
-Floats = npt.NDArray[np.float64]
 
 CHUNKS = 32
 """Number of chunks of words, independent of the number of threads. Their sums are added in
@@ -87,8 +86,8 @@ class Way:
 class Estimate:
     """Probabilities (V,), expected counts (V,) of the last E-step, and all steps."""
 
-    probabilities: Floats
-    expected: Floats
+    probabilities: Float64Array
+    expected: Float64Array
     steps: tuple[Step, ...]
     converged: bool
 
@@ -105,7 +104,7 @@ class Halfway:
     Probabilities and scale follow from these, so that a resumed EM is bit-identical.
     """
 
-    expected: Floats
+    expected: Float64Array
     steps: tuple[Step, ...]
 
 
@@ -145,15 +144,15 @@ class Expectation:
         # Scale in nats per byte: a guess at first, then from the last step.
         self._log_scale = np.log(max(2, pieces.size)) / 5
 
-    def __call__(self, probabilities: Floats) -> tuple[Floats, float]:
+    def __call__(self, probabilities: Float64Array) -> tuple[Float64Array, float]:
         """Expected counts (V,) and log-likelihood under probabilities (V,)."""
         # Keep the factor of the longest piece within the range of floats.
         scale = float(min(self._log_scale, 600 / self._lengths.max()))
-        # The kernel's row 0 means no piece; column 1 holds the expected counts.
+        # Row 0 of the table means no piece; column 1 holds the expected counts.
         table = np.zeros((len(probabilities) + 1, 2))
         table[1:, 0] = probabilities * np.exp(scale * self._lengths)
 
-        def run(job: tuple[int, int, int]) -> tuple[Floats, float]:
+        def run(job: tuple[int, int, int]) -> tuple[Float64Array, float]:
             number, low, high = job
             data, offsets, counts, _ = self._tables[number]
             own = table.copy()
@@ -198,24 +197,24 @@ def _chunks(offsets: npt.NDArray[np.int64]) -> list[int]:
     return cuts
 
 
-def uniform_start(pieces: LearnedPieces) -> Floats:
+def uniform_start(pieces: LearnedPieces) -> Float64Array:
     """p(v) = 1 / |V| for every byte and piece, 0 for special tokens; (V,) float64."""
     start = np.full(pieces.size, 1.0 / max(1, pieces.size - len(pieces.specials)))
     start[: len(pieces.specials)] = 0.0
     return start
 
 
-def mean_start(pieces: LearnedPieces) -> Floats:
+def mean_start(pieces: LearnedPieces) -> Float64Array:
     """p(v) in proportion to exp(score): after `pieces.unite`, the mean of the languages."""
     start = np.exp(pieces.scores)
     start[: len(pieces.specials)] = 0.0
-    total: Floats = start / start.sum()
+    total: Float64Array = start / start.sum()
     return total
 
 
 def maximize(
     expectation: Expectation,
-    start: Floats,
+    start: Float64Array,
     *,
     first: int,
     tolerance: float = TOLERANCE,
@@ -271,7 +270,7 @@ def _converged(steps: Sequence[Step], tolerance: float) -> bool:
     return change is not None and abs(change) < tolerance
 
 
-def floor_probability(expected: Floats) -> float:
+def floor_probability(expected: Float64Array) -> float:
     """The probability of a piece with an expected count of `FLOOR_COUNT`."""
     return float(FLOOR_COUNT / max(expected.sum(), 1.0))
 

@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from modtok_cli.base.arrays import Float64Array, Int64Array, UInt64Array
+from modtok_cli.core.segment import Segmenter, likelihood_steps
+
 if TYPE_CHECKING:
     from modtok_cli.text.counts import WordCounts
 
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Units = npt.NDArray[np.uint64]
 
 FEWEST_TOKENS = "fewest-tokens"
 
-STEPS_PER_BIT = 16
 LEVELS = 1 << 10
 """Likelihoods are whole numbers, 0 to LEVELS - 1, in sixteenths of a bit."""
 
@@ -43,26 +41,7 @@ SHORT_WORD = 1 << 7
 ROUNDS = 3
 
 
-def _powers() -> Floats:
-    """2^(i/16) for i = 0 … 15, by square roots and products, which all machines round alike."""
-    roots = [float(np.sqrt(2.0))]
-    while len(roots) < 4:
-        roots.append(float(np.sqrt(roots[-1])))
-    powers = []
-    for i in range(STEPS_PER_BIT):
-        power = 1.0
-        for bit, root in enumerate(reversed(roots)):
-            if i >> bit & 1:
-                power *= root
-        powers.append(power)
-    return np.array(powers)
-
-
-LIKELIHOOD_STEPS = _powers()
-"""2^(i/16) for i = 0 … 15, float64, between which `likelihoods` looks a mantissa up."""
-
-
-def likelihoods(token_counts: Ints) -> npt.NDArray[np.int32]:
+def likelihoods(token_counts: Int64Array) -> npt.NDArray[np.int32]:
     """⌊16 · log2(1 + 2 · token_counts)⌋: the log-probability of each token, up to a constant.
 
     The log-probabilities of a language set are log2((token_counts + ½) / total). Total and
@@ -74,47 +53,46 @@ def likelihoods(token_counts: Ints) -> npt.NDArray[np.int32]:
     >>> likelihoods(np.array([0, 1, 2, 1000])).tolist()
     [0, 25, 37, 175]
     """
-    mantissa, exponent = np.frexp(2.0 * token_counts + 1.0)
-    within = np.searchsorted(LIKELIHOOD_STEPS, 2.0 * mantissa, side="right") - 1
-    steps: npt.NDArray[np.int32] = ((exponent - 1) * STEPS_PER_BIT + within).astype(np.int32)
-    return steps
+    return likelihood_steps(np.ascontiguousarray(token_counts, dtype=np.int64))
+
+
+def fewest_tokens(units: UInt64Array, likelihood: npt.NDArray[np.integer]) -> Segmenter:
+    """Segments into the fewest tokens of a trie, (U,) uint64, of those the likeliest; (V,) int."""
+    scores = likelihood.astype(np.float64)
+    return Segmenter.by_search(units, scores, np.ones(len(scores), dtype=np.uint8), each=1)
 
 
 def estimate_token_counts(
-    counts: WordCounts, units: Units, tokens: int, *, rounds: int = ROUNDS
-) -> Ints:
+    counts: WordCounts, units: UInt64Array, tokens: int, *, rounds: int = ROUNDS
+) -> Int64Array:
     """Count of each token when the counted words are segmented into fewest tokens.
 
     Token counts decide between segmentations of the same length, so this starts
     from equal likelihoods and is repeated `rounds` times.
 
-    Shapes: units `trie.build_trie` of the tokens by id, every byte one of them. Gives (tokens,)
+    Shapes: units `segment.build_trie` of the tokens by id, every byte one of them. Gives (tokens,)
     int64.
     """
-    from modtok_cli.learn.viterbi_kernel import viterbi_words
-
     token_counts = np.zeros(tokens, dtype=np.int64)
-    active = np.ones(tokens, dtype=np.uint8)
-    no_bytes = np.zeros(256, dtype=np.int32)
     for _ in range(rounds):
-        scores = likelihoods(token_counts).astype(np.float64)
-        ids, ends = viterbi_words(
-            counts.data, counts.offsets[:-1], counts.offsets[1:], units, scores, active,
-            no_bytes, 0.0, 1, False,
-        )  # fmt: skip
+        ids, ends = fewest_tokens(units, likelihoods(token_counts)).segment(
+            counts.data, counts.offsets[:-1], counts.offsets[1:]
+        )
         token_counts[:] = 0
         np.add.at(token_counts, ids, np.repeat(counts.counts, np.diff(ends)))
     return token_counts
 
 
-def file_scores(likelihood: npt.NDArray[np.integer], specials: int, *, each: int = EACH) -> Floats:
+def file_scores(
+    likelihood: npt.NDArray[np.integer], specials: int, *, each: int = EACH
+) -> Float64Array:
     """The scores of a Unigram file that searches for the fewest tokens; (V,) float64."""
-    scores: Floats = likelihood.astype(np.float64) - each
+    scores: Float64Array = likelihood.astype(np.float64) - each
     scores[:specials] = SPECIAL_SCORE
     return scores
 
 
-def likelihood_of_scores(scores: Floats, specials: int) -> npt.NDArray[np.int32] | None:
+def likelihood_of_scores(scores: Float64Array, specials: int) -> npt.NDArray[np.int32] | None:
     """The likelihoods in scores of `file_scores`; None for other scores."""
     found = scores[specials:] + EACH
     if (scores[:specials] != SPECIAL_SCORE).any():

@@ -9,9 +9,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from modtok_cli.base.arrays import Float64Array
 from modtok_cli.learn.merges import byte_order
-
-Floats = npt.NDArray[np.float64]
 
 UNKNOWN = "<unk>"
 """First special token of every Unigram vocabulary: both libraries require an unknown piece.
@@ -26,9 +25,9 @@ SCORE_STEP = 2.0**-10
 so that all three implementations see the same ties and break them equally."""
 
 
-def on_grid(scores: npt.ArrayLike) -> Floats:
+def on_grid(scores: npt.ArrayLike) -> Float64Array:
     """Scores rounded to multiples of `SCORE_STEP`."""
-    rounded: Floats = np.rint(np.asarray(scores, dtype=np.float64) / SCORE_STEP) * SCORE_STEP
+    rounded: Float64Array = np.rint(np.asarray(scores, dtype=np.float64) / SCORE_STEP) * SCORE_STEP
     return rounded + 0.0  # no negative zero
 
 
@@ -50,7 +49,7 @@ class LearnedPieces:
     specials: tuple[str, ...]
     token_data: npt.NDArray[np.uint8]
     token_offsets: npt.NDArray[np.int64]
-    scores: Floats
+    scores: Float64Array
     token_membership: npt.NDArray[np.bool_]
 
     @property

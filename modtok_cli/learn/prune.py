@@ -14,15 +14,13 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from modtok_cli.base.arrays import Int64Array, UInt8Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.learn.fewest_tokens import estimate_token_counts, likelihoods
-from modtok_cli.learn.trie import build_trie
+from modtok_cli.core.learn import removal_losses
+from modtok_cli.core.segment import build_trie
+from modtok_cli.learn.fewest_tokens import estimate_token_counts, fewest_tokens, likelihoods
 from modtok_cli.text.counts import WordCounts
-
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 OVERTRAIN = 1.25
 """Number of BPE candidates, as a multiple of k."""
@@ -44,13 +42,13 @@ class LanguageTokens:
     """
 
     tokens: tuple[bytes, ...]
-    token_counts: Ints
+    token_counts: Int64Array
 
 
 def choose_tokens(
     counts: WordCounts,
-    data: Bytes,
-    offsets: Ints,
+    data: UInt8Array,
+    offsets: Int64Array,
     specials: int,
     k: int,
     *,
@@ -86,12 +84,12 @@ def choose_tokens(
     return LanguageTokens(tuple(ordered), count_tokens(counts, tokens[:base] + ordered, specials))
 
 
-def count_tokens(counts: WordCounts, tokens: list[bytes], specials: int) -> Ints:
+def count_tokens(counts: WordCounts, tokens: list[bytes], specials: int) -> Int64Array:
     """Count of each token on a text; (V,) int64, see `estimate_token_counts`."""
     return estimate_token_counts(counts, _trie(tokens, specials), len(tokens))
 
 
-def damped(counts: Ints) -> Ints:
+def damped(counts: Int64Array) -> Int64Array:
     """⌊64 · count^(3/4)⌋: weight of a word when tokens are chosen.
 
     A token of many words is more useful on other text than a token of one word with the same
@@ -131,8 +129,6 @@ class _Chooser:
 
     def prune(self, pool: list[bytes], rounds: int) -> list[bytes]:
         """Tokens of `pool` to keep besides special tokens and bytes, in the same order."""
-        from modtok_cli.learn.prune_kernel import removal_losses
-
         if self.whole:
             pool = whole_tokens(pool)
         tokens = self.base + pool
@@ -170,16 +166,12 @@ class _Chooser:
 
     def with_joins(self, pool: list[bytes]) -> list[bytes]:
         """`pool` and the k / 8 most frequent joins of two adjacent tokens."""
-        from modtok_cli.learn.viterbi_kernel import viterbi_words
-
         tokens = self.base + pool
         units = _trie(tokens, self.specials)
         scores = likelihoods(estimate_token_counts(self.counts, units, len(tokens), rounds=2))
-        ids, ends = viterbi_words(
-            self.counts.data, self.counts.offsets[:-1], self.counts.offsets[1:],
-            units, scores.astype(np.float64),
-            np.ones(len(tokens), dtype=np.uint8), np.zeros(256, dtype=np.int32), 0.0, 1, False,
-        )  # fmt: skip
+        ids, ends = fewest_tokens(units, scores).segment(
+            self.counts.data, self.counts.offsets[:-1], self.counts.offsets[1:]
+        )
         word = np.repeat(np.arange(len(self.counts)), np.diff(ends))
         left = np.flatnonzero(word[1:] == word[:-1])
         pairs = ids[left].astype(np.int64) << 32 | ids[left + 1]

@@ -13,18 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from modtok_cli.base.arrays import BoolArray
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.core.segment import Pairs, Segmenter, Symbols
 from modtok_cli.learn.merges import LearnedMerges
-from modtok_cli.learn.state import (
-    GlobalMerges,
-    Grown,
-    Marks,
-    as_learned,
-    check_budget,
-    empty_merges,
-    grow,
-)
+from modtok_cli.learn.state import GlobalMerges, Grown, as_learned, check_budget, empty_merges, grow
 from modtok_cli.text.counts import WordCounts
 
 UNIT_COUNTS = ("all", "word")
@@ -42,7 +36,7 @@ class LanguageReport:
     total: int
 
 
-def _membership(members: Sequence[Marks], rows: int) -> Marks:
+def _membership(members: Sequence[BoolArray], rows: int) -> BoolArray:
     """Marks of each language, each of as many rows as T had then, as (rows, languages)."""
     marks = np.zeros((rows, len(members)), dtype=np.bool_)
     for column, member in enumerate(members):
@@ -82,11 +76,9 @@ class SequentialLearner:
         self.passes = passes
         self.reports: list[LanguageReport] = []
         # Of each language: its tokens and merges among those that T had by then.
-        self.token_members: list[Marks] = []
-        self.merge_members: list[Marks] = []
-        # The table of the first `_paired` merges of T.
-        self._pairs: npt.NDArray[np.uint64] | None = None
-        self._paired = 0
+        self.token_members: list[BoolArray] = []
+        self.merge_members: list[BoolArray] = []
+        self._pairs: Pairs | None = None  # the merges of T
         if start is None:
             self.merges = empty_merges(specials)
             self.languages: list[str] = []
@@ -135,16 +127,15 @@ class SequentialLearner:
         progress: Progress,
     ) -> Grown:
         """One run of the loop; `previous` is the pass whose adopted merges are kept."""
-        from modtok_cli.learn.merge_kernel import pair_table
-
         member = merge_member = None
         if previous is None:
-            self._pairs = pair_table(before.merges, self._pairs, self._paired)
-            self._paired = len(before.merges)
+            if self._pairs is None:
+                self._pairs = Pairs(before.merges)
+            self._pairs.extend(before.merges)
             pairs = self._pairs
         else:
             merge_member = previous.merge_member[: len(before.merges)].copy()
-            pairs = pair_table(before.merges[merge_member])
+            pairs = Pairs(before.merges[merge_member])
             # Only results of the kept merges: a token may be the result of a dropped merge.
             member = np.zeros(before.tokens, dtype=np.bool_)
             member[: before.base] = True
@@ -180,18 +171,13 @@ class SequentialLearner:
 
 
 def segment(
-    merges: GlobalMerges, counts: WordCounts, pairs: npt.NDArray[np.uint64] | None = None
+    merges: GlobalMerges, counts: WordCounts, pairs: Pairs | None = None
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
     """The unique words as token ids by T: (N,) int32 and their offsets (W + 1,) int64.
 
-    `pairs`: a `pair_table` of the merges of T to use; by default all.
+    `pairs`: the merges of T to use; by default all.
     """
-    from modtok_cli.learn.merge_kernel import pair_table
-    from modtok_cli.learn.symbol_kernel import Symbols, merge_words
-
     if not len(merges.merges):
         return merges.byte_ids()[counts.data], counts.offsets
-    if pairs is None:
-        pairs = pair_table(merges.merges)
-    starts, stops = counts.offsets[:-1], counts.offsets[1:]
-    return merge_words(counts.data, starts, stops, *Symbols(merges.byte_ids()), pairs)
+    segmenter = Segmenter.by_merges(pairs or Pairs(merges.merges), Symbols(merges.byte_ids()))
+    return segmenter.segment(counts.data, counts.offsets[:-1], counts.offsets[1:])

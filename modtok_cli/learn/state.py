@@ -1,23 +1,22 @@
-"""The global tokenizer during learning: flat arrays that the kernel appends to."""
+"""The global tokenizer during learning: flat arrays that the core appends to."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from modtok_cli.base.arrays import BoolArray, Int32Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.core.learn import Learner
 from modtok_cli.learn.merges import LearnedMerges, byte_order
 from modtok_cli.text.counts import WordCounts
-
-Ids = npt.NDArray[np.int32]
-Marks = npt.NDArray[np.bool_]
 
 # Per byte of the unique words: 9 for its cell, 4 for the symbol, 4 for the number of its pair at
 # the start, 5 to 12 for positions.
@@ -35,14 +34,14 @@ class GlobalMerges:
     """T's tokens and merges, without membership.
 
     Shapes: token_data (B,) uint8; token_offsets (V + 1,) int64; merges (M, 3) int32; slots (2^n,)
-    int32, the index of the tokens' strings, or empty (`string_kernel`).
+    int32, the index of the tokens' strings, or empty (`core.learn`).
     """
 
     specials: tuple[str, ...]
     token_data: npt.NDArray[np.uint8]
     token_offsets: npt.NDArray[np.int64]
-    merges: Ids
-    slots: Ids = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
+    merges: Int32Array
+    slots: Int32Array = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
 
     @property
     def tokens(self) -> int:
@@ -54,7 +53,7 @@ class GlobalMerges:
         """Number of special tokens and bytes, which are in every language."""
         return len(self.specials) + 256
 
-    def byte_ids(self) -> Ids:
+    def byte_ids(self) -> Int32Array:
         """Token id of each byte value, (256,) int32."""
         ids = np.empty(256, dtype=np.int32)
         ids[byte_order()] = np.arange(len(self.specials), self.base, dtype=np.int32)
@@ -112,7 +111,7 @@ def check_id_range(k: int) -> None:
 
 
 class Spent(NamedTuple):
-    """What learning a language cost, in steps of the kernels.
+    """What learning a language cost, in steps of the core.
 
     scanned: pairs of the words, counted at the start or again; visited: positions read from lists
     of pairs; joined: those that were joined; rows: look-ups in the table of pairs for that;
@@ -135,8 +134,8 @@ class Grown:
     """
 
     merges: GlobalMerges
-    member: Marks
-    merge_member: Marks
+    member: BoolArray
+    merge_member: BoolArray
     adopted: int
     frequency: npt.NDArray[np.int64]
     spent: Spent
@@ -147,33 +146,27 @@ class Grown:
         return int(self.member.sum())
 
 
-def _padded(array: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:
-    bigger = np.zeros((length, *array.shape[1:]), dtype=array.dtype)
-    bigger[: len(array)] = array
-    return bigger
-
-
-def least_count(counts: npt.NDArray[np.int64], k: int) -> np.int64:
+def least_count(counts: npt.NDArray[np.int64], k: int) -> int:
     """A count that all merges of a vocabulary of `k` tokens reach.
 
     A word that occurs more often than the last pair that is merged is one token. So the last
     pair occurs at least as often as the k-th most frequent word. Too high a value costs time only.
     """
     if len(counts) <= k:
-        return np.int64(1)
+        return 1
     place = len(counts) - k
-    return np.int64(np.partition(counts, place)[place])
+    return int(np.partition(counts, place)[place])
 
 
 def grow(
     merges: GlobalMerges,
-    symbols: Ids,
+    symbols: Int32Array,
     word_offsets: npt.NDArray[np.int64],
     counts: WordCounts,
     k: int,
     *,
-    member: Marks | None = None,
-    merge_member: Marks | None = None,
+    member: BoolArray | None = None,
+    merge_member: BoolArray | None = None,
     whole_words_only: bool = False,
     label: str = "merging",
     progress: Progress = SILENT,
@@ -183,7 +176,7 @@ def grow(
     Args:
         merges: T so far; not changed.
         symbols, word_offsets: the unique words of `counts` as ids of T, (N,) int32 and
-            (W + 1,) int64; `symbols` is consumed.
+            (W + 1,) int64.
         k: |V_i| to reach.
         member, merge_member: (V,) and (M,), what is in V_i before the first step; by
             default the special tokens and the bytes.
@@ -191,8 +184,6 @@ def grow(
 
     The calling thread reports progress and handles Ctrl-C, which stops the loop.
     """
-    from modtok_cli.learn.bpe_kernel import Growing, Words, learn_language
-
     positions = len(counts.data) + len(counts)
     if positions > _MOST_POSITIONS:
         raise UsageError(
@@ -209,39 +200,29 @@ def grow(
         member[: merges.base] = True
     if merge_member is None:
         merge_member = np.zeros(len(merges.merges), dtype=np.bool_)
-    # Every merge removes a symbol, so a small text cannot need the whole budget.
-    extra = max(0, min(k - int(member.sum()), len(symbols))) + 16
-    tokens = merges.tokens
-    vocabulary = Growing(
-        _padded(merges.token_data, len(merges.token_data) + 16 * extra),
-        _padded(merges.token_offsets, tokens + 1 + extra),
-        tokens,
+    learner = Learner(
+        merges.token_data,
+        merges.token_offsets,
         len(merges.specials),
-        _padded(merges.merges, len(merges.merges) + extra),
-        len(merges.merges),
-        _padded(member.view(np.uint8), tokens + extra),
-        _padded(merge_member.view(np.uint8), len(merges.merges) + extra),
-        merges.slots.copy(),
+        merges.merges,
+        member.view(np.uint8),
+        merge_member.view(np.uint8),
+        merges.slots,
     )
     floor = least_count(counts.counts, k)
     signal = np.zeros(2, dtype=np.int64)
-    spent = np.zeros(5, dtype=np.int64)
-    outcome: list[Any] = []
     failure: list[BaseException] = []
 
     def work() -> None:
         try:
-            outcome.append(
-                learn_language(
-                    Words(symbols, word_offsets, counts.counts),
-                    vocabulary,
-                    # What no merge can reach costs memory only.
-                    min(k, tokens + len(symbols) + 1),
-                    whole_words_only,
-                    floor,
-                    signal,
-                    spent,
-                )
+            learner.learn(
+                symbols,
+                word_offsets,
+                counts.counts,
+                k,
+                whole_words_only=whole_words_only,
+                floor=floor,
+                signal=signal,
             )
         except BaseException as error:
             failure.append(error)
@@ -262,29 +243,28 @@ def grow(
             raise
     if failure:
         raise failure[0]
-    found, adopted, frequency = outcome[0]
-    total = found.tokens
+    learned = learner.result()
     return Grown(
         GlobalMerges(
             merges.specials,
-            found.token_data[: found.token_offsets[total]].copy(),
-            found.token_offsets[: total + 1].copy(),
-            found.merges[: found.merge_total].copy(),
-            found.slots,
+            learned.token_data,
+            learned.token_offsets,
+            learned.merges,
+            learned.slots,
         ),
-        found.member[:total].astype(np.bool_),
-        found.merge_member[: found.merge_total].astype(np.bool_),
-        int(adopted),
-        frequency[:total].copy(),
-        Spent(*spent.tolist()),
+        learned.member.astype(np.bool_),
+        learned.merge_member.astype(np.bool_),
+        learned.adopted,
+        learned.frequency,
+        Spent(*learned.work),
     )
 
 
 def as_learned(
     merges: GlobalMerges,
     languages: Sequence[str],
-    token_membership: Marks,
-    merge_membership: Marks,
+    token_membership: BoolArray,
+    merge_membership: BoolArray,
 ) -> LearnedMerges:
     """T and its membership as the result of learning."""
     return LearnedMerges(

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import numpy as np
-import numpy.typing as npt
-
+from modtok_cli.base.arrays import Int64Array, UInt8Array
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.learn.prune import (
     LATER_ROUNDS,
@@ -26,9 +24,6 @@ from modtok_cli.learn.prune import (
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.sequences import frequent_sequences
 
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-
 SAMPLE = 1 << 23
 """Bytes of the text of a language from which superwords are chosen."""
 CANDIDATES = 2
@@ -38,8 +33,8 @@ CANDIDATES = 2
 def choose_with_superwords(
     words: WordCounts,
     phrases: WordCounts,
-    data: Bytes,
-    offsets: Ints,
+    data: UInt8Array,
+    offsets: Int64Array,
     specials: int,
     k: int,
     most: int,

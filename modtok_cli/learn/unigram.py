@@ -24,7 +24,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces, make_pieces
 from modtok_cli.learn.state import check_id_range
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
+from modtok_cli.text.pretokenizer import UNIGRAM
 
 SPACE = "▁"
 """SentencePiece's symbol for a space; our pieces contain spaces."""

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from modtok_cli.base.arrays import Int64Array
 from modtok_cli.learn.merges import LearnedMerges, byte_order
 from modtok_cli.learn.prune import LanguageTokens
 
-Ints = npt.NDArray[np.int64]
-TokenCounts = tuple[Ints, ...]
+TokenCounts = tuple[Int64Array, ...]
 
 
 def unite(

@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from modtok_cli.base.arrays import Float64Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Progress
 from modtok_cli.measure.texts import Text
-
-Floats = npt.NDArray[np.float64]
 
 # Number of lines compared at a time, and the minimum correlation of their lengths in parallel text.
 # Over 64 lines a random correlation exceeds 0.3 in one window of a hundred.
@@ -54,7 +52,7 @@ def check_aligned(texts: Mapping[str, Text], pivot: str, progress: Progress) -> 
             )
 
 
-def lengths(documents: Sequence[bytes]) -> Floats:
+def lengths(documents: Sequence[bytes]) -> Float64Array:
     """Number of characters of each line; shape (D,)."""
     return np.array([len(document.decode()) for document in documents], dtype=np.float64)
 
@@ -73,7 +71,7 @@ def _unequal(text: Text, base: Text) -> ModtokError:
     )
 
 
-def parting(base: Floats, other: Floats) -> int:
+def parting(base: Float64Array, other: Float64Array) -> int:
     """Index of the line of `other` from which on it is shifted against `base`.
 
     Before that line, line i corresponds to line i; from it on, to line i + len(base) - len(other).
@@ -95,7 +93,7 @@ def parting(base: Floats, other: Floats) -> int:
     return min(place, max(len(other) - 1, 0)) if shift > 0 else min(place, len(other) - 1)
 
 
-def first_odd_window(a: Floats, b: Floats) -> int | None:
+def first_odd_window(a: Float64Array, b: Float64Array) -> int | None:
     """Start of the first run of `WINDOW` lines with uncorrelated lengths, or None."""
     if len(a) < WINDOW:
         return None
@@ -109,7 +107,7 @@ def first_odd_window(a: Floats, b: Floats) -> int | None:
     return None
 
 
-def seem_parallel(a: Floats, b: Floats) -> bool:
+def seem_parallel(a: Float64Array, b: Float64Array) -> bool:
     """Whether equally many lines with these lengths seem to be the same content.
 
     Lengths must be correlated in every window, or over all lines if there is no whole window.

@@ -136,7 +136,7 @@ def check(
         progress=progress,
         pretokenizers=pretokenizers_of(opened, tokenizers),
     )
-    _identify(loaded, tokenizers, progress)
+    _identify(loaded, tokenizers, opened, progress)
     present = sorted({text.language for text in loaded})
     opened = with_each(opened, tokenizers, present, progress)
     found: list[_Found] = []
@@ -154,13 +154,18 @@ def check(
     return sorted(rows, key=lambda row: -worst[row["language"]])
 
 
-def _identify(texts: Sequence[Text], tokenizers: Sequence[Spec], progress: Progress) -> None:
+def _identify(
+    texts: Sequence[Text],
+    tokenizers: Sequence[Spec],
+    opened: Sequence[Candidate],
+    progress: Progress,
+) -> None:
     """Set the languages of texts in unknown ones; says which are identified and which are not."""
     unknown = [text for text in texts if text.language == UNKNOWN]
     references: dict[str, Reference] = {}
     if unknown:
         try:
-            found = references_or_none(None, tokenizers)
+            found = references_or_none(None, tokenizers, opened, progress)
             references = found.all() if found else {}
         except ModtokError as error:  # damaged, and not needed for what is measured
             progress.warn(f"{error}; languages are not identified")

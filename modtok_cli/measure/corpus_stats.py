@@ -13,7 +13,7 @@ from modtok_cli.measure.candidates import is_each, open_each, open_named
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.text.count_files import count_files
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.pretokenizer import BPE
 from modtok_cli.text.readers import read_batches
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.stats import corpus_stats as text_stats

@@ -68,8 +68,8 @@ def fairness(
         UsageError: a language occurs twice, or there is no text in the pivot language.
     """
     check_texts(texts)
-    reference_set = references_or_none(references, tokenizers)
     opened = open_named(tokenizers, progress)
+    reference_set = references_or_none(references, tokenizers, opened, progress)
     loaded = load_texts(
         texts,
         language=language,

@@ -83,8 +83,8 @@ def nsl(
     """
     check_texts(texts)
     segmented = Morphemes(morphemes, language) if morphemes is not None else None
-    reference_set = find_references(references, tokenizers)
     opened = open_named(tokenizers, progress)
+    reference_set = find_references(references, tokenizers, opened)
     loaded = load_texts(
         texts,
         language=language,

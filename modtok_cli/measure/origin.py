@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from modtok_cli.base.arrays import BoolArray, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.signature import signature
@@ -26,9 +26,6 @@ from modtok_cli.modular.open import split_spec
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.reading import Reading
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,9 @@ class Shares:
     member: dict[str, float]
 
 
-def shares(occurrences: Ints, membership: Mask, languages: Sequence[str], source: str) -> Shares:
+def shares(
+    occurrences: Int64Array, membership: BoolArray, languages: Sequence[str], source: str
+) -> Shares:
     """Classify a text's tokens by membership.
 
     Shapes: occurrences (V,) int64; membership (V, L) bool, columns as `languages`.

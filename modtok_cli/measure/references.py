@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.progress import Progress
-from modtok_cli.base.reading import read_bounded
-from modtok_cli.measure.candidates import Spec
-from modtok_cli.modular.json_frame import PROVENANCE
-from modtok_cli.modular.open import open_tokenizer, split_spec
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.reading import read_file
+from modtok_cli.measure.candidates import Candidate, Spec
+from modtok_cli.modular.directory import is_modular, read_checked
+from modtok_cli.modular.manifest import read_manifest, reference_name
+from modtok_cli.modular.open import open_bytes, split_spec
 from modtok_cli.modular.subtokenizer import Subtokenizer
+
+WORKSPACE = Path("tokenizer") / "references"
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,10 @@ class Reference:
 
 
 class References:
-    """A directory of `<lang>.json` monolingual tokenizers, loaded on demand."""
+    """A directory of `<lang>.json` monolingual tokenizers, loaded on demand.
+
+    Those of a modular directory must be as they were written.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -60,6 +65,8 @@ class References:
             )
         self._paths = {path.stem: path for path in sorted(directory.glob("*.json"))}
         self._read: dict[str, Reference] = {}
+        home = directory.parent
+        self._manifest = read_manifest(home) if is_modular(home) else None
 
     def warn_of_missing(self, languages: Sequence[str], progress: Progress) -> None:
         """Say in one line which of these languages have no reference."""
@@ -88,7 +95,12 @@ class References:
                 f"'modtok bpe --langs {language}' and add --references bpe",
             )
         if language not in self._read:
-            self._read[language] = _read(language, self._paths[language])
+            path, name = self._paths[language], reference_name(language)
+            if self._manifest is not None and name in self._manifest["files"]:
+                data = read_checked(path.parent.parent, name, self._manifest)
+            else:
+                data = read_file(path, factor=16)
+            self._read[language] = _reference(language, path, data)
         return self._read[language]
 
     def all(self) -> dict[str, Reference]:
@@ -96,13 +108,13 @@ class References:
         return {language: self[language] for language in self._paths}
 
 
-def _read(language: str, path: Path) -> Reference:
-    tokenizer = open_tokenizer(str(path))
+def _reference(language: str, path: Path, data: bytes) -> Reference:
+    tokenizer = open_bytes(data, str(path), str(path))
     if not isinstance(tokenizer, Subtokenizer):
         raise ModtokError(
             "not a tokenizer written by modtok, cannot be used as a reference", where=str(path)
         )
-    counts = orjson.loads(read_bounded(path))["model"].get(PROVENANCE, {}).get("counts")
+    counts = tokenizer.provenance.get("counts")
     if counts is not None and (
         not isinstance(counts, list)
         or len(counts) != tokenizer.size
@@ -113,28 +125,71 @@ def _read(language: str, path: Path) -> Reference:
     return Reference(language, path, tokenizer, array)
 
 
-def find_references(directory: Path | None, tokenizers: Sequence[Spec]) -> References:
+def find_references(
+    directory: Path | None, tokenizers: Sequence[Spec], opened: Sequence[Candidate] = ()
+) -> References:
     """References to measure against.
 
     `directory` if given; else `references/` of the first modular directory among `tokenizers`; else
-    that of the workspace's `tokenizer/`.
+    that of the workspace's `tokenizer/`, unless one of `opened` was extracted from another.
+
+    Raises:
+        ModtokError: there are none, or only those of another tokenizer.
     """
+    named = _named(directory, tokenizers)
+    found = References(named or WORKSPACE)
+    if named is None and is_modular(WORKSPACE.parent):
+        own = read_manifest(WORKSPACE.parent)["signature"]
+        for name, parent in _parents(opened):
+            if parent != own:
+                raise ModtokError(
+                    f"was extracted from another tokenizer than {WORKSPACE.parent}",
+                    where=name,
+                    remedy="name that one with -t DIR@fr, or the references to measure against "
+                    "with --references DIR/references",
+                )
+    return found
+
+
+def _named(directory: Path | None, tokenizers: Sequence[Spec]) -> Path | None:
+    """The references that the user named, by their directory or a tokenizer's."""
     if directory is not None:
-        return References(directory)
+        return directory
     for spec in tokenizers:
-        if not isinstance(spec, str):
-            continue
-        inside = Path(split_spec(spec)[0]) / "references"
-        if spec != "-" and inside.is_dir():
-            return References(inside)
-    return References(Path("tokenizer") / "references")
+        if isinstance(spec, str) and spec != "-":
+            inside = Path(split_spec(spec)[0]) / "references"
+            if inside.is_dir():
+                return inside
+    return None
 
 
-def references_or_none(directory: Path | None, tokenizers: Sequence[Spec]) -> References | None:
-    """References to measure against; None if none are given and none exist."""
+def _parents(opened: Sequence[Candidate]) -> Iterator[tuple[str, str]]:
+    """Names of extracted tokenizers, and signatures of those that they were extracted from.
+
+    A directory that is named without references of its own, such as a joint BPE, is compared.
+    """
+    for candidate in opened:
+        parent = getattr(candidate.tokenizer, "parent_signature", None)
+        if parent is not None and not is_modular(Path(split_spec(candidate.label)[0])):
+            yield "stdin" if candidate.label == "-" else candidate.label, parent
+
+
+def references_or_none(
+    directory: Path | None,
+    tokenizers: Sequence[Spec],
+    opened: Sequence[Candidate] = (),
+    progress: Progress = SILENT,
+) -> References | None:
+    """References as `find_references` has them; None if none are given and none fit.
+
+    `progress` is warned of those that do not.
+    """
+    if not (_named(directory, tokenizers) or WORKSPACE).is_dir() and directory is None:
+        return None
     try:
-        return find_references(directory, tokenizers)
-    except ModtokError:
+        return find_references(directory, tokenizers, opened)
+    except ModtokError as error:
         if directory is not None:
             raise
+        progress.warn(f"{error}: no references are used")
         return None

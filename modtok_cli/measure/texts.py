@@ -18,8 +18,7 @@ from modtok_cli.text.counter import WordCounter
 from modtok_cli.text.counts import WordCounts, merge_counts
 from modtok_cli.text.labels import shortened, the_one
 from modtok_cli.text.languages import canonical, label_of_path, normalize
-from modtok_cli.text.pretokenizer import PreTokenizer
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.pretokenizer import BPE, PreTokenizer
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.table_files import is_table

@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.measure.texts import Text
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,7 @@ class Usage:
 
     tokens: int
     basis: Literal["words", "text"]
-    occurrences: Ints | None = None
+    occurrences: Int64Array | None = None
 
 
 def usage(tokenizer: Tokenizer, text: Text, *, occurrences: bool = False) -> Usage:
@@ -42,7 +40,7 @@ def usage(tokenizer: Tokenizer, text: Text, *, occurrences: bool = False) -> Usa
             return Usage(int(tokenizer.token_lengths(counts) @ counts.counts), "words")
         found = getattr(tokenizer, "token_occurrences", None)
         if found is not None:
-            total: Ints = found(counts)
+            total: Int64Array = found(counts)
             return Usage(int(total.sum()), "words", total)
     if text.documents is None:
         raise ModtokError(
@@ -57,7 +55,7 @@ def usage(tokenizer: Tokenizer, text: Text, *, occurrences: bool = False) -> Usa
     return Usage(len(ids), "text", np.bincount(ids, minlength=tokenizer.size))
 
 
-def merge_only(tokenizer: Tokenizer, occurrences: Ints) -> int | None:
+def merge_only(tokenizer: Tokenizer, occurrences: Int64Array) -> int | None:
     """Number of tokens that occur only as parts of the tokens of a text.
 
     With merges t+h → th, th+e → the and a text of "the" only, "th" is such a token: it has a row in

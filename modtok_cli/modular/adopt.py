@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
+from modtok_cli.base.arrays import BoolArray, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_file
@@ -23,9 +23,6 @@ from modtok_cli.text.corpus import count_corpus, count_languages
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.workspace import language_files
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 END_OF_TEXT = ("<|endoftext|>", "</s>", "<|end_of_text|>", "<eos>")
 """Usual names of the token between documents."""
@@ -98,14 +95,14 @@ def _setting(path: Path, name: str) -> object:
     return found.get(name) if isinstance(found, dict) else None
 
 
-def token_counts(file: TokenizerFile, counts: WordCounts) -> Ints:
+def token_counts(file: TokenizerFile, counts: WordCounts) -> Int64Array:
     """How often each token occurs in a text; (V,) int64."""
     return Subtokenizer(Library(file)).token_occurrences(counts)
 
 
 def members(
-    file: TokenizerFile, counts: Ints, k: int | None = None, coverage: float | None = None
-) -> Mask:
+    file: TokenizerFile, counts: Int64Array, k: int | None = None, coverage: float | None = None
+) -> BoolArray:
     """The tokens of a text and all that they are built from, (V,) bool.
 
     counts (V,) int64 are those of `token_counts`. With `k`, the k tokens of greatest use, needed
@@ -165,7 +162,7 @@ def adopt(
             remedy="name a special token, as tokenizer.json spells it",
         )
     end_of_text = end_of_text or find_end_of_text(tokenizer, file)
-    files = language_files(data, languages, reading)
+    files = language_files(data, languages, reading, progress=progress)
     counted = count_languages(
         files,
         pretokenizer=file.pretokenizer,
@@ -222,7 +219,7 @@ def used_tokens(
     coverage: float | None = None,
     reading: Reading = Reading(),
     progress: Progress = SILENT,
-) -> Mask:
+) -> BoolArray:
     """The tokens that texts of any language use; see `members`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Split phrases where no token of a vocabulary matches across; see `chunk_kernel`."""
+"""Split phrases where no token of a vocabulary matches across; see `chunks.c` of the core."""
 
 from __future__ import annotations
 
@@ -9,31 +9,22 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.modular.chunk_kernel import (
-    LEFT_MULTIPLIER,
-    RIGHT_MULTIPLIER,
-    SUFFIXES,
-    WIDEST,
-    chunk_end,
-    chunk_ends,
-)
+from modtok_cli.base.arrays import BoolArray, Int64Array, UInt8Array, UInt64Array
+from modtok_cli.core.library import PADDING
+from modtok_cli.core.text import chunk_splitter, split
 from modtok_cli.modular.vocabulary import Vocabulary
-from modtok_cli.text import indirect
 from modtok_cli.text.code_points import class_table
-from modtok_cli.text.count_kernel import split_all
-from modtok_cli.text.pretokenizer import Splitter
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER
-from modtok_cli.text.word_key_kernel import PADDING
-
-Bools = npt.NDArray[np.bool_]
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Keys = npt.NDArray[np.uint64]
+from modtok_cli.text.pretokenizer import BPE
 
 # Most tokens at once: one class of ASCII, after at most one space.
 _PLAIN = re.compile(rb" ?(?:[A-Za-z]+|[0-9]+|[!-/:-@\[-`{-~]+)")
 _OTHER, _LETTER, _NUMBER, _SPACE, _MARK = range(5)
 # The end of a word is looked up by six keys: by chance one end in 43 is found, up to 65,536 keys.
+# As in `chunks.c`: bytes before the end of a word that the filter looks at, at most; as many last
+# bytes of a word stand for tokens that may begin inside it.
+WIDEST = 8
+SUFFIXES = (1, 3)
+LEFT_MULTIPLIER, RIGHT_MULTIPLIER = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
 _BITS_PER_KEY, _LEAST_BITS, _MOST_BITS = 256, 12, 24
 _SEPARATOR = b"1"
 """Between tokens: a word of its own, as a space before it and after it belongs to a token."""
@@ -55,19 +46,12 @@ class Chunks:
     """
 
     def __init__(self, tokens: Sequence[bytes]) -> None:
-        table = np.concatenate([class_table(), filter_of(tokens)])
-        # Their addresses are valid while they live.
-        self._kernels = [
-            indirect.compile_word_end(chunk_end),
-            indirect.compile_split_block(chunk_ends),
-        ]
-        # The bytes behind the end of a word, and two code points for what kind of word is next.
-        entry = [*(kernel.address for kernel in self._kernels), WIDEST]
-        self.splitter = Splitter(np.array(entry, dtype=np.int64), table)
+        self._filter, shift = filter_of(tokens)  # the splitter refers to it
+        self.splitter = chunk_splitter(self._filter, shift)
 
 
-def filter_of(tokens: Iterable[bytes]) -> Bytes:
-    """`SHIFT` and filter of `chunk_kernel`: all ends of words that tokens may have inside.
+def filter_of(tokens: Iterable[bytes]) -> tuple[UInt8Array, int]:
+    """Filter and shift of `chunks.c`: all ends of words that tokens may have inside.
 
     A key is eight bytes before the end, with zeros in place of those before the word, and eight
     bytes behind it, with zeros in place of the last.
@@ -82,8 +66,7 @@ def filter_of(tokens: Iterable[bytes]) -> Bytes:
     bits = min(_MOST_BITS, max(_LEAST_BITS, (_BITS_PER_KEY * len(keys)).bit_length()))
     found = np.zeros(1 << bits, dtype=np.bool_)
     found[keys >> np.uint64(64 - bits)] = True
-    shift = np.array([64 - bits], dtype=np.uint8)
-    return np.concatenate([shift, np.packbits(found, bitorder="little")])
+    return np.packbits(found, bitorder="little"), 64 - bits
 
 
 def _has_certain_words(token: bytes) -> bool:
@@ -99,14 +82,13 @@ def _has_certain_words(token: bytes) -> bool:
         return False
 
 
-def _keys_by_words(tokens: Sequence[bytes]) -> Keys:
+def _keys_by_words(tokens: Sequence[bytes]) -> UInt64Array:
     """Keys of the ends of the words of tokens."""
     data = _SEPARATOR.join([b"", *tokens, b""])
     sizes = np.array([len(token) for token in tokens], dtype=np.int64)
     stops = np.cumsum(sizes + 1)
     text = np.frombuffer(data + bytes(PADDING), dtype=np.uint8)
-    ends = np.empty(len(data), dtype=np.int64)
-    ends = ends[: split_all(text, *PRETOKENIZER.splitter, ends)]
+    ends = split(text, BPE.splitter)
     begins = np.concatenate([[0], ends[:-1]])
     token = np.searchsorted(stops, ends, side="left")
     inside = token < len(tokens)
@@ -120,7 +102,7 @@ def _keys_by_words(tokens: Sequence[bytes]) -> Keys:
     return _keys(text, begins, ends, stops[token], whole)
 
 
-def _keys_by_bytes(tokens: Sequence[bytes]) -> Keys:
+def _keys_by_bytes(tokens: Sequence[bytes]) -> UInt64Array:
     """Keys of all positions inside of tokens; the words before them may have any begin."""
     sizes = np.array([len(token) for token in tokens], dtype=np.int64)
     stops = np.repeat(np.cumsum(sizes), sizes)
@@ -131,7 +113,9 @@ def _keys_by_bytes(tokens: Sequence[bytes]) -> Keys:
     return _keys(text, ends - 1, ends, stops, np.zeros(len(ends), dtype=np.bool_))
 
 
-def _keys(data: Bytes, begins: Ints, ends: Ints, stops: Ints, whole: Bools) -> Keys:
+def _keys(
+    data: UInt8Array, begins: Int64Array, ends: Int64Array, stops: Int64Array, whole: BoolArray
+) -> UInt64Array:
     """Hashed keys of the ends of words: token bytes data[begin:end] before, data[end:stop] behind.
 
     `whole`: where the word begins at `begin`, not before.
@@ -151,7 +135,7 @@ def _keys(data: Bytes, begins: Ints, ends: Ints, stops: Ints, whole: Bools) -> K
     return lefts * np.uint64(LEFT_MULTIPLIER) ^ rights * np.uint64(RIGHT_MULTIPLIER)
 
 
-def _eight(data: Bytes, begins: Ints, sizes: Ints) -> Keys:
+def _eight(data: UInt8Array, begins: Int64Array, sizes: Int64Array) -> UInt64Array:
     """data[begin:begin + size] as little-endian numbers; sizes up to 8."""
     found = np.zeros(len(begins), dtype=np.uint64)
     for place in range(WIDEST):

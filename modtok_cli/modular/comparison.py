@@ -36,13 +36,18 @@ class Comparison:
     difference: Difference
 
     def lines(self) -> list[str]:
-        """For people: one finding a line, the reason last."""
-        return [*self.difference.lines(), f"verdict: {self.reason}"]
+        """For people: the reason, then one finding a line."""
+        return [f"verdict: {self.reason}", *self.difference.lines()]
+
+    @property
+    def verdict(self) -> dict[str, Any]:
+        """The relation as a row."""
+        return {"difference": "verdict", "relation": self.relation, "reason": self.reason}
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """One row for each difference, see `difference_rows`, and the relation last."""
+        """The relation, then one row for each difference, see `difference_rows`."""
+        yield self.verdict
         yield from difference_rows(self.difference)
-        yield {"difference": "verdict", "relation": self.relation, "reason": self.reason}
 
 
 def compare(a: Comparable, b: Comparable, names: tuple[str, str]) -> Comparison:

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from modtok_cli.base.arrays import BoolArray
 from modtok_cli.modular.tokenizer import ModularTokenizer
-
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ def _equal_rows(new: npt.NDArray[np.generic], old: npt.NDArray[np.generic]) -> i
     return int(np.argmax(differ)) if differ.any() else size
 
 
-def _changed_column(wide: Mask, narrow: Mask) -> int | None:
+def _changed_column(wide: BoolArray, narrow: BoolArray) -> int | None:
     """First language (column) with another membership; rows beyond `narrow` must be false."""
     changed = (wide[: len(narrow)] != narrow).any(axis=0) | wide[len(narrow) :].any(axis=0)
     return int(np.argmax(changed)) if changed.any() else None

@@ -14,9 +14,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-Ids = npt.NDArray[np.int32]
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
+from modtok_cli.core.segment import Pairs
 
 GIVEN = -1
 """No merge builds the token: it is a single character or a byte."""
@@ -24,7 +23,9 @@ UNREACHED = -2
 """Encoding the token's string does not give the token."""
 
 
-def symbols_of(texts: Sequence[str], ids: Mapping[str, int], fallback: bool) -> tuple[Ids, Ints]:
+def symbols_of(
+    texts: Sequence[str], ids: Mapping[str, int], fallback: bool
+) -> tuple[Int32Array, Int64Array]:
     """The symbols that merging starts from: flat ids (N,) and offsets (len(texts) + 1,).
 
     One symbol for each character; with `fallback`, a character that is no token is spelled by the
@@ -61,20 +62,19 @@ def symbols_of(texts: Sequence[str], ids: Mapping[str, int], fallback: bool) -> 
     return result, ends[offsets]
 
 
-def derivation(symbols: Ids, offsets: Ints, wanted: Ids, merges: Ids) -> Ids:
+def derivation(
+    symbols: Int32Array, offsets: Int64Array, wanted: Int32Array, merges: Int32Array
+) -> Int32Array:
     """Rank of the merge that builds each token; (W,) int32, `GIVEN` or `UNREACHED` without.
 
     Token `wanted[i]` is spelled by `symbols[offsets[i]:offsets[i + 1]]`; merges (M, 3) in rank
     order.
     """
-    from modtok_cli.learn.merge_kernel import pair_table
-    from modtok_cli.modular.derivation_kernel import last_merges
-
-    results, last = last_merges(symbols, offsets, pair_table(merges))
+    results, last = Pairs(merges).last_merges(symbols, offsets)
     return np.where(results == wanted, last, np.int32(UNREACHED)).astype(np.int32)
 
 
-def closed(mask: Mask, ranks: Ids, merges: Ids) -> Mask:
+def closed(mask: BoolArray, ranks: Int32Array, merges: Int32Array) -> BoolArray:
     """`mask` (V,) with every token that the derivations of its tokens pass through.
 
     ranks (V,) int32 is what `derivation` gave for every token.
@@ -89,8 +89,14 @@ def closed(mask: Mask, ranks: Ids, merges: Ids) -> Mask:
 
 
 def prune(
-    mask: Mask, counts: Ints, ranks: Ids, merges: Ids, pieces: Ints, size: int, loss: int
-) -> Mask:
+    mask: BoolArray,
+    counts: Int64Array,
+    ranks: Int32Array,
+    merges: Int32Array,
+    pieces: Int64Array,
+    size: int,
+    loss: int,
+) -> BoolArray:
     """Remove the tokens whose loss costs least from `mask` (V,), which is closed.
 
     Removes until `size` tokens are left, or until the next removal would cost more than what

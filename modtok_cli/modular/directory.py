@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from modtok_cli.base.arrays import BoolArray
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, refuse_others
 from modtok_cli.base.reading import LARGEST, read_file
@@ -46,7 +47,6 @@ _OURS = {
 
 _SMALL = 1 << 24
 
-Mask = npt.NDArray[np.bool_]
 References = Mapping[str, bytes] | Callable[[], Mapping[str, bytes]]
 
 
@@ -87,7 +87,7 @@ def save(tokenizer: ModularTokenizer, directory: Path, references: References) -
         (beside / manifests.NAME).write_bytes(manifests.write_manifest(tokenizer, files))
 
 
-def pack(membership: Mask) -> npt.NDArray[np.uint8]:
+def pack(membership: BoolArray) -> npt.NDArray[np.uint8]:
     """(N, L) bool to (N, ⌈L / 8⌉) uint8, bit j % 8 of byte j // 8 for column j."""
     # Of a column-major array packbits makes another, whose memory safetensors would write as is.
     return np.ascontiguousarray(np.packbits(membership, axis=1, bitorder="little"))
@@ -122,7 +122,7 @@ class Contents:
     manifest: Mapping[str, Any]
     columns: Sequence[int]
     segmenter: ModularSegmenter
-    token_membership: Mask
+    token_membership: BoolArray
 
     @property
     def where(self) -> str:
@@ -162,7 +162,7 @@ class Contents:
                 where=str(self.directory / manifests.NAME),
                 remedy=REBUILD,
             )
-        _read_checked(self.directory, TOKENIZER, self.manifest)
+        read_checked(self.directory, TOKENIZER, self.manifest)
 
 
 def read(
@@ -196,12 +196,12 @@ def read(
 def _document(directory: Path, manifest: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
     """The content of `tokenizer.json`, and its name."""
     where = str(directory / TOKENIZER)
-    return parse_document(_read_checked(directory, TOKENIZER, manifest), where), where
+    return parse_document(read_checked(directory, TOKENIZER, manifest), where), where
 
 
 def _members(
     arrays: ArraysFile, name: str, rows: int, languages: int, columns: Sequence[int]
-) -> Mask:
+) -> BoolArray:
     """The columns of a membership of so many rows and languages: (N, n) bool, column-major."""
     packed = arrays.take(name, np.uint8, (rows, (languages + 7) // 8))
     spare = languages % 8
@@ -219,7 +219,7 @@ def _largest(manifest: Mapping[str, Any], name: str) -> int:
     return max(_SMALL, min(said, LARGEST))
 
 
-def _read_checked(directory: Path, name: str, manifest: Mapping[str, Any]) -> bytes:
+def read_checked(directory: Path, name: str, manifest: Mapping[str, Any]) -> bytes:
     """A file as it was written.
 
     Raises:
@@ -258,7 +258,7 @@ def read_reference(directory: Path, language: str) -> bytes:
     manifest = manifests.read_manifest(directory)
     for row in manifest["languages"]:
         if row["language"] == language and row.get("reference") is not None:
-            return _read_checked(directory, row["reference"], manifest)
+            return read_checked(directory, row["reference"], manifest)
     there = ", ".join(reference_languages(directory)) or "none"
     raise UsageError(
         f"no monolingual reference of '{language}' (there: {there})",

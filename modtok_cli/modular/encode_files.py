@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
+from modtok_cli.base.arrays import Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import atomic_directory, refuse_others
 from modtok_cli.base.progress import SILENT, Progress
@@ -21,9 +21,6 @@ from modtok_cli.modular.token_files import FACTS, FORMS, TokenFiles
 from modtok_cli.text.parallel import cores, total_bytes
 from modtok_cli.text.readers import Spans, read_spans, text_files
 from modtok_cli.text.reading import Reading
-
-Ids = npt.NDArray[np.int32]
-Ints = npt.NDArray[np.int64]
 
 _OURS = {FACTS, *(name for form in FORMS.values() for name in form.names)}
 
@@ -77,7 +74,7 @@ def encode_files(
     if ours is not None and global_ids:
         size, names = len(ours.segmenter.selection.whole), ours.global_ids
 
-    def encode(spans: Spans) -> tuple[Ids, Ints, int]:
+    def encode(spans: Spans) -> tuple[Int32Array, Int64Array, int]:
         ids, ends = _ids_of(tokenizer, spans)
         if end is not None:
             ids = np.insert(ids, ends, end)
@@ -115,13 +112,15 @@ def encode_files(
 
 
 def _in_order(
-    work: Callable[[Spans], tuple[Ids, Ints, int]], items: Iterable[Spans], threads: int
-) -> Iterator[tuple[Ids, Ints, int]]:
+    work: Callable[[Spans], tuple[Int32Array, Int64Array, int]],
+    items: Iterable[Spans],
+    threads: int,
+) -> Iterator[tuple[Int32Array, Int64Array, int]]:
     """`work` of each item, in order; a few items per thread are read ahead."""
     if threads <= 1:
         yield from map(work, items)
         return
-    waiting: deque[Future[tuple[Ids, Ints, int]]] = deque()
+    waiting: deque[Future[tuple[Int32Array, Int64Array, int]]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         try:
             for item in items:
@@ -135,7 +134,7 @@ def _in_order(
                 future.cancel()
 
 
-def _ids_of(tokenizer: Tokenizer, spans: Spans) -> tuple[Ids, Ints]:
+def _ids_of(tokenizer: Tokenizer, spans: Spans) -> tuple[Int32Array, Int64Array]:
     """Ids of a block of documents, and the end of each among them."""
     if isinstance(tokenizer, Subtokenizer):
         ids, offsets = tokenizer.encoder.spans(spans.data, spans.starts, spans.stops)

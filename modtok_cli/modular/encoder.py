@@ -1,7 +1,6 @@
-"""Encode texts and words by a set of merges: the kernels with their tables and caches.
+"""Encode texts and words: the core's encoder on texts as Python has them.
 
-An `Encoder` may be used by any number of threads. They share a cache of words; each call takes
-scratch of its own and returns it.
+An `Encoder` may be used by any number of threads; they share a cache of words.
 """
 
 from __future__ import annotations
@@ -11,134 +10,108 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import pairwise, starmap
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from modtok_cli.learn.merge_kernel import pair_table
-from modtok_cli.learn.symbol_kernel import Symbols, merge_words
-from modtok_cli.modular.encode_kernel import Work, advance, close_gaps, new_work
-from modtok_cli.modular.word_cache import WordCache
+from modtok_cli.base.arrays import Int32Array, Int64Array, UInt8Array
+from modtok_cli.core.library import PADDING, EncoderWork, Splitter
+from modtok_cli.core.segment import OVER, NativeEncoder, Segmenter
+from modtok_cli.core.text import packed
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pack_kernel import packed
-from modtok_cli.text.pretokenizer import PreTokenizer, Splitter
-from modtok_cli.text.word_key_kernel import PADDING
+from modtok_cli.text.pretokenizer import PreTokenizer
 
-Bytes = npt.NDArray[np.uint8]
-Ids = npt.NDArray[np.int32]
-Ints = npt.NDArray[np.int64]
-
-# Texts are passed to the kernel in portions of about this many bytes: enough portions for all
+# Texts are passed to the core in portions of about this many bytes: enough portions for all
 # threads, and little memory for the ids of a portion (at most four bytes per byte of text).
 PORTION = 1 << 18
 
 MOST_IDS = 1 << 28
 """Room for ids that is asked of the system at once; more is joined at the end."""
 
-OVER = 2
-"""Ids that the kernel may write behind the last one."""
+OWN_TRIE = 1 << 17
+"""Bytes of new words after which a subset has a trie of its own. One of 24,000 tokens is built in
+as much time as these were searched, and searches are then about twice as fast."""
 
 T = TypeVar("T")
 
 
-class _Scratch:
-    """What a thread encodes with: the state of the kernel, and room for ids."""
-
-    def __init__(self) -> None:
-        self.work = new_work()
-        self._ids = np.empty(0, dtype=np.int32)
-
-    def ids(self, size: int) -> Ids:
-        """An array of at least `size` ids. It is kept, but for the ids of very long texts."""
-        if len(self._ids) >= size:
-            return self._ids
-        ids = np.empty(size, dtype=np.int32)
-        if size <= 8 * PORTION:
-            self._ids = ids
-        return ids
-
-
-class _Joined:
-    """Ids one after the other; `end` of them are in the array that is filled now."""
-
-    def __init__(self, room: int) -> None:
-        # Memory is touched only as ids come.
-        self._ids = np.empty(room, dtype=np.int32)
-        self._full: list[Ids] = []
-        self.end = 0
-
-    def room(self, size: int) -> Ids:
-        """Where the next ids belong, at least `size` of them."""
-        if self.end + size > len(self._ids):
-            self._full.append(self._ids[: self.end])
-            self._ids = np.empty(max(len(self._ids), size), dtype=np.int32)
-            self.end = 0
-        return self._ids[self.end :]
-
-    def ids(self) -> Ids:
-        """All of them; nothing can be added afterwards."""
-        if self._full:
-            return np.concatenate([*self._full, self._ids[: self.end]])
-        self._ids.resize(self.end, refcheck=False)  # nothing is copied
-        return self._ids
-
-
 class Encoder:
-    """BPE by the given merges, with the `tokenizers` library's semantics.
+    """Texts to ids by a segmenter.
 
-    Shapes: merges (M, 3) int32 in rank order.
+    Args:
+        pretokenizer: changes documents, and splits them, unless `splitter` does.
+        segmenter: splits words into tokens.
+        splitter: splits documents into what is segmented and cached.
+        alone: gives a segmenter with the same ids that is faster, but takes time to make.
+        keep: what must live as long as the encoder.
     """
 
     _rewrite: Callable[[bytes], bytes] | None = None
 
-    def __init__(self, pretokenizer: PreTokenizer, symbols: Symbols, merges: Ids) -> None:
-        self._pretokenizer = pretokenizer
+    def __init__(
+        self,
+        pretokenizer: PreTokenizer,
+        segmenter: Segmenter,
+        *,
+        splitter: Splitter | None = None,
+        alone: Callable[[], Segmenter] | None = None,
+        keep: Any = None,
+    ) -> None:
         self._rewrite = pretokenizer.rewrite
-        self._symbols = symbols
-        self._pairs = pair_table(np.ascontiguousarray(merges, dtype=np.int32))
-        self._cache = WordCache()
-        self._scratch: list[_Scratch] = []
+        self._segmenter = segmenter
+        self._native = NativeEncoder(splitter or pretokenizer.splitter, segmenter)
+        self._alone = alone
+        self._searched = 0
+        self._keep = keep
+        self._scratch: list[Int32Array] = []
 
-    @property
-    def _splitter(self) -> Splitter:
-        """How text is split into what is segmented and cached."""
-        return self._pretokenizer.splitter
-
-    def flat(self, data: Bytes, offsets: Ints) -> tuple[Ids, Ints]:
+    def flat(self, data: UInt8Array, offsets: Int64Array) -> tuple[Int32Array, Int64Array]:
         """Ids of texts `data[offsets[i]:offsets[i + 1]]` in one buffer of UTF-8, as they are.
 
         `data` goes on for `PADDING` bytes after the last text. Returns ids (N,) int32 and their
         offsets (D + 1,) int64.
         """
         id_offsets = np.empty(len(offsets), dtype=np.int64)
-        with self._borrowed() as scratch:
-            ids = scratch.ids(int(offsets[-1] - offsets[0]) + OVER)
-            self._write(scratch.work, data, offsets, ids, id_offsets)
+        with self._borrowed(int(offsets[-1] - offsets[0]) + OVER) as ids:
+            self._write(data, offsets, ids, id_offsets)
             return ids[: id_offsets[-1]].copy(), id_offsets
 
     @contextmanager
-    def _borrowed(self) -> Iterator[_Scratch]:
+    def _borrowed(self, size: int) -> Iterator[Int32Array]:
+        """Room for ids, which is kept, but for those of very long texts."""
         try:
-            # list.pop is atomic: two threads never get the same scratch.
-            scratch = self._scratch.pop()
+            ids = self._scratch.pop()  # atomic: two threads never get the same
         except IndexError:
-            scratch = _Scratch()
-        yield scratch
-        self._scratch.append(scratch)  # but after an exception
+            ids = np.empty(0, dtype=np.int32)
+        if len(ids) < size:
+            ids = np.empty(size, dtype=np.int32)
+        yield ids
+        if len(ids) <= 8 * PORTION:
+            self._scratch.append(ids)
 
-    def _write(self, work: Work, data: Bytes, offsets: Ints, ids: Ids, id_offsets: Ints) -> None:
+    def _write(
+        self, data: UInt8Array, offsets: Int64Array, ids: Int32Array, id_offsets: Int64Array
+    ) -> None:
         """What `flat` gives, into ids (at least bytes of the texts + OVER,) and id_offsets."""
-        work.state[:] = 0
-        entry, table = self._splitter
-        cache = self._cache
-        while new := advance(data, offsets, entry, table, cache.table, work, ids, id_offsets):
-            starts, stops = work.starts[:new], work.stops[:new]
-            new_ids, new_offsets = self.words_flat(data, starts, stops)
-            close_gaps(work, new_ids, new_offsets, ids, id_offsets)
-            cache.add(data, starts, stops, work.hashes[:new], new_ids, new_offsets)
+        self._native.encode(data, offsets, ids, id_offsets)
+        if self._alone is not None:
+            self._go_alone(self._searched + self.spent.bytes)
 
-    def spans(self, data: Bytes, starts: Ints, stops: Ints) -> tuple[Ids, Ints]:
+    def _go_alone(self, searched: int) -> None:
+        alone = self._alone
+        if alone is not None and searched > OWN_TRIE:
+            self._alone = None
+            self._segmenter = alone()
+            self._native.change(self._segmenter)
+
+    @property
+    def spent(self) -> EncoderWork:
+        """What the core did for texts so far."""
+        return self._native.spent
+
+    def spans(
+        self, data: UInt8Array, starts: Int64Array, stops: Int64Array
+    ) -> tuple[Int32Array, Int64Array]:
         """Ids of texts data[starts[i]:stops[i]], as `texts` gives them, in this thread.
 
         Without a Python object for each, unless the pre-tokenizer changes documents. Shapes and
@@ -152,19 +125,21 @@ class Encoder:
 
     def forget_words(self) -> None:
         """Free the cache of words, which grows with use to some 20 MB."""
-        self._cache.clear()
+        self._native.forget()
         self._scratch.clear()
 
-    def text(self, text: bytes) -> Ids:
+    def text(self, text: bytes) -> Int32Array:
         """Ids of one text in UTF-8."""
         return self._flat_texts([text], offsets_of([text]))[0]
 
-    def texts(self, texts: Sequence[bytes], threads: int | None = None) -> list[Ids]:
+    def texts(self, texts: Sequence[bytes], threads: int | None = None) -> list[Int32Array]:
         """Ids of each text in UTF-8, on `threads` threads (default: one a core)."""
         parts = self._portions(texts, threads).mapped(self._flat_texts)
         return [ids[a:b] for ids, ends in parts for a, b in pairwise(ends.tolist())]
 
-    def joined(self, texts: Sequence[bytes], threads: int | None = None) -> tuple[Ids, Ints]:
+    def joined(
+        self, texts: Sequence[bytes], threads: int | None = None
+    ) -> tuple[Int32Array, Int64Array]:
         """Ids of all texts one after the other, and their offsets; arguments as of `texts`."""
         portions = self._portions(texts, threads)
         # A text has as many tokens as bytes at most.
@@ -177,41 +152,72 @@ class Encoder:
                 whole.end += len(ids)
                 np.add(ends, offsets[first], out=offsets[first : stop + 1])
             return whole.ids(), offsets
-        with self._borrowed() as scratch:  # where the ids belong at once
-            for first, stop in portions.places:
-                data, starts = self._buffer(*portions.part(first, stop))
-                ends, before = offsets[first : stop + 1], offsets[first]
-                room = whole.room(int(starts[-1] - starts[0]) + OVER)
-                self._write(scratch.work, data, starts, room, ends)
-                whole.end += int(ends[-1])
-                ends += before
+        for first, stop in portions.places:  # where the ids belong at once
+            data, starts = self._buffer(*portions.part(first, stop))
+            ends, before = offsets[first : stop + 1], offsets[first]
+            room = whole.room(int(starts[-1] - starts[0]) + OVER)
+            self._write(data, starts, room, ends)
+            whole.end += int(ends[-1])
+            ends += before
         return whole.ids(), offsets
 
     def _portions(self, texts: Sequence[bytes], threads: int | None) -> _Portions:
         portions = _Portions(texts, threads)
-        self._cache.expect(int(portions.offsets[-1]))
+        self._native.expect(int(portions.offsets[-1]))
         return portions
 
-    def _flat_texts(self, texts: Sequence[bytes], offsets: Ints) -> tuple[Ids, Ints]:
+    def _flat_texts(
+        self, texts: Sequence[bytes], offsets: Int64Array
+    ) -> tuple[Int32Array, Int64Array]:
         return self.flat(*self._buffer(texts, offsets))
 
-    def _buffer(self, texts: Sequence[bytes], offsets: Ints) -> tuple[Bytes, Ints]:
+    def _buffer(self, texts: Sequence[bytes], offsets: Int64Array) -> tuple[UInt8Array, Int64Array]:
         """Texts, of sizes np.diff(offsets), as `flat` takes them."""
         if self._rewrite:
             texts = [self._rewrite(text) for text in texts]
             offsets = offsets_of(texts)
         return np.frombuffer(b"".join([*texts, bytes(PADDING)]), dtype=np.uint8), offsets
 
-    def words(self, counts: WordCounts) -> tuple[Ids, Ints]:
+    def words(self, counts: WordCounts) -> tuple[Int32Array, Int64Array]:
         """Ids of each unique word: ids (N,) int32 and their offsets (W + 1,) int64."""
         return self.words_flat(counts.data, counts.offsets[:-1], counts.offsets[1:])
 
-    def words_flat(self, data: Bytes, starts: Ints, stops: Ints) -> tuple[Ids, Ints]:
+    def words_flat(
+        self, data: UInt8Array, starts: Int64Array, stops: Int64Array
+    ) -> tuple[Int32Array, Int64Array]:
         """Ids of each byte string data[starts[i]:stops[i]], taken as one word."""
-        return merge_words(data, starts, stops, *self._symbols, self._pairs)
+        if self._alone is not None:
+            self._searched += int((stops - starts).sum())
+            self._go_alone(self._searched)
+        return self._segmenter.segment(data, starts, stops)
 
 
-def offsets_of(texts: Sequence[bytes]) -> Ints:
+class _Joined:
+    """Ids one after the other; `end` of them are in the array that is filled now."""
+
+    def __init__(self, room: int) -> None:
+        # Memory is touched only as ids come.
+        self._ids = np.empty(room, dtype=np.int32)
+        self._full: list[Int32Array] = []
+        self.end = 0
+
+    def room(self, size: int) -> Int32Array:
+        """Where the next ids belong, at least `size` of them."""
+        if self.end + size > len(self._ids):
+            self._full.append(self._ids[: self.end])
+            self._ids = np.empty(max(len(self._ids), size), dtype=np.int32)
+            self.end = 0
+        return self._ids[self.end :]
+
+    def ids(self) -> Int32Array:
+        """All of them; nothing can be added afterwards."""
+        if self._full:
+            return np.concatenate([*self._full, self._ids[: self.end]])
+        self._ids.resize(self.end, refcheck=False)  # nothing is copied
+        return self._ids
+
+
+def offsets_of(texts: Sequence[bytes]) -> Int64Array:
     """Where texts begin that are joined, and where the last one ends: (D + 1,) int64."""
     offsets = np.zeros(len(texts) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)), out=offsets[1:])
@@ -233,11 +239,11 @@ class _Portions:
             first = stop
         self.workers = max(1, min(len(self.places), threads or os.cpu_count() or 1))
 
-    def part(self, first: int, stop: int) -> tuple[Sequence[bytes], Ints]:
+    def part(self, first: int, stop: int) -> tuple[Sequence[bytes], Int64Array]:
         """Texts, and their offsets from 0 on."""
         return self._texts[first:stop], self.offsets[first : stop + 1] - self.offsets[first]
 
-    def mapped(self, encode: Callable[[Sequence[bytes], Ints], T]) -> Iterator[T]:
+    def mapped(self, encode: Callable[[Sequence[bytes], Int64Array], T]) -> Iterator[T]:
         """`encode` of each portion, in order, on `workers` threads."""
         parts = (self.part(*place) for place in self.places)
         if self.workers == 1:

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 import numpy as np
 import numpy.typing as npt
 
+from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.signature import digest
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import PreTokenizer
 
-Ids = npt.NDArray[np.int32]
+_PORTION_TEXTS, _PORTION_BYTES = 4096, 1 << 14
 
 
 class External:
@@ -42,7 +43,25 @@ class External:
         )
 
 
-def as_ids(ids: Sequence[int]) -> Ids:
+def portions(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Places [first, stop) of the texts of one call of a library; `sizes` of the texts, in bytes.
+
+    A library goes on to the end of its texts after one has failed, and prints a message for each.
+    The first portion is one text, the others grow: what fails on all texts fails once. They end
+    at `_PORTION_BYTES`, since a pattern that backtracks without end takes a second for a text.
+    The objects that libraries return are larger than the text.
+    """
+    first, most = 0, 1
+    while first < len(sizes):
+        stop, total = first, 0
+        while stop < min(first + most, len(sizes)) and total < _PORTION_BYTES:
+            total += sizes[stop]
+            stop += 1
+        yield first, stop
+        first, most = stop, min(2 * most, _PORTION_TEXTS)
+
+
+def as_ids(ids: Sequence[int]) -> Int32Array:
     """Ids of a library as an array; shape (N,) int32."""
     return np.array(ids, dtype=np.int32)
 

@@ -8,12 +8,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.modular.encoder import Encoder, Ids, Ints, offsets_of
-from modtok_cli.modular.external import as_ids, in_library
-from modtok_cli.text.pack_kernel import packed
-
-# Texts of one call: the library returns objects that are larger than the text.
-_PORTION = 4096
+from modtok_cli.base.arrays import Int32Array, Int64Array
+from modtok_cli.core.text import packed
+from modtok_cli.modular.encoder import Encoder, offsets_of
+from modtok_cli.modular.external import as_ids, in_library, portions
 
 
 class LibraryEncoder(Encoder):
@@ -44,16 +42,16 @@ class LibraryEncoder(Encoder):
             whole = self._inner.encode("a", add_special_tokens=True).ids
         return int(whole[0]) if whole[:1] != plain[:1] else None
 
-    def flat(self, data: npt.NDArray[np.uint8], offsets: Ints) -> tuple[Ids, Ints]:
+    def flat(
+        self, data: npt.NDArray[np.uint8], offsets: Int64Array
+    ) -> tuple[Int32Array, Int64Array]:
         """Ids of texts in one buffer of UTF-8."""
         content = data.tobytes()
         cuts = [content[start:stop].decode() for start, stop in pairwise(offsets.tolist())]
         parts, sizes = [], []
-        for first in range(0, len(cuts), _PORTION):
+        for first, stop in portions(np.diff(offsets).tolist()):
             with in_library("cannot encode", self._where):
-                batch = self._inner.encode_batch_fast(
-                    cuts[first : first + _PORTION], add_special_tokens=False
-                )
+                batch = self._inner.encode_batch_fast(cuts[first:stop], add_special_tokens=False)
             for encoding in batch:
                 parts.append(as_ids(encoding.ids))
                 sizes.append(len(parts[-1]))
@@ -62,17 +60,19 @@ class LibraryEncoder(Encoder):
         return (np.concatenate(parts) if parts else np.zeros(0, dtype=np.int32)), ends
 
     def words_flat(
-        self, data: npt.NDArray[np.uint8], starts: Ints, stops: Ints
-    ) -> tuple[Ids, Ints]:
+        self, data: npt.NDArray[np.uint8], starts: Int64Array, stops: Int64Array
+    ) -> tuple[Int32Array, Int64Array]:
         """Ids of each text data[starts[i]:stops[i]]."""
         return self.flat(*packed(data, starts, stops))
 
-    def texts(self, texts: Sequence[bytes], threads: int | None = None) -> list[Ids]:
+    def texts(self, texts: Sequence[bytes], threads: int | None = None) -> list[Int32Array]:
         """Ids of each text in UTF-8; the library uses threads of its own."""
         ids, ends = self.joined(texts)
         return [ids[a:b] for a, b in pairwise(ends.tolist())]
 
-    def joined(self, texts: Sequence[bytes], threads: int | None = None) -> tuple[Ids, Ints]:
+    def joined(
+        self, texts: Sequence[bytes], threads: int | None = None
+    ) -> tuple[Int32Array, Int64Array]:
         """Ids of all texts one after the other, and their offsets."""
         return self._flat_texts(texts, offsets_of(texts))
 
@@ -83,17 +83,17 @@ class DividedEncoder(Encoder):
     def __init__(
         self, native: Encoder, library: LibraryEncoder, is_whole: Callable[[bytes], bool]
     ) -> None:
-        self._native, self._library, self._is_whole = native, library, is_whole
+        self._own, self._library, self._is_whole = native, library, is_whole
 
     def forget_words(self) -> None:
         """Free the caches of words of our encoder."""
-        self._native.forget_words()
+        self._own.forget_words()
 
-    def text(self, text: bytes) -> Ids:
+    def text(self, text: bytes) -> Int32Array:
         """Ids of one text in UTF-8."""
-        return (self._library if self._is_whole(text) else self._native).text(text)
+        return (self._library if self._is_whole(text) else self._own).text(text)
 
-    def texts(self, texts: Sequence[bytes], threads: int | None = None) -> list[Ids]:
+    def texts(self, texts: Sequence[bytes], threads: int | None = None) -> list[Int32Array]:
         """Ids of each text in UTF-8."""
         whole = [self._is_whole(text) for text in texts]
         parts = {
@@ -103,27 +103,31 @@ class DividedEncoder(Encoder):
                     threads,
                 )
             )
-            for is_whole, encoder in ((True, self._library), (False, self._native))
+            for is_whole, encoder in ((True, self._library), (False, self._own))
         }
         return [next(parts[one]) for one in whole]
 
-    def joined(self, texts: Sequence[bytes], threads: int | None = None) -> tuple[Ids, Ints]:
+    def joined(
+        self, texts: Sequence[bytes], threads: int | None = None
+    ) -> tuple[Int32Array, Int64Array]:
         """Ids of all texts one after the other, and their offsets."""
         return _joined(self.texts(texts, threads))
 
-    def flat(self, data: npt.NDArray[np.uint8], offsets: Ints) -> tuple[Ids, Ints]:
+    def flat(
+        self, data: npt.NDArray[np.uint8], offsets: Int64Array
+    ) -> tuple[Int32Array, Int64Array]:
         """Ids of texts in one buffer of UTF-8."""
         content = data.tobytes()
         return _joined(self.texts([content[a:b] for a, b in pairwise(offsets.tolist())]))
 
     def words_flat(
-        self, data: npt.NDArray[np.uint8], starts: Ints, stops: Ints
-    ) -> tuple[Ids, Ints]:
+        self, data: npt.NDArray[np.uint8], starts: Int64Array, stops: Int64Array
+    ) -> tuple[Int32Array, Int64Array]:
         """Ids of each word; those that are whole documents go to the library."""
         content = data.tobytes()
         words = [content[a:b] for a, b in zip(starts.tolist(), stops.tolist(), strict=True)]
         whole = [i for i, word in enumerate(words) if self._is_whole(word)]
-        ids, ends = self._native.words_flat(data, starts, stops)
+        ids, ends = self._own.words_flat(data, starts, stops)
         if not whole:
             return ids, ends
         parts = np.split(ids, ends[1:-1])
@@ -133,7 +137,7 @@ class DividedEncoder(Encoder):
         return _joined(parts)
 
 
-def _joined(parts: Sequence[Ids]) -> tuple[Ids, Ints]:
+def _joined(parts: Sequence[Int32Array]) -> tuple[Int32Array, Int64Array]:
     ends = np.zeros(len(parts) + 1, dtype=np.int64)
     np.cumsum([len(part) for part in parts], out=ends[1:])
     return np.concatenate([np.zeros(0, dtype=np.int32), *parts]), ends

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from modtok_cli.base.arrays import BoolArray, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_file
@@ -35,11 +36,10 @@ from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.readers import read_batches
 from modtok_cli.text.reading import Reading
 
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
-
-def most_frequent(counts: Ints, scores: npt.NDArray[np.float64], always: Mask, k: int) -> Mask:
+def most_frequent(
+    counts: Int64Array, scores: npt.NDArray[np.float64], always: BoolArray, k: int
+) -> BoolArray:
     """Mask of the `k` tokens to keep, including those of `always`; (V,) bool.
 
     Ordered by higher count, then higher score, then smaller id.
@@ -135,7 +135,7 @@ def _cut_ours(
 
 def _occurrences(
     tokenizer: Tokenizer, texts: Sequence[Path | str], reading: Reading, progress: Progress
-) -> Ints:
+) -> Int64Array:
     """How often each token occurs in the documents of `texts`; (V,) int64."""
     total = np.zeros(tokenizer.size, dtype=np.int64)
     for path in texts:

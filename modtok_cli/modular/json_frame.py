@@ -17,7 +17,7 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.memory import no_collection
-from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.modular.vocabulary import Unsuited, Vocabulary
 from modtok_cli.text.pretokenizer import PreTokenizer, pretokenizer_of_json
 
 REBUILD = "restore the file from a copy, or learn the tokenizer again"
@@ -175,8 +175,9 @@ def read_vocabulary(
     """The vocabulary of a byte-level BPE, and its object of spellings and ids.
 
     Raises:
-        ModtokError: ids that are not 0 … V-1, a token that spells no bytes, a byte missing;
-            names `where` and the field.
+        Unsuited: ids that are not 0 … V-1, special tokens that are not the first, a token that
+            spells no bytes, a byte missing; names `where` and the field.
+        ModtokError: not an object of tokens and numbers.
     """
     ids = document["model"].get("vocab")
     if not isinstance(ids, dict) or not ids:
@@ -194,21 +195,23 @@ def read_vocabulary(
         order = np.argsort(numbers, kind="stable")
         gap = numbers[order] != expected
         if gap.any():
-            raise _broken(
-                where,
-                "model.vocab",
-                f"ids are not 0 to {len(names) - 1}: {np.argmax(gap)} is missing",
+            raise Unsuited(
+                f"field 'model.vocab': ids are not 0 to {len(names) - 1}: "
+                f"{np.argmax(gap)} is missing",
+                where=where,
             )
         names = [names[i] for i in order]
     added = document.get("added_tokens") or []
     specials = tuple(token["content"] for token in added)
     if tuple(names[: len(specials)]) != specials:
-        raise _broken(where, "added_tokens", "special tokens are not the first of 'model.vocab'")
+        raise Unsuited(
+            "field 'added_tokens': special tokens are not the first of 'model.vocab'", where=where
+        )
     # Keys of an object differ.
     vocabulary = replace(Vocabulary.from_spellings(specials, names, where), distinct=True)
     if (vocabulary.byte_ids < 0).any():
         byte = int(np.argmax(vocabulary.byte_ids < 0))
-        raise _broken(where, "model.vocab", f"byte 0x{byte:02x} is not a token")
+        raise Unsuited(f"field 'model.vocab': byte 0x{byte:02x} is not a token", where=where)
     return vocabulary, ids
 
 
@@ -216,6 +219,7 @@ def read_merges(rows: Any, ids: Mapping[str, int], where: str) -> npt.NDArray[np
     """Merges (M, 3) int32 in rank order: left, right, result.
 
     Raises:
+        Unsuited: a merge occurs twice.
         ModtokError: not pairs of tokens whose concatenation is a token; names the merge.
     """
     if not isinstance(rows, list):
@@ -234,7 +238,30 @@ def read_merges(rows: Any, ids: Mapping[str, int], where: str) -> npt.NDArray[np
             results = np.fromiter(map(ids.__getitem__, map(add, left, right)), np.int32, len(rows))
     except (KeyError, TypeError, ValueError) as error:
         raise _odd_merge(rows, ids, where) from error
-    return np.column_stack([parts.reshape(-1, 2), results]).astype(np.int32)
+    merges = np.column_stack([parts.reshape(-1, 2), results]).astype(np.int32)
+    check_distinct(merges, rows, where)
+    return merges
+
+
+def check_distinct(merges: npt.NDArray[np.int32], rows: Sequence[Any], where: str) -> None:
+    """Refuse (M, 3) merges, `rows` of the file, of which one joins the same tokens as another.
+
+    Raises:
+        Unsuited: names the second one.
+    """
+    # A token that only one merge makes needs no comparison; nearly all are such.
+    several = np.bincount(merges[:, 2], minlength=1)[merges[:, 2]] > 1
+    first: dict[tuple[int, int], int] = {}
+    for rank in np.flatnonzero(several).tolist():
+        left, right, _ = merges[rank].tolist()
+        before = first.setdefault((left, right), rank)
+        if before != rank:
+            raise Unsuited(
+                f"field 'model.merges[{rank}]': {rows[rank]!r} is the same as "
+                f"'model.merges[{before}]'",
+                where=where,
+                remedy="delete the first of the two: the tokenizers library applies the last",
+            )
 
 
 def scored_rows(
@@ -262,7 +289,7 @@ def scored_rows(
     names = [row[0] for row in rows]
     specials = tuple(token["content"] for token in document["added_tokens"])
     if tuple(names[: len(specials)]) != specials:
-        raise ModtokError(
+        raise Unsuited(
             "field 'added_tokens': special tokens are not the first of 'model.vocab'", where=where
         )
     return specials, names, np.array([row[1] for row in rows], dtype=np.float64)

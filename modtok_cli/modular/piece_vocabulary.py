@@ -14,14 +14,16 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from modtok_cli.base.arrays import Float64Array, Int32Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.learn.merges import byte_order
 from modtok_cli.learn.pieces import byte_ids
 from modtok_cli.modular.sentencepiece_file import byte_piece
-from modtok_cli.modular.vocabulary import Ids, Vocabulary, gather
-from modtok_cli.text.pretokenizers.unigram import byte_table
+from modtok_cli.modular.vocabulary import Unsuited, Vocabulary, gather
 
-Floats = npt.NDArray[np.float64]
+# What the pre-tokenizer `unigram` tells apart: 1 space, 2 digit, 3 other ASCII white space.
+_BYTE_KINDS = np.zeros(256, dtype=np.uint8)
+_BYTE_KINDS[0x20], _BYTE_KINDS[0x30:0x3A], _BYTE_KINDS[0x09:0x0E] = 1, 2, 3
 BYTE_NAMES = tuple(byte_piece(byte) for byte in byte_order())
 
 
@@ -44,7 +46,7 @@ class PieceVocabulary(Vocabulary):
         """
         first = len(specials)
         if tuple(spellings[first : first + 256]) != BYTE_NAMES:
-            raise ModtokError(
+            raise Unsuited(
                 f"field 'model.vocab': tokens {first} to {first + 255} are not the 256 bytes "
                 "in order",
                 where=where,
@@ -73,7 +75,7 @@ class PieceVocabulary(Vocabulary):
         return [*self.specials, *BYTE_NAMES, *pieces]
 
     @cached_property
-    def byte_ids(self) -> Ids:
+    def byte_ids(self) -> Int32Array:
         """Id of each of the 256 byte tokens; shape (256,) int32."""
         return byte_ids(len(self.specials))
 
@@ -83,7 +85,7 @@ class PieceVocabulary(Vocabulary):
         return PieceVocabulary(self.specials, data, offsets)
 
 
-def clamp_bytes(scores: Floats, specials: int) -> Floats:
+def clamp_bytes(scores: Float64Array, specials: int) -> Float64Array:
     """Scores with those of bytes raised to the least score of a piece where they are below.
 
     Both libraries take the least score, SentencePiece of pieces, `tokenizers` of all
@@ -98,7 +100,7 @@ def clamp_bytes(scores: Floats, specials: int) -> Floats:
     return clamped
 
 
-def check_pieces(vocabulary: Vocabulary, scores: Floats | None, where: str) -> None:
+def check_pieces(vocabulary: Vocabulary, scores: Float64Array | None, where: str) -> None:
     """Check a Unigram vocabulary.
 
     Special tokens, the 256 bytes in order, at least one piece; pieces different, whole
@@ -144,7 +146,7 @@ def _crossing(
     data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], first: int
 ) -> int | None:
     """The first piece in which a word of the pre-tokenizer `unigram` would end, None if in none."""
-    kinds = byte_table()[data]
+    kinds = _BYTE_KINDS[data]
     before, after = kinds[:-1], kinds[1:]
     cut = (before == 2) | (after == 2)
     cut |= (before != after) & ((after == 1) | (after == 3) | (before == 3))

@@ -8,10 +8,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from modtok_cli.base.arrays import Int32Array
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import PreTokenizer
-
-Ids = npt.NDArray[np.int32]
 
 
 class Tokenizer(Protocol):
@@ -30,16 +29,16 @@ class Tokenizer(Protocol):
 
     @property
     def size(self) -> int:
-        """Number of tokens, special tokens included."""
+        """Number of tokens, special tokens included; ids are less than this."""
 
     @property
     def pretokenizer(self) -> PreTokenizer | None:
         """Splits text into the words of word counts; None if it splits in another way."""
 
-    def encode(self, text: str) -> Ids:
+    def encode(self, text: str) -> Int32Array:
         """Token ids of a text; shape (N,) int32."""
 
-    def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
+    def encode_batch(self, texts: Sequence[str]) -> list[Int32Array]:
         """Token ids of each text."""
 
     def decode(self, ids: npt.ArrayLike) -> str:

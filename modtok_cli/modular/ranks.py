@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.modular.external import External, Ids, as_ids, as_list, in_library
-from modtok_cli.modular.unicode import utf8
+from modtok_cli.modular.external import External, as_ids, as_list, in_library
+from modtok_cli.modular.unicode import strings, utf8
 
 
 class RankTokenizer(External):
@@ -49,16 +50,15 @@ class RankTokenizer(External):
         self.ranks, self.pattern, self.first = ranks, pattern, first
         self.size = top + 1
 
-    def encode(self, text: str) -> Ids:
+    def encode(self, text: str) -> Int32Array:
         """Token ids of a text."""
         utf8(text)
         with in_library("cannot encode", self.name, "tiktoken"):
             return as_ids(self._inner.encode_ordinary(text)) + np.int32(self.first)
 
-    def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
+    def encode_batch(self, texts: Sequence[str]) -> list[Int32Array]:
         """Token ids of each text."""
-        for text in texts:
-            utf8(text)
+        strings(texts)
         with in_library("cannot encode", self.name, "tiktoken"):
             batch = self._inner.encode_ordinary_batch(list(texts))
         return [as_ids(ids) + np.int32(self.first) for ids in batch]

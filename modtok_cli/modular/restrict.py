@@ -16,12 +16,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.modular.vocabulary import spell
 
-Ids = npt.NDArray[np.int32]
 IdMap = Mapping[int, int]
 
 # Special tokens that a vocabulary reserves for later use. They are not trained.
@@ -72,7 +71,7 @@ def vocabulary_of(document: Mapping[str, Any], where: str) -> dict[str, int]:
     return ids
 
 
-def indispensable(document: Mapping[str, Any], where: str) -> Ids:
+def indispensable(document: Mapping[str, Any], where: str) -> Int32Array:
     """Ids that every restriction keeps, ascending.
 
     Bytes, the unknown token, special tokens, and the tokens that the post-processor adds. Special
@@ -100,7 +99,7 @@ def indispensable(document: Mapping[str, Any], where: str) -> Ids:
     return np.array(sorted(kept), dtype=np.int32)
 
 
-def restrict(document: Mapping[str, Any], kept: Ids, where: str) -> dict[str, Any]:
+def restrict(document: Mapping[str, Any], kept: Int32Array, where: str) -> dict[str, Any]:
     """The tokenizer of the tokens `kept`, ascending ids that hold all `indispensable` ones.
 
     Token `kept[i]` gets the id i. `document` is not changed.
@@ -136,7 +135,9 @@ def restrict_frame(document: Mapping[str, Any], new_of: IdMap) -> dict[str, Any]
     return result
 
 
-def _check(document: Mapping[str, Any], ids: Mapping[str, int], kept: Ids, where: str) -> None:
+def _check(
+    document: Mapping[str, Any], ids: Mapping[str, int], kept: Int32Array, where: str
+) -> None:
     known = np.fromiter(ids.values(), dtype=np.int64, count=len(ids))
     strange = np.setdiff1d(kept, known)
     if len(strange):

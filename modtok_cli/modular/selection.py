@@ -5,12 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from modtok_cli.base.arrays import BoolArray
 from modtok_cli.modular.vocabulary import Vocabulary
-
-Ids = npt.NDArray[np.int32]
-Mask = npt.NDArray[np.bool_]
 
 
 class Selection:
@@ -23,7 +20,7 @@ class Selection:
         local_of_global: (V,) int32: the local id of each id in `whole`, -1 outside.
     """
 
-    def __init__(self, whole: Vocabulary, mask: Mask | None = None) -> None:
+    def __init__(self, whole: Vocabulary, mask: BoolArray | None = None) -> None:
         self.whole = whole
         self.mask = mask
         if mask is None:

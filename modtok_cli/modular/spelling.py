@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from modtok_cli.base.arrays import Int32Array, Int64Array
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
-
-Ids = npt.NDArray[np.int32]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -24,11 +21,11 @@ class Spelling:
     Shapes: ids (N,) int32, old ids; offsets (V + 1,) int64.
     """
 
-    ids: Ids
-    offsets: Ints
+    ids: Int32Array
+    offsets: Int64Array
 
     @property
-    def lengths(self) -> Ints:
+    def lengths(self) -> Int64Array:
         """Number of old tokens that spell each new token; shape (V,) int64."""
         return np.diff(self.offsets)
 

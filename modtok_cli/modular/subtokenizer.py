@@ -16,22 +16,19 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.signature import digest
 from modtok_cli.modular.formats.registry import format_of
 from modtok_cli.modular.segmenters.interface import Segmenter
-from modtok_cli.modular.unicode import utf8
+from modtok_cli.modular.unicode import in_utf8, strings, utf8
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import PreTokenizer
 
 if TYPE_CHECKING:
     from modtok_cli.modular.encoder import Encoder
-
-Ids = npt.NDArray[np.int32]
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 class Subtokenizer:
@@ -82,12 +79,12 @@ class Subtokenizer:
         return self.segmenter.pretokenizer
 
     @property
-    def global_ids(self) -> Ids:
+    def global_ids(self) -> Int32Array:
         """(n,) int32, ascending; the parent's id of each local id."""
         return self.segmenter.selection.global_ids
 
     @property
-    def local_of_global(self) -> Ids:
+    def local_of_global(self) -> Int32Array:
         """(V,) int32; -1 for what is outside."""
         return self.segmenter.selection.local_of_global
 
@@ -97,12 +94,12 @@ class Subtokenizer:
         return self.segmenter.vocabulary
 
     @property
-    def merge_ranks(self) -> Ints:
+    def merge_ranks(self) -> Int64Array:
         """Rank in the parent of each merge; (m,) int64, ascending."""
         return self.segmenter.merge_ranks
 
     @property
-    def merges(self) -> Ids:
+    def merges(self) -> Int32Array:
         """Merges in local ids, in the parent's order; (m, 3) int32."""
         return self.segmenter.merges
 
@@ -131,16 +128,18 @@ class Subtokenizer:
         """The compiled encoder; made on first use, in milliseconds."""
         return self.segmenter.encoder
 
-    def encode(self, text: str, *, specials: bool = False) -> Ids:
+    def encode(self, text: str, *, specials: bool = False) -> Int32Array:
         """Token ids of a text; shape (N,) int32.
 
         A special token written in the text is plain text, unless `specials` is true.
 
         Raises:
+            UsageError: the text is no string.
             ModtokError: a lone surrogate in the text.
         """
+        data = utf8(text)
         if not (specials and self.vocabulary.specials):
-            return self.segmenter.encode([utf8(text)])[0]
+            return self.segmenter.encode([data])[0]
         # With a capturing group, re.split puts every special token at an odd index.
         pieces = self._specials_pattern.split(text)
         parts = [
@@ -156,38 +155,37 @@ class Subtokenizer:
         longest_first = sorted(self.vocabulary.specials, key=lambda text: (-len(text), text))
         return re.compile("(" + "|".join(map(re.escape, longest_first)) + ")")
 
-    def encode_batch(self, texts: Sequence[str], threads: int | None = None) -> list[Ids]:
+    def encode_batch(self, texts: Sequence[str], threads: int | None = None) -> list[Int32Array]:
         """Token ids of each text, on `threads` threads (default: one a core).
 
         Raises:
-            TypeError: one text instead of several.
+            UsageError: one text instead of several, or one that is no string.
+            ModtokError: a lone surrogate in a text.
         """
-        if isinstance(texts, str):
-            raise TypeError("encode_batch takes several texts; encode takes one")
-        return self.segmenter.encode([utf8(text) for text in texts], threads)
+        return self.segmenter.encode(strings(texts), threads)
 
-    def encode_utf8(self, texts: Sequence[bytes], threads: int | None = None) -> list[Ids]:
-        """Token ids of each text, given in valid UTF-8.
+    def encode_utf8(
+        self, texts: Sequence[str | bytes], threads: int | None = None
+    ) -> list[Int32Array]:
+        """Token ids of each text, a string or valid UTF-8.
 
         Raises:
-            TypeError: one text instead of several.
+            UsageError, ModtokError: as `encode_batch`.
         """
-        if isinstance(texts, bytes | str):
-            raise TypeError("encode_utf8 takes several texts; encode takes one")
-        return self.segmenter.encode(texts, threads)
+        return self.segmenter.encode(in_utf8(texts), threads)
 
-    def encode_flat(self, texts: Sequence[bytes], threads: int | None = None) -> tuple[Ids, Ints]:
-        """Token ids of texts in valid UTF-8 in one array, without an object for each text.
+    def encode_flat(
+        self, texts: Sequence[str | bytes], threads: int | None = None
+    ) -> tuple[Int32Array, Int64Array]:
+        """Token ids of texts, strings or valid UTF-8, in one array, without an object for each.
 
         Returns ids (N,) int32 and offsets (D + 1,) int64: those of text i are
         ids[offsets[i]:offsets[i + 1]].
 
         Raises:
-            TypeError: one text instead of several.
+            UsageError, ModtokError: as `encode_batch`.
         """
-        if isinstance(texts, bytes | str):
-            raise TypeError("encode_flat takes several texts; encode takes one")
-        return self.encoder.joined(texts, threads)
+        return self.encoder.joined(in_utf8(texts), threads)
 
     def forget_words(self) -> None:
         """Free the caches of words, for programs that hold hundreds of tokenizers."""
@@ -205,7 +203,7 @@ class Subtokenizer:
         """Bytes of token ids; special tokens give their text."""
         return self.vocabulary.decode_bytes(ids)
 
-    def token_lengths(self, counts: WordCounts) -> Ints:
+    def token_lengths(self, counts: WordCounts) -> Int64Array:
         """Number of tokens of each unique word; shape (W,) int64.
 
         Raises:
@@ -214,7 +212,7 @@ class Subtokenizer:
         self._same_words(counts)
         return np.diff(self.encoder.words(counts)[1])
 
-    def token_occurrences(self, counts: WordCounts) -> Ints:
+    def token_occurrences(self, counts: WordCounts) -> Int64Array:
         """How often each token occurs in the counted text; shape (n,) int64.
 
         With the word "ab" counted 3 times and encoded as [a, b], both get 3.
@@ -236,7 +234,7 @@ class Subtokenizer:
                 remedy="count the text again with that pre-tokenizer",
             )
 
-    def restricted(self, kept: Mask) -> Subtokenizer:
+    def restricted(self, kept: BoolArray) -> Subtokenizer:
         """The same tokenizer with the tokens of `kept` (n,) bool only.
 
         Raises:

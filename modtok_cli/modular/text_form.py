@@ -1,4 +1,4 @@
-"""How a `tokenizer.json` of any origin treats text before merging, in terms of our kernels."""
+"""How a `tokenizer.json` of any origin treats text before merging, in terms of the core."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from typing import Any
 
 from modtok_cli.modular.restrict import BYTE_TOKENS, is_byte_level
 from modtok_cli.modular.vocabulary import spell
-from modtok_cli.text.pretokenizer import PreTokenizer, pretokenizer_of_json
-from modtok_cli.text.pretokenizers.gemma import PRETOKENIZER as GEMMA
-from modtok_cli.text.pretokenizers.none import PRETOKENIZER as NONE
+from modtok_cli.text.pretokenizer import GEMMA, NONE, PreTokenizer, pretokenizer_of_json
 from modtok_cli.text.rewriting import rewriting
 
 SPACE = "▁"

@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import IO, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-Ids = npt.NDArray[np.int32]
-Ints = npt.NDArray[np.int64]
+from modtok_cli.base.arrays import Int32Array, Int64Array
 
 FACTS = "tokens.json"
 _SMALL = 1 << 16
@@ -43,14 +41,14 @@ class TokenFiles(ABC):
         self.documents = self.tokens = 0
 
     @abstractmethod
-    def append(self, ids: Ids, ends: Ints) -> None:
+    def append(self, ids: Int32Array, ends: Int64Array) -> None:
         """Write documents: ids (N,) int32, ends (D,) int64 within them, the last one N."""
 
     @abstractmethod
     def close(self) -> None:
         """Write what needs the totals, and close the files. Not called after an error."""
 
-    def _count(self, ids: Ids, ends: Ints) -> None:
+    def _count(self, ids: Int32Array, ends: Int64Array) -> None:
         self.documents += len(ends)
         self.tokens += len(ids)
 
@@ -67,7 +65,7 @@ class NpyFiles(TokenFiles):
             handle.write(bytes(_HEADER))  # filled in when the length is known
         self._offsets.write(np.zeros(1, dtype="<i8").data)
 
-    def append(self, ids: Ids, ends: Ints) -> None:
+    def append(self, ids: Int32Array, ends: Int64Array) -> None:
         """Write documents."""
         self._ids.write(ids.astype(self.dtype).data)
         self._offsets.write((ends + self.tokens).astype("<i8").data)
@@ -95,7 +93,7 @@ class BinFiles(TokenFiles):
         numbers = (_INDEX_VERSION, code, self.documents, self.documents + 1)
         return _INDEX_MARK + struct.pack("<QBQQ", *numbers)
 
-    def append(self, ids: Ids, ends: Ints) -> None:
+    def append(self, ids: Int32Array, ends: Int64Array) -> None:
         """Write documents."""
         self._ids.write(ids.astype(self.dtype).data)
         self._index.write(np.diff(ends, prepend=0).astype("<i4").data)

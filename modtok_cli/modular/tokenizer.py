@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.signature import digest
 from modtok_cli.learn.merges import LearnedMerges
@@ -34,17 +35,10 @@ from modtok_cli.modular.validate import check_languages
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.labels import matching
 from modtok_cli.text.languages import language_list, normalize
-from modtok_cli.text.pretokenizer import PreTokenizer
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
-from modtok_cli.text.pretokenizers.phrases import PRETOKENIZER as PHRASES
-from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
+from modtok_cli.text.pretokenizer import BPE, PHRASES, UNIGRAM, PreTokenizer
 
 if TYPE_CHECKING:
     from modtok_cli.learn.pieces import LearnedPieces
-
-Ids = npt.NDArray[np.int32]
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,7 +64,7 @@ class ModularTokenizer:
     languages: tuple[str, ...]
     k: int
     segmenter: ModularSegmenter
-    token_membership: Mask
+    token_membership: BoolArray
     settings: Mapping[str, Any] = field(default_factory=dict)
     corpora: Mapping[str, Corpus] = field(default_factory=dict)
     where: InitVar[str] = "the tokenizer"
@@ -94,7 +88,7 @@ class ModularTokenizer:
         pretokenizer: PreTokenizer = BPE,
         settings: Mapping[str, Any] | None = None,
         corpora: Mapping[str, Corpus] | None = None,
-        token_counts: Sequence[Ints] | None = None,
+        token_counts: Sequence[Int64Array] | None = None,
     ) -> ModularTokenizer:
         """From the result of learning; with `token_counts` it segments into fewest tokens.
 
@@ -162,12 +156,12 @@ class ModularTokenizer:
         return self.segmenter.vocabulary
 
     @property
-    def merges(self) -> Ids:
+    def merges(self) -> Int32Array:
         """(M, 3) int32: left, right, result; the row is the rank."""
         return self.segmenter.merges
 
     @property
-    def merge_membership(self) -> Mask:
+    def merge_membership(self) -> BoolArray:
         """(M, L) bool."""
         return self.segmenter.merge_membership
 
@@ -177,7 +171,7 @@ class ModularTokenizer:
         return self.segmenter.scores
 
     @property
-    def token_counts(self) -> tuple[Ints, ...]:
+    def token_counts(self) -> tuple[Int64Array, ...]:
         """How often each language uses each of its tokens, for fewest tokens; () for others."""
         return self.segmenter.token_counts
 
@@ -199,7 +193,7 @@ class ModularTokenizer:
         return len(self.vocabulary)
 
     @cached_property
-    def superwords(self) -> Mask:
+    def superwords(self) -> BoolArray:
         """Which tokens consist of several words, (V,) bool; see `bpe_merge`."""
         if self.pretokenizer is not PHRASES:
             return np.zeros(self.size, dtype=np.bool_)
@@ -241,7 +235,9 @@ class ModularTokenizer:
         """T as a tokenizer; of a tokenizer that was learned, the subset of all languages."""
         return self._subset(range(len(self.languages)), None, name)
 
-    def _subset(self, columns: Sequence[int], mask: Mask | None, name: str | None) -> Subtokenizer:
+    def _subset(
+        self, columns: Sequence[int], mask: BoolArray | None, name: str | None
+    ) -> Subtokenizer:
         return Subtokenizer(
             self.segmenter.subset(self.token_membership, columns, mask),
             languages=[self.languages[i] for i in columns],

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
+from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.core.segment import Symbols, trie_of
+from modtok_cli.core.text import CODE_POINTS
 from modtok_cli.modular.derivation import GIVEN, closed, derivation, symbols_of
 from modtok_cli.modular.document_checks import check_document
-from modtok_cli.modular.json_frame import PROVENANCE
+from modtok_cli.modular.json_frame import PROVENANCE, check_distinct
 from modtok_cli.modular.restrict import (
     indispensable,
     is_byte_level,
@@ -22,16 +24,8 @@ from modtok_cli.modular.restrict import (
     vocabulary_of,
 )
 from modtok_cli.modular.text_form import OTHER, SPACE, TextForm, text_form
-from modtok_cli.modular.vocabulary import Vocabulary, unspell
+from modtok_cli.modular.vocabulary import Vocabulary, spell, unspell
 from modtok_cli.text.pretokenizer import PreTokenizer
-
-if TYPE_CHECKING:
-    from modtok_cli.learn.symbol_kernel import Symbols
-
-Ids = npt.NDArray[np.int32]
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 
 
 class TokenizerFile:
@@ -88,7 +82,7 @@ class TokenizerFile:
         return names
 
     @cached_property
-    def added(self) -> Mask:
+    def added(self) -> BoolArray:
         """Which ids are added tokens, which are text and not spelled; (V,) bool."""
         mask = np.zeros(self.size, dtype=np.bool_)
         for token in self.document.get("added_tokens") or ():
@@ -96,7 +90,7 @@ class TokenizerFile:
         return mask
 
     @cached_property
-    def special(self) -> Mask:
+    def special(self) -> BoolArray:
         """Which ids are special tokens, a kind of added ones; (V,) bool."""
         mask = np.zeros(self.size, dtype=np.bool_)
         for token in self.document.get("added_tokens") or ():
@@ -119,7 +113,7 @@ class TokenizerFile:
                 tokens.append(plain.encode("utf-8", "surrogatepass"))
         return Vocabulary.from_tokens((), tokens)
 
-    def _merges(self) -> Ids:
+    def _merges(self) -> Int32Array:
         rows = (self._model.get("merges") or []) if self.is_bpe else []
         found = np.empty((len(rows), 3), dtype=np.int32)
         ids = self.ids
@@ -132,10 +126,11 @@ class TokenizerFile:
                     f"field 'model.merges[{rank}]': {row!r} is not a pair of tokens that make one",
                     where=self.where,
                 ) from error
+        check_distinct(found, rows, self.where)
         return found
 
     @cached_property
-    def scores(self) -> Floats | None:
+    def scores(self) -> Float64Array | None:
         """Scores by id, (V,) float64; None for BPE."""
         if self.is_bpe:
             return None
@@ -145,14 +140,14 @@ class TokenizerFile:
         return scores
 
     @cached_property
-    def needed(self) -> Mask:
+    def needed(self) -> BoolArray:
         """Tokens that every restriction keeps, (V,) bool; see `restrict.indispensable`."""
         mask = np.zeros(self.size, dtype=np.bool_)
         mask[indispensable(self.document, self.where)] = True
         return mask
 
     @cached_property
-    def derivation(self) -> Ids:
+    def derivation(self) -> Int32Array:
         """For each token the rank of the merge that builds it; see `modular.derivation`."""
         if not self.is_bpe:
             return np.full(self.size, GIVEN, dtype=np.int32)
@@ -162,7 +157,7 @@ class TokenizerFile:
         found[self.needed & (found < 0)] = GIVEN
         return found
 
-    def use_derivation(self, ranks: Ids, where: str) -> None:
+    def use_derivation(self, ranks: Int32Array, where: str) -> None:
         """Use derivations that were stored, (V,) int32.
 
         Raises:
@@ -175,7 +170,7 @@ class TokenizerFile:
         self.__dict__["derivation"] = ranks
 
     @cached_property
-    def pieces(self) -> Ints:
+    def pieces(self) -> Int64Array:
         """Tokens that spell a token once it is removed, (V,) int64; 0: it cannot be removed."""
         pieces = np.zeros(self.size, dtype=np.int64)
         pieces[self.derivation >= 0] = 2
@@ -199,22 +194,17 @@ class TokenizerFile:
         """The pre-tokenizer of ours that splits as the file does; else `none`: whole documents."""
         return self.form.pretokenizer
 
-    def symbols(self, local: Ids) -> Symbols:
+    def symbols(self, local: Int32Array) -> Symbols:
         """What merging starts from, in the ids `local` (V,): -1 for tokens that are left out."""
-        from modtok_cli.learn.symbol_kernel import POINTS, Symbols
-        from modtok_cli.learn.trie import trie_of
-
         ids = np.full(256, -1, dtype=np.int32)
         if not self.form.of_characters:
-            # Of equal tokens that which is not an added one.
-            lengths = self.vocabulary.lengths
-            for index in np.flatnonzero((lengths == 1) & ~self.added).tolist():
-                if self.names[index]:
-                    ids[self.vocabulary.token_bytes(index)[0]] = local[index]
+            for byte in range(256):
+                index = self._model["vocab"].get(spell(bytes([byte])), -1)
+                ids[byte] = local[index] if index >= 0 else -1
             return Symbols(ids)
         for byte in range(256):
             ids[byte] = local[self._model["vocab"][f"<0x{byte:02X}>"]]
-        characters = np.full(POINTS, -1, dtype=np.int32)
+        characters = np.full(CODE_POINTS, -1, dtype=np.int32)
         for name, index in self._model["vocab"].items():
             if len(name) == 1:
                 characters[ord(name)] = local[index]
@@ -226,20 +216,19 @@ class TokenizerFile:
         }
         if not any(index >= 0 for index in found.values()):
             return Symbols(ids, characters)
-        return Symbols(
-            ids, characters, trie_of(list(found)), np.array(list(found.values()), dtype=np.int32)
-        )
+        numbers = np.array(list(found.values()), dtype=np.int32)
+        return Symbols(ids, characters, trie_of(list(found)), numbers)
 
     @property
     def _reaches_all(self) -> bool:
         """Whether looking up whole words (`ignore_merges`) gives what merging gives."""
         return not self._model.get("ignore_merges") or bool((self.derivation >= GIVEN).all())
 
-    def closed(self, mask: Mask) -> Mask:
+    def closed(self, mask: BoolArray) -> BoolArray:
         """`mask` (V,) with the needed tokens and all that its tokens are built from."""
         return closed(mask | self.needed, self.derivation, self.merges)
 
-    def restricted(self, kept: Ids, provenance: Mapping[str, Any] | None = None) -> bytes:
+    def restricted(self, kept: Int32Array, provenance: Mapping[str, Any] | None = None) -> bytes:
         """The `tokenizer.json` of the ids `kept`, ascending; all of them: with its own ids."""
         document: Mapping[str, Any] = self.document
         if len(kept) < self.size:
@@ -248,7 +237,7 @@ class TokenizerFile:
             document = {**document, "model": {**document["model"], PROVENANCE: dict(provenance)}}
         return orjson.dumps(document) + b"\n"
 
-    def frame(self, kept: Ids) -> bytes:
+    def frame(self, kept: Int32Array) -> bytes:
         """Everything but vocabulary, merges, scores and provenance, for signatures."""
         new_of = {int(old): new for new, old in enumerate(kept.tolist())}
         model = {

@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from modtok_cli.base.arrays import BoolArray, Int32Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.modular.vocabulary import BYTE_ORDER, Vocabulary, gather
-
-Ids = npt.NDArray[np.int32]
-Mask = npt.NDArray[np.bool_]
 
 # It becomes a file name, and is written between commas after an "@".
 _LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -80,7 +78,7 @@ def _hashes(vocabulary: Vocabulary) -> npt.NDArray[np.uint64]:
     return np.add.reduceat(terms, starts)
 
 
-def check_merges(vocabulary: Vocabulary, merges: Ids, where: str) -> None:
+def check_merges(vocabulary: Vocabulary, merges: Int32Array, where: str) -> None:
     """Ids in range, results the concatenation of their parts, no pair twice, parts first.
 
     Raises:
@@ -129,7 +127,7 @@ def check_merges(vocabulary: Vocabulary, merges: Ids, where: str) -> None:
 
 
 def improper_merges(
-    merges: Ids, chosen: npt.NDArray[np.int64], given: Mask
+    merges: Int32Array, chosen: npt.NDArray[np.int64], given: BoolArray
 ) -> npt.NDArray[np.int64]:
     """Those of the `chosen` merges (ascending ranks) with a part that none before it makes.
 
@@ -144,7 +142,7 @@ def improper_merges(
 
 
 def check_token_membership(
-    vocabulary: Vocabulary, members: Mask, languages: Sequence[str], where: str
+    vocabulary: Vocabulary, members: BoolArray, languages: Sequence[str], where: str
 ) -> None:
     """Every token is in a language, special tokens and bytes in all; members (V, L) bool.
 
@@ -160,9 +158,9 @@ def check_token_membership(
 
 def check_merge_membership(
     vocabulary: Vocabulary,
-    merges: Ids,
-    members: Mask,
-    merge_members: Mask,
+    merges: Int32Array,
+    members: BoolArray,
+    merge_members: BoolArray,
     languages: Sequence[str],
     where: str,
 ) -> None:
@@ -204,7 +202,7 @@ def check_merge_membership(
             )
 
 
-def _check_rows(mask: Mask, shape: tuple[int, int], name: str, where: str) -> None:
+def _check_rows(mask: BoolArray, shape: tuple[int, int], name: str, where: str) -> None:
     """The shape, and that every row belongs to a language."""
     if mask.shape != shape:
         raise _broken(where, name, f"shape {mask.shape}, expected {shape}")

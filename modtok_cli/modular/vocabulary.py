@@ -15,12 +15,14 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from modtok_cli.base.arrays import Int32Array, Int64Array, UInt8Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.learn.merges import byte_order
 
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Ids = npt.NDArray[np.int32]
+
+class Unsuited(ModtokError):
+    """A file that our encoder cannot run; of another program's files, the library may."""
+
 
 # The 188 printable bytes are their own spelling; the other 68 take U+0100 and following, ascending.
 _PRINTABLE = 188
@@ -31,13 +33,13 @@ _MEANING = np.full(0x100 + 256 - _PRINTABLE, -1, dtype=np.int16)
 _MEANING[_SPELLING] = np.arange(256)
 
 
-def spell(data: bytes | Bytes) -> str:
+def spell(data: bytes | UInt8Array) -> str:
     """The visible spelling of bytes, one character a byte: `spell(b" a")` is "Ġa"."""
     flat = np.frombuffer(data, dtype=np.uint8) if isinstance(data, bytes) else data
     return _SPELLING[flat].tobytes().decode("utf-32-le")
 
 
-def unspell(text: str) -> Bytes | None:
+def unspell(text: str) -> UInt8Array | None:
     """The bytes that `text` spells (uint8, one a character); None if it spells none."""
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
     if len(points) and int(points.max()) >= len(_MEANING):
@@ -46,7 +48,9 @@ def unspell(text: str) -> Bytes | None:
     return None if (meaning < 0).any() else meaning.astype(np.uint8)
 
 
-def gather(data: Bytes, offsets: Ints, ids: npt.NDArray[np.integer]) -> tuple[Bytes, Ints]:
+def gather(
+    data: UInt8Array, offsets: Int64Array, ids: npt.NDArray[np.integer]
+) -> tuple[UInt8Array, Int64Array]:
     """Concatenate the entries `ids` of a flat table; returns (data, offsets) of the result."""
     starts = offsets[ids]
     lengths = offsets[np.asarray(ids) + 1] - starts
@@ -71,8 +75,8 @@ class Vocabulary:
     """
 
     specials: tuple[str, ...]
-    data: Bytes
-    offsets: Ints
+    data: UInt8Array
+    offsets: Int64Array
     distinct: bool = False
 
     @classmethod
@@ -90,7 +94,7 @@ class Vocabulary:
         """From the strings of a `tokenizer.json`, in id order, special tokens first.
 
         Raises:
-            ModtokError: a token is empty or does not spell bytes; names `where` and the token.
+            Unsuited: a token is empty or does not spell bytes; names `where` and the token.
         """
         first = len(specials)
         head = [special.encode() for special in specials]
@@ -100,7 +104,7 @@ class Vocabulary:
         if body is None or (lengths == 0).any():
             plain = enumerate(spellings[first:], first)
             odd = next((i for i, name in plain if not name or unspell(name) is None), 0)
-            raise ModtokError(
+            raise Unsuited(
                 f"field 'model.vocab': token {odd} ({spellings[odd]!r}) is not a byte-level "
                 "spelling",
                 where=where,
@@ -114,7 +118,7 @@ class Vocabulary:
         return len(self.offsets) - 1
 
     @property
-    def lengths(self) -> Ints:
+    def lengths(self) -> Int64Array:
         """Bytes of each token; shape (V,) int64."""
         return np.diff(self.offsets)
 
@@ -144,7 +148,7 @@ class Vocabulary:
         return self._index.get(token)
 
     @cached_property
-    def byte_ids(self) -> Ids:
+    def byte_ids(self) -> Int32Array:
         """Id of each of the 256 bytes; shape (256,) int32; -1 where a byte is not a token."""
         single = np.flatnonzero(self.lengths == 1)
         single = single[single >= len(self.specials)]

@@ -12,8 +12,7 @@ from modtok_cli.text.bounded_count import count_into
 from modtok_cli.text.count_files import count_files
 from modtok_cli.text.counts import CorpusSize, WordCounts, merge_counts
 from modtok_cli.text.parallel import read_each
-from modtok_cli.text.pretokenizer import PreTokenizer
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.pretokenizer import BPE, PreTokenizer
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import Advance, display
 from modtok_cli.text.table_files import (
@@ -118,7 +117,7 @@ def write_counts(
     Raises:
         ModtokError: as `count_corpus` and `workspace.language_files`.
     """
-    files = language_files(data, languages, reading)
+    files = language_files(data, languages, reading, progress=progress)
     for language, paths in files.items():
         place = output / f"{language}{SUFFIX}"
         if any(path.resolve() == place.resolve() for path in paths):

@@ -13,15 +13,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from modtok_cli.base.arrays import Int64Array, UInt8Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.signature import digest
-from modtok_cli.text.pretokenizer import PreTokenizer
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
-
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
+from modtok_cli.text.pretokenizer import BPE, PreTokenizer
 
 
 @dataclass(frozen=True)
@@ -51,9 +47,9 @@ class WordCounts:
     `pretokenizer` split the text into the words.
     """
 
-    data: Bytes
-    offsets: Ints
-    counts: Ints
+    data: UInt8Array
+    offsets: Int64Array
+    counts: Int64Array
     pretokenizer: PreTokenizer
     size: CorpusSize = field(default_factory=CorpusSize)
 
@@ -125,13 +121,15 @@ class WordCounts:
         return digest(self.pretokenizer.name.encode(), *parts)
 
 
-def size_of(data: Bytes, offsets: Ints, counts: Ints, documents: int = 0) -> CorpusSize:
+def size_of(
+    data: UInt8Array, offsets: Int64Array, counts: Int64Array, documents: int = 0
+) -> CorpusSize:
     """Size of the text that the words cover: lengths of words times their counts."""
     lengths = np.diff(offsets)
     # A code point is one byte that is not a continuation byte (10xxxxxx).
     # int32 adds up three times as fast.
     small: np.dtype[Any] = np.dtype(np.int32 if len(data) < 1 << 31 else np.int64)
-    starts: Ints = np.zeros(len(data) + 1, dtype=small)
+    starts: Int64Array = np.zeros(len(data) + 1, dtype=small)
     np.cumsum((data & 0xC0) != 0x80, dtype=small, out=starts[1:])
     characters = (starts[offsets[1:]] - starts[offsets[:-1]]).astype(np.int64)
     return CorpusSize(documents, int(characters @ counts), int(lengths @ counts))
@@ -153,14 +151,14 @@ def merge_counts(tables: Sequence[WordCounts]) -> WordCounts:
             f"count tables of different pre-tokenizers ({', '.join(names)}) do not add up",
             remedy="count the text again with one of them",
         )
-    from modtok_cli.text.counts_kernel import merge_two
+    from modtok_cli.core.counts import merge_counts as merge_two
 
     # Smallest first and in pairs: every word is copied about log2(number of tables) times.
     queue = sorted(tables, key=len)
     while len(queue) > 1:
         joined = []
         for a, b in zip(queue[::2], queue[1::2], strict=False):
-            merged = merge_two(a.data, a.offsets, a.counts, b.data, b.offsets, b.counts)
+            merged = merge_two((a.data, a.offsets, a.counts), (b.data, b.offsets, b.counts))
             joined.append(WordCounts(*merged, a.pretokenizer, a.size + b.size))
         queue = joined + (queue[-1:] if len(queue) % 2 else [])
     return queue[0]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
-from modtok_cli.text.languages import subtags
+from modtok_cli.text.languages import code_of_name, normalize, subtags
 
 UNKNOWN = "und"
 """Code of text in an unknown language (ISO 639-2)."""
@@ -51,6 +52,13 @@ yue Cantonese; zgh Tamazight; code Program code; math Mathematics
 """
 
 
+_COUNTRIES = {
+    "cn": "zh", "cz": "cs", "dk": "da", "gr": "el", "il": "he", "ir": "fa", "jp": "ja", "rs": "sr",
+    "tw": "zh", "ua": "uk", "vn": "vi",
+}  # fmt: skip
+"""Codes of countries that are no codes of languages, and what is spoken there."""
+
+
 @cache
 def _table() -> dict[str, str]:
     entries = (entry.split(maxsplit=1) for entry in _NAMES.split(";"))
@@ -70,3 +78,21 @@ def language_name(code: str) -> str:
         return code
     more = ", ".join(filter(None, found[1:]))
     return f"{_table()[found[0]]} ({more})" if more else _table()[found[0]]
+
+
+@cache
+def _codes() -> dict[str, str]:
+    return _COUNTRIES | {name.lower(): code for code, name in _table().items() if code != UNKNOWN}
+
+
+def guess_language(name: str) -> str | None:
+    """The language that the name of a file seems to mean without being a label; None without one.
+
+    >>> [guess_language(f"{name}.txt") for name in ("french", "jp", "fr copy", "notes")]
+    ['fr', 'ja', 'fr', None]
+    """
+    words = re.findall(r"[^\W\d_]+", name.split(".")[0].lower())
+    for word in (" ".join(words), *words[:1]):
+        if found := _codes().get(word) or code_of_name(word):
+            return normalize(found)
+    return None

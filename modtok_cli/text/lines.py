@@ -25,6 +25,8 @@ class Lines:
 def whole_lines(source: Source) -> Iterator[Lines]:
     """Chunks that end at line ends; a line longer than a chunk is joined.
 
+    A byte order mark before the first line is no text.
+
     Raises:
         ModtokError: damaged compressed data, or a line that is too long; names the line.
     """
@@ -32,7 +34,8 @@ def whole_lines(source: Source) -> Iterator[Lines]:
     held: list[bytes] = []
     size = 0
     try:
-        for chunk in source.chunks():
+        for number, read in enumerate(source.chunks()):
+            chunk = read if number else read.removeprefix(BOM)
             cut = chunk.rfind(b"\n") + 1
             if cut:
                 block = b"".join([*held, memoryview(chunk)[:cut]])

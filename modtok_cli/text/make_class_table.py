@@ -1,4 +1,4 @@
-r"""Make `pretoken_classes.txt` and `letter_cases.txt`: code points in the engine of `tokenizers`.
+r"""Make `classes.inc` and `cases.inc` of the core: code points in the engine of `tokenizers`.
 
     python -m modtok_cli.text.make_class_table
 
@@ -15,8 +15,6 @@ import numpy.typing as npt
 
 from modtok_cli.base.files import write_bytes
 from modtok_cli.text.code_points import (
-    CASE_FILE,
-    CLASS_FILE,
     CODE_POINTS,
     LETTER,
     LOWER,
@@ -29,6 +27,8 @@ from modtok_cli.text.code_points import (
 _CLASSES = {LETTER: r"\p{L}", NUMBER: r"\p{N}", SPACE: r"\s", MARK: r"\p{M}"}
 CASES = {UPPER: r"[\p{Lu}\p{Lt}]", LOWER: r"\p{Ll}"}
 _LEGEND = "1 letter, 2 number, 3 white space, 4 mark; all else is 0"
+SOURCES = Path(__file__).parents[1] / "core" / "src"
+CLASS_FILE, CASE_FILE = "classes.inc", "cases.inc"
 _SURROGATES = range(0xD800, 0xE000)
 _CHUNK = 4096  # the library takes time with the square of a text's matches
 
@@ -52,18 +52,18 @@ def ask_engine(classes: Mapping[int, str] = _CLASSES) -> npt.NDArray[np.uint8]:
 
 
 def render(table: npt.NDArray[np.uint8], library: str, cases: bool = False) -> str:
-    """The table as text: a line `FIRST LAST CLASS` (hexadecimal, inclusive) for each run."""
+    """The table as rows of C: first and last code point and class of each run."""
     cuts = np.flatnonzero(np.diff(table)) + 1
     starts = [0, *cuts.tolist()]
     stops = [*cuts.tolist(), len(table)]
     legend = "5 upper or title case, 6 lower case" if cases else _LEGEND
     lines = [
-        f"# Classes of code points ({legend})",
-        f"# as the regular-expression engine of tokenizers {library} has them.",
-        "# Made by: python -m modtok_cli.text.make_class_table",
+        f"// Classes of code points ({legend})",
+        f"// as the regular-expression engine of tokenizers {library} has them.",
+        "// Made by: python -m modtok_cli.text.make_class_table",
     ]
     lines += [
-        f"{start:04X} {stop - 1:04X} {table[start]}"
+        f"{{0x{start:04X}, 0x{stop - 1:04X}, {table[start]}}},"
         for start, stop in zip(starts, stops, strict=True)
         if table[start]
     ]
@@ -71,13 +71,13 @@ def render(table: npt.NDArray[np.uint8], library: str, cases: bool = False) -> s
 
 
 def main() -> None:
-    """Write the files beside this module."""
+    """Write the files into the sources of the core."""
     import tokenizers
 
     content = render(ask_engine(), tokenizers.__version__)
-    write_bytes(Path(__file__).with_name(CLASS_FILE), content.encode("ascii"))
+    write_bytes(SOURCES / CLASS_FILE, content.encode("ascii"))
     content = render(ask_engine(CASES), tokenizers.__version__, cases=True)
-    write_bytes(Path(__file__).with_name(CASE_FILE), content.encode("ascii"))
+    write_bytes(SOURCES / CASE_FILE, content.encode("ascii"))
 
 
 if __name__ == "__main__":

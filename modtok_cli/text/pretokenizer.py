@@ -1,62 +1,41 @@
 """Pre-tokenizers: how text is split into words before a segmenter splits words into tokens.
 
-Each is one object in one file of `modtok_cli/text/pretokenizers/`, which is found there by
-itself. Nothing else in the package names a pattern or a splitting kernel.
+Each is one C file of `modtok_cli/core/src/pretokenizers/`, which is found there by itself; nothing
+else names a pattern. Another package adds one by its pattern alone: an entry point of the group
+`modtok.pretokenizers` whose name is that of the pre-tokenizer, and which refers to the pattern. It
+runs through the package `regex`, slower.
 """
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import pkgutil
-import sys
+import ctypes
+import threading
 from collections.abc import Callable, Mapping
-from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
-import numpy.typing as npt
+from functools import cache
+from typing import Any
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.core.library import WORD_END, Splitter
+from modtok_cli.core.text import native_pretokenizers
 
-if TYPE_CHECKING:
-    from modtok_cli.text.indirect import Kernel
-
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-
-
-class Splitter(NamedTuple):
-    """What `split_kernel.next_block` needs of a pre-tokenizer.
-
-    entry (3,) int64: addresses of `word_end` and `split_block`, 0 if there is none, and on how many
-    bytes behind the end of a word the end may depend, beside the next word; table (T,) uint8: what
-    they look up.
-    """
-
-    entry: Ints
-    table: Bytes
+SPLIT, BYTE_LEVEL, DIGITS_BYTE_LEVEL = range(3)
+"""Forms in a `tokenizer.json`: a step with the pattern; the library's `ByteLevel` with its own
+pattern; that after a step that sets digits apart."""
 
 
 class PreTokenizer:
-    r"""A pattern and its compiled twin; compared by identity, pickled by name.
+    r"""A pattern and what splits text by it; compared by identity, pickled by name.
 
     Attributes:
         name: name in files and on the command line.
         pattern: regular expression of the `tokenizers` library (Oniguruma). Every match is a
             word, and the matches cover the text without gaps.
+        splitter: its functions in the core.
         llama_cpp: name of the pre-tokenizer in llama.cpp (`tokenizer.ggml.pre`) that splits
             every text in the same way; None if it has none.
+        json_form: `SPLIT`, `BYTE_LEVEL` or `DIGITS_BYTE_LEVEL`.
         rewrite: what changes a document in UTF-8 before it is split; see `text.rewriting`.
         is_whole: which documents are one word, and neither changed nor split.
-
-    `word_end(data, start, stop, table)` gives the end of the word that begins at `start`
-    (start < stop). `split_block(data, start, stop, table, ends)`, optional, writes the
-    ends of all words of data[start:stop], relative to `start`, and gives their number; it need
-    not be right about the last. Both are plain functions on indexed bytes. They are compiled on
-    first use, each by itself: they may call kernels of modules given by `lazy_module`, not each
-    other. Bytes that are not UTF-8 must not be skipped. Of what is behind `stop`, up to
-    `word_key_kernel.PADDING` bytes may be read, and have no effect.
 
     >>> find_pretokenizer("bpe").pattern
     ' ?[\\p{L}\\p{M}]+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+'
@@ -69,47 +48,21 @@ class PreTokenizer:
         self,
         name: str,
         pattern: str,
-        *,
-        word_end: Callable[..., int],
-        split_block: Callable[..., int] | None = None,
-        table: Callable[[], Bytes],
+        splitter: Splitter,
         llama_cpp: str | None = None,
+        json_form: int = SPLIT,
     ) -> None:
         self.name = name
         self.pattern = pattern
+        self.splitter = splitter
         self.llama_cpp = llama_cpp
-        self._word_end = word_end
-        self._split_block = split_block
-        self._table = table
+        self.json_form = json_form
 
     def __repr__(self) -> str:
         return f"PreTokenizer({self.name!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return find_pretokenizer, (self.name,)
-
-    @cached_property
-    def _kernels(self) -> list[Kernel]:
-        # The object keeps what is compiled alive, so that its addresses stay valid.
-        from modtok_cli.text import indirect
-
-        kernels = [indirect.compile_word_end(self._word_end)]
-        if self._split_block is not None:
-            kernels.append(indirect.compile_split_block(self._split_block))
-        return kernels
-
-    @cached_property
-    def splitter(self) -> Splitter:
-        """Its kernels, compiled or loaded on first use."""
-        addresses = [kernel.address for kernel in self._kernels]
-        entry = np.array([*addresses, 0, 0][:3], dtype=np.int64)
-        entry.setflags(write=False)
-        return Splitter(entry, self.table)
-
-    @property
-    def table(self) -> Bytes:
-        """What its functions look up, such as the class of each code point."""
-        return self._table()
 
     def to_json(self, *, byte_level: bool) -> dict[str, Any]:
         """The `pre_tokenizer` of a `tokenizer.json`.
@@ -128,39 +81,110 @@ class PreTokenizer:
             "type": "ByteLevel",
             "add_prefix_space": False,
             "trim_offsets": True,
-            "use_regex": False,
+            "use_regex": self.json_form != SPLIT,
         }
-        return {"type": "Sequence", "pretokenizers": [split, level]}
+        if self.json_form == BYTE_LEVEL:
+            return level
+        digits = {"type": "Digits", "individual_digits": True}
+        first = digits if self.json_form == DIGITS_BYTE_LEVEL else split
+        return {"type": "Sequence", "pretokenizers": [first, level]}
 
     def is_json(self, node: Any, *, byte_level: bool) -> bool:
         """Whether the `pre_tokenizer` of a `tokenizer.json` splits as this one does."""
         expected = self.to_json(byte_level=byte_level)
         if not byte_level:
             return bool(node == expected)
+        if self.json_form == BYTE_LEVEL and _is_level(node, use_regex=True):
+            return True
         try:
-            split, level = node["pretokenizers"]
-            return bool(
-                node["type"] == "Sequence"
-                and split == expected["pretokenizers"][0]
-                # The library's defaults are others: these must be there.
-                and level["type"] == "ByteLevel"
-                and level["add_prefix_space"] is False
-                and level["use_regex"] is False
-            )
+            first, level = node["pretokenizers"]
         except (KeyError, TypeError, ValueError):
             return False
+        if node.get("type") != "Sequence":
+            return False
+        if self.json_form == DIGITS_BYTE_LEVEL:
+            return bool(first == expected["pretokenizers"][0]) and _is_level(level, use_regex=True)
+        return bool(first == self.to_json(byte_level=False)) and _is_level(level, use_regex=False)
+
+
+def _is_level(node: Any, *, use_regex: bool) -> bool:
+    """Whether a step is a `ByteLevel` that does nothing else; the library's default is a regex."""
+    return (
+        isinstance(node, dict)
+        and node.get("type") == "ByteLevel"
+        and node.get("add_prefix_space") is False
+        and node.get("use_regex", True) is use_regex
+    )
+
+
+class PatternPreTokenizer(PreTokenizer):
+    """A pre-tokenizer that is given by its pattern alone.
+
+    Raises:
+        UsageError: the package `regex` is missing, or the pattern is none.
+    """
+
+    def __init__(self, name: str, pattern: str) -> None:
+        try:
+            import regex
+        except ImportError:
+            raise UsageError(
+                f"pre-tokenizer '{name}' needs the package regex", remedy="pip install regex"
+            ) from None
+        try:
+            self._compiled = regex.compile(pattern)
+        except regex.error as error:
+            raise UsageError(f"pre-tokenizer '{name}': {pattern}: {error}") from None
+        self._rest = threading.local()  # of the document in progress, one for each thread
+        self._word_end = WORD_END(self._end_of)  # kept: the core has its address
+        place = ctypes.cast(self._word_end, ctypes.c_void_p).value
+        super().__init__(name, pattern, Splitter(place, None, 0, None, 0))
+
+    def _end_of(self, splitter: int, data: int, start: int, stop: int) -> int:
+        """End of the word at `start`; at its first word, the whole rest of a document is split."""
+        rest = self._rest
+        if getattr(rest, "next", None) != (data, start, stop):
+            raw = ctypes.string_at(data + start, stop - start)
+            text = raw.decode("utf-8", "surrogateescape")
+            ends, at, begin = [], start, 0
+            for match in self._compiled.finditer(text):
+                if match.group():
+                    at += len(text[begin : match.end()].encode("utf-8", "surrogateescape"))
+                    begin = match.end()
+                    ends.append(at)
+            if not ends or ends[-1] != stop:
+                ends.append(stop)  # what the pattern does not match belongs to what follows
+            rest.ends = iter(ends)
+        end: int = next(rest.ends)
+        rest.next = (data, end, stop) if end < stop else None
+        return end
+
+
+@cache
+def _native() -> Mapping[str, PreTokenizer]:
+    """Those of the core."""
+    return {
+        each.name.decode(): PreTokenizer(
+            each.name.decode(),
+            each.pattern.decode(),
+            each.splitter,
+            each.llama_cpp.decode() if each.llama_cpp else None,
+            each.json_form,
+        )
+        for each in native_pretokenizers()
+    }
 
 
 @cache
 def pretokenizers() -> Mapping[str, PreTokenizer]:
-    """All pre-tokenizers by name: the `PRETOKENIZER` of each module in `pretokenizers/`."""
-    from modtok_cli.text import pretokenizers as package
+    """All pre-tokenizers by name, those of other packages too."""
+    from importlib.metadata import entry_points
 
-    found: dict[str, PreTokenizer] = {}
-    for module in pkgutil.iter_modules(package.__path__):
-        loaded = importlib.import_module(f"{package.__name__}.{module.name}")
-        found[loaded.PRETOKENIZER.name] = loaded.PRETOKENIZER
-    return found
+    others = {
+        entry.name: PatternPreTokenizer(entry.name, entry.load())
+        for entry in entry_points(group="modtok.pretokenizers")
+    }
+    return {**others, **_native()}
 
 
 def find_pretokenizer(name: str) -> PreTokenizer:
@@ -169,33 +193,25 @@ def find_pretokenizer(name: str) -> PreTokenizer:
     Raises:
         UsageError: there is none; names those there are.
     """
-    known = pretokenizers()
-    if name not in known:
+    # Looking for entry points takes tens of milliseconds.
+    found = _native().get(name) or pretokenizers().get(name)
+    if found is None:
         raise UsageError(
-            f"unknown pre-tokenizer '{name}'", remedy=f"choose from: {', '.join(known)}"
+            f"unknown pre-tokenizer '{name}'",
+            remedy=f"choose from: {', '.join(sorted(pretokenizers()))}",
         )
-    return known[name]
+    return found
 
 
 def pretokenizer_of_json(node: Any, *, byte_level: bool) -> PreTokenizer | None:
     """The pre-tokenizer that the `pre_tokenizer` of a `tokenizer.json` is; None if unknown."""
-    matches = (p for p in pretokenizers().values() if p.is_json(node, byte_level=byte_level))
-    return next(matches, None)
+    for known in (_native, pretokenizers):
+        for each in known().values():
+            if each.is_json(node, byte_level=byte_level):
+                return each
+    return None
 
 
-def lazy_module(name: str) -> Any:
-    """A module that is imported when an attribute of it is first used.
-
-    Pre-tokenizers call kernels of other modules by it, so that reading a pattern does not import
-    numba.
-    """
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.find_spec(name)
-    assert spec is not None
-    assert spec.loader is not None
-    spec.loader = importlib.util.LazyLoader(spec.loader)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+BPE, GEMMA, NONE, PHRASES, UNIGRAM = (
+    find_pretokenizer(name) for name in ("bpe", "gemma", "none", "phrases", "unigram")
+)

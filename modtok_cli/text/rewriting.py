@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.text.pretokenizer import PreTokenizer, Splitter, find_pretokenizer
+from modtok_cli.text.pretokenizer import PreTokenizer, find_pretokenizer
 
 _MARK = "+"
 _SPACES = (b" ", "▁".encode())
@@ -40,11 +40,9 @@ class Rewriting(PreTokenizer):
         super().__init__(
             _MARK.join(parts),
             base.pattern,
-            word_end=_not_its_own,
-            table=lambda: base.splitter.table,
-            llama_cpp=base.llama_cpp,
+            base.splitter,
+            base.llama_cpp,
         )
-        self._base = base
         self._found = re.compile(b"|".join(re.escape(text.encode()) for text in whole))
         if how:
             self.rewrite = REWRITES[how]
@@ -59,15 +57,6 @@ class Rewriting(PreTokenizer):
 
     def __reduce__(self) -> tuple[Callable[[str], PreTokenizer], tuple[str]]:
         return restore_pretokenizer, (self.name,)
-
-    @property
-    def splitter(self) -> Splitter:
-        """That of the pre-tokenizer it splits as."""
-        return self._base.splitter
-
-
-def _not_its_own(*arguments: object) -> int:
-    raise NotImplementedError
 
 
 def rewriting(base: PreTokenizer, how: str = "", whole: tuple[str, ...] = ()) -> PreTokenizer:

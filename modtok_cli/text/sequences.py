@@ -6,15 +6,12 @@ A phrase is a word of the pre-tokenizer `phrases`; its words are those of `bpe`.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from modtok_cli.text.count_kernel import hash_documents, split_all
+from modtok_cli.base.arrays import Int64Array, UInt8Array
+from modtok_cli.core.library import PADDING
+from modtok_cli.core.text import hash_spans, split
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
-from modtok_cli.text.word_key_kernel import MASKS, PADDING
-
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
+from modtok_cli.text.pretokenizer import BPE
 
 LONGEST = 4
 """Words of the longest sequences."""
@@ -37,7 +34,7 @@ def frequent_sequences(
     time and memory are linear in the bytes of the phrases.
 
     >>> from modtok_cli.text.counter import count_documents
-    >>> from modtok_cli.text.pretokenizers.phrases import PRETOKENIZER as PHRASES
+    >>> from modtok_cli.text.pretokenizer import PHRASES
     >>> phrases = count_documents([[b"one of the two, of the three, 4 of the"]], PHRASES)
     >>> frequent_sequences(phrases, 2, least=2)
     [b' of the']
@@ -48,13 +45,12 @@ def frequent_sequences(
     separates = data[stops - 1] == _SEPARATOR[0]
     begins_of_phrases = phrases.offsets[:-1] + np.arange(len(phrases))
     weights = phrases.counts[np.searchsorted(begins_of_phrases, starts, side="right") - 1]
-    hashes = np.empty(len(starts), dtype=np.uint64)
-    hash_documents(data, starts, stops, MASKS, hashes)
+    hashes = hash_spans(data, starts, stops)
     found, ids = np.unique(hashes, return_inverse=True)
     # The sequence of `words` words that begins at word i is number `sequence[i]`, if frequent.
     sequence = np.where(separates, -1, ids).astype(np.int64)
-    savings: list[Ints] = []
-    spans: list[tuple[Ints, Ints]] = []
+    savings: list[Int64Array] = []
+    spans: list[tuple[Int64Array, Int64Array]] = []
     for words in range(2, longest + 1):
         at = np.flatnonzero((sequence[:-1] >= 0) & (sequence[1:] >= 0))
         at = at[at + words <= len(ids)]
@@ -81,7 +77,7 @@ def frequent_sequences(
     return [sequence for _, sequence in sorted(chosen)[:most]]
 
 
-def _words(phrases: WordCounts) -> tuple[Bytes, Ints, Ints]:
+def _words(phrases: WordCounts) -> tuple[UInt8Array, Int64Array, Int64Array]:
     """The words of all phrases: bytes with padding, starts and stops.
 
     Between two phrases, and after the last one, is a word that ends with the separator: phrases
@@ -89,6 +85,5 @@ def _words(phrases: WordCounts) -> tuple[Bytes, Ints, Ints]:
     """
     text = _SEPARATOR.join([*phrases.words(), b""])
     data = np.frombuffer(text + bytes(PADDING), dtype=np.uint8)
-    ends = np.empty(len(text), dtype=np.int64)
-    ends = ends[: split_all(data, *BPE.splitter, ends)]
+    ends = split(data, BPE.splitter)
     return data, np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1]]), ends

@@ -8,23 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from modtok_cli.base.arrays import UInt64Array
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.core.text import hash_spans
 from modtok_cli.text.count_files import count_files
-from modtok_cli.text.count_kernel import hash_documents
 from modtok_cli.text.counter import WordCounter
 from modtok_cli.text.counts import WordCounts, merge_counts
 from modtok_cli.text.parallel import read_each
-from modtok_cli.text.pretokenizer import PreTokenizer
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.pretokenizer import BPE, PreTokenizer
 from modtok_cli.text.readers import Spans, read_spans
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import Advance
 from modtok_cli.text.table_files import is_table
-from modtok_cli.text.word_key_kernel import MASKS
-
-Hashes = npt.NDArray[np.uint64]
 
 Counted = Callable[[str, WordCounts], None]
 
@@ -62,7 +58,7 @@ def language_stats(
     """Count the files of one language; `samples` documents are picked by their hash."""
     counter = WordCounter(pretokenizer)
     tables = []
-    hashes: list[Hashes] = []
+    hashes: list[UInt64Array] = []
     picked: list[tuple[int, str]] = []
     for file in files:
         if is_table(file):
@@ -73,8 +69,7 @@ def language_stats(
         ):
             counter.add_spans(spans.data, spans.starts, spans.stops)
             filled = spans.stops > spans.starts
-            of_batch = np.empty(len(spans.starts), dtype=np.uint64)
-            hash_documents(spans.data, spans.starts, spans.stops, MASKS, of_batch)
+            of_batch = hash_spans(spans.data, spans.starts, spans.stops)
             hashes.append(of_batch[filled])
             if samples:
                 # The smallest hashes of all: an even sample in any order of the text.
@@ -95,7 +90,7 @@ def language_stats(
     )
 
 
-def _smallest(spans: Spans, hashes: Hashes, samples: int) -> list[tuple[int, str]]:
+def _smallest(spans: Spans, hashes: UInt64Array, samples: int) -> list[tuple[int, str]]:
     found = []
     filled = np.flatnonzero(spans.stops > spans.starts)
     different, first = np.unique(hashes[filled], return_index=True)

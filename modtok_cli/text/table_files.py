@@ -234,7 +234,7 @@ def _open(path: Path, names: tuple[str, ...]) -> tuple[Header, dict[str, Any]]:
                 array = file.get_tensor(name)
                 if array.dtype != ARRAYS[name] or array.ndim != 1:
                     raise damaged(path, f"field '{name}' is {array.dtype} of {array.shape}")
-                # A writable copy: kernels are compiled for such arrays.
+                # A copy: the file may be closed.
                 arrays[name] = np.array(array)
     except SafetensorError as error:
         raise damaged(path, f"header ({error})") from error
@@ -294,7 +294,7 @@ def check_counts(table: WordCounts, where: str) -> None:
     Raises:
         ModtokError: a field is invalid; names `where` and the field.
     """
-    from modtok_cli.text.counts_kernel import first_disorder
+    from modtok_cli.core.counts import first_disorder
 
     words = len(table.counts)
     offsets, data = table.offsets, table.data

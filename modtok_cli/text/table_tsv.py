@@ -16,8 +16,7 @@ import numpy as np
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.text.counts import WordCounts, size_of
-from modtok_cli.text.pretokenizer import PreTokenizer
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.pretokenizer import BPE, PreTokenizer
 from modtok_cli.text.readers import read_line_batches
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import Advance, display

@@ -17,15 +17,16 @@ from typing import Any
 
 import numpy as np
 
+from modtok_cli.base.arrays import Int64Array, UInt8Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Progress
-from modtok_cli.text.counts import Bytes, Ints
+from modtok_cli.core import library
 from modtok_cli.text.labels import fits
 from modtok_cli.text.languages import canonical
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import SUFFIXES, Advance, display, read_chunks
 
-PADDING = bytes(64)  # `word_key_kernel.PADDING`, which takes numba
+PADDING = bytes(library.PADDING)
 LONGEST = 1 << 28
 """Bytes of the longest document that is read: a gigabyte without a line end may be kilobytes of
 compressed file, and would be held in memory several times."""
@@ -51,9 +52,9 @@ class Spans:
     starts, stops (D,) int64. Places may overlap.
     """
 
-    data: Bytes
-    starts: Ints
-    stops: Ints
+    data: UInt8Array
+    starts: Int64Array
+    stops: Int64Array
 
 
 def join(texts: list[bytes]) -> Spans:
@@ -62,17 +63,6 @@ def join(texts: list[bytes]) -> Spans:
     starts = np.zeros(len(texts), dtype=np.int64)
     starts[1:] = stops[:-1]
     return Spans(np.frombuffer(b"".join([*texts, PADDING]), dtype=np.uint8), starts, stops)
-
-
-def is_utf8(text: bytes) -> bool:
-    """Whether `text` is valid UTF-8."""
-    if text.isascii():
-        return True
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 @dataclass(frozen=True)

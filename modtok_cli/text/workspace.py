@@ -7,13 +7,16 @@ from functools import cache
 from pathlib import Path
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.text.labels import fits, matching, shortened, the_one
+from modtok_cli.text.language_names import guess_language
 from modtok_cli.text.languages import canonical, code_of_name, is_language, label_of_path, suggest
 from modtok_cli.text.readers import has_fields, is_text, read_documents, text_files
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import is_pipe
 from modtok_cli.text.table_files import SUFFIX, is_table, read_header
 
+_MOST_NAMES = 10
 _LAYOUT = "put each language there as <lang>.txt, <lang>.jsonl.zst, <lang>.counts or <lang>/"
 
 
@@ -22,44 +25,52 @@ def language_files(
     languages: Sequence[str] | None = None,
     reading: Reading = Reading(),
     known: Sequence[str] = (),
+    progress: Progress = SILENT,
 ) -> dict[str, list[Path]]:
-    """The files of each label in the directory `data`: label → files, both sorted.
+    """The files of each label in `data`, a directory or one file: label → files, both sorted.
 
     An entry belongs to the language it is named after (`fr.jsonl.zst`, `fra_Latn.devtest`,
-    `fr.counts`, `fr.tsv`, all text in `fr/`). Without `languages`, all languages. Labels of one
+    `fr.counts`, `fr.tsv`, all text in `fr/`); a single file of another name to the only one of
+    `languages`. Without `languages`, all languages. Labels of one
     language have script or region if there are several (`text.labels`), or as in `known`, the
     languages of a tokenizer.
 
     With `reading.lang_field`, files with fields that are not named after a language belong to
     every language; `reading.of(language)` reads its documents. Without `languages`, these files
-    are read for the languages that they hold.
+    are read for the languages that they hold. `progress` is warned of text that is then left out.
 
     Raises:
         ModtokError: no such directory; nothing in it; a language without text.
         UsageError: an invalid or missing language, or two entries that spell one language
             differently.
     """
-    if data.is_file():
-        raise ModtokError("not a directory", where=str(data), remedy="name the directory it is in")
-    if not data.is_dir():
+    single = data.is_file()
+    if single:
+        files_in(data)  # an error for another format
+    elif not data.is_dir():
         raise ModtokError("no such directory", where=str(data), remedy=_LAYOUT)
     wanted = None if languages is None else [_checked(name) for name in languages]
     if wanted and known:  # zh of this tokenizer are its zh-Hans and zh-Hant
         wanted = [label for name in wanted for label in matching(name, known) or [name]]
     entries: dict[str, list[Path]] = {}
     mixed: list[Path] = []
-    for entry in sorted(data.iterdir()):
+    nameless: list[Path] = []
+    for entry in [data] if single else sorted(data.iterdir()):
         if entry.name.startswith(".") or not (entry.is_dir() or is_text(entry) or is_table(entry)):
             continue
-        label = label_of_path(entry.name)
-        if label is None and wanted:
+        label = label_of_path(entry if single else entry.name)
+        if label is None and single and reading.lang_field is None and wanted and not wanted[1:]:
+            label = wanted[0]
+        elif label is None and wanted:
             # A rare code counts only on request: "abc.txt" may be anything.
             first = canonical(entry.name.split(".")[0])
             label = first if any(fits(first, name) for name in wanted) else None
         if label is not None:
             entries.setdefault(label, []).append(entry)
-        elif reading.lang_field is not None:
-            mixed += _mixed(entry)
+        elif reading.lang_field is not None and (with_fields := _mixed(entry)):
+            mixed += with_fields
+        elif entry.is_file() or _files_below(entry):
+            nameless.append(entry)
     if mixed:
         for label in wanted or _languages_in(mixed, reading):
             entries.setdefault(label, []).extend(mixed)
@@ -71,7 +82,17 @@ def language_files(
             remedy="choose the field with --lang-field",
         )
     if not entries and not wanted:
-        raise ModtokError("no language in this directory", where=str(data), remedy=_LAYOUT)
+        place = f"the names of {_shown(nameless)}" if nameless else "this directory"
+        raise ModtokError(
+            f"no language in {place}",
+            where=str(data.parent if single else data),
+            remedy=_remedy_of(nameless) if nameless else _LAYOUT,
+        )
+    if nameless and not wanted:
+        progress.warn(
+            f"{data}: left out, since the names are not those of languages: {_shown(nameless)}; "
+            + _remedy_of(nameless)
+        )
     short = shortened(entries)
     names = {label: the_one(label, known) or short[label] for label in entries}
     chosen = set(names.values()) if wanted is None else set()
@@ -80,7 +101,8 @@ def language_files(
             names[label] for label in matching(name, list(names))
         }
         if not found:
-            has = f"there are {there}" if there else _LAYOUT
+            has = _remedy_of(nameless) if nameless else _LAYOUT
+            has = f"there are {there}" if there else has
             raise UsageError(
                 f"no text of language '{name}'",
                 where=str(data),
@@ -94,6 +116,21 @@ def language_files(
     for name, those in of.items():
         _check_spelling(name, those)
     return {name: _files_of(name, those) for name, those in of.items()}
+
+
+def _shown(entries: Sequence[Path]) -> str:
+    """Names of files, each with the language it may be in."""
+    guesses = [(entry.name, guess_language(entry.name)) for entry in entries[:_MOST_NAMES]]
+    shown = ", ".join(f"{name} ({guess}?)" if guess else name for name, guess in guesses)
+    more = len(entries) - len(guesses)
+    return f"{shown} and {more} more" if more else shown
+
+
+def _remedy_of(nameless: Sequence[Path]) -> str:
+    remedy = "rename them to <lang>.txt, or list what you want with --langs"
+    if any(_mixed(entry) for entry in nameless):
+        remedy += "; if they have a field or column of the language, name it with --lang-field"
+    return remedy
 
 
 def _mixed(entry: Path) -> list[Path]:
@@ -201,14 +238,15 @@ def _source_names(table: Path) -> set[str]:
 
 
 def by_language(paths: Iterable[Path | str], language: str | None = None) -> dict[str, list[Path]]:
-    """Files given by name, by the language each is named after, or all as `language`.
+    """Files and those in directories, by the language each is named after, or as `language`.
 
     Raises:
+        ModtokError: a file is missing, or of an unknown format.
         UsageError: a file name without a language, or two names that spell one language
             differently.
     """
     labels: dict[str, list[Path]] = {}
-    for path in paths:
+    for path in (file for source in paths for file in files_in(source)):
         name = canonical(language) if language else label_of_path(path)
         if name is None:
             raise UsageError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import isfinite
@@ -23,6 +23,7 @@ from modtok_cli.training.data.stream import BatchStream, StreamPlan
 from modtok_cli.training.data.text_store import TextStore
 from modtok_cli.training.distributed.ranks import gather_json
 from modtok_cli.training.distributed.watchdog import Watchdog
+from modtok_cli.training.fitting import evaluation_plan
 from modtok_cli.training.heldout import bits_of
 from modtok_cli.training.initial import open_initial
 from modtok_cli.training.interrupt import StopSignals, stopped
@@ -34,7 +35,7 @@ from modtok_cli.training.rows.host_tables import Offload
 from modtok_cli.training.rows.prefetcher import Prefetcher
 from modtok_cli.training.tasks import TaskEvaluator
 
-# Bytes of held-out text per language that are evaluated before a checkpoint is saved.
+# Bytes of held-out text that are evaluated before a checkpoint is saved.
 _PROBE = 512
 
 
@@ -218,7 +219,7 @@ def evaluate(run: Run, model: Model, step: int) -> dict[str, Any]:
     Raises:
         ModtokError: the loss is not finite.
     """
-    line = _held_out(run, model, step, run.config.eval_bytes)
+    line = _held_out(run, model, step, run.config.eval_bytes, run.stores)
     if run.valid:
         line["valid"] = {
             name: _bits(
@@ -252,13 +253,15 @@ def _bits(
     )
 
 
-def _held_out(run: Run, model: Model, step: int, most: int) -> dict[str, Any]:
+def _held_out(
+    run: Run, model: Model, step: int, most: int, languages: Iterable[str]
+) -> dict[str, Any]:
     """Bits per byte of held-out text, `most` bytes of each language.
 
     Raises:
         ModtokError: the loss is not finite, so that diverged weights are not saved.
     """
-    texts = {name: (store, store.held_out) for name, store in run.stores.items()}
+    texts = {name: (run.stores[name], run.stores[name].held_out) for name in languages}
     found = _bits(run, model, texts, most)
     mean = mean_bits(found)
     if mean is not None and not isfinite(mean):
@@ -372,9 +375,10 @@ def _rows(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _save(run: Run, model: Model, stream: Prefetcher, step: int, *, evaluated: bool) -> None:
-    """Save a checkpoint, after a look at held-out losses: huge weights may still be finite."""
+    """Save a checkpoint, after a look at a held-out loss: huge weights may still be finite."""
     if not evaluated:
-        _held_out(run, model, step, _PROBE)
+        names = sorted(run.stores)
+        _held_out(run, model, step, _PROBE, [names[step % len(names)]])
     save_checkpoint(run, model, stream, step)
 
 
@@ -393,7 +397,8 @@ def _describe(run: Run, model: Model) -> str:
     return (
         f"{config.model}: {config.shape.parameters:,} parameters in the backbone, "
         f"{tables:,} in the tables of {run.subtokenizers.size:,} rows; {config.steps:,} steps of "
-        f"{config.step_tokens:,} tokens, {config.sampling}, on {where}; {run.directory.path}"
+        f"{config.step_tokens:,} tokens, {config.sampling}, on {where}; "
+        f"{evaluation_plan(config, len(run.mixture.languages))}; {run.directory.path}"
     )
 
 

@@ -20,8 +20,8 @@ class ModelSettings(Declared):
 
     sampling: str = option(
         "Subtokenizer of a batch: none (its language only), full (all of T), sub:N (N more "
-        "languages), joint (T always).",
-        default="sub:2",
+        "languages), joint (T always). Default: sub:2; sub:1 of two languages, none of one.",
+        default=lambda run: "sub:2",
         section="data",
         metavar="REGIME",
         parse=values.sampling,

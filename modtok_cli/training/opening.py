@@ -16,6 +16,7 @@ from typing import Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, remove_directory
+from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.modular.containment import containment
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.manifest import languages_of
@@ -23,6 +24,7 @@ from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.workspace import language_files
 from modtok_cli.training import checkpoint
 from modtok_cli.training.config import OPTIONS, Config, Settings, plain, resolve, resumed, run_name
+from modtok_cli.training.fitting import fitted
 from modtok_cli.training.initial import origin_of
 from modtok_cli.training.rundir import CONFIG, LATEST, RunDirectory
 
@@ -30,7 +32,7 @@ TOKENIZER = "tokenizer"
 _TASKS = "tasks"
 
 
-def text_files(config: Config) -> dict[str, list[Path]]:
+def text_files(config: Config, progress: Progress = SILENT) -> dict[str, list[Path]]:
     """The files of text of a run by language, which has the name that it has in the tokenizer.
 
     The tokenizer need not be there yet: text can be prepared without it.
@@ -39,7 +41,7 @@ def text_files(config: Config) -> dict[str, list[Path]]:
         UsageError, ModtokError: see `language_files`.
     """
     known = languages_of(config.tokenizer) if is_modular(config.tokenizer) else ()
-    return language_files(config.data, config.langs, config.reading, known)
+    return language_files(config.data, config.langs, config.reading, known, progress)
 
 
 def choose_run(
@@ -49,10 +51,11 @@ def choose_run(
 
     Raises:
         UsageError: no run to resume, or an option that cannot change.
-        ModtokError: the run's text is not found.
+        ModtokError: the text is not found.
     """
     if not resume:
         config = resolve(settings, gpu=gpu, source=origin_of(settings))
+        config = fitted(config, settings, len(text_files(config)))
         directory = RunDirectory(config.runs / run_name(config))
         _check_path(directory.path)
         return directory, config, []
@@ -145,9 +148,9 @@ def _find_texts(directory: RunDirectory, then: Config, settings: Settings) -> Co
 
 
 def _find(directory: RunDirectory, places: Mapping[str, str]) -> Path | None:
-    """A directory relative to the run, else where it was; None if it is in neither place."""
+    """What is relative to the run, else where it was; None if it is in neither place."""
     for path in (directory.path / places["relative"], Path(places["absolute"])):
-        if path.is_dir():
+        if path.exists():
             return path
     return None
 

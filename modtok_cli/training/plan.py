@@ -16,8 +16,10 @@ from modtok_cli.training.device_memory import (
     capacity,
     check_fits,
     memory_parts,
+    stored_scores,
     total,
 )
+from modtok_cli.training.fitting import evaluation_plan
 from modtok_cli.training.opening import choose_run, text_files
 from modtok_cli.training.rows.host_need import HostNeed, host_need
 from modtok_cli.training.step_memory import check_step_memory
@@ -42,7 +44,8 @@ class Plan:
         available, owner: bytes that the device has for the run, None if unknown, and its name.
         host: part → bytes of a node's memory, for rows in host memory.
         words: how the host bytes are computed, for messages.
-        notes: changes of a resumed run, as sentences.
+        evaluation: how often it evaluates, how much, and what that costs.
+        notes: changes of a resumed run, and memory that is not planned, as sentences.
     """
 
     config: Config
@@ -53,6 +56,7 @@ class Plan:
     memory: dict[str, tuple[int, int]]
     flops: float
     seconds: float
+    evaluation: str
     device: str
     host: dict[str, int] = field(default_factory=dict)
     words: str = ""
@@ -89,6 +93,7 @@ class Plan:
             "hours": round(self.seconds * config.steps / 3600, 3),
             "device": self.device,
             "device_bytes": self.available,
+            "evaluation": self.evaluation,
             "host": self.words or None,
         }
         parts = {**self.memory, "all": (0, total(self.memory))}
@@ -126,6 +131,8 @@ def plan(
     shape, shards = config.shape, config.tp
     replicas = ranks // shards
     memory = memory_parts(config, subtokenizers.size, step_rows, ranks)
+    if scores := stored_scores(config, ranks, gpu=gpu):
+        notes = [*notes, scores]
     available, owner = capacity(config, gpu=gpu, here=ranks)
     host, words = {}, ""
     if config.offload:
@@ -143,6 +150,7 @@ def plan(
         memory,
         flops,
         flops / (peak * _UTILIZATION * replicas * shards),
+        evaluation_plan(config, len(mixture.languages)),
         name,
         host,
         words,

@@ -118,7 +118,7 @@ def prepare(
     for note in filter(None, notes):
         progress.note(note)
     check_step_memory(config)
-    files = text_files(config)
+    files = text_files(config, progress)
     strangers = sorted(set(files) - set(subtokenizers.tokenizer.languages))
     if strangers:
         raise UsageError(
@@ -192,7 +192,7 @@ def prepare_text(settings: Settings, *, resume: bool, progress: Progress) -> lis
     gpu = pick_device().type == "cuda"
     _, config, _ = choose_run(settings, resume=resume, gpu=gpu)
     cache = config.runs / TEXTS
-    files = text_files(config)
+    files = text_files(config, progress)
     stores = text_stores(files, cache, reading=config.reading, progress=progress)
     return [
         {

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +26,7 @@ CONFIG = "config.json"
 METRICS = "metrics.jsonl"
 CHECKPOINTS = "checkpoints"
 LATEST = "latest"
+STEP = re.compile(r"step-\d{8,}")
 _RESTORE = "restore the file, or start another run with --name"
 # Fields that readers of a config need.
 _NEEDED = (
@@ -34,6 +36,16 @@ _NEEDED = (
     ("data", "relative"),
     ("data", "absolute"),
 )
+
+
+def is_run(path: Path) -> bool:
+    """Whether `path` has the files of a run, or is a checkpoint of one."""
+    return (run_of(path) / CONFIG).is_file() and (run_of(path) / CHECKPOINTS).is_dir()
+
+
+def run_of(path: Path) -> Path:
+    """The directory of the run, of a path to it or to `…/checkpoints/step-…`."""
+    return path.parent.parent if STEP.fullmatch(path.name) else path
 
 
 class RunDirectory:

@@ -140,7 +140,8 @@ class Settings(ModelSettings):
         section="precision",
     )
     eval_every: int = option(
-        "Steps between evaluations. Default: a tenth of --steps, 1000 at most.",
+        "Steps between evaluations. Default: a tenth of --steps, 1000 at most; more where "
+        "evaluation would take over a tenth of training's time.",
         default=lambda run: min(1000, values.tenth_of(run.steps)),
         section="evaluation",
         metavar="N",
@@ -191,7 +192,8 @@ class Settings(ModelSettings):
         changeable=True,
     )
     eval_bytes: int = option(
-        "Bytes of text per language of an evaluation. Default: 64KiB.",
+        "Bytes of text per language of an evaluation. Default: 64KiB, or as many as take a tenth "
+        "of training's time.",
         default=lambda run: 1 << 16,
         section="evaluation",
         metavar="SIZE",
@@ -262,10 +264,10 @@ class Settings(ModelSettings):
         parse=values.run_name,
     )
     data: Path = option(
-        "Directory with the text of each language.",
+        "Directory with the text of each language, or one file (of several: --lang-field).",
         default=Path("data"),
         section="data",
-        metavar="DIR",
+        metavar="PATH",
         changeable=True,
     )
     tokenizer: Path = option(

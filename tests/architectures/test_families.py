@@ -1,6 +1,7 @@
 """Every architecture: names, layouts and numbers agree with Megatron, transformers and GGUF."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,13 @@ import torch
 
 from modtok_cli.architectures import families
 from modtok_cli.architectures.families.llama import llama
-from modtok_cli.architectures.registry import architecture, architectures, read_shape
+from modtok_cli.architectures.registry import (
+    BY_SWITCHES,
+    architecture,
+    architectures,
+    read_shape,
+    with_switches,
+)
 from modtok_cli.architectures.rope import RopeScaling, rope_frequencies
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError
@@ -138,23 +145,40 @@ def test_frequencies_of_rotary_embeddings() -> None:
 
 
 def test_a_new_architecture_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "toyformer.py").write_text(
+    (tmp_path / "aformer.py").write_text(
         "from dataclasses import dataclass, field\n"
         "from modtok_cli.architectures.families.llama import Llama\n"
         "@dataclass(frozen=True)\n"
         "class Toyformer(Llama):\n"
         "    window: int = 7\n"
-        "    architecture: str = field(init=False, default='toyformer')\n"
+        "    options = {'qk_norm': True}\n"
+        "    architecture: str = field(init=False, default='aformer')\n"
         "ARCHITECTURE = Toyformer\n"
     )
     monkeypatch.setattr(families, "__path__", [*families.__path__, str(tmp_path)])
     architectures.cache_clear()
     try:
         found = read_shape(
-            llama(2, 64, 8, 96).as_json() | {"architecture": "toyformer", "window": 9}, "here"
+            llama(2, 64, 8, 96).as_json()
+            | {"architecture": "aformer", "window": 9, "qk_norm": True},
+            "here",
         )
+        # Options choose it only where it is listed for that.
+        normed = with_switches(replace(llama(2, 64, 8, 96), qk_norm=True))
     finally:
         monkeypatch.undo()
         architectures.cache_clear()
     assert found.as_json()["window"] == 9
-    assert found.parameters == llama(2, 64, 8, 96).parameters
+    assert normed.architecture == "qwen3"
+    assert found.parameters == normed.parameters
+
+
+def test_switches_choose_one_architecture() -> None:
+    plain = llama(2, 64, 8, 96)
+    for norm, bias in product((False, True), repeat=2):
+        shape = replace(plain, qk_norm=norm, qkv_bias=bias)
+        values = {each.name: getattr(shape, each.name) for each in fields(shape) if each.init}
+        kinds = [architecture(name)(**values) for name in BY_SWITCHES]
+        fitting = [kind for kind in kinds if kind.invalid_field() is None]
+        assert len(fitting) <= 1
+        assert with_switches(shape) == (fitting or [shape])[0]

@@ -32,7 +32,7 @@ def test_rows_and_their_presentation(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     text = str(SAMPLE / "parallel" / "fr.txt")
-    line = ["eval", "bpb", text, "--run", str(few_steps), "--limit", "3"]
+    line = ["eval", "bpb", text, str(few_steps), "--limit", "3"]
     plot = ["--infer", "full", "--batch-size", "2", "--plot", "b.svg"]
     assert modtok([*line, "--json"]) == 0
     assert modtok([*line, *plot, "--json"]) == 0
@@ -54,7 +54,7 @@ def test_rows_and_their_presentation(
 
 
 def test_wrong_usage(few_steps: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model = ["--run", str(few_steps)]
+    model = [str(few_steps)]
     text = str(SAMPLE / "parallel" / "fr.txt")
     assert modtok(["eval", "bpb", "nowhere.txt", *model]) == 1
     assert modtok(["eval", "bpb", text, *model, "--infer", "src"]) == 2

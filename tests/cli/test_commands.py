@@ -194,15 +194,6 @@ def test_nsl(here, stand_in) -> None:
     fits(called, *where)
 
 
-def test_warmup(here, stand_in) -> None:
-    where = ("modtok_cli.cli.warmup", "warmup")
-    called = stand_in(*where, {"BPE": 1.5})
-    assert here("warmup") == (0, "", "all kernels are on disk (2 s of work)\n")
-    assert (called.args, rest(called)) == ((), {})
-    assert json.loads(here("warmup", "--json")[1]) == {"kernels": "BPE", "seconds": 1.5}
-    fits(called, *where)
-
-
 def test_progress_reaches_the_package(here, stand_in) -> None:
     called = stand_in("modtok_cli.measure.nsl", "nsl", [])
     here("nsl", "x.txt", "-t", "a")

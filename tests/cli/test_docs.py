@@ -4,18 +4,24 @@ import os
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from helpers.documented import PAGES, calls, code_lines
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.option import options_of
 from modtok_cli.cli.main import ORDER, command_tree
 from modtok_cli.cli.tree import nodes
+from modtok_cli.training.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 TESTS = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_*"))
-FLAGS = {
-    node.path: {f for line in node.lines for f in line.flags} for node in nodes(command_tree())
-}
+FRAMEWORKS_ERROR: Any = typer.BadParameter.__base__
+TREE = command_tree()
+FLAGS = {node.path: {f for line in node.lines for f in line.flags} for node in nodes(TREE)}
 
 
 def test_the_readme_names_every_command() -> None:
@@ -37,6 +43,40 @@ def test_commands_in_the_docs_exist_with_their_flags(file: str) -> None:
         used = {word for word in words if re.fullmatch(r"--?[a-z][a-z-]*", word)}
         assert used <= FLAGS[path], call
     assert found >= 5
+
+
+def call(words: list[str]) -> None:
+    """Parse a call, and check the values of training options, without running it."""
+    path = tuple(words[:2]) if tuple(words[:2]) in FLAGS else tuple(words[:1])
+    command: Any = TREE
+    for name in path:
+        command = command.commands[name]
+    parsed = command.make_context(" ".join(path), words[len(path) :])
+    if path not in (("pretrain",), ("study", "sampling")):
+        return
+    known = options_of(Settings).keys() & parsed.params.keys()
+    given = {name for name in known if parsed.get_parameter_source(name).name == "COMMANDLINE"}
+    Settings(**{name: parsed.params[name] for name in given})
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if code_lines(page)])
+def test_commands_in_code_blocks_are_right_usage(page: str) -> None:
+    for line in code_lines(page):
+        for words in calls(line):
+            if words != ["--install-completion"]:
+                call(words)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "modtok pretain", "modtok nsl --no-such x", "modtok bpe-seq -k many",
+        "modtok pretrain --sampling sub:x  # none", "ls | modtok eval mcq --limit 0 > x",
+    ],
+)  # fmt: skip
+def test_wrong_usage_in_a_code_block_is_found(line: str) -> None:
+    with pytest.raises((FRAMEWORKS_ERROR, UsageError, KeyError)):
+        call(*calls(line))
 
 
 def test_every_flag_is_in_some_test() -> None:

@@ -1,19 +1,16 @@
-"""`modtok doctor` and what it reads: requirements, and compiled kernels on the disk."""
+"""`modtok doctor` and what it reads: requirements, and the native core."""
 
 from __future__ import annotations
 
 import re
-import shutil
 import tomllib
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from modtok_cli.base.kernel_cache import source_stamp
 from modtok_cli.cli import doctor as module
 from modtok_cli.cli.doctor import PURPOSES, doctor, healthy
-from modtok_cli.cli.kernels import PACKAGE, is_warm, kernels
 from modtok_cli.cli.main import ORDER
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
@@ -82,36 +79,7 @@ def test_gpus_are_listed_as_the_driver_says(monkeypatch, tmp_path: Path) -> None
     assert [f.detail[:8] for f in doctor() if f.name == "gpu"] == ["NVIDIA X", "NVIDIA Y"]
 
 
-def test_an_edited_kernel_is_cold(tmp_path: Path, monkeypatch) -> None:
-    package = tmp_path / "modtok_cli"
-    (package / "text" / "__pycache__").mkdir(parents=True)
-    file = package / "text" / "counts_kernel.py"
-    shutil.copy(PACKAGE / "text" / file.name, file)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
-    kernel, *_ = kernels(package)
-    assert not is_warm(kernel)
-    index = file.parent / "__pycache__" / f"{kernel.index}.nbi"
-    release = module.version("numba").encode()
-    stamp = source_stamp(file)
-    index.write_bytes(b"\x80\x04" + release + stamp)
-    assert is_warm(kernel)
-    index.write_bytes(b"\x80\x040.0.1" + stamp)
-    assert not is_warm(kernel)
-    index.write_bytes(b"\x80\x04" + release + b"other")
-    assert not is_warm(kernel)
-
-
-def test_a_numba_that_modtok_does_not_know_is_named(monkeypatch) -> None:
-    def rows() -> dict[str, str]:
-        return {row.detail: row.remedy for row in doctor() if row.name == "numba" and row.detail}
-
-    known = rows()
-    monkeypatch.setattr(module, "COMPILING", {"codegen.JITCPUCodegen.set_env": 7})
-    monkeypatch.setattr(module, "STORING", {"caching.Cache.other": None, "none.other": 1})
-    two, one = sorted(set(rows()) - set(known))
-    assert one.endswith(
-        "as long to compile: this version differs in numba.core.codegen.JITCPUCodegen.set_env"
-    )
-    assert two.endswith("in every process: this version differs in numba.core.caching.Cache.other")
-    assert rows()[one].startswith("pip install numba==")
+def test_the_core_says_what_it_was_compiled_for() -> None:
+    (core,) = [finding for finding in doctor() if finding.part == "core"]
+    assert core.state == "ok"
+    assert core.detail.startswith("version 1, for ")

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.cli import evaluation_output
+from modtok_cli.base.errors import ModtokError
 from modtok_cli.evaluate.results import Evaluation, Result, example, read_examples, write_examples
 
 from .conftest import StandIn
@@ -50,7 +49,7 @@ def told() -> Evaluation:
 
 def test_mt(here: Any, room: Any) -> None:
     done = room("translation", "evaluate_mt", told(), Settings=settings, SHOTS=5)
-    line = f"eval mt --run r --pairs en-fr --data d --lowercase --examples e.jsonl {SHARED} --json"
+    line = f"eval mt r --pairs en-fr --data d --lowercase --examples e.jsonl {SHARED} --json"
     status, out, _ = here(*line.split())
     assert (status, json.loads(out)) == (0, RESULT.as_row())
     assert json.loads(out)["tokens"] == 9
@@ -73,7 +72,7 @@ def test_mt(here: Any, room: Any) -> None:
 
 def test_sum(here: Any, room: Any) -> None:
     done = room("summarization", "evaluate_sum", told(), Settings=settings, SHOTS=5)
-    line = f"eval sum --run r --langs fr,en --data d {SHARED} --dtype bfloat16"
+    line = f"eval sum r --langs fr,en --data d {SHARED} --dtype bfloat16"
     status, out, _ = here(*line.split())
     assert (status, json.loads(out)) == (0, RESULT.as_row())
     assert done.args == (Path("r"), ["fr", "en"])
@@ -113,14 +112,25 @@ def test_a_table_for_a_person(here: Any, room: Any, monkeypatch: pytest.MonkeyPa
 
 
 def test_what_is_not_installed_is_named(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    hidden = {"sacrebleu"}
     monkeypatch.setattr(
-        "importlib.util.find_spec", lambda name: None if name == "sacrebleu" else object()
+        "importlib.util.find_spec", lambda name: None if name in hidden else object()
     )
     status, _, err = here("eval", "mt")
     assert status == 2
-    assert "this command needs sacrebleu, which is not installed; pip install 'modtok[eval]'" in err
-    with pytest.raises(UsageError, match="needs sacrebleu"):
-        evaluation_output.require_evaluation("torch", "sacrebleu")
+    assert "this command requires sacrebleu; pip install 'modtok[eval]'" in err
+    hidden |= {"torch", "transformers"}
+    _, _, err = here("eval", "mt")
+    assert "requires torch, transformers, sacrebleu; pip install 'modtok[lm,eval]'" in err
+
+
+def test_a_plot_without_matplotlib_fails_first(here, stand_in, monkeypatch) -> None:
+    called = stand_in("modtok_cli.measure.nsl", "nsl", [])
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    status, _, err = here("nsl", "x.txt", "--plot", "x.png")
+    assert status == 2
+    assert "plot in .png, unlike .svg, requires matplotlib; pip install 'modtok[plot]'" in err
+    assert not called.args
 
 
 def test_compare(here: Any, workspace: Path) -> None:

@@ -1,8 +1,7 @@
 """Every example of every help and man page runs, as written, in a workspace that holds its files.
 
 Only sizes differ: vocabularies, steps and model sizes stand below in `SMALL`. What needs a cluster,
-eight GPUs, an hour or the hub is checked as far as its words (`CLUSTER`), and so is `modtok
-warmup`, which has a test of its own.
+eight GPUs, an hour or the hub is checked as far as its words (`CLUSTER`).
 """
 
 from __future__ import annotations
@@ -15,12 +14,14 @@ import re
 import shlex
 import shutil
 import subprocess
+from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from helpers.documented import code_lines
 from helpers.python_processes import write_command
 from helpers.sample import SAMPLE
 from modtok_cli.cli.main import command_tree
@@ -30,9 +31,7 @@ from modtok_cli.cli.tree import nodes
 TREE = {node.path: node for node in nodes(command_tree())}
 FLAGS = {path: {f for line in node.lines for f in line.flags} for path, node in TREE.items()}
 LANGUAGES = ("en", "fi", "fr")
-CLUSTER = re.compile(
-    r"--executor slurm|study world|--gpus 8(?!.*--dry-run)|eval fetch|^modtok warmup$"
-)
+CLUSTER = re.compile(r"--executor slurm|study world|--gpus 8(?!.*--dry-run)|eval fetch")
 SMALL = (
     (r"-k \d+", "-k 600"),
     (r"--top-k \d+", "--top-k 300"),
@@ -40,6 +39,7 @@ SMALL = (
     (r"--steps \d+", "--steps 2"),
     (r"--scale \S+", "--scale tiny"),
     (r"--sets \d+", "--sets 4"),
+    (r"--superwords \d+", "--superwords 100"),
     (r"sub:\d+", "sub:2"),  # of three languages
     (r"--seeds [\d,]+", "--seeds 0"),
     (r"--limit \d+", "--limit 2"),
@@ -215,7 +215,7 @@ def trained(place: Path) -> None:
     """A run of three steps and a slice of it; trained once, then copied."""
     if not TRAINED:
         must("pretrain", "--sampling", "sub:2")
-        must("slice", "--run", "runs/latest", "--langs", "fr,en", "-o", "fr-en/")
+        must("slice", "runs/latest", "--langs", "fr,en", "-o", "fr-en/")
         TRAINED.append(place.parent / "trained")
         for name in ("runs", "fr-en"):
             shutil.copytree(place / name, TRAINED[0] / name, symlinks=True)
@@ -264,7 +264,7 @@ def tasks_named(place: Path) -> None:
 def asked(place: Path) -> None:
     """A run that reads questions, its slice, and questions under the names of suites."""
     must("pretrain", "--sampling", "sub:2", "--seq-length", "128")
-    must("slice", "--run", "runs/latest", "--langs", "fr,en", "-o", "fr-en/")
+    must("slice", "runs/latest", "--langs", "fr,en", "-o", "fr-en/")
     for ours, suite in (("facts", "arc_easy"), ("endings", "hellaswag")):
         folder = place / "tasks" / "mcq" / suite
         folder.mkdir(parents=True)
@@ -313,12 +313,8 @@ SETUP = {
 }
 
 
-@pytest.mark.parametrize("path", COMMANDS, ids=lambda path: "-".join(path) or "modtok")
-def test_examples_run(
-    path: tuple[str, ...], base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if (module := NEEDS.get(path)) and not find_spec(module):
-        pytest.skip(f"{module} is not installed")
+def workspace(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of `base` to work in, where commands may write the same output more than once."""
     place = tmp_path / "workspace"
     shutil.copytree(base, place)
     shutil.copytree(base, tmp_path / "home" / "languages")
@@ -327,10 +323,20 @@ def test_examples_run(
     for name in os.environ:
         if name.startswith("MODTOK_"):
             monkeypatch.delenv(name)
-    for command, flags in FLAGS.items():  # examples write the same output more than once
+    for command, flags in FLAGS.items():  # as on the command line
         if "--force" in flags:
             words = "_".join(("modtok", *command, "force"))
             monkeypatch.setenv(words.upper().replace("-", "_"), "1")
+    return place
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=lambda path: "-".join(path) or "modtok")
+def test_examples_run(
+    path: tuple[str, ...], base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if (module := NEEDS.get(path)) and not find_spec(module):
+        pytest.skip(f"{module} is not installed")
+    place = workspace(base, tmp_path, monkeypatch)
     SETUP.get(path, lambda _: None)(place)
     shorter(path, monkeypatch)
     for line in examples(path):
@@ -342,6 +348,74 @@ def test_examples_run(
             if path == ("bpe-seq",) and "--append" in line:  # to a tokenizer that lacks Swedish
                 shutil.rmtree(place / "tokenizer")
                 shutil.copytree(base / "tokenizer", place / "tokenizer")
+            status, said = tried(small(line), place)
+            assert status == 0, f"{line}\n{said}"
+
+
+def llama(place: Path) -> None:
+    """What README.md uses: a published model, and questions under the names of suites."""
+    from helpers.external_models import build
+
+    build(place / "llama")
+    for name in LANGUAGES:
+        folder = place / "tasks" / "mcq" / "arc_easy"
+        folder.mkdir(parents=True, exist_ok=True)
+        rows = SAMPLE / "tasks" / "mcq" / "facts" / f"{name}.jsonl"
+        shutil.copy(rows, folder)
+        shutil.copy(rows, folder / f"{name}.train.jsonl")
+
+
+def grown(place: Path) -> None:
+    """A run whose tokenizer lacks French, and a published model."""
+    from helpers.external_models import build
+
+    build(place / "SmolLM2-135M")
+    must("pretrain", "-t", "other-tokenizer", "--langs", "en,fi", "--name", "old")
+
+
+def grid_of_pages(place: Path) -> None:
+    gridded(place)
+    tasks_named(place)
+
+
+def compared(place: Path) -> None:
+    """Tasks, and the answers of two systems."""
+    tasked(place)
+    for name in ("a", "b"):
+        must("eval", "mt", "--pairs", "en-fr", "--infer", "lang", "--examples", f"{name}.jsonl")
+
+
+# Pages whose commands run, and what they find.
+PAGES: dict[str, Callable[[Path], None]] = {
+    "README.md": llama,
+    "docs/evaluation-generation.md": compared,
+    "docs/fewest-tokens.md": lambda place: None,
+    "docs/grids.md": grid_of_pages,
+    "docs/inference.md": trained,
+    "docs/measuring.md": lambda place: None,
+    "docs/pretraining.md": grown,
+    "docs/superwords.md": lambda place: None,
+}
+# Beside those of `CLUSTER`: the home directory, eight GPUs.
+NOT_RUN = re.compile(r"--install-completion|--config recipe.toml|^modtok warmup")
+
+
+@pytest.mark.skipif(
+    not (find_spec("megatron") and find_spec("lm_eval")), reason="needs the extras [lm] and [eval]"
+)
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_of_a_page_run(
+    page: str, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = workspace(base, tmp_path, monkeypatch)
+    PAGES[page](place)
+    shorter(("study", "sampling"), monkeypatch)
+    for line in code_lines(page):
+        line = re.sub(r"\s+# .*", "", line)
+        if not (CLUSTER.search(line) or NOT_RUN.search(line)):
+            if "bpe-seq --append" in line:  # to a tokenizer that lacks French
+                shutil.rmtree(place / "tokenizer")
+                shutil.copytree(place / "other-tokenizer", place / "tokenizer")
             status, said = tried(small(line), place)
             assert status == 0, f"{line}\n{said}"
 

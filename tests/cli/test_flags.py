@@ -6,7 +6,8 @@ import pytest
 
 from modtok_cli.cli.command import REGISTERED
 from modtok_cli.cli.main import ORDER, command_tree
-from modtok_cli.cli.tree import Node, nodes
+from modtok_cli.cli.options import READING
+from modtok_cli.cli.tree import Node, by_panel, nodes
 
 from .frozen import surface
 
@@ -67,6 +68,26 @@ def test_help_shows_options_and_examples_in_80_columns(
             assert f"  {line.heading}" in options
     examples = options.split("Examples:")[1].splitlines()
     assert any(f"modtok {' '.join(node.path)}" in example for example in examples)
+
+
+@BY_NAME
+def test_options_of_reading_have_their_own_part_of_the_help(node: Node, here) -> None:
+    groups = by_panel(node.lines)
+    names = {line.name for line in node.lines}
+    there = [line.name for line in groups.get("Reading text", [])]
+    assert there == [name for name, _, _ in READING if name in names]
+    _, out, _ = here(*node.path, "--help")
+    assert [f"\n{title}:\n" in out for title in groups] == [True] * len(groups)
+
+
+def test_options_of_pretrain_are_grouped_as_in_recipes() -> None:
+    (node,) = (node for node in COMMANDS if node.path == ("pretrain",))
+    groups = {title: {line.name for line in lines} for title, lines in by_panel(node.lines).items()}
+    assert {"lr", "warmup"} <= groups["Schedule"]
+    assert {"gpus", "offload"} <= groups["Parallelism"]
+    assert {"name", "runs", "config", "resume", "quiet", "help"} <= groups["Options"]
+    assert len(groups) == 10
+    assert len(groups["Options"]) < 16
 
 
 @BY_NAME

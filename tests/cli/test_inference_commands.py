@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import types
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,14 @@ def room(monkeypatch: pytest.MonkeyPatch, module: str, **things: Any) -> Any:
     monkeypatch.setitem(sys.modules, fake.__name__, fake)
     for command in ("slice", "generate", "export", "latency"):
         path = f"modtok_cli.cli.commands.{command}"
-        monkeypatch.setattr(sys.modules[path], "require_models", lambda: None)
+        monkeypatch.setattr(import_module(path), "require_models", lambda: None)
     return fake
 
 
 class SliceReport:
     output = Path("fr-en")
     facts = types.SimpleNamespace(signature="abc", step=7)
+    tokens = (600, 400)
 
     def rows(self) -> list[dict[str, Any]]:
         return [PART]
@@ -40,14 +42,14 @@ class SliceReport:
 
 def test_slice(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made = room(monkeypatch, "slice", slice_model=StandIn(SliceReport())).slice_model
-    line = "slice --run runs/a --langs fr,en -o fr-en --step 7 --dtype bfloat16 -t t --force"
+    line = "slice runs/a --langs fr,en -o fr-en --step 7 --dtype bfloat16 -t t --force"
     status, out, _ = here(*line.split(), "--json")
     assert (status, json.loads(out)) == (0, PART)
     assert made.args == (Path("runs/a"),)
     assert (made.kwargs["inputs"], made.kwargs["outputs"]) == (["fr", "en"], ["fr", "en"])
     assert (made.kwargs["step"], made.kwargs["dtype"]) == (7, "bfloat16")
     assert (made.kwargs["tokenizer"], made.kwargs["force"]) == (Path("t"), True)
-    assert here("slice", "--run", "s", "--append", "fi", "--from", "runs/b")[0] == 0
+    assert here("slice", "s", "--append", "fi", "--from", "runs/b")[0] == 0
     assert (made.kwargs["append"], made.kwargs["run"]) == (["fi"], Path("runs/b"))
     assert made.kwargs["output"] == Path("s")
     card = "--license apache-2.0 --base-model runs/a --no-bos"
@@ -63,17 +65,21 @@ def test_slice(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("slice --run runs/a -o s", "no languages given"),
-        ("slice --run runs/a --langs fr", "no output directory given"),
-        ("slice --run runs/a --langs fr --in en -o s", "--langs conflicts with --in and --out"),
-        ("slice --run s --append fi --langs fr", "--append adds languages to both sides"),
-        ("slice --run runs/a --langs fr,,en -o s", "has an empty entry"),
+        ("slice runs/a -o s", "no languages given"),
+        ("slice runs/a --langs fr", "no output directory given"),
+        ("slice runs/a --langs fr --in en -o s", "--langs conflicts with --in and --out"),
+        ("slice s --append fi --langs fr", "--append adds languages to both sides"),
+        ("slice runs/a --langs fr,,en -o s", "has an empty entry"),
         ("generate", "no prompt given"),
         ("generate --gpus 2 hello", "--gpus: one prompt is not shared; leave it out"),
         ("generate --in fr, hello", "--in 'fr,' has an empty entry"),
         ("memory text.txt", "a text needs a tokenizer"),
         ("memory --scale 3b", "model size '3b' does not exist"),
-        ("memory --run nowhere", "nowhere: is not a run"),
+        ("memory nowhere", "nowhere: tokenizer does not exist"),
+        ("generate nowhere/ hello", "nowhere: does not exist"),
+        ("generate nowhere/", "no prompt given"),
+        ("latency tokenizer", "no text given"),
+        ("eval bpb", "MODEL_OR_TEXT is missing"),
         ("memory -t tokenizer@each", "depends on the text"),
     ],
 )
@@ -135,7 +141,7 @@ def test_generate(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "looks like it, which needs 1 prompt tokens with its own subtokenizer" in err
     assert Generator.made[0] == (Path("runs/latest"), ["auto"], None)
     line = (
-        "generate --run s --max-tokens 5 --temperature 0.5 --top-p 0.9 --min-p 0.1 --stop x "
+        "generate s --max-tokens 5 --temperature 0.5 --top-p 0.9 --min-p 0.1 --stop x "
         "--seed 3 --batch-size 2 --references r --json"
     )
     status, out, _ = here(*line.split(), "Il")
@@ -163,7 +169,7 @@ def test_export(here: Any, monkeypatch: pytest.MonkeyPatch, workspace: Path) -> 
     )
     made = room(monkeypatch, "export", export=StandIn(report)).export
     (workspace / "fr.txt").write_text("un\ndeux\n")
-    line = "export --run s --format gguf --probe fr.txt --inexact --dtype float32 --json"
+    line = "export s --format gguf --probe fr.txt --inexact --dtype float32 --json"
     status, out, err = here(*line.split())
     assert (status, json.loads(out)["output"]) == (0, "m.gguf")
     assert "3 of 4 probe lines have the same ids" in err

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from tokenizers import Tokenizer, models
 
 from helpers.python_processes import run_python
+from modtok_cli.cli.output import rounded
 from modtok_cli.text.reading import Reading
 
 from .test_commands import fits, rest
@@ -119,6 +121,47 @@ def test_inspect_shows_size_of_external_tokenizers(at, learned: Path) -> None:
     assert "cannot check, search or compare this kind of tokenizer" in err
 
 
+def test_inspect_checks_references(at, learned: Path, tmp_path: Path) -> None:
+    shutil.copytree(learned / "tokenizer", tmp_path / "tok")
+    changed = tmp_path / "tok" / "references" / "fr.json"
+    shutil.copy(changed.with_name("en.json"), changed)
+    status, _, err = at("inspect", str(tmp_path / "tok"), "--check")
+    assert status == 1
+    assert err.startswith(f"modtok: error: {changed}: changed after it was written")
+
+
+def test_rows_are_kept_for_the_report(at, learned: Path, tmp_path: Path, monkeypatch) -> None:
+    shutil.copytree(learned / "parallel", tmp_path / "parallel")
+    monkeypatch.chdir(tmp_path)
+    line = ("nsl", "-t", str(learned / "tokenizer"), "parallel")
+    assert "kept" not in at(*line)[2]  # not a workspace
+    (tmp_path / "modtok.toml").touch()
+    status, out, err = at(*line)
+    (kept,) = (tmp_path / "results").iterdir()
+    assert f"kept in {kept.relative_to(tmp_path)} for modtok report" in err
+    assert kept.read_text() == out
+    at(*line, "--table", "--plot", "-")  # the same measurement
+    at("fairness", *line[1:], "--no-keep")
+    assert list((tmp_path / "results").iterdir()) == [kept]
+    at("check", *line[2:])
+    assert len(list((tmp_path / "results").iterdir())) == 2
+    status, out, _ = at("report")
+    assert {row["section"] for row in rows(out)} >= {
+        "Tokens relative to monolingual tokenizers",
+        "Tokenizers judged by language",
+    }
+    kept.unlink()
+    command = f"{sys.executable} -m modtok_cli {' '.join(line)} > results/mine.jsonl"
+    subprocess.run(command, shell=True, check=True, stderr=subprocess.DEVNULL)
+    assert (tmp_path / "results" / "mine.jsonl").read_text()
+    assert not kept.exists()
+    shutil.rmtree(tmp_path / "results")
+    (tmp_path / "results").touch()
+    status, out, err = at(*line)
+    assert (status, len(rows(out))) == (0, 3)
+    assert "warning: the rows are not kept: " in err
+
+
 def test_boundaries_of_morphemes(at, learned: Path) -> None:
     (learned / "fr.tsv").write_text("maisons\tmaison|s\n", encoding="utf-8")
     status, out, err = at("nsl", "-t", "tokenizer@fr", "parallel/fr.txt", "--morphemes", "fr.tsv")
@@ -219,7 +262,7 @@ def test_studies(name: str, at, learned: Path) -> None:
     assert f"wrote {name}.svg" in err
     saved = (learned / "studies" / f"{name}.jsonl").read_text().splitlines()
     head = json.loads(saved[0])
-    assert [json.loads(text) for text in saved[1:]] == rows(out)
+    assert [rounded(json.loads(text)) for text in saved[1:]] == rows(out)
     assert head["command"] == " ".join(["modtok", *line])
     status, again, err = at(*line)
     assert (status, again) == (0, out)
@@ -283,8 +326,8 @@ def test_study_cost(at) -> None:
 
 
 def test_report(at, learned: Path) -> None:
-    (learned / "results").mkdir(exist_ok=True)
-    (learned / "results" / "nsl.jsonl").write_text(at("nsl", "-t", "tokenizer@each", "parallel")[1])
+    shutil.rmtree(learned / "results", ignore_errors=True)
+    assert at("nsl", "-t", "tokenizer@each", "parallel")[0] == 0
     status, out, err = at("report", ".", "-o", "report.html")
     assert status == 0
     assert err.endswith("wrote report.html\n")

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from helpers.toy_program import ESCAPES, toy
-from modtok_cli.cli.output import format_value, one_line
+from modtok_cli.cli.output import format_value, one_line, rounded
 from modtok_cli.cli.progress import done_of, format_amount
 
 from .test_run import TOY
@@ -92,6 +92,12 @@ def test_names_that_are_not_utf8_are_escaped_in_json(here) -> None:
     assert rows[0] == rows[1]
 
 
+def test_numbers_in_json_have_six_digits() -> None:
+    row = {"a": 2 / 3, "b": [1234567.8, {"c": 1e-9 / 3}], "n": 12345678, "f": 12345678.0}
+    assert rounded(row) == {"a": 0.666667, "b": [1234570.0, {"c": 3.33333e-10}],
+        "n": 12345678, "f": 12345678.0}  # fmt: skip
+
+
 def test_tables_on_standard_output(here, terminal: Terminal, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "20")
     status, out, err = here("paths", "--table", root=toy())
@@ -129,6 +135,20 @@ def test_long_paths_leave_their_directories_out_where_the_table_is_too_wide(
     assert " en.txt  tokenizer@en,fr " in narrow
     _, wide = terminal("paths", out=True, err=True, COLUMNS="160")
     assert " /a/long/way/to/the/corpora/en.txt  tokenizer@en,fr " in wide
+
+
+def test_columns_that_do_not_fit_become_lines(terminal: Terminal) -> None:
+    for width in (12, 20, 30, 80):
+        _, err = terminal("paths", out=True, err=True, COLUMNS=str(width))
+        lines = [line.rstrip() for line in plain(err).splitlines()]
+        assert max(map(len, lines)) <= width
+        if width == 30:
+            assert [line.split() for line in lines[2:5]] == [
+                ["text", "en.txt"],
+                ["tokenizer", "tokenizer@en,fr"],
+                ["NSL", "1.0"],
+            ]
+        assert "1.0" in err
 
 
 def test_json_on_a_terminal(terminal: Terminal) -> None:

@@ -340,6 +340,7 @@ def test_dry_run_says_what_it_takes(here: Any, filled: Path) -> None:
     assert "bytes = 0.0 GiB, and 0.0 GiB of buffers" in json.loads(out.splitlines()[0])["host"]
     small = "pretrain --model 2.5b --gpus 8 --sampling none --dry-run --device-memory"
     assert here(*words(f"{small} 80GB"))[0] == 0
+    assert "65,536 bytes of each of 2 texts" in " ".join(here(*words(f"{small} 80GB"))[2].split())
     status, out, err = here(*words(f"{small} 12GB"))
     assert (status, "all" in out) == (1, True)  # the plan, then the error
     assert "modtok: error: memory: the run needs" in err
@@ -364,10 +365,13 @@ def test_a_workspace_trains_with_no_other_flag(forked: Any, filled: Path) -> Non
         '[pretrain]\nsteps = 4\nseq-length = 32\neval-every = 4\neval-bytes = "2000"\n',
         encoding="utf-8",
     )
-    done = forked("pretrain", "--sampling", "sub:1")
+    done = forked("pretrain")
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [row["language"] for row in rows] == ["en", "fi"]
+    assert (filled / "runs" / "latest").readlink() == Path("sub-1-tiny")  # of two languages
+    one = forked(*words("pretrain --langs fi --dry-run"))
+    assert b'sampling = "none"' in one.stdout
     assert (filled / "runs" / "latest" / "metrics.jsonl").read_bytes().count(b"\n") == 5
     two = forked(*words("pretrain --sampling none --gpus 2 --tp 2 --workers 0 --name two -q"))
     assert two.returncode == 0, two.stderr

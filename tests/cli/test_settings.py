@@ -156,10 +156,11 @@ def test_a_switch_of_the_file_can_be_undone(workspace: Path, here, stand_in, mon
 
 
 def test_a_value_out_of_range_names_where_it_came_from(workspace: Path, here, monkeypatch) -> None:
-    write(workspace, "[bpe]\nk = 3\n")
+    write(workspace, "[bpe]\nthreads = 0\n")
     status, out, err = here("bpe")
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("modtok: error: modtok.toml: -k/--budget: expected")
+    assert err.startswith("modtok: error: modtok.toml: --threads: expected")
+    write(workspace, "")
     monkeypatch.setenv("MODTOK_BPE_K", "many")
     status, out, err = here("bpe")
     assert (status, out, err.count("\n")) == (2, "", 1)
@@ -221,10 +222,42 @@ def test_options_that_can_run_code_have_no_environment_variable() -> None:
     assert not any(line.has_environment for line in dangerous)
 
 
-def test_environment_cannot_set_them(here, stand_in, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MODTOK_CORPUS_COUNT_EXECUTOR_OPTION", "env_command=x")
-    stand_in("modtok_cli.text.corpus", "write_counts", [])
-    assert here("corpus", "count")[0] == 0  # the option without --executor would be an error
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("MODTOK_BPE_SEQ_KK", "MODTOK_BPE_SEQ_K"),
+        ("MODTOK_BPE_SEQ_BUDGET", "MODTOK_BPE_SEQ_K"),
+        ("MODTOK_BPESEQ_K", "MODTOK_BPE_SEQ_K"),
+        ("MODTOK_CORPUS_COUNT_THREAD", "MODTOK_CORPUS_COUNT_THREADS"),
+        # Its option can run code, and is of the command line only.
+        ("MODTOK_CORPUS_COUNT_EXECUTOR_OPTION", "MODTOK_CORPUS_COUNT_EXECUTOR"),
+    ],
+)
+def test_unknown_variables_are_errors(here, monkeypatch, name: str, meant: str) -> None:
+    monkeypatch.setenv(name, "1")
+    status, out, err = here("corpus", "count")
+    assert (status, out) == (2, "")
+    assert err == f"modtok: error: {name}: unknown variable; did you mean {meant}?\n"
+    assert here("corpus", "count", "--help")[0] == 0
+
+
+def test_variables_of_others_are_left_alone(here, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of tests and programs, and that of a command of which another is the beginning."""
+    for name in ("EXAMPLES", "GPU_CHECK", "DEVICE", "DEBUG", "QUIET", "HOME", "BPE_MERGE_K"):
+        monkeypatch.setenv(f"MODTOK_{name}", "1")
+    _, _, err = here("bpe")
+    assert "modtok: error: data: no such directory" in err
+
+
+def test_one_command_knows_the_variables_of_all(modtok, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`modtok COMMAND` declares no other command."""
+    monkeypatch.setenv("MODTOK_BPE_SEQ_KK", "1")
+    done = modtok("nsl", "fr.txt")
+    assert done.returncode == 2
+    assert b"MODTOK_BPE_SEQ_KK: unknown variable" in done.stderr
+    monkeypatch.delenv("MODTOK_BPE_SEQ_KK")
+    monkeypatch.setenv("MODTOK_BPE_SEQ_K", "1")
+    assert b"variable" not in modtok("nsl", "fr.txt").stderr
 
 
 @pytest.mark.parametrize(
@@ -261,7 +294,7 @@ def test_invalid_settings_do_not_stop_doctor(workspace: Path, here) -> None:
 
 def test_broken_settings_stop_commands_but_not_their_help(workspace: Path, here) -> None:
     write(workspace, "[bpe\n")
-    status, _, err = here("warmup")
+    status, _, err = here("inspect", "x")
     assert status == 2
     assert err.startswith("modtok: error: modtok.toml:1: invalid TOML")
     assert here("bpe", "--help")[0] == 0

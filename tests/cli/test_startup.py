@@ -13,7 +13,6 @@ from modtok_cli.cli.main import ORDER
 
 HEAVY = {
     "torch",
-    "numba",
     "numpy",
     "tokenizers",
     "megatron",

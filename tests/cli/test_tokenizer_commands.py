@@ -300,7 +300,12 @@ def test_inspect_find(at) -> None:
 def test_inspect_difference(at) -> None:
     (same,) = rows(at("inspect", "tokenizer", "tokenizer")[1])
     assert (same["difference"], same["relation"]) == ("verdict", "equal")
-    *found, verdict = rows(at("inspect", "-t", "tokenizer@en", "tokenizer@en,fr")[1])
+    two = ("inspect", "-t", "tokenizer@en", "tokenizer@en,fr")
+    verdict, *found = rows(at(*two, "--json")[1])
+    assert rows(at(*two)[1]) == [verdict]
+    lines = at(*two, "--table")[1].splitlines()
+    assert lines[0] == f"verdict: {verdict['reason']}"
+    assert len(lines) > 1
     assert verdict["relation"] == "different"
     assert found[0] == {"difference": "language", "only": "second", "language": "fr"}
     tokens = [row["token"] for row in found if row["difference"] == "token"]
@@ -344,12 +349,12 @@ def test_inspect_verdict(at) -> None:
 
 
 def test_nsl_of_the_workspace_of_a_name_and_of_a_pipe(at) -> None:
-    status, out, err = at("nsl", "fr.txt", "en.txt")
+    status, out, err = at("nsl", "fr.txt", "en.txt", "--no-keep")
     assert (status, err) == (0, "")
     assert [row["language"] for row in rows(out)] == ["fr", "en"]
     by_name = rows(at("nsl", "-t", "tokenizer@fr,en", "fr.txt")[1])
     extracted = at("extract", "--langs", "fr,en")[1].encode()
-    status, out, err = at("nsl", "fr.txt", stdin=extracted)
+    status, out, err = at("nsl", "fr.txt", "--no-keep", stdin=extracted)
     assert (status, err) == (0, "reading the tokenizer from standard input\n")
     (piped,) = rows(out)
     assert piped["nsl"] == by_name[0]["nsl"]

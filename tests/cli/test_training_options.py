@@ -12,6 +12,7 @@ import pytest
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Declared, option, options_of
 from modtok_cli.cli.main import command_tree
+from modtok_cli.cli.training_options import _parameter
 from modtok_cli.cli.tree import nodes
 from modtok_cli.training.command_line import command_line
 from modtok_cli.training.config import Config, resolve
@@ -53,6 +54,22 @@ def test_every_training_option_is_on_the_command_line() -> None:
     (node,) = (node for node in nodes(command_tree()) if node.path == ("pretrain",))
     flags = {flag for line in node.lines for flag in line.flags}
     assert flags >= {each.flag for each in options_of(Settings).values()}
+
+
+def test_what_may_be_on_can_be_turned_off() -> None:
+    """Also an option that is on by default and may not change when a run is resumed."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Switches(Declared):
+        on: bool = option("On.", default=True)
+        off: bool = option("Off.", default=False)
+        later: bool = option("Later.", default=False, changeable=True)
+
+    flags = {
+        name: _parameter(each).annotation.__metadata__[0].default
+        for name, each in options_of(Switches).items()
+    }
+    assert flags == {"on": "--on/--no-on", "off": "--off", "later": "--later/--no-later"}
 
 
 def test_stored_options_are_read_back() -> None:

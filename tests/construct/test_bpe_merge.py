@@ -24,7 +24,7 @@ from modtok_cli.modular.inspect import check
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_corpus
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.pretokenizer import BPE
 
 LANGUAGES = ["en", "fi", "fr"]
 PARALLEL = SAMPLE / "parallel"

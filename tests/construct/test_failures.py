@@ -11,7 +11,6 @@ from helpers.sample import SAMPLE
 from modtok_cli.base import memory
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
-from modtok_cli.construct import pipeline
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.construct.corpora import LONGEST_WORD, count_language
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -87,7 +86,6 @@ def test_overlong_words_are_ignored_with_a_warning(tmp_path: Path) -> None:
 
 def test_memory_is_checked_before_learning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available", lambda: 1000)
-    monkeypatch.setattr(pipeline, "warm_up", lambda *arguments: None)
     with pytest.raises(ModtokError, match=r"learning en needs about .* GiB of memory"):
         bpe_seq(["en"], data=SAMPLE / "data", output=tmp_path / "tok", k=300)
     assert list(tmp_path.iterdir()) == []

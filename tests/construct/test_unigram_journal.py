@@ -23,7 +23,7 @@ from modtok_cli.construct.unigram_state import UnigramState, em_mark
 from modtok_cli.learn.em import Halfway, Step
 from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces, make_pieces
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
+from modtok_cli.text.pretokenizer import UNIGRAM
 
 DATA = SAMPLE / "data"
 LANGUAGES = ["fi", "ne", "sw"]

@@ -260,4 +260,4 @@ def test_sandbox_module_runs(tmp_path: Path) -> None:
         check=True,
         cwd=tmp_path,
     )
-    assert (done.stdout, done.stderr) == (b"", b"")
+    assert (done.stdout, done.stderr) == (b"r", b"")  # it is ready

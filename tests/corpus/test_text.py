@@ -2,6 +2,9 @@
 
 import gzip
 import json
+import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -94,6 +97,31 @@ def test_hostile_page_affects_only_itself() -> None:
             elif says:
                 assert found == says, html[:20]
         assert sandbox.page_text(b"\xff" * 1000 + b"x", False, "utf-16") != "none"
+
+
+def test_a_child_that_does_not_start_drops_no_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under a low `ulimit -v` all pages were dropped, as if each had crashed the parser."""
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    with Sandbox() as sandbox, pytest.raises(ModtokError, match="does not start"):
+        sandbox.page_text(b"<p>text", True, None)
+
+
+def test_pages_are_parsed_under_a_lower_limit_of_addresses() -> None:
+    def lower() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+
+    program = (
+        "from modtok_cli.corpus.sandbox import Sandbox\n"
+        "with Sandbox() as sandbox: print(sandbox.page_text(b'<p>text', True, None))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        preexec_fn=lower,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "text\n", done.stderr
 
 
 def read(path: Path, **options) -> list:

@@ -18,7 +18,7 @@ from modtok_cli.evaluate.lm import ModtokLM, options_of
 from modtok_cli.evaluate.mcq import Settings, evaluate_mcq
 from modtok_cli.evaluate.suite import HubSource
 from modtok_cli.evaluate.suites import suites
-from modtok_cli.inference.model import load
+from modtok_cli.inference.loading import load
 
 DOCS = [
     {"text": "Notre bibliothèque a commencé par une caisse.", "word": "caisse"},
@@ -365,6 +365,24 @@ def test_questions_from_the_hub_are_evaluated(
     assert found.examples[0]["question"] == "FR test 0?"
     assert len(found.skipped) == 6  # the other suites in French
     assert "404" in found.skipped[0]
+
+
+def test_a_lost_connection_is_one_line(few_steps: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind a proxy the hub counts as reachable; each try may take half a minute."""
+    tries = []
+
+    def refused(*_: Any, **__: Any) -> Any:
+        tries.append(1)
+        try:
+            raise ConnectionRefusedError(111, "Connection refused")
+        except OSError as error:
+            raise FileNotFoundError("not cached") from error
+
+    monkeypatch.setattr("datasets.load_dataset", refused)
+    monkeypatch.setattr(hub, "reachable", lambda: True)
+    with pytest.raises(ModtokError, match=r"^tasks/: .*reached in en,fr; where it can"):
+        evaluate_mcq(few_steps, ["en", "fr"])
+    assert len(tries) == 1
 
 
 def test_offline_variables_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:

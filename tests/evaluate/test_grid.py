@@ -388,7 +388,7 @@ def test_bad_toml_and_missing_runs(tmp_path: Path, few_steps: Path) -> None:
     runs = (Runs(path=str(tmp_path / "other")), Runs(path=str(few_steps), steps=(7,)))
     plan = plan_grid(Grid(runs=runs, mcq=task))
     assert [each.why.split(": ", 1)[1].split(";")[0] for each in plan.skipped] == [
-        "is neither a run nor a slice",
+        "is neither a run nor a model",
         "has no checkpoint of step 7",
     ]
 

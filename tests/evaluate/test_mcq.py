@@ -24,7 +24,8 @@ from modtok_cli.evaluate.questions import as_question, read_questions
 from modtok_cli.evaluate.results import Evaluation
 from modtok_cli.evaluate.suite import read_suite
 from modtok_cli.evaluate.suites import suites
-from modtok_cli.inference.model import SlicedModel, load
+from modtok_cli.inference.loading import load
+from modtok_cli.inference.model import SlicedModel
 from modtok_cli.text.languages import normalize
 
 TASKS = SAMPLE / "tasks"
@@ -262,7 +263,7 @@ def test_batch_that_does_not_fit_is_an_error(
     """The batch size is limited by the number of requests: with few of them any size fits."""
     data = lay_out(tmp_path, "hellaswag", "fr", test=QUESTIONS["test"])
     assert ask(few_steps, data, batch_size=10**9).results[0].n == 4
-    monkeypatch.setattr("modtok_cli.inference.device_memory.batch_bytes", lambda *_: 1 << 60)
+    monkeypatch.setattr("modtok_cli.inference.model.SlicedModel.scoring_bytes", lambda *_: 1 << 60)
     with pytest.raises(ModtokError, match=r"a batch of 4 sequences .* lower --batch-size"):
         ask(few_steps, data, batch_size=4)
 
@@ -307,8 +308,8 @@ def test_missing_network_lists_the_required_files(few_steps: Path) -> None:
     with pytest.raises(ModtokError) as caught:
         evaluate_mcq(few_steps, ["fr", "en"])
     said = str(caught.value)
-    assert "no arc_easy in fr,en" in said
-    assert "no csqa in en" in said
+    assert said.startswith("tasks/: no questions: the hub cannot be reached in fr,en; ")
+    assert "modtok eval fetch mcq -o DIR" in said
     assert "DIR/mcq/<task>/<lang>.jsonl" in said
     assert "--data" in said
 

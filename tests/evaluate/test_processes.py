@@ -20,7 +20,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.processes import MESSAGES
 from modtok_cli.cli.session import Session
 from modtok_cli.cli.several_processes import sharing
-from modtok_cli.inference.model import load
+from modtok_cli.inference.loading import load
 from modtok_cli.inference.processes import Processes
 from modtok_cli.inference.score import score
 
@@ -107,7 +107,7 @@ def run(
     words: str, count: int, home: Path, run: Path, text: bytes = PROMPTS
 ) -> subprocess.CompletedProcess[bytes]:
     home.mkdir()
-    needs = ["-m", "modtok_cli", *words.split(), "--run", str(run), "--gpus", str(count)]
+    needs = ["-m", "modtok_cli", *words.split(), str(run), "--gpus", str(count)]
     return run_python(needs, cwd=home, env=ALONE, input=text, capture_output=True)
 
 

@@ -1,1 +1,1 @@
-"""What several tests use: sample text, small tokenizers, slow twins of kernels, processes."""
+"""What several tests use: sample text, small tokenizers, processes."""

@@ -12,7 +12,7 @@ from modtok_cli.learn.merges import byte_order
 from modtok_cli.learn.state import GlobalMerges
 from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.vocabulary import Vocabulary
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER
+from modtok_cli.text.pretokenizer import BPE as PRETOKENIZER
 
 Merge = tuple[bytes, bytes]
 

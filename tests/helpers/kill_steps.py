@@ -93,7 +93,7 @@ def main(base: Path, stride: int, words: list[str]) -> None:
         shutil.copytree(base, scratch)
         return scratch
 
-    # Once in this process: forked ones find every kernel loaded.
+    # Once in this process: forked ones find everything loaded.
     from modtok_cli.cli.main import command_tree
     from modtok_cli.cli.run import run
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from modtok_cli.modular import search_encoder
+from modtok_cli.modular import encoder as encoder_module
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
 
@@ -17,10 +17,9 @@ def check_own_trie(tokenizer: ModularTokenizer, names: Sequence[str], alphabet: 
     texts = ["".join(rng.choices(alphabet, k=40)).encode() for _ in range(50)]
     expected = [ids.tolist() for ids in tokenizer.subset(names).encode_utf8(texts)]
     encoder = tokenizer.subset(names).encoder
-    assert isinstance(encoder, search_encoder.SearchEncoder)
-    assert encoder._search[1] is not None
+    assert encoder._alone is not None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search_encoder, "OWN_TRIE", 0)
+        patch.setattr(encoder_module, "OWN_TRIE", 0)
         encoder.texts([b"a"])
-    assert encoder._search[1] is None
+    assert encoder._alone is None
     assert [ids.tolist() for ids in encoder.texts(texts)] == expected

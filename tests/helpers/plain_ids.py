@@ -1,13 +1,39 @@
-"""Ids without compiled kernels, also where numba is loaded."""
+"""Ids of texts by the slow definitions in `modtok_cli.reference`."""
 
 from __future__ import annotations
 
-from modtok_cli.modular import plain
+from modtok_cli.modular.segmenters.scored import Scored
 from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.reference.encoding import merge, pairs_of, search
+from modtok_cli.reference.splitting import split
 
 
-def plain_ids(subset: Subtokenizer, texts: list[str]) -> list[list[int]] | None:
-    """Ids of each text; None if they need the kernels."""
-    encoded = [text.encode() for text in texts]
-    found = plain.encode(encoded, subset.pretokenizer, subset.segmenter._plain)
-    return None if found is None else [ids.tolist() for ids in found]
+def plain_ids(subset: Subtokenizer, texts: list[str]) -> list[list[int]]:
+    """Ids of each text, split by the pattern and segmented as the segmentation is defined."""
+    segmenter, vocabulary = subset.segmenter, subset.vocabulary
+    byte_ids = vocabulary.byte_ids.tolist()
+    words = [split(subset.pretokenizer.pattern, text.encode()) for text in texts]
+    if isinstance(segmenter, Scored):
+        rules = segmenter._search()
+        scores = rules.scores[segmenter.selection.global_ids]
+        first = segmenter._first(vocabulary)
+        tokens = vocabulary.tokens()
+        pieces = {tokens[i]: (i, float(scores[i])) for i in range(first, len(tokens))}
+
+        def encode(word: bytes) -> list[int]:
+            return search(
+                word,
+                pieces,
+                each=rules.each,
+                byte_ids=byte_ids,
+                unknown=rules.unknown,
+                fallback=rules.fallback,
+            )
+
+    else:
+        pairs = pairs_of(segmenter.merges.tolist())
+
+        def encode(word: bytes) -> list[int]:
+            return merge([byte_ids[byte] for byte in word], pairs)
+
+    return [[token for word in each for token in encode(word)] for each in words]

@@ -27,7 +27,7 @@ from pathlib import Path
 
 SOCKET = "TEST_FORKS_SOCKET"
 PRELOADED = (
-    "numba",
+    "numpy",
     "tokenizers",
     "torch",
     "transformers.models.llama.modeling_llama",

@@ -90,17 +90,6 @@ def build(session: Session) -> None:
     raise KeyboardInterrupt
 
 
-def kernel(session: Session) -> None:
-    """As Python words a Ctrl-C that comes within compiled code."""
-    try:
-        try:
-            raise KeyboardInterrupt
-        except KeyboardInterrupt as error:
-            raise SystemError("f returned a result with an exception set") from error
-    except SystemError as error:
-        raise SystemError("g returned a result with an exception set") from error
-
-
 def sleep(session: Session) -> None:
     import time
 
@@ -134,7 +123,7 @@ def threads(session: Session) -> None:
 
 COMMANDS = (
     good, paths, hostile, endless, small, printed, work, usage, defect, missing, memory,
-    interrupt, build, kernel, sleep, bars, threads,
+    interrupt, build, sleep, bars, threads,
 )  # fmt: skip
 
 

@@ -16,8 +16,8 @@ from modtok_cli.modular.segmenters.merges import ModularMerges
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.pretokenizer import BPE
+from modtok_cli.text.pretokenizer import BPE as PRETOKENIZER
 
 LANGUAGES = ("en", "fi", "fr", "el")
 # Pieces of UTF-8 sequences, so that merges join parts of characters too.

@@ -29,7 +29,8 @@ from modtok_cli.inference.gguf_tokenizer import (
     candidates,
     units_in_file,
 )
-from modtok_cli.inference.model import SlicedModel, load
+from modtok_cli.inference.loading import load
+from modtok_cli.inference.model import SlicedModel
 from modtok_cli.inference.sampling import SamplingOptions
 from modtok_cli.inference.slice import slice_model
 from modtok_cli.inference.sources import RunSource

@@ -10,7 +10,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.inference.dtypes import check_range
 from modtok_cli.inference.export import disagreements, export
 from modtok_cli.inference.gguf_tokenizer import MergesTokenizer
-from modtok_cli.inference.model import load
+from modtok_cli.inference.loading import load
 from modtok_cli.inference.slice import slice_model
 
 gguf = pytest.importorskip("gguf")

@@ -10,7 +10,8 @@ from modtok_cli.base import memory
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.inference.decode import generate
 from modtok_cli.inference.generate import Generator, Prompt, answer_all, read_prompts
-from modtok_cli.inference.model import SlicedModel, load
+from modtok_cli.inference.loading import load
+from modtok_cli.inference.model import SlicedModel
 from modtok_cli.inference.route import route, routing_references
 from modtok_cli.inference.sampling import SamplingOptions
 

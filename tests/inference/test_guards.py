@@ -16,7 +16,7 @@ from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.inference.footprint import footprint
 from modtok_cli.inference.generate import Generator, answer_all, read_prompts
 from modtok_cli.inference.latency import latency
-from modtok_cli.inference.model import load
+from modtok_cli.inference.loading import load
 from modtok_cli.inference.sampling import SamplingOptions
 from modtok_cli.inference.slice import slice_model
 

@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.progress import SILENT
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.inference import model as models
-from modtok_cli.inference.model import SlicedModel, load
+from modtok_cli.inference.loading import load
+from modtok_cli.inference.model import SlicedModel
 from modtok_cli.training import checkpoint
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model.model import MicroBatch, Model
@@ -39,7 +40,7 @@ def test_nll_is_that_of_the_training_engine(name: str, request: pytest.FixtureRe
     path = request.getfixturevalue(name)
     model = load(path, ["fr", "en"])
     engine = Model(model.source.run.shape, model.source.run.tokenizer.size, start_ranks(1))
-    found = checkpoint.newest(path / "checkpoints", models.SILENT)
+    found = checkpoint.newest(path / "checkpoints", SILENT)
     assert found is not None
     checkpoint.load(*found, engine)
     ids = np.array(rows_of(model), dtype=np.int32)
@@ -103,7 +104,7 @@ def test_any_step_and_what_is_wrong(run: Path, tmp_path: Path) -> None:
         load(run, step=5)
     with pytest.raises(UsageError, match=r"no language 'xx'; it has: el, en, fi, fr"):
         load(run, ["xx"])
-    with pytest.raises(UsageError, match="neither a run nor a slice"):
+    with pytest.raises(UsageError, match="neither a run nor a model"):
         load(tmp_path)
     with pytest.raises(UsageError, match="does not exist"):
         load(tmp_path / "nothing")

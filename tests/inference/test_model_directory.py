@@ -12,6 +12,8 @@ import torch
 
 from helpers.external_models import FAMILIES, PADDED, build
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Silent
+from modtok_cli.inference.model_configs import with_ids
 from modtok_cli.inference.model_directory import ModelDirectory
 
 transformers = pytest.importorskip("transformers")
@@ -157,3 +159,58 @@ def test_what_cannot_be_sliced(tmp_path: Path) -> None:
     with pytest.raises(ModtokError, match=r"field 'model.merges\[2\]' is damaged"):
         ModelDirectory(whole).slice(np.array([5], np.int32), tmp_path / "part")
     assert not (tmp_path / "part").exists()
+
+
+def test_ids_of_every_shape_are_renumbered_or_left_out(tmp_path: Path) -> None:
+    whole = build(tmp_path / "whole", "Llama")
+    (whole / "generation_config.json").write_bytes(
+        orjson.dumps(
+            {
+                "eos_token_id": [2, 610],  # no token of the tokenizer has the id 610
+                "pad_token_id": 610,
+                "forced_decoder_ids": [[1, 480], [2, None], [3, 610]],
+                "lang_to_id": {"<|fr|>": 480, "<|none|>": 610},
+                "task_to_id": {"transcribe": 483},
+                "suppress_tokens": [470, 486, -1],
+                "begin_suppress_tokens": [470],
+                "bad_words_ids": [[486, 480], [480, 470]],
+                "force_words_ids": [[[486], [470]], [[470]]],
+                "sequence_bias": [[[486, 480], -1.5], [[470], 2.0]],
+                "chosen_ids": [[5, 6]],
+                "speaker_id": 700,
+                "max_new_tokens": 300,
+                "num_beams": 4,
+            }
+        )
+    )
+    warned = Silent()
+    made = ModelDirectory(whole).slice(
+        np.array([486], dtype=np.int32), tmp_path / "part", progress=warned
+    )
+    new_of = {old: new for new, old in enumerate(made.ids.tolist())}
+    assert 470 not in new_of  # only named to avoid it
+    fr, transcribe, ordinary = (new_of[old] for old in (480, 483, 486))
+    found = orjson.loads((made.output / "generation_config.json").read_bytes())
+    assert found == {
+        "eos_token_id": [2],
+        "pad_token_id": None,
+        "forced_decoder_ids": [[1, fr], [2, None]],
+        "lang_to_id": {"<|fr|>": fr},
+        "task_to_id": {"transcribe": transcribe},
+        "suppress_tokens": [ordinary, -1],
+        "begin_suppress_tokens": None,
+        "bad_words_ids": [[ordinary, fr]],
+        "force_words_ids": [[[ordinary]]],
+        "sequence_bias": [[[ordinary, fr], -1.5]],
+        "speaker_id": 700,
+        "max_new_tokens": 300,
+        "num_beams": 4,
+    }
+    assert warned.warnings == [
+        "generation_config.json: ids of tokens that are not kept were left out of eos_token_id, "
+        "pad_token_id, forced_decoder_ids, lang_to_id, suppress_tokens, begin_suppress_tokens, "
+        "bad_words_ids, force_words_ids, sequence_bias, chosen_ids"
+    ]
+    assert with_ids({"sequence_bias": {"(2, 5)": 1.0, "(2,)": 0.5}}, {2: 0}.get) == {
+        "sequence_bias": {"(0,)": 0.5}
+    }

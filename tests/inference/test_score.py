@@ -10,7 +10,8 @@ import torch
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.inference import score as scores
-from modtok_cli.inference.model import SlicedModel, load
+from modtok_cli.inference.loading import load
+from modtok_cli.inference.model import SlicedModel
 from modtok_cli.inference.score import Request, score
 
 SHARED = "The doctor in our valley is old now. "

@@ -25,6 +25,8 @@ from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.spelling import Spelling
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
+from .test_sliced_families import build as build_other
+
 TEXT = "La maison est grande, the house is large."
 
 
@@ -213,3 +215,17 @@ def test_a_vector_with_a_constant_product() -> None:
 def test_fit_refuses_stdin() -> None:
     with pytest.raises(UsageError, match="read more than once"):
         FitText(["-"])
+
+
+def test_tables_are_found_by_what_they_are(workspace: Path, tmp_path: Path) -> None:
+    old = build_other(tmp_path / "opt", "OPTForCausalLM")  # as many positions as tokens
+    spec = f"{workspace / 'tokenizer'}@fr"
+    transplant(old, spec, output=tmp_path / "new")
+    before, after = (load_file(path / "model.safetensors") for path in (old, tmp_path / "new"))
+    name = "model.decoder.embed_positions.weight"
+    assert torch.equal(before[name], after[name])
+    opened(tmp_path / "new")
+    other = build_other(tmp_path / "bart", "BartForConditionalGeneration")
+    with pytest.raises(UsageError, match=r"tensor 'final_logits_bias' \(1, 640\) is no table"):
+        transplant(other, spec, output=tmp_path / "bart-fr")
+    assert not (tmp_path / "bart-fr").exists()

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.inference import weight_files
-from modtok_cli.inference.weight_files import INDEX, WeightFiles
+from modtok_cli.inference.weight_files import INDEX, Cut, WeightFiles
 
 
 def tensors() -> dict[str, torch.Tensor]:
@@ -19,6 +19,8 @@ def tensors() -> dict[str, torch.Tensor]:
         "embed.weight": torch.randn(40, 6).to(torch.bfloat16),
         "norm": torch.randn(6),
         "head.bias": torch.randn(40),
+        "logits.bias": torch.randn(1, 40),
+        "turned": torch.randn(3, 40, 2),
         "flags": torch.tensor([True, False]),
         "eight": torch.randn(4, 4).to(torch.float8_e4m3fn),
     }
@@ -38,10 +40,12 @@ def test_chosen_rows_and_all_else_untouched(
     out = tmp_path_factory.mktemp("out")
     ids = np.array([0, 1, 2, 7, 9, 10, 39])
     files = WeightFiles(single)
-    written = files.rewrite(out, {"embed.weight": ids, "head.bias": ids})
+    axes = {"embed.weight": 0, "head.bias": 0, "logits.bias": 1, "turned": 1}
+    written = files.rewrite(out, {name: Cut(axis, ids) for name, axis in axes.items()})
     found = load_file(out / "model.safetensors")
     for name, tensor in tensors().items():
-        expected = tensor[ids] if name in ("embed.weight", "head.bias") else tensor
+        keep = torch.from_numpy(ids)
+        expected = tensor.index_select(axes[name], keep) if name in axes else tensor
         assert torch.equal(found[name].view(torch.uint8), expected.view(torch.uint8))
     assert written == WeightFiles(out).size < files.size
     rows = files.rows("embed.weight", ids)
@@ -58,7 +62,7 @@ def test_a_model_in_several_files(tmp_path: Path) -> None:
     where = {name: file for file, names in parts.items() for name in names}
     (tmp_path / "in" / INDEX).write_bytes(orjson.dumps({"weight_map": where}))
     ids = np.arange(0, 40, 3)
-    written = WeightFiles(tmp_path / "in").rewrite(tmp_path / "out", {"embed.weight": ids})
+    written = WeightFiles(tmp_path / "in").rewrite(tmp_path / "out", {"embed.weight": Cut(0, ids)})
     index = orjson.loads((tmp_path / "out" / INDEX).read_bytes())
     assert index == {"metadata": {"total_size": written}, "weight_map": where}
     found = load_file(tmp_path / "out" / "a.safetensors")

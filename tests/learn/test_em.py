@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.examples import examples
-from helpers.slow_unigram import expectation_by_enumeration, forward_backward
 from modtok_cli.learn.em import (
     Expectation,
     Halfway,
@@ -24,9 +23,10 @@ from modtok_cli.learn.em import (
 )
 from modtok_cli.learn.merges import byte_order
 from modtok_cli.learn.pieces import SCORE_STEP, LearnedPieces, make_pieces, unite
+from modtok_cli.reference.unigram import expectation_by_enumeration, forward_backward
 from modtok_cli.text.counter import count_documents
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
+from modtok_cli.text.pretokenizer import UNIGRAM
 
 SPECIALS = ("<unk>", "<|endoftext|>")
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.slow_fewest_tokens import least, losses
 from modtok_cli.base.errors import UsageError
+from modtok_cli.core.learn import removal_losses
+from modtok_cli.core.segment import Segmenter, trie_of
 from modtok_cli.learn.bpe import learn_bpe
 from modtok_cli.learn.fewest_tokens import (
     EACH,
@@ -25,22 +26,18 @@ from modtok_cli.learn.fewest_tokens import (
     likelihoods,
 )
 from modtok_cli.learn.prune import choose_tokens, damped, is_whole, whole_tokens
-from modtok_cli.learn.prune_kernel import removal_losses
-from modtok_cli.learn.trie import trie_of
-from modtok_cli.learn.viterbi_kernel import viterbi_words
+from modtok_cli.reference.fewest_tokens import least, losses
 from modtok_cli.text.counts import WordCounts
 
 two_letters = st.text("ab", min_size=1, max_size=8).map(str.encode)
-NO_BYTES = np.zeros(256, dtype=np.int32)
 
 
 def search(words: list[bytes], tokens: list[bytes], scores: np.ndarray, each: int) -> list[list]:
     counts = WordCounts.from_pairs([(word, 1) for word in words])
     active = np.ones(len(tokens), dtype=np.uint8)
     places = counts.offsets[:-1], counts.offsets[1:]
-    ids, ends = viterbi_words(
-        counts.data, *places, trie_of(tokens), scores, active, NO_BYTES, 0.0, each, False
-    )
+    segmenter = Segmenter.by_search(trie_of(tokens), scores.astype(np.float64), active, each=each)
+    ids, ends = segmenter.segment(counts.data, *places)
     cut = [ids[a:b].tolist() for a, b in pairwise(ends.tolist())]
     by_word = dict(zip(counts.words(), cut, strict=True))
     return [by_word[word] for word in words]

@@ -10,7 +10,7 @@ from helpers.sample import SHARED, needs_shared
 from modtok_cli.learn.bpe import learn_bpe
 from modtok_cli.modular.vocabulary import spell
 from modtok_cli.text.corpus import count_corpus
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.pretokenizer import BPE
 from modtok_cli.text.readers import read_documents
 
 SPECIALS = ("<|endoftext|>", "<|pad|>")

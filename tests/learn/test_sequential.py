@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from helpers.examples import examples
 from helpers.sample import SAMPLE
-from helpers.slow_sequential import Slow
 from modtok_cli.base.errors import UsageError
 from modtok_cli.learn import state
 from modtok_cli.learn.bpe import learn_bpe
 from modtok_cli.learn.sequential import SequentialLearner
+from modtok_cli.reference.sequential_bpe import SequentialBpe
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counts import WordCounts
 
@@ -30,7 +30,7 @@ def table(words: dict[bytes, int]) -> WordCounts:
 def compare(corpora: list[dict[bytes, int]], extra: int, unit_counts: str, passes: int) -> None:
     k = 258 + extra
     learner = SequentialLearner(k, ("<a>", "<b>"), unit_counts=unit_counts, passes=passes)
-    slow = Slow(k, specials=2, unit_counts=unit_counts, passes=passes)
+    slow = SequentialBpe(k, specials=2, unit_counts=unit_counts, passes=passes)
     for number, words in enumerate(corpora):
         learner.add(f"l{number}", table(words))
         slow.add(f"l{number}", words)

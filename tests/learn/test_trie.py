@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modtok_cli.learn.trie import build_trie, prefixes, trie_of
+from modtok_cli.core.segment import build_trie, prefixes, trie_of
 
 few_letters = st.binary(min_size=1, max_size=6).map(lambda b: bytes(x % 3 for x in b))
 any_bytes = st.binary(min_size=1, max_size=5)

@@ -12,8 +12,7 @@ from modtok_cli.learn.pieces import UNKNOWN
 from modtok_cli.learn.unigram import check_unigram_budget, learn_unigram, trainer_lines
 from modtok_cli.text.counter import count_documents
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
-from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
+from modtok_cli.text.pretokenizer import BPE, UNIGRAM
 
 SPECIALS = (UNKNOWN, "<|endoftext|>")
 

@@ -1,15 +1,22 @@
-"""The compiled search against all segmentations, for every subset and both kinds of cost."""
+"""The search of the core against all segmentations, for every subset and both kinds of cost."""
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.slow_unigram import best
-from modtok_cli.learn.trie import trie_of
-from modtok_cli.learn.viterbi_kernel import viterbi_words
+from modtok_cli.core.segment import Segmenter, trie_of
+from modtok_cli.reference.encoding import search
+from modtok_cli.reference.unigram import best
 
 letters = st.text("ab é▁", min_size=1, max_size=8).map(str.encode)
 BYTE_IDS = np.arange(1000, 1256, dtype=np.int32)
+
+
+def viterbi_words(data, starts, stops, units, scores, active, byte_ids, unknown, each, fallback):
+    segmenter = Segmenter.by_search(
+        units, scores, active, each=each, byte_ids=byte_ids, unknown=unknown, fallback=fallback
+    )
+    return segmenter.segment(data, starts, stops)
 
 
 def flat(words: list[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -43,9 +50,11 @@ def test_best_of_all_segmentations(
     )
     subset = {piece: i for i, piece in enumerate(pieces) if active[i]}
     for word, start, stop in zip(words, ends, ends[1:], strict=False):
-        assert ids[start:stop].tolist() == best(
-            word, subset, scores, BYTE_IDS.tolist(), unknown, each, True
-        )
+        expected = best(word, subset, scores, BYTE_IDS.tolist(), unknown, each, True)
+        assert ids[start:stop].tolist() == expected
+        scored = {piece: (i, scores[i]) for piece, i in subset.items()}
+        spelled = {"byte_ids": BYTE_IDS.tolist(), "unknown": unknown, "fallback": True}
+        assert search(word, scored, each=each, **spelled) == expected
 
 
 @settings(max_examples=100, deadline=None)

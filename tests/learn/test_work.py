@@ -11,20 +11,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from numba import config
 
 from helpers.sample import SAMPLE
-from modtok_cli.base.jit import in_place
 from modtok_cli.construct import bpe_seq as sequential
-from modtok_cli.construct import pipeline, work
-from modtok_cli.learn import bpe_kernel, symbol_kernel
+from modtok_cli.construct import work
+from modtok_cli.core import counts, learn
+from modtok_cli.core import segment as segment_core
 from modtok_cli.learn.bpe import learn_plain
-from modtok_cli.learn.hugepages import advise_huge_pages, with_edge
 from modtok_cli.learn.sequential import SequentialLearner, segment
 from modtok_cli.learn.state import grow
-from modtok_cli.text import counter as counters
 from modtok_cli.text import streams, text_format
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.counter import WordCounter
@@ -73,29 +69,6 @@ def test_steps_of_a_later_language() -> None:
     assert spent.rows < 3 * spent.joined
 
 
-@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
-def test_no_references_are_counted_in_place() -> None:
-    @in_place
-    def total(array: Any) -> Any:
-        found = 0
-        for number in array:
-            found += number
-        return found
-
-    assert total(np.arange(4)) == 6
-    assert "NRT_" not in total.inspect_llvm(total.signatures[0])
-
-
-@pytest.mark.parametrize("columns", [1, 3, 4])
-@pytest.mark.parametrize("pages", [0, 1, 2, 5])
-@pytest.mark.parametrize("more", [-4096, -1, 0, 1, 4096])
-def test_there_is_room_behind_the_edge(columns: int, pages: int, more: int) -> None:
-    rows = max(0, (pages << 21) // (8 * columns) + more)
-    block = np.empty((with_edge(rows, 8 * columns), columns), dtype=np.int64)
-    edge = advise_huge_pages(block)
-    assert 0 <= edge <= len(block) - rows
-
-
 def test_text_is_read_decompressed_and_counted_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,17 +87,15 @@ def test_text_is_read_decompressed_and_counted_once(
             yield chunk
 
     monkeypatch.setattr(text_format, "read_chunks", chunks)
-    counted = counting(calls, "kernel", vars(counters)["count_documents_into"])
-    monkeypatch.setattr(counters, "count_documents_into", counted)
+    monkeypatch.setattr(counts.Counter, "add", counting(calls, "counter", counts.Counter.add))
     read: list[float] = []
 
-    counts = count_corpus([path], progress=_Bytes(read))
+    table = count_corpus([path], progress=_Bytes(read))
     assert sum(read) == path.stat().st_size
     assert calls["bytes"] == len(text)
     assert calls["chunks"] <= len(text) // streams.CHUNK + 1
-    # A call for each block, and one for each time that the table grows.
-    assert calls["kernel"] <= calls["chunks"] + 3
-    assert counts.size.documents == text.count(b"\n")
+    assert calls["counter"] <= calls["chunks"] + 3
+    assert table.size.documents == text.count(b"\n")
 
 
 class _Bytes:
@@ -149,7 +120,6 @@ class _Bytes:
     note = warn = describe
 
 
-@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="far too long for plain Python")
 def test_memory_of_a_table_of_words() -> None:
     """Slots (32 bytes each, 5/16 to 5/8 full), and the words in two orders beside them."""
     words = 150_000
@@ -180,18 +150,17 @@ def test_a_build_counts_segments_and_learns_each_language_once(
         return found
 
     monkeypatch.setattr(work.Work, "take_counts", take)
-    monkeypatch.setattr(pipeline, "warm_up", lambda *args: None)
     for module, name in (
         (work, "count_language"),
-        (bpe_kernel, "learn_language"),
-        (symbol_kernel, "merge_words"),
+        (learn.Learner, "learn"),
+        (segment_core.Segmenter, "segment"),
     ):
         monkeypatch.setattr(module, name, counting(calls, name, getattr(module, name)))
     sequential.bpe_seq(data=SAMPLE / "data", output=tmp_path / "out", k=400, threads=1)
     languages = len(list((SAMPLE / "data").iterdir()))
     assert calls["count_language"] == languages
     # The first language is its own reference; it is segmented for its counts.
-    assert calls["learn_language"] == 2 * languages - 1
-    assert calls["merge_words"] == languages
+    assert calls["learn"] == 2 * languages - 1
+    assert calls["segment"] == languages
     # Few tables of words are there at a time.
     assert max(alive) <= 2

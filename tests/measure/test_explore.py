@@ -16,12 +16,12 @@ import pytest
 from helpers.external_tokenizers import external_tokenizer
 from helpers.sample import SAMPLE
 from helpers.toy_tokenizers import ALPHABET, LANGUAGES, NASTY, toy
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.core import backend
 from modtok_cli.learn.pieces import make_pieces
 from modtok_cli.learn.prune import LanguageTokens
 from modtok_cli.learn.unite import unite
 from modtok_cli.measure.explore.page import explore
-from modtok_cli.measure.explore.pattern import js_classes, js_pattern
 from modtok_cli.measure.explore.samples import samples
 from modtok_cli.modular.adopt import adopt_counts
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
@@ -33,16 +33,20 @@ from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.tokenizer_file import TokenizerFile
 from modtok_cli.text.corpus import count_languages
 from modtok_cli.text.language_names import language_name
-from modtok_cli.text.pretokenizer import pretokenizers
+from modtok_cli.text.pretokenizer import BPE, PHRASES, find_pretokenizer, pretokenizers
 from modtok_cli.text.workspace import language_files
 
 NODE = shutil.which("node")
+BUILT = (backend.CORE / backend.WASM).exists()
+built = pytest.mark.skipif(not BUILT, reason="needs the core compiled to WebAssembly")
+in_node = pytest.mark.skipif(not (NODE and BUILT), reason="needs modtok.wasm, and Node to run it")
 PROGRAM = Path(__file__).parents[1] / "helpers" / "run_page.mjs"
 TEXTS = [
     *(text for text in NASTY if text),
     *samples().values(),
     "I'LL don'T 12345 x\u017f's\r\n\r\n  \tend  ",
     "a\ufeffb\u0085c\u180ed\u2028e\u00a0f",
+    *("".join(random.Random(i).choices(ALPHABET.decode(), k=12 * i)) for i in range(15)),
 ]
 
 
@@ -60,7 +64,7 @@ def answers(page: Path, requests: list[Any]) -> list[list[int]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-@pytest.mark.skipif(NODE is None, reason="needs Node to run the page's program")
+@in_node
 def test_program_gives_the_ids_of_every_subset(tmp_path: Path) -> None:
     modular = toy(5, merges_each=80)
     plain = toy(6).subset(["fi"])
@@ -79,9 +83,13 @@ def test_program_gives_the_ids_of_every_subset(tmp_path: Path) -> None:
 
 
 def scored(seed: int) -> list[ModularTokenizer]:
-    """Fewest tokens with very different counts, and Unigram pieces with ties of scores."""
+    """Fewest tokens with very different counts, and Unigram pieces with ties of scores.
+
+    With seed 2, tokens of several words.
+    """
     rng = random.Random(seed)
     first = 2 + 256
+    splitter = PHRASES if seed == 2 else BPE
     pool = sorted({bytes(rng.choices(ALPHABET, k=rng.randint(2, 5))) for _ in range(150)})
     parts = {}
     for language in LANGUAGES:
@@ -91,7 +99,7 @@ def scored(seed: int) -> list[ModularTokenizer]:
         parts[language] = LanguageTokens(tuple(tokens), np.array(counts, dtype=np.int64))
     learned, counts = unite(parts, ("<s>", "</s>"), None)
     fewest = ModularTokenizer.from_learned(
-        learned, algorithm="bpe-merge", k=300, token_counts=counts
+        learned, algorithm="bpe-merge", k=300, token_counts=counts, pretokenizer=splitter
     )
     pieces = sorted({"".join(rng.choices("abcdeé क😀▁", k=rng.randint(1, 4))) for _ in range(150)})
     pieces = [text for text in pieces if " " not in text[1:]]
@@ -111,18 +119,21 @@ def scored(seed: int) -> list[ModularTokenizer]:
     return [fewest, unigram]
 
 
-@pytest.mark.skipif(NODE is None, reason="needs Node to run the page's program")
+@in_node
 @pytest.mark.parametrize("seed", range(3))
 def test_program_gives_the_ids_of_searches(tmp_path: Path, seed: int) -> None:
     found = scored(seed)
     alone = [each.subset(["fi", "el"]) for each in found]
     explore([*found, *alone], tmp_path / "page.html")
+    # Ways of as few tokens, between which the counts of the languages decide.
+    tokens = [token.decode(errors="ignore") for token in found[0].vocabulary.tokens()[258:]]
+    ties = ["".join(random.Random(i).choices(tokens, k=40)) for i in range(5)]
     requests, expected = [], []
     for columns in ([0], [1, 3], [0, 1, 2, 3], None):
         names = [LANGUAGES[column] for column in columns or range(4)]
         for number, modular in enumerate(found):
             subset = modular.full() if columns is None else modular.subset(names)
-            for text in [*TEXTS, "abc deé😀 dcab  cब", "e" * 300]:
+            for text in [*TEXTS, *ties, "abc deé😀 dcab  cब", "e" * 300]:
                 requests.append([number, columns, text])
                 expected.append(subset.global_ids[subset.encode(text)].tolist())
     for number, tokenizer in enumerate(alone, len(found)):
@@ -143,12 +154,22 @@ PREFIX = {
 CHANGED = [
     *("e\u0301te\u0301 \u1100\u1161\u11a8", "a<think>b <think><|im_end|> ka</think>", "<thin"),
     *("a▁b ▁", "  two  spaces ", "한글 кот 😀"),
+    *("a<unk>b <unk>한<unk> 한<unk>", "<0x41>б <unk><unk>", "", " "),
 ]
 
 
 def published(kind: str, normalizer: object, *added: str) -> bytes:
     """A file like those of models, with its own normalizer and ordinary added tokens."""
+    kind, _, variant = kind.partition("-") if kind.startswith("unigram") else (kind, "", "")
     document = orjson.loads(external_tokenizer(kind))
+    if variant == "never":
+        document["pre_tokenizer"]["prepend_scheme"] = "never"
+    if variant == "bytes":
+        document["model"]["byte_fallback"] = True
+        document["model"]["vocab"] += [[f"<0x{byte:02X}>", -20.0] for byte in range(256)]
+        for token in document["added_tokens"]:
+            token["id"] += 256 * (token["id"] >= 599)
+        document["post_processor"] = None
     if normalizer:
         document["normalizer"] = normalizer
     first = max(token["id"] for token in document["added_tokens"]) + 1
@@ -160,7 +181,7 @@ def published(kind: str, normalizer: object, *added: str) -> bytes:
     return orjson.dumps(document)
 
 
-@pytest.mark.skipif(NODE is None, reason="needs Node to run the page's program")
+@in_node
 @pytest.mark.parametrize(
     ("kind", "normalizer", "added"),
     [
@@ -168,6 +189,9 @@ def published(kind: str, normalizer: object, *added: str) -> bytes:
         ("byte-level", NFC, ("<think>", "</think>")),
         ("characters", None, ("<think>", "  ")),
         ("characters", PREFIX, ()),
+        ("unigram", None, ()),
+        ("unigram-never", None, ()),
+        ("unigram-bytes", None, ()),
     ],
 )
 def test_program_gives_the_ids_of_published_files(
@@ -195,15 +219,35 @@ def test_program_gives_the_ids_of_published_files(
     assert answers(tmp_path / "page.html", requests) == expected
 
 
+@in_node
+def test_program_leaves_out_bytes_without_a_token(tmp_path: Path) -> None:
+    """As the library does, also with a gap in the ids."""
+    document = orjson.loads(published("byte-level", None))
+    document["post_processor"], document["added_tokens"] = None, document["added_tokens"][:4]
+    model = document["model"]
+    names = sorted(model["vocab"], key=model["vocab"].get)
+    kept = [name for name in names if not {"ĉ", "e", "Ã"} & set(name)]
+    model["vocab"] = {name: index + 9 * (index > 300) for index, name in enumerate(kept)}
+    model["merges"] = [pair for pair in model["merges"] if "".join(pair) in model["vocab"]]
+    lacking = LibraryTokenizer("lacking", orjson.dumps(document), "lacking")
+    explore([lacking], tmp_path / "page.html")
+    expected = [lacking.encode(text).tolist() for text in TEXTS]
+    assert answers(tmp_path / "page.html", [[0, None, text] for text in TEXTS]) == expected
+
+
 def test_files_that_the_page_does_not_run_are_refused(tmp_path: Path) -> None:
-    shifted = published("characters", PREFIX, "<think>")
-    for data in (shifted, external_tokenizer("unigram")):
+    ranks = {bytes([byte]): byte for byte in range(256)}
+    for odd in (
+        LibraryTokenizer("odd", published("characters", PREFIX, "<think>"), "odd"),
+        LibraryTokenizer("odd", published("unigram", NFC), "odd"),
+        RankTokenizer("odd", b"", "odd", ranks=ranks, pattern=r"\S+|\s+"),
+    ):
         with pytest.raises(UsageError, match="odd: the page does not run this kind"):
-            explore([LibraryTokenizer("odd", data, "odd")], tmp_path / "page.html")
+            explore([odd], tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()
 
 
-@pytest.mark.skipif(NODE is None, reason="needs Node to run the page's program")
+@in_node
 def test_program_splits_as_every_pretokenizer(tmp_path: Path) -> None:
     base = toy(6, merges_each=80).full()
     found = [
@@ -222,23 +266,33 @@ def test_program_splits_as_every_pretokenizer(tmp_path: Path) -> None:
     assert answers(tmp_path / "page.html", requests) == expected
 
 
-@pytest.mark.skipif(NODE is None, reason="needs Node to run the page's program")
+@in_node
 def test_program_gives_the_ids_of_rank_files(tmp_path: Path) -> None:
     pytest.importorskip("tiktoken")
+    rng = random.Random(1)
     words = ["th", "the", " t", " the", "in", "ing", "12", "\r\n", "  ", "ка", "ко"]
-    tokens = [bytes([byte]) for byte in range(256)] + [word.encode() for word in words]
+    # Merges of one rank that overlap, and tokens that no merge makes.
+    words += sorted({"".join(rng.choices("aab\n ", k=rng.randint(2, 6))) for _ in range(150)})
+    rng.shuffle(words)
+    tokens = [bytes([byte]) for byte in range(256)]
+    tokens += dict.fromkeys(word.encode() for word in words)
     ranks = {token: rank for rank, token in enumerate(tokens)}
     found = [
         RankTokenizer(name, b"", name, ranks=ranks, pattern=pattern, first=3)
-        for name, pattern in RANK_PATTERNS.items()
+        for name, pattern in [
+            *RANK_PATTERNS.items(),
+            ("tekken", find_pretokenizer("tekken").pattern),
+        ]
     ]
     explore(found, tmp_path / "page.html")
-    texts = [*TEXTS, "the thing, 12 in the\r\n кака ко"]
+    texts = [*TEXTS, "the thing, 12 in the\r\n кака ко", "!\n\n \n ", " \n \t", "а \u3000\n"]
+    texts += ["".join(rng.choices("aab\n ", k=40)) for _ in range(30)]
     requests = [[i, None, text] for i in range(len(found)) for text in texts]
     expected = [tokenizer.encode(text).tolist() for tokenizer in found for text in texts]
     assert answers(tmp_path / "page.html", requests) == expected
 
 
+@built
 def test_page_is_self_contained_and_safe(tmp_path: Path) -> None:
     tokenizer = toy(2, specials=("</script><script>alert(1)</script>",))
     row = explore([tokenizer], tmp_path / "page.html", languages=["fi"])
@@ -251,6 +305,7 @@ def test_page_is_self_contained_and_safe(tmp_path: Path) -> None:
     assert samples()["fi"] in html
 
 
+@built
 def test_requests_that_are_refused(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     with pytest.raises(UsageError, match="no language 'xx'"):
@@ -269,8 +324,18 @@ def test_every_sample_has_a_name() -> None:
     assert {path.stem for path in (SAMPLE / "data").glob("*.jsonl")} <= set(samples())
 
 
-def test_patterns() -> None:
-    assert js_pattern(r" ?\p{N}+|\p{N}{1,3}+|[^\s]?+a++") == r" ?\p{N}+|\p{N}{1,3}|[^\s]?a+"
-    assert js_pattern("'(?i:[s]|ll)?") == "'(?:[sS\u017f]|[lL][lL])?"
-    assert r"\u{85}" in js_classes()["s"]
-    assert r"\u{feff}" not in js_classes()["s"]
+def test_a_core_that_was_not_compiled_for_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(backend, "CORE", tmp_path)
+    monkeypatch.setattr(backend, "_zig", lambda: None)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    (tmp_path / backend.WASM).write_bytes(b"old")
+    backend.compile_wasm()
+    said = capsys.readouterr().err
+    assert said.startswith("modtok: without modtok.wasm, which modtok explore needs; pip install")
+    assert said.count("\n") == 1
+    assert not (tmp_path / backend.WASM).exists()
+    with pytest.raises(ModtokError, match=r"modtok\.wasm: .* for the page; pip install ziglang"):
+        explore([toy(2)], tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()

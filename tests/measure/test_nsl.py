@@ -24,6 +24,7 @@ from modtok_cli.measure.references import References
 from modtok_cli.measure.study.budget import study_budget
 from modtok_cli.measure.study.cost import study_cost
 from modtok_cli.measure.study.orders import study_orders
+from modtok_cli.modular.extract import extract
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import write_counts
 from modtok_cli.text.counter import count_documents
@@ -106,7 +107,7 @@ def test_identification_chooses_the_shortest_code_length(place: Path) -> None:
     texts = [line.encode() for line in lines("ne")[:20]]
     assert identify(texts, references) == ["ne"] * 20
     # Hundreds of references would fill gigabytes with the words that they encoded.
-    assert all(one.tokenizer.encoder._cache.is_empty for one in references.values())
+    assert all(one.tokenizer.encoder.spent.slots == 0 for one in references.values())
 
 
 def test_words_are_letters_and_digits() -> None:
@@ -145,6 +146,46 @@ def test_no_references_at_all(place: Path, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ModtokError, match="modtok bpe-seq"):
         nsl([str(place / "references" / "fr.json")], [SAMPLE / "parallel" / "fr.txt"])
+
+
+def test_references_of_another_tokenizer_are_refused(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A piped subset knows its parent; the workspace's references are of another."""
+    bpe_seq(data=SAMPLE / "data", output=tmp_path / "tokenizer", languages=["fr"], k=400)
+    monkeypatch.chdir(tmp_path)
+    text = SAMPLE / "parallel" / "fr.txt"
+    Path("fr.json").write_bytes(extract(place, ["fr"]))
+    Path("own.json").write_bytes(extract(Path("tokenizer"), ["fr"]))
+    shutil.copytree(place, "bare", ignore=lambda *_: ["references"])
+    with pytest.raises(ModtokError, match=r"^fr\.json: was extracted from another .* than token"):
+        nsl(["fr.json"], [text])
+    progress = Silent()
+    (row, _) = fairness(["fr.json"], [text], pivot="fr", progress=progress)
+    assert row["nsl"] is None
+    assert "fr.json: was extracted from another" in progress.warnings[0]
+    (expected,) = nsl([f"{place}@fr"], [text])
+    (row,) = nsl(["fr.json"], [text], references=place / "references")
+    assert row["nsl"] == expected["nsl"]
+    for name in ("own.json", "tokenizer/references/fr.json"):
+        (row,) = nsl([name], [text])
+        assert row["nsl"] == 1.0
+    # One without references of its own, such as a joint BPE, is compared with the workspace's.
+    (row,) = nsl(["bare@fr"], [text])
+    (small,) = nsl([str(place) + "@fr"], [text], references=Path("tokenizer/references"))
+    assert row["nsl"] == small["nsl"] < 1
+
+
+def test_exchanged_references_are_refused(place: Path, tmp_path: Path) -> None:
+    shutil.copytree(place, tmp_path / "tok")
+    en, fr = (tmp_path / "tok" / "references" / f"{name}.json" for name in ("en", "fr"))
+    old = fr.read_bytes()
+    fr.write_bytes(en.read_bytes())
+    en.write_bytes(old)
+    text = SAMPLE / "parallel" / "fr.txt"
+    for arguments in ({}, {"references": fr.parent}):
+        with pytest.raises(ModtokError, match=r"fr\.json: changed after .*; restore the file"):
+            nsl([str(tmp_path / "tok")], [text], **arguments)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("measure", [nsl, fairness, study_cost, study_orders, study_budget])

@@ -15,7 +15,7 @@ from modtok_cli.learn.pieces import LearnedPieces
 from modtok_cli.modular.containment import containment
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
-from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
+from modtok_cli.text.pretokenizer import UNIGRAM
 
 from .test_fewest_tokens import random_parts, united
 

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba import njit
 
-from helpers.plain_ids import plain_ids
 from helpers.toy_tokenizers import (
     ALPHABET,
     LANGUAGES,
@@ -21,16 +19,15 @@ from helpers.toy_tokenizers import (
     slow_words,
     toy,
 )
-from modtok_cli.base.errors import ModtokError
-from modtok_cli.learn.merge_kernel import LAST, pair_table
-from modtok_cli.learn.queue_kernel import SHORT
-from modtok_cli.learn.symbol_kernel import Symbols, merge_words
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.core.segment import Pairs, Segmenter, Symbols
 from modtok_cli.modular import encoder as encoder_module
-from modtok_cli.modular import word_cache
-from modtok_cli.modular.word_cache import LONGEST_CACHED
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
-from modtok_cli.text.word_key_kernel import PADDING, slot_hash
+from modtok_cli.text.pretokenizer import UNIGRAM
+
+# Of the core: longer spans are merged by a heap, longer words are not cached.
+SHORT = 48
+LONGEST_CACHED = 256
 
 TOYS = [toy(seed) for seed in range(4)]
 
@@ -60,50 +57,37 @@ def test_words_are_segmented_as_defined(number: int, data: st.DataObject) -> Non
         assert ids[ends[i] : ends[i + 1]].tolist() == expected
 
 
-def test_pair_table_finds_exactly_its_pairs() -> None:
+def pairs_to_ids(pairs: np.ndarray, table: Pairs) -> list[list[int]]:
+    """What pairs of symbols (n, 2) below 2^16 merge to."""
+    results, last = table.last_merges(
+        pairs.astype(np.int32).ravel(), np.arange(0, 2 * len(pairs) + 1, 2)
+    )
+    assert ((results < 0) == (last < 0)).all()
+    return [[a, b] if c < 0 else [c] for (a, b), c in zip(pairs.tolist(), results, strict=True)]
+
+
+def test_the_lower_rank_of_a_pair_that_occurs_twice_counts() -> None:
     merges = np.array([[1, 2, 9], [2, 1, 8], [1, 2, 7], [0, 0, 6]], dtype=np.int32)
-    table = pair_table(merges).reshape(-1, 2, 4)
-    none = np.uint64(2**64 - 1)
-    rows = zip(table[:, 0].ravel().tolist(), table[:, 1].ravel().tolist(), strict=True)
-    last = int(LAST)
-    found = {key: (last - (value >> 36), value % 2**30) for key, value in rows if key != none}
-    assert found == {(1 << 32) | 2: (0, 9), (2 << 32) | 1: (1, 8), 0: (3, 6)}
-    assert pair_table(merges).ctypes.data % 64 == 0
+    pairs = np.array([[1, 2], [2, 1], [0, 0], [1, 1]])
+    assert pairs_to_ids(pairs, Pairs(merges)) == [[9], [8], [6], [1, 1]]
 
 
-def test_pair_table_grows() -> None:
-    generator = np.random.default_rng(0)
-    merges = np.column_stack([np.arange(500), generator.integers(0, 9, (500, 2))]).astype(np.int32)
-    known, first = None, 0
-    for size in (0, 3, 16, 17, 300, 500):
-        known = pair_table(merges[:size], known, first)
-        first = size
-        fresh = pair_table(merges[:size])
-        assert known.tolist() == fresh.tolist()
-
-
-def test_pair_table_with_full_buckets() -> None:
+def test_tables_of_merges_grow_and_fill() -> None:
     generator = np.random.default_rng(1)
     pairs = np.unique(generator.integers(0, 500, (20_000, 2)), axis=0)[:16_384]
+    generator.shuffle(pairs)
     merges = np.column_stack([pairs, 1000 + np.arange(len(pairs))]).astype(np.int32)
-    table = pair_table(merges).reshape(-1, 8)
-    assert (table[:, 3] != np.uint64(2**64 - 1)).any()  # some bucket is full
-    symbols = np.concatenate([pairs, pairs[:, ::-1]]).astype(np.int32).ravel()
-    offsets = np.arange(0, len(symbols) + 1, 2)
-    known = {tuple(row[:2]): [row[2]] for row in merges.tolist()}
-    byte_ids = np.arange(256, dtype=np.int32)
-    for group in range(0, 500, 250):  # bytes that stand for symbols
-        own = ((symbols.reshape(-1, 2) // 250) == group // 250).all(axis=1)
-        words = symbols.reshape(-1, 2)[own]
-        ids, ends = merge_words(
-            (words - group).astype(np.uint8).ravel(),
-            offsets[: len(words)],
-            offsets[1 : len(words) + 1],
-            *Symbols(byte_ids + np.int32(group)),
-            table.ravel(),
-        )
-        found = [ids[a:b].tolist() for a, b in pairwise(ends.tolist())]
-        assert found == [known.get(tuple(word), word) for word in words.tolist()]
+    table = Pairs(merges[:0])
+    for size in (3, 16, 17, 300, 16_384):
+        table.extend(merges[:size])
+        known = {tuple(row[:2]): [row[2]] for row in merges[:size].tolist()}
+        asked = np.concatenate([pairs, pairs[:, ::-1]])
+        expected = [known.get(tuple(pair), pair) for pair in asked.tolist()]
+        assert pairs_to_ids(asked, table) == expected
+    ids, _ = Segmenter.by_merges(table, Symbols(np.arange(256, dtype=np.int32))).segment(
+        np.array([1, 2], dtype=np.uint8), np.array([0]), np.array([2])
+    )
+    assert ids.tolist() == known.get((1, 2), [1, 2])
 
 
 @given(toys, subsets, texts)
@@ -113,7 +97,6 @@ def test_encoding_equals_the_definition(number: int, languages: set[str], text: 
     ids = subset.encode(text)
     assert ids.dtype == np.int32
     assert ids.tolist() == slow_encode(subset, text)
-    assert plain_ids(subset, [text]) == [ids.tolist()]
     assert subset.decode(ids) == text
     assert TOYS[number].vocabulary.decode_bytes(subset.global_ids[ids]) == text.encode()
 
@@ -130,84 +113,71 @@ def test_nasty_texts_roundtrip(text: str) -> None:
 @given(toys, st.lists(texts, max_size=8), st.sampled_from([8, 128]))
 @settings(deadline=None, max_examples=100)
 def test_full_cache_keeps_results(number: int, batch: list[str], most: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(word_cache, "FIRST_SLOTS", 8)
-        patch.setattr(word_cache, "MOST_SLOTS", most)
-        subset = TOYS[number].full()
-        for text in batch * 2:
-            assert subset.encode(text).tolist() == slow_encode(subset, text)
+    subset = TOYS[number].full()
+    subset.encoder._native.set_cache_sizes(8, most)
+    subset.encoder.forget_words()
+    for text in batch * 2:
+        assert subset.encode(text).tolist() == slow_encode(subset, text)
 
 
 @given(toys, st.lists(texts, min_size=1, max_size=8), st.sampled_from([8, 1 << 12]))
 @settings(deadline=None, max_examples=20)
 def test_threads_share_a_cache(number: int, batch: list[str], most: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(word_cache, "FIRST_SLOTS", 8)
-        patch.setattr(word_cache, "MOST_SLOTS", most)
         patch.setattr(encoder_module, "PORTION", 16)
         subset = TOYS[number].full()
+        subset.encoder._native.set_cache_sizes(8, most)
+        subset.encoder.forget_words()
         many = [text + str(i % 7) for i in range(40) for text in batch]
         ids = subset.encode_batch(many, 4)
         assert [part.tolist() for part in ids] == [slow_encode(subset, text) for text in many]
 
 
-@njit
-def hash_of(data: Any, start: int, stop: int, masks: Any) -> Any:
-    """The hash of a word, as `encode_kernel.advance` computes it."""
-    first, second = word_cache.word_key(data, start, stop, masks)
-    return slot_hash(first, second, stop - start)
-
-
-@njit
-def slot_of(data: Any, start: int, stop: int, slots: Any, words: Any, masks: Any) -> Any:
-    """The slot of a word, and its `META`."""
-    first, second = word_cache.word_key(data, start, stop, masks)
-    shift = np.uint64(64 - word_cache.slot_bits(slots))
-    at = (hash_of(data, start, stop, masks) >> shift) * np.uint64(word_cache.WIDTH)
-    return word_cache.find_word(data, start, stop - start, first, second, at, slots, words, masks)
-
-
 @pytest.mark.parametrize(("first", "most"), [(1024, 1024), (8, 1024)])
-def test_cache_keeps_its_words(first: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(word_cache, "FIRST_SLOTS", first)
-    monkeypatch.setattr(word_cache, "MOST_SLOTS", most)
-    full = TOYS[1].full()
-    cache = word_cache.WordCache()
-    assert cache.is_empty
-    words = [b"%d" % number * size for number in range(40) for size in (1, 7, 20)]
+def test_the_cache_keeps_words_and_a_copy_has_none(first: int, most: int) -> None:
+    full = toy(1).full()
+    full.encoder._native.set_cache_sizes(first, most)
+    words = sorted({str(number) * size for number in range(40) for size in (1, 7, 20)})
     for word in words:
-        ids = full.encode(word.decode())
-        data = np.frombuffer(word + bytes(PADDING), dtype=np.uint8)
-        places = np.array([0]), np.array([len(word)])
-        hashes = np.array([hash_of(data, 0, len(word), word_cache.MASKS)], dtype=np.uint64)
-        cache.add(data, *places, hashes, ids, np.array([0, len(ids)]))
-    assert not cache.is_empty
-    assert not copy.deepcopy(full.encoder)._cache.table.fill.any()
-    table = cache.table
-    assert len(table.slots) == most * word_cache.WIDTH
-    words = words[first * 5 // 8 :] if first < most else words  # what the small table had is gone
-    assert table.fill[0] == len(set(words))
-    ends = np.cumsum([len(word) for word in words], dtype=np.int32)
-    data = np.frombuffer(b"".join(words) + bytes(PADDING), dtype=np.uint8)
-    for word, end in zip(words, ends.tolist(), strict=True):
-        span = (data, end - len(word), end, table.slots, table.words, table.masks)
-        at, meta = (int(number) for number in slot_of(*span))
-        assert meta == table.slots[at + word_cache.META]
-        pair = int(table.slots[at + word_cache.PAIR])
-        tokens = meta >> 16 & 0xFFFF
-        ids = [meta >> 32, pair & 0xFFFFFFFF, pair >> 32][:tokens]
-        if tokens > word_cache.INLINE:
-            ids = table.ids[pair : pair + tokens].tolist()
-        assert ids == full.encode(word.decode()).tolist()
+        full.encode(word)
+    spent = full.encoder.spent
+    assert spent.slots == most
+    assert spent.words == len(words)
+    # What the small table had is gone: it is encoded once more.
+    for word in words * 2:
+        full.encode(word)
+    assert full.encoder.spent.words <= len(words) + (5 if first < most else 0)
+    assert copy.deepcopy(full).encoder.spent.words == 0
 
 
 def test_a_batch_is_not_one_text() -> None:
-    with pytest.raises(TypeError, match="several texts"):
-        TOYS[0].full().encode_batch("abc")
-    with pytest.raises(TypeError, match="several texts"):
-        TOYS[0].full().encode_utf8(b"abc")
-    with pytest.raises(TypeError, match="several texts"):
-        TOYS[0].full().encode_flat(b"abc")
+    full = TOYS[0].full()
+    calls: list[Callable[[Any], object]] = [full.encode_batch, full.encode_utf8, full.encode_flat]
+    for call in calls:
+        for wrong in ("abc", b"abc", None):
+            with pytest.raises(UsageError, match=r"^texts: expected several texts, got "):
+                call(wrong)
+        with pytest.raises(UsageError, match=r"^text: expected a string, got int"):
+            call(["abc", 3])
+
+
+@pytest.mark.parametrize("wrong", [None, b"a", ["a"], 3])
+@pytest.mark.parametrize("specials", [False, True])
+def test_a_text_is_a_string(wrong: Any, specials: bool) -> None:
+    expected = f"text: expected a string, got {type(wrong).__name__}"
+    with pytest.raises(UsageError) as caught:
+        TOYS[0].full().encode(wrong, specials=specials)
+    assert str(caught.value) == expected
+
+
+def test_strings_are_encoded_flat_too() -> None:
+    full = TOYS[0].full()
+    ids, offsets = full.encode_flat(["abc é", "", b"de f"])
+    expected = full.encode_batch(["abc é", "", "de f"])
+    assert ids.tolist() == np.concatenate(expected).tolist()
+    assert np.diff(offsets).tolist() == list(map(len, expected))
+    with pytest.raises(ModtokError, match="lone surrogate"):
+        full.encode_flat(["a", "\ud800"])
 
 
 @given(st.lists(texts, max_size=12))

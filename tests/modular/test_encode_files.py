@@ -13,13 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.toy_tokenizers import toy
+from modtok_cli.base.arrays import Int32Array, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.core.text import packed
 from modtok_cli.modular import encode_files as module
 from modtok_cli.modular.encode_files import encode_files
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.modular.token_files import FORMS, Ids, Ints, NpyFiles
-from modtok_cli.text.pack_kernel import packed
+from modtok_cli.modular.token_files import FORMS, NpyFiles
 from modtok_cli.text.text_format import PADDING, Spans
 
 TEXTS = ["abab cabb", "", "été\nabc\t日本", "a" * 300, " b", "cab " * 50]
@@ -165,7 +166,7 @@ def test_blocks_are_read_a_few_ahead_and_keep_their_order(
     ahead = []
 
     class Watched(NpyFiles):
-        def append(self, ids: Ids, ends: Ints) -> None:
+        def append(self, ids: Int32Array, ends: Int64Array) -> None:
             ahead.append(taken - self.documents)
             super().append(ids, ends)
 

@@ -1,22 +1,18 @@
-"""What encoding costs, counted in words, kernel calls and bytes; never in seconds."""
+"""What encoding costs, counted in words, calls and bytes; never in seconds."""
 
 from __future__ import annotations
 
 import tracemalloc
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import pytest
 
 from helpers.toy_tokenizers import toy
-from modtok_cli.modular import encoder as encoder_module
-from modtok_cli.modular.encode_kernel import ENOUGH
 from modtok_cli.modular.encoder import PORTION
 from modtok_cli.modular.subtokenizer import Subtokenizer
-from modtok_cli.text.split_kernel import BLOCK
 
+ENOUGH = 2048  # new words for which the core segments
 LETTERS = "abcdefghij"
 NAMES = ["".join(LETTERS[int(digit)] for digit in str(number)) for number in range(10_000, 18_000)]
 TEXTS = [" ".join(NAMES[(600 * i + j) % len(NAMES)] for j in range(600)) for i in range(250)]
@@ -28,50 +24,28 @@ def tokenizer() -> Subtokenizer:
     return toy(0).full()
 
 
-@pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch, tokenizer: Subtokenizer) -> Counter[str]:
-    """Calls of kernels, and the words that were segmented."""
-    counted: Counter[str] = Counter()
-    for name in ("advance", "close_gaps", "merge_words"):
-        original = getattr(encoder_module, name)
-
-        def call(*args: Any, name: str = name, original: Any = original) -> Any:
-            counted[name] += 1
-            if name == "merge_words":
-                counted["segmented"] += len(args[1])
-            return original(*args)
-
-        monkeypatch.setattr(encoder_module, name, call)
-    return counted
-
-
-def test_only_new_words_are_segmented(tokenizer: Subtokenizer, calls: Counter[str]) -> None:
+def test_only_new_words_are_segmented(tokenizer: Subtokenizer) -> None:
     size = sum(map(len, UTF8))
     portions = -(-size // PORTION)
     assert portions >= 3
     first, _ = tokenizer.encode_flat(UTF8, 1)
     # Twice only if two words of a window share a place among those that wait.
-    assert len(NAMES) <= calls["segmented"] <= 1.05 * len(NAMES)
-    new = calls["merge_words"]
-    assert new <= portions + calls["segmented"] // ENOUGH
-    assert calls["close_gaps"] == new
-    assert calls["advance"] <= new + portions
-    assert calls["advance"] < size // BLOCK + portions  # fewer than one for each block
-    calls.clear()
+    spent = tokenizer.encoder.spent
+    assert len(NAMES) <= spent.words <= 1.05 * len(NAMES)
+    assert spent.calls <= portions + spent.words // ENOUGH
     again, _ = tokenizer.encode_flat(UTF8, 1)
-    assert dict(calls) == {"advance": calls["advance"]}
-    assert calls["advance"] <= portions
+    assert tokenizer.encoder.spent.calls == spent.calls
     assert (again == first).all()
 
 
-def test_threads_segment_a_word_once(tokenizer: Subtokenizer, calls: Counter[str]) -> None:
+def test_threads_segment_a_word_once(tokenizer: Subtokenizer) -> None:
     tokenizer.encode_flat(UTF8, 1)
-    calls.clear()
+    before = tokenizer.encoder.spent.words
     with ThreadPoolExecutor(3) as pool:
         for part in pool.map(lambda texts: tokenizer.encode_flat(texts, 1), [UTF8] * 3):
             assert len(part[1]) == len(UTF8) + 1
     tokenizer.encode_flat(UTF8, 4)
-    assert calls["segmented"] == 0
+    assert tokenizer.encoder.spent.words == before
 
 
 def test_no_object_for_each_text(tokenizer: Subtokenizer) -> None:

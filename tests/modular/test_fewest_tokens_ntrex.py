@@ -15,7 +15,7 @@ from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.learn.fewest_tokens import EACH
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.pretokenizer import BPE
 
 NTREX = SHARED / "data" / "ntrex"
 LEARNED = ["el", "en", "fi", "ne"]

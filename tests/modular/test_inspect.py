@@ -16,7 +16,7 @@ from modtok_cli.modular.segmenters.merges import Merges, ModularMerges
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER
+from modtok_cli.text.pretokenizer import BPE as PRETOKENIZER
 
 
 def built(

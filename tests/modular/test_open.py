@@ -4,6 +4,7 @@ import base64
 import builtins
 import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,14 +17,17 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 from helpers.toy_tokenizers import NASTY, slow_words, toy
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.learn.merges import byte_order
+from modtok_cli.measure.check import check
+from modtok_cli.modular.adopt import read_tokenizer_file
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.formats.tiktoken import RANK_PATTERNS
 from modtok_cli.modular.open import open_tokenizer
+from modtok_cli.modular.segmenters.adopted import Library
 from modtok_cli.modular.segmenters.registry import SEGMENTATIONS
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.pretokenizer import BPE
 
 LINES = ["the cat sat on the mat", "le chat est là, le chat dort", "kissa istui matolla 12"] * 5
 
@@ -354,6 +358,76 @@ def test_damaged_tokenizer_json_names_the_field(directory: Path) -> None:
         model["vocab"] = {name: i for i, name in enumerate(kept)}
 
     assert "byte 0x21 is not a token" in damaged(without_a_byte)
+
+
+def without_bytes(document: dict) -> None:
+    model, lacking = document["model"], {"ĉ", "!"}
+    kept = [name for name in model["vocab"] if not lacking & set(name)]
+    model["vocab"] = {name: i for i, name in enumerate(kept)}
+    model["merges"] = [pair for pair in model["merges"] if "".join(pair) in model["vocab"]]
+
+
+def with_gap(document: dict) -> None:
+    vocab = document["model"]["vocab"]
+    vocab[max(vocab, key=vocab.get)] += 7
+
+
+def with_a_merge_twice(document: dict) -> None:
+    merges = document["model"]["merges"]
+    merges.append(merges[0])
+
+
+def with_another_spelling(document: dict) -> None:
+    vocab = document["model"]["vocab"]
+    vocab["\t"] = len(vocab)
+
+
+ODD = {
+    without_bytes: "is not a token",
+    with_gap: "ids are not 0 to",
+    with_a_merge_twice: "is the same as 'model.merges[0]'; delete the first",
+    with_another_spelling: "is not a byte-level spelling",
+}
+
+
+@pytest.mark.parametrize("change", ODD, ids=lambda change: change.__name__)
+def test_files_that_our_encoder_cannot_run_use_the_library(
+    tmp_path: Path, change: Callable[[dict], None]
+) -> None:
+    """Files of other programs; of our own such a file is damaged."""
+    document = json.loads(trained(pre_tokenizers.ByteLevel(add_prefix_space=False)))
+    change(document)
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(document))
+    ours, theirs = open_tokenizer(str(path)), Tokenizer.from_file(str(path))
+    theirs.encode_special_tokens = True
+    assert isinstance(ours, LibraryTokenizer)
+    assert ours.size == max(document["model"]["vocab"].values()) + 1
+    texts = [*NASTY, *LINES, "the\tcat!\x05 mat", "cat\t!"]
+    for text in texts:
+        assert ours.encode(text).tolist() == theirs.encode(text).ids
+    (tmp_path / "en.txt").write_text("\n".join(LINES))
+    rows = check([str(path)], [tmp_path / "en.txt"], language="en")
+    assert rows[0]["tokens"] == sum(len(theirs.encode(line)) for line in LINES)
+    if change is with_a_merge_twice:
+        with pytest.raises(ModtokError, match=re.escape(ODD[change])):
+            read_tokenizer_file(path)
+    else:
+        adopted = Subtokenizer(Library(read_tokenizer_file(path)))
+        assert [adopted.encode(text).tolist() for text in texts] == [
+            theirs.encode(text).ids for text in texts
+        ]
+    document["model"]["modtok"] = {"segmentation": "merges"}
+    path.write_text(json.dumps(document))
+    with pytest.raises(ModtokError, match=re.escape(ODD[change])):
+        open_tokenizer(str(path))
+
+
+def test_ids_that_are_too_high_are_refused(tmp_path: Path) -> None:
+    document = json.loads(trained(pre_tokenizers.ByteLevel(add_prefix_space=False)))
+    document["model"]["vocab"]["th"] = 1 << 30
+    with pytest.raises(ModtokError, match="id 1073741824 is too high"):
+        open_tokenizer("-", stdin=io.BytesIO(json.dumps(document).encode()))
 
 
 def test_token_lengths_of_a_plain_file_are_exact(tmp_path: Path) -> None:

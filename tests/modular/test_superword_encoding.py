@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from helpers.examples import examples
+from modtok_cli.core.library import BLOCK, PADDING, Splitter
+from modtok_cli.core.text import split
 from modtok_cli.learn.fewest_tokens import file_scores
 from modtok_cli.learn.merges import byte_order
-from modtok_cli.modular import plain
 from modtok_cli.modular.chunks import Chunks, has_several_words, may_span_words
 from modtok_cli.modular.segmenters.fewest_tokens import FewestTokens
 from modtok_cli.modular.vocabulary import Vocabulary
-from modtok_cli.text.count_kernel import split_all
+from modtok_cli.reference import splitting, superwords
+from modtok_cli.reference.encoding import search
 from modtok_cli.text.counter import split_words
-from modtok_cli.text.plain_split import split
-from modtok_cli.text.pretokenizer import Splitter
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
-from modtok_cli.text.pretokenizers.phrases import PRETOKENIZER as PHRASES
-from modtok_cli.text.split_kernel import BLOCK
-from modtok_cli.text.word_key_kernel import PADDING
+from modtok_cli.text.pretokenizer import BPE, PHRASES
 
 # Letters, a mark, symbols, numbers, white space of one to three bytes, letters of two and three.
 ALPHABET = "ab\u0301,!' \n\t1٣é漢\u2003"
@@ -50,10 +45,10 @@ def by_phrase(rules: FewestTokens, text: bytes) -> list[int]:
     """The definition: a search over each phrase, in plain Python."""
     first = len(rules.vocabulary.specials)
     scores = rules.scores - rules.scores[first:].min()
-    search = plain.Search(rules.vocabulary, first, scores, 0.0, each=1, fallback=False)
-    phrases = split(PHRASES, text)
-    found: Any = search.over(phrases)
-    return [int(token) for phrase in phrases for token in found(phrase)]
+    tokens = rules.vocabulary.tokens()
+    pieces = {tokens[i]: (i, scores[i]) for i in range(first, len(tokens))}
+    phrases = splitting.split(PHRASES.pattern, text)
+    return [token for phrase in phrases for token in search(phrase, pieces, each=1)]
 
 
 @settings(max_examples=examples(100), deadline=None)
@@ -69,19 +64,35 @@ def test_ids_are_those_of_the_definition_and_of_the_library(
     assert library.encode(text, add_special_tokens=False).ids == expected
 
 
+@settings(max_examples=examples(60), deadline=None)
+@given(st.lists(TOKEN, max_size=12), TEXTS)
+@example([b" of the", "é ".encode()], "one of the é  two 3 of the")
+def test_chunks_end_where_no_token_matches_across(tokens: list[bytes], text: str) -> None:
+    data = np.frombuffer(text.encode() + bytes(PADDING), dtype=np.uint8)
+    ends = set(split(data, Chunks(tokens).splitter).tolist())
+    at = 0
+    for phrase in split_words(text.encode(), PHRASES):
+        expected = {0}
+        for chunk in superwords.chunks(split_words(phrase, BPE), tokens):
+            expected.add(max(expected) + len(chunk))
+        # Never within one of these; the filter may leave several of them together.
+        assert {end - at for end in ends if at < end <= at + len(phrase)} <= expected
+        at += len(phrase)
+        assert at in ends
+
+
 def test_chunks_do_not_depend_on_where_a_block_ends() -> None:
     rng = np.random.default_rng(0)
     words = [" of", " the", "th", "se", ",", " a", "!\u0301", " 漢", "é", ".", "\n", " 12", "  "]
     tokens = [b" of the", b"th se", b", a", " \u6f22é".encode(), b"f the a", b"se, of"]
     chunks = Chunks(tokens)
-    entry, table = chunks.splitter
-    by_words = Splitter(np.array([entry[0], 0, 0]), table)
+    whole = chunks.splitter
+    by_words = Splitter(whole.word_end, None, 0, whole.filter, whole.shift)
     text = "".join(rng.choice(words, BLOCK)) + " of" * BLOCK
     data = np.frombuffer(text.encode() + bytes(PADDING), dtype=np.uint8)
     found = []
     for splitter in (chunks.splitter, by_words):
-        ends = np.empty(len(data), dtype=np.int64)
-        found.append(ends[: split_all(data, *splitter, ends)].tolist())
+        found.append(split(data, splitter).tolist())
     assert found[0] == found[1]
     assert found[0][-1] == len(text.encode())
     assert len(found[0]) > BLOCK // 2

@@ -18,9 +18,10 @@ from modtok_cli.modular.segmenters.adopted import Library
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer_file import TokenizerFile
 from modtok_cli.text.counter import count_documents
-from modtok_cli.text.pretokenizers.qwen2 import PRETOKENIZER as QWEN2
+from modtok_cli.text.pretokenizer import find_pretokenizer
 from modtok_cli.text.rewriting import composed, restore_pretokenizer
 
+QWEN2 = find_pretokenizer("qwen2")
 REPLACE = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
 PREPEND = {"type": "Prepend", "prepend": "▁"}
 METASPACE = {"type": "Metaspace", "replacement": "▁", "split": False}
@@ -54,6 +55,8 @@ PARTS = [
     "e\u0301", "é", "\u0301", "ệ", "e\u0323\u0302", "the", " the", "la", "mai", "sonœ", "☃",
     "𝒳", "\U0010ffff", "<0x41>", "\u1aeb", "\U00016d68", "\U000113c5",
 ]  # fmt: skip
+
+QWEN2 = find_pretokenizer("qwen2")
 
 
 @cache

@@ -25,9 +25,8 @@ from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.counter import count_documents
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
-from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
+from modtok_cli.text.pretokenizer import BPE, UNIGRAM
+from modtok_cli.text.pretokenizer import BPE as PRETOKENIZER
 
 SPECIALS = (UNKNOWN, "<|endoftext|>")
 ALPHABET = "ab é1▁\n\t👍x"

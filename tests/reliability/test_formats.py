@@ -27,10 +27,11 @@ from modtok_cli.construct.merges_state import merges_to_arrays
 from modtok_cli.inference.slicefile import SliceFacts, read_facts
 from modtok_cli.measure.report.report import report
 from modtok_cli.measure.study.rows import StudyFile
+from modtok_cli.modular.external_encoder import LibraryEncoder
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.text.counts import CorpusSize, WordCounts
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.pretokenizer import BPE
 from modtok_cli.text.table_files import check_counts
 from modtok_cli.training import checkpoint
 from modtok_cli.training.checkpoint import files
@@ -120,6 +121,25 @@ def test_library_panic_is_one_line(sound: Path) -> None:
     data = json.dumps({**document, "model": model, "added_tokens": []}).encode()
     with pytest.raises(ModtokError, match="the tokenizers library cannot"):
         LibraryTokenizer("x", data, "x").encode("b")
+
+
+def test_work_stops_where_a_pattern_backtracks_without_end(
+    sound: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The library panics after ten million steps, in each text, and prints that each time."""
+    document = json.loads((sound / "external.json").read_bytes())
+    pattern = {"type": "Split", "pattern": {"Regex": "(a+)+$|."}, "behavior": "Isolated"}
+    after = document["pre_tokenizer"]
+    splits = [{**pattern, "invert": False}, *([after] if after else [])]
+    document["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": splits}
+    data = json.dumps(document).encode()
+    texts = [f"{'a' * 40}b {number}" for number in range(200)]
+    message = "the tokenizers library cannot encode: Onig: Regex search error"
+    with pytest.raises(ModtokError, match=message):
+        LibraryTokenizer("x", data, "x").encode_batch(texts)
+    with pytest.raises(ModtokError, match=message):
+        LibraryEncoder(data, "x").texts([text.encode() for text in texts])
+    assert capfd.readouterr().err.count("panicked") <= 2
 
 
 def test_ranks_out_of_range_are_refused(sound: Path) -> None:

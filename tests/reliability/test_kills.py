@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -18,6 +19,7 @@ import pytest
 from benchmarks.robustness.engine.jobs import ELSEWHERE, JOBS
 from helpers.python_processes import run_python
 from helpers.sample import SAMPLE
+from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import atomic_directory, remove_directory, scratch_directory
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.tree import nodes
@@ -122,6 +124,15 @@ def test_temporary_directories_of_killed_runs_are_removed(
     with scratch_directory() as place:
         assert sorted(path.name for path in tmp_path.iterdir()) == sorted([mine.name, place.name])
     assert list(tmp_path.iterdir()) == [mine]
+
+
+def test_a_full_disk_of_temporary_files_is_named() -> None:
+    """The error of a write names no file, as that of standard output."""
+    with (
+        pytest.raises(ModtokError, match=r"modtok-.*: cannot write: No space left.*TMPDIR"),
+        scratch_directory(),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="by the kernel of Linux")

@@ -11,7 +11,7 @@ from modtok_cli.text.bounded_count import checked_memory, count_into
 from modtok_cli.text.corpus import write_counts
 from modtok_cli.text.counter import WordCounter
 from modtok_cli.text.counts import WordCounts, merge_counts
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.pretokenizer import BPE
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.table_files import sources_of
 

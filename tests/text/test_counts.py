@@ -20,8 +20,7 @@ from modtok_cli.base import memory
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.text.counter import count_documents
 from modtok_cli.text.counts import CorpusSize, WordCounts, merge_counts
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
-from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
+from modtok_cli.text.pretokenizer import BPE, UNIGRAM
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.table_files import (
     Source,
@@ -99,7 +98,7 @@ def test_save_and_load(tmp_path):
     loaded = load_counts(path)
     assert list(loaded.pairs()) == list(TABLE.pairs())
     assert (loaded.pretokenizer, loaded.size) == (TABLE.pretokenizer, TABLE.size)
-    assert loaded.data.flags.writeable  # what the kernels of other rooms are compiled for
+    assert loaded.data.flags.writeable
     header = read_header(path)
     assert (header.language, header.sources, header.reading) == ("fr", SOURCES, Reading("skip"))
     assert (header.words, header.unique) == (TABLE.occurrences, len(TABLE))

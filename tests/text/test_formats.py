@@ -223,6 +223,18 @@ def test_invalid_csv(tmp_path, content, what):
     assert failure(path).startswith(what)
 
 
+def test_separators_of_other_programs_are_named(tmp_path):
+    for name, header, what in (
+        ("a.csv", "text;lang", "semicolons, not by commas"),
+        ("a.csv", "id;content", "semicolons, not by commas"),
+        ("b.csv", "text\tlang, long", "tabs, not by commas"),
+        ("c.tsv", "text;lang\tx", "semicolons, not by tabs"),
+    ):
+        (tmp_path / name).write_text(f"{header}\nx\n")
+        with pytest.raises(ModtokError, match=rf"{name}:1: cells are separated by {what}; write"):
+            list(read_documents(tmp_path / name))
+
+
 def test_types_that_are_not_text(tmp_path):
     for kind, values in ((pa.int64(), [1]), (pa.list_(pa.string()), [["a"]])):
         table = pa.table({"text": pa.array(values, kind)})

@@ -1,44 +1,31 @@
-"""The compiled reader of JSON lines against the slow one, on what is valid and what is not."""
+"""The reader of JSON lines against the slow one, on what is valid and what is not."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.examples import examples
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.core.text import is_utf8, read_json_lines
 from modtok_cli.text.formats.json_lines import JsonLines
-from modtok_cli.text.json_kernel import ROOM, read_json_lines
 from modtok_cli.text.lines import Lines
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.text_format import Source
-from modtok_cli.text.utf8_kernel import is_utf8
 
 
 def fast(block: bytes) -> tuple[list[bytes | None], list[bytes]]:
-    """The texts of a block, None where the kernel has doubts; and the lines in doubt."""
-    lines = block.count(b"\n") + 1
-    out = np.full(len(block) + ROOM, 0xEE, dtype=np.uint8)
-    starts, stops = np.full(lines, -1), np.full(lines, -1)
-    doubts = np.empty((lines, 4), dtype=np.int64)
-    texts, doubtful = read_json_lines(
-        *(np.frombuffer(each, np.uint8) for each in (block, b"text", b"lang")),
-        out,
-        starts,
-        stops,
-        doubts,
-    )
-    assert (out[len(block) + 32 :] == 0xEE).all()  # nothing beyond the room it asks for
+    """The texts of a block, None where there are doubts; and the lines in doubt."""
+    out, starts, stops, doubts = read_json_lines(block, "text", "lang")
     found: list[bytes | None] = [
-        out[start:stop].tobytes() for start, stop in zip(starts[:texts], stops[:texts], strict=True)
+        out[start:stop].tobytes() for start, stop in zip(starts, stops, strict=True)
     ]
     left = []
-    for text, line, begin, stop in doubts[:doubtful].tolist():
+    for text, line, begin, stop in doubts.tolist():
         found[text] = None
         left.append(block[begin:stop])
         assert block[:begin].count(b"\n") == line
@@ -214,4 +201,4 @@ def test_utf8(text, cut):
             expected = True
         except UnicodeDecodeError:
             expected = False
-        assert is_utf8(np.frombuffer(b"\0\0\0" + each, dtype=np.uint8)) == expected
+        assert is_utf8(each) == expected

@@ -1,4 +1,4 @@
-"""Bytes behind a text: kernels may read them, and words do not depend on them."""
+"""Bytes behind a text: the core may read them, and words do not depend on them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from modtok_cli.core.library import PADDING
+from modtok_cli.core.text import split
 from modtok_cli.text import text_format
-from modtok_cli.text.count_kernel import split_all
 from modtok_cli.text.pretokenizer import find_pretokenizer, pretokenizers
-from modtok_cli.text.word_key_kernel import PADDING
 
 TEXTS = st.text(alphabet="ab 1é漢'.\n\u0301s", max_size=200)
 
 
-def test_readers_and_kernels_agree() -> None:
+def test_readers_and_the_core_agree() -> None:
     assert bytes(PADDING) == text_format.PADDING
 
 
@@ -27,7 +27,6 @@ def test_words_do_not_depend_on_what_follows(name: str, text: str, follows: byte
     found = []
     for padding in (bytes(PADDING), follows):
         data = np.frombuffer(text.encode() + padding, dtype=np.uint8)
-        ends = np.empty(len(data), dtype=np.int64)
-        found.append(ends[: split_all(data, *splitter, ends)].tolist())
+        found.append(split(data, splitter).tolist())
     assert found[0] == found[1]
     assert not found[0] or found[0][-1] == len(text.encode())

@@ -1,4 +1,4 @@
-"""The `unigram` pre-tokenizer: our kernel, the regular-expression engine, and the counter."""
+"""The `unigram` pre-tokenizer: the core, the regular-expression engine, and the counter."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Regex, pre_tokenizers
 
-from modtok_cli.text import plain_split
+from modtok_cli.core.library import BLOCK
+from modtok_cli.reference import splitting
 from modtok_cli.text.counter import count_documents, split_words
-from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER as UNIGRAM
-from modtok_cli.text.split_kernel import BLOCK
+from modtok_cli.text.pretokenizer import UNIGRAM
 
 texts = st.text("ab 0٣９é▁\u00a0\u3000\u2028\x85\t\n\r\x0b\x0c\x1c\x00👍", max_size=40) | st.text(
     max_size=40
@@ -25,7 +25,7 @@ def test_splits_as_the_engine_does(text: str) -> None:
     split = pre_tokenizers.Split(Regex(UNIGRAM.pattern), "isolated")
     expected = [word.encode() for word, _ in split.pre_tokenize_str(text)]
     assert split_words(text.encode(), UNIGRAM) == expected
-    assert plain_split.split(UNIGRAM, text.encode()) == expected
+    assert splitting.split(UNIGRAM.pattern, text.encode()) == expected
 
 
 @settings(max_examples=100, deadline=None)

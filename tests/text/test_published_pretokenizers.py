@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from helpers.examples import examples
 from helpers.sample import SHARED, needs_shared
-from modtok_cli.text import plain_split
+from modtok_cli.core.library import BLOCK
+from modtok_cli.reference import splitting
 from modtok_cli.text.counter import split_words
 from modtok_cli.text.pretokenizer import pretokenizer_of_json, pretokenizers
-from modtok_cli.text.split_kernel import BLOCK
 
-NAMES = ("gpt2", "smollm", "llama3", "qwen2", "o200k", "gemma", "none")
+NAMES = ("gpt2", "smollm", "llama3", "qwen2", "o200k", "tekken", "gemma", "none")
 CONTRACTIONS = ["'s", "'S", "'ll", "'LL", "'rE", "'ve", "'Ve", "'m", "'D", "'t", "'ſ", "'r", "'l"]
 LINES = ["\n", "\r\n", " \n", "\n ", "\t\n\t", "  ", "/", "//\n", "\u3000", "\x85"]
 NASTY = [
@@ -64,7 +64,8 @@ def check(text: str) -> None:
     for name in NAMES:
         words = library_words(name, text)
         assert split_words(text.encode(), pretokenizers()[name]) == words, name
-        assert plain_split.split(pretokenizers()[name], text.encode()) == words, name
+        if name != "smollm":  # its `Digits` has newer numbers than any pattern
+            assert splitting.split(pretokenizers()[name].pattern, text.encode()) == words, name
 
 
 @settings(max_examples=examples(40), deadline=None)

@@ -317,10 +317,26 @@ def test_language_field(tmp_path):
         list(read_documents(path))
 
 
-def test_byte_order_mark_before_json(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(b'\xef\xbb\xbf{"text": "a"}\n{"text": "b"}\n')
-    assert texts(path) == [b"a", b"b"]
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.txt", "a\n\ufeffb\n"),
+        ("a.jsonl", '{"text": "a"}\n{"text": "\ufeffb"}\n'),
+        ("a.csv", "text,n\na,1\n\ufeffb,2\n"),
+        ("a.tsv", "text\tn\na\t1\n\ufeffb\t2\n"),
+    ],
+)
+def test_byte_order_mark_begins_no_word(tmp_path, monkeypatch, name, content):
+    """It is no text at the beginning of a file; elsewhere it is."""
+    data = ("\ufeff" + content).encode()
+    expected = [b"a", "\ufeffb".encode()]
+    (tmp_path / name).write_bytes(data)
+    assert texts(tmp_path / name) == expected
+    (tmp_path / f"{name}.gz").write_bytes(gzip.compress(data))
+    assert texts(tmp_path / f"{name}.gz") == expected
+    if name.endswith((".txt", ".jsonl")):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+        assert [document.text for document in read_documents("-")] == expected
 
 
 def test_unknown_error_mode(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,30 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from modtok_cli.reference import superwords
 from modtok_cli.text.counter import count_documents, split_words
-from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
-from modtok_cli.text.pretokenizers.phrases import PRETOKENIZER as PHRASES
+from modtok_cli.text.pretokenizer import BPE, PHRASES
 from modtok_cli.text.sample import Sample, sample_documents
 from modtok_cli.text.sequences import frequent_sequences
 from modtok_cli.text.text_format import join
 
 TEXTS = st.lists(st.text("ab\u0301,' \n\t1٣é漢", max_size=30), max_size=6)
-
-
-def counted(phrases: WordCounts, longest: int, least: int) -> list[bytes]:
-    """The definition: every sequence of every phrase."""
-    counts: Counter[bytes] = Counter()
-    words: dict[bytes, int] = {}
-    for phrase, count in phrases.pairs():
-        parts = split_words(phrase, BPE)
-        for size in range(2, longest + 1):
-            for i in range(len(parts) - size + 1):
-                sequence = b"".join(parts[i : i + size])
-                counts[sequence] += count
-                words[sequence] = size
-    kept = [sequence for sequence, count in counts.items() if count >= least]
-    return sorted(kept, key=lambda sequence: (-counts[sequence] * (words[sequence] - 1), sequence))
 
 
 @settings(max_examples=200, deadline=None)
@@ -43,7 +26,8 @@ def test_sequences_are_those_of_counting_one_by_one(
 ) -> None:
     phrases = count_documents([[text.encode() for text in texts]], PHRASES)
     found = frequent_sequences(phrases, most, longest=longest, least=least)
-    assert found == counted(phrases, longest, least)[:most]
+    words = {tuple(split_words(phrase, BPE)): count for phrase, count in phrases.pairs()}
+    assert found == superwords.frequent_sequences(words, most, longest=longest, least=least)
 
 
 def test_sequences_of_nothing() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.text.counts import CorpusSize, WordCounts, merge_counts
-from modtok_cli.text.pretokenizers.none import PRETOKENIZER as NONE
+from modtok_cli.text.pretokenizer import NONE
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.table_files import Source, load_counts, save_counts
 from modtok_cli.text.table_merging import merge_files, merge_tables, open_table

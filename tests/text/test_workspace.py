@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import Silent
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.reading import Reading
 from modtok_cli.text.table_files import save_counts, sources_of
 from modtok_cli.text.workspace import by_language, files_in, language_files
 
@@ -36,6 +38,28 @@ def test_all_languages(data):
         "sv": ["sv/part-0.txt", "sv/part-1.jsonl"],
     }
     assert list(language_files(data)) == ["fi", "fr", "sv"]
+
+
+def test_names_that_are_no_language_are_named(tmp_path):
+    names = ["en", "french", "jp", "cz", "fr copy", "zh-Hant", "\u65e5\u672c\u8a9e", "Old Greek/a"]
+    for name in (*names, "more/README"):
+        path = tmp_path / f"{name}{'.txt' if name != 'more/README' else '.md'}"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("text\n")
+    heard = Silent()
+    assert list(language_files(tmp_path, progress=heard)) == ["en", "zh"]
+    assert heard.warnings == [
+        f"{tmp_path}: left out, since the names are not those of languages: Old Greek, "
+        "cz.txt (cs?), fr copy.txt (fr?), french.txt (fr?), jp.txt (ja?), \u65e5\u672c\u8a9e.txt; "
+        "rename them to <lang>.txt, or list what you want with --langs"
+    ]
+    heard = Silent()
+    assert list(language_files(tmp_path, ["zh-Hant"], progress=heard)) == ["zh"]
+    assert not heard.warnings
+    for path in tmp_path.glob("*.txt"):
+        path.rename(path.with_name(f"French ({path.stem}).txt"))
+    with pytest.raises(ModtokError, match=r"no language in .*French \(cz\)\.txt \(fr\?\)"):
+        language_files(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +111,27 @@ def test_no_directory_and_an_empty_one(tmp_path):
         language_files(tmp_path)
     with pytest.raises(UsageError, match="no text of language 'fr'"):
         language_files(tmp_path, ["fr"])
-    (tmp_path / "web.jsonl").touch()
-    with pytest.raises(ModtokError, match="not a directory; name the directory it is in"):
-        language_files(tmp_path / "web.jsonl")
+    (tmp_path / "notes.md").touch()
+    with pytest.raises(ModtokError, match=r"notes\.md: unknown text format"):
+        language_files(tmp_path / "notes.md")
+
+
+def test_one_file(tmp_path):
+    file = tmp_path / "french" / "fr.txt"
+    file.parent.mkdir()
+    file.write_text("text\n")
+    assert language_files(file) == {"fr": [file]}
+    with pytest.raises(UsageError, match="no text of language 'fi'"):
+        language_files(file, ["fi"])
+    file = tmp_path / "web.csv"
+    file.write_text("text,language\na,fra_Latn\nb,fi\n")
+    assert language_files(file, ["sv"]) == {"sv": [file]}
+    of_two = Reading(lang_field="language")
+    assert language_files(file, None, of_two) == {"fi": [file], "fr": [file]}
+    assert language_files(file, ["fi"], of_two) == {"fi": [file]}
+    for place, languages in ((file, None), (file, ["fr", "fi"]), (tmp_path, ["fr", "fi"])):
+        with pytest.raises(ModtokError, match="column of the language, name it with --lang-field"):
+            language_files(place, languages)
 
 
 def test_language_without_text_is_an_error(data):
@@ -122,6 +164,16 @@ def test_files_in(data):
         files_in(data / "no.counts")
     with pytest.raises(ModtokError, match="unknown text format"):
         files_in(data / "README.md")
+
+
+def test_a_directory_among_files(data):
+    (data / "flores.txt").unlink()
+    (data / "abq.txt").unlink()
+    found = by_language([data])
+    assert {name: len(files) for name, files in found.items()} == {"fi": 1, "fr": 3, "sv": 2}
+    assert by_language([data / "sv"]) == {"sv": found["sv"]}
+    with pytest.raises(ModtokError, match="no such file"):
+        by_language([data / "en.txt"])
 
 
 def test_by_language(data):

@@ -8,7 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modtok_cli.training.rows.kernel import BLOCK, copy_rows, touch, update_rows
+from modtok_cli.core.rows import ROW_BLOCK as BLOCK
+from modtok_cli.core.rows import copy_rows, touch, update_rows
 
 ADAMW = (0.9, 0.95, 1e-8, 0.1)
 SIZE = 5 * BLOCK + 3

@@ -70,6 +70,9 @@ class Arena:
         seconds: float = 180,
         terminal: bool = False,
         package: Path = ROOT,
+        user: str | None = None,
+        without: Sequence[str] = (),
+        addresses: int = 0,
     ) -> Done:
         """Run `modtok WORDS…` to its end and check what is always required.
 
@@ -82,17 +85,23 @@ class Arena:
             seconds: it must have ended by then.
             terminal: standard output and error are a terminal, read into `out`.
             package: directory with `modtok_cli`.
+            user: whose command it is; this takes root.
+            without: variables that it does not have.
+            addresses: bytes of address space, as of `ulimit -v`; 0: 10 GiB more than `memory`.
         """
         command = [sys.executable, "-m", "modtok_cli", *words]
         variables = {k: v for k, v in os.environ.items() if not k.startswith("MODTOK_")}
         variables |= {"MODTOK_DEVICE": "cpu", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(package)}
         variables |= {"TMPDIR": str(self.place / ".tmp"), "PYTHONUNBUFFERED": "1", **(env or {})}
+        variables = {k: v for k, v in variables.items() if k not in without}
         (self.place / ".tmp").mkdir(exist_ok=True)
+        (self.place / ".tmp").chmod(0o777)
+        space = addresses or memory + 10 * GIB
 
         def prepare() -> None:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             # Much more than `memory`, for libraries reserve addresses; less than a machine has.
-            resource.setrlimit(resource.RLIMIT_AS, (memory + 10 * GIB, memory + 10 * GIB))
+            resource.setrlimit(resource.RLIMIT_AS, (space, space))
             for number in closed:
                 os.close(number)
 
@@ -104,6 +113,7 @@ class Arena:
                 command, cwd=self.place, env=variables, preexec_fn=prepare,
                 stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+                user=user, group=user and "nogroup", extra_groups=user and [],
             )  # fmt: skip
             try:
                 out, err = process.communicate(stdin, timeout=seconds)

@@ -14,7 +14,7 @@ TRAINING = (
     "--micro-batch 1 --seq-length 32 --workers 0"
 )
 PRETRAIN = TRAINING.split()
-EVAL = ["eval", "mcq", "--run", "runs/tiny", "--tokenizer", "bpe", "--langs", "en", "--limit", "2"]
+EVAL = ["eval", "mcq", "runs/tiny", "--tokenizer", "bpe", "--langs", "en", "--limit", "2"]
 OSC = "\x1b]52;c;ZXZpbA==\x07"  # writes into the clipboard of a terminal
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 from benchmarks.common.machine import ROOT
@@ -39,7 +37,6 @@ def endless_and_sparse_files(arena: Arena) -> None:
             sparse(path)
             words = [
                 "generate",
-                "--run",
                 "runs/tiny",
                 "--tokenizer",
                 "bpe",
@@ -72,12 +69,12 @@ def huge_numbers(arena: Arena) -> None:
         f"bpe-seq --langs en -k {big} -o t",
         f"bpe --langs en -k 300 --threads {big} -o t",
         f"extract unigram.json --top-k {big} --on parallel/en.txt -o t.json",
-        f"generate --run runs/tiny --tokenizer bpe --langs en --seed {big} --max-tokens 2 x",
-        f"generate --run runs/tiny --tokenizer bpe --langs en --max-tokens {big} x",
-        f"generate --run runs/tiny --tokenizer bpe --langs en --batch-size {big} --max-tokens 2 x",
+        f"generate runs/tiny --tokenizer bpe --langs en --seed {big} --max-tokens 2 x",
+        f"generate runs/tiny --tokenizer bpe --langs en --max-tokens {big} x",
+        f"generate runs/tiny --tokenizer bpe --langs en --batch-size {big} --max-tokens 2 x",
         f"study orders parallel/en.txt parallel/fi.txt -k 300 --orders {big} -o t.jsonl",
         f"corpus stats parallel/en.txt --samples {big}",
-        f"eval mcq --run runs/tiny --tokenizer bpe --langs en --shots {big} --limit 2",
+        f"eval mcq runs/tiny --tokenizer bpe --langs en --shots {big} --limit 2",
     ):
         arena.modtok(*words.split(), memory=6 * GIB, seconds=240)
 
@@ -117,7 +114,7 @@ def closed_descriptors(arena: Arena) -> None:
         "encode -t bpe", "decode -t bpe", "nsl -t bpe parallel/en.txt",
         "bpe --langs en -k 300 -o t",
         "inspect -t bpe", "corpus stats parallel/en.txt", "extract -t bpe --langs en",
-        "generate --run runs/tiny --tokenizer bpe --langs en --max-tokens 2",
+        "generate runs/tiny --tokenizer bpe --langs en --max-tokens 2",
     ):  # fmt: skip
         for closed in ((0,), (1,), (2,), (0, 1), (0, 1, 2)):
             arena.modtok(*words.split(), "--force" if " -o t" in words else "-q", closed=closed)
@@ -206,32 +203,10 @@ def read_only_without_home(arena: Arena) -> None:
 
 
 @attack("concurrency")
-def two_appends_at_once(arena: Arena) -> None:
-    """Two --append to one tokenizer at once: both are in it, or one is refused"""
-    command = [sys.executable, "-m", "modtok_cli", "bpe-seq", "-o", "bpe", "--append"]
-    for code in ("fr", "sw"):
-        shutil.copy(arena.place / "data" / "en.jsonl", arena.place / "data" / f"{code}.jsonl")
-    both = [
-        subprocess.Popen(
-            [*command, code], cwd=arena.place, env=os.environ | {"PYTHONPATH": str(ROOT)},
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        )
-        for code in ("fr", "sw")
-    ]  # fmt: skip
-    errors = [process.communicate()[1] for process in both]
-    good = [process.returncode == 0 for process in both]
-    manifest = json.loads((arena.place / "bpe" / "manifest.json").read_bytes())
-    inside = {entry["language"] for entry in manifest["languages"]}
-    for code, fine, error in zip(("fr", "sw"), good, errors, strict=True):
-        arena.check(not fine or code in inside, f"{code} was appended and is lost")
-        arena.check(fine or b"modtok: error:" in error, f"{code}: {error[-200:]!r}")
-
-
-@attack("concurrency")
 def append_to_a_tokenizer_in_use(arena: Arena) -> None:
     """A run stays usable after a language is appended to its tokenizer"""
     shutil.copy(arena.place / "data" / "en.jsonl", arena.place / "data" / "sw.jsonl")
     arena.modtok(*["bpe-seq", "--append", "sw", "-o", "bpe"])
-    words = "generate --run runs/tiny --tokenizer bpe --langs en --max-tokens 2 The"
+    words = "generate runs/tiny --tokenizer bpe --langs en --max-tokens 2 The"
     done = arena.modtok(*words.split())
     arena.check(done.status == 0, f"generate: status {done.status} {done.error}")

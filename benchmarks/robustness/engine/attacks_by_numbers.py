@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.robustness.engine.arena import Arena, attack
 from benchmarks.robustness.engine.attacks_by_input import PRETRAIN, rows_of
 
-MODEL = ["--run", "runs/tiny", "--tokenizer", "bpe"]
+MODEL = ["runs/tiny", "--tokenizer", "bpe"]
 
 
 @attack("numbers")

@@ -93,15 +93,15 @@ JOBS = (
     Job("report", "shown -o shown.html", ("shown.html",)),
     Job("pretrain", f"{RUN} --steps 6 --save-every 1 --name killed", ("runs/killed",),
         f"{RUN} --steps 6 --save-every 1 --name killed --resume", True, "lm", True),
-    Job("slice", "--run runs/tiny --langs en -t bpe -o cut", ("cut",), needs="lm", heavy=True),
-    Job("export", "--run runs/tiny --langs en -t bpe --inexact -o cut.gguf", ("cut.gguf",),
+    Job("slice", "runs/tiny --langs en -t bpe -o cut", ("cut",), needs="lm", heavy=True),
+    Job("export", "runs/tiny --langs en -t bpe --inexact -o cut.gguf", ("cut.gguf",),
         needs="lm", heavy=True),
-    Job("eval mcq", "--run runs/tiny -t bpe --data tasks --langs en --tasks facts --limit 4 "
+    Job("eval mcq", "runs/tiny -t bpe --data tasks --langs en --tasks facts --limit 4 "
         "--examples mcq.jsonl --plot mcq.svg", ("mcq.jsonl", "mcq.svg"), needs="eval", heavy=True),
-    Job("eval mt", "--run runs/tiny -t bpe --data parallel --pairs en-fi --limit 4 "
+    Job("eval mt", "runs/tiny -t bpe --data parallel --pairs en-fi --limit 4 "
         "--max-tokens 8 --examples mt.jsonl --plot mt.svg", ("mt.jsonl", "mt.svg"), needs="eval",
         heavy=True),
-    Job("eval sum", "--run runs/tiny -t bpe --data tasks --langs en,fi --limit 2 "
+    Job("eval sum", "runs/tiny -t bpe --data tasks --langs en,fi --limit 2 "
         "--max-tokens 8 --examples sum.jsonl --plot sum.svg", ("sum.jsonl", "sum.svg"),
         needs="eval", heavy=True),
     Job("eval grid", "grid.toml -o grid", ("grid",), grows=True, needs="eval", heavy=True),

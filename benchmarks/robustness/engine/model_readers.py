@@ -44,10 +44,10 @@ def sliced(path: Path) -> None:
     model = ModelDirectory(path.parent)
     with tempfile.TemporaryDirectory() as scratch:
         output = Path(scratch) / "slice"
-        made = model.slice(np.array([300, 301], dtype=np.int32), output)
+        made = model.slice(np.array([300, 301], dtype=np.int32), output, verify=False)
         again = ModelDirectory(output)
         assert again.vocab_size == len(made.ids)
-        for name in model.tables:
+        for name in made.rows:
             whole, rows = model.weights.rows(name), again.weights.rows(name)
             assert (whole[made.ids] == rows).all(), "other rows"
 

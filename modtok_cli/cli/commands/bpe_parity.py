@@ -35,7 +35,6 @@ Total = Annotated[
         "-k",
         "--budget",
         metavar="N",
-        min=257,
         max=MAX_BUDGET,
         help="Total vocabulary size, including bytes.",
     ),

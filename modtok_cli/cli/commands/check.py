@@ -31,6 +31,7 @@ Arguments = Annotated[
 
 @command(
     "check",
+    keeps=True,
     examples="""
     # how many tokens does Gemma's tokenizer need for Finnish?
     modtok check gemma.json fi.txt

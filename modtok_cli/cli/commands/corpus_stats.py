@@ -90,7 +90,11 @@ def corpus_stats(
     from modtok_cli.measure.corpus_stats import corpus_stats
     from modtok_cli.text.workspace import by_language, language_files
 
-    files = by_language(texts, lang) if texts else language_files(data, languages, reading)
+    files = (
+        by_language(texts, lang)
+        if texts
+        else language_files(data, languages, reading, progress=session.progress)
+    )
     found = corpus_stats(
         files,
         tokenizer=tokenizer,

@@ -1,4 +1,4 @@
-"""`modtok doctor`: check installation, machine and kernels."""
+"""`modtok doctor`: check installation and machine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def doctor(session: Session, json: Json = False) -> None:
     """Check the installation and show how to fix problems.
 
     Lists packages by extra, with the commands that need them; processor, memory and GPUs;
-    and whether the kernels are compiled. The exit status is 1 if a package is missing that
+    and what the native core was compiled for. The exit status is 1 if a package is missing that
     every command needs, or if modtok.toml is invalid.
     """
     from modtok_cli.base.errors import ModtokError

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
 from modtok_cli.cli.commands.nsl import text_paths
-from modtok_cli.cli.evaluation_output import Infer, Limit, require_evaluation, torch_dtype
-from modtok_cli.cli.inference_options import LATEST, Dtype, Gpus, Run, RunTokenizer, Step
-from modtok_cli.cli.options import Json, Lang, Plot, Texts
+from modtok_cli.cli.evaluation_output import Infer, Limit, torch_dtype
+from modtok_cli.cli.inference_options import (
+    LATEST,
+    Dtype,
+    Gpus,
+    RunTokenizer,
+    Step,
+    model_among,
+    require_models,
+)
+from modtok_cli.cli.options import Json, Lang, Plot
 from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.cli.plotting import check_plot, emit_plot
 from modtok_cli.cli.session import Session
@@ -30,6 +38,14 @@ COLUMNS = (
     Column("documents", "documents", "int"),
     Column("bytes", "bytes", "int"),
 )
+Arguments = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="MODEL_OR_TEXT",
+        help="Run, slice or Hugging Face model (default: runs/latest), and texts (.txt, .jsonl, "
+        ".parquet, .csv, .arrow, directory, or - for stdin), in any order.",
+    ),
+]
 BatchSize = Annotated[
     int, typer.Option("--batch-size", metavar="N", min=1, help="Number of windows per batch.")
 ]
@@ -37,6 +53,7 @@ BatchSize = Annotated[
 
 @command(
     "eval bpb",
+    keeps=True,
     examples="""
     # the last run on held-out text, each language with its own subtokenizer
     modtok eval bpb flores/
@@ -44,17 +61,16 @@ BatchSize = Annotated[
     modtok eval bpb news.fr.txt --infer full
     modtok eval bpb news.fr.txt --infer en,fr
     # a slice, on at most 100 documents of each file
-    modtok eval bpb --run fr-en/ fr.jsonl en.jsonl --limit 100
+    modtok eval bpb fr-en/ fr.jsonl en.jsonl --limit 100
     # eight GPUs share the work
     modtok eval bpb flores/ --gpus 8
     # any Hugging Face model in safetensors
-    modtok eval bpb --run model/ fr.txt
+    modtok eval bpb model/ fr.txt
     """,
 )
 def eval_bpb(
     session: Session,
-    texts: Texts,
-    run: Run = LATEST,
+    arguments: Arguments,
     lang: Lang = None,
     infer: Infer = None,
     batch_size: BatchSize = 8,
@@ -77,14 +93,17 @@ def eval_bpb(
     model has no modes: it predicts over its vocabulary, after the token that begins a text, in
     windows of 2,048 tokens at most.
     """
+    model, texts = model_among(arguments)
+    if not texts:
+        raise UsageError("no text given", remedy="as in: modtok eval bpb MODEL fr.txt")
     sources = text_paths(texts)
     check_plot(plot)
-    require_evaluation()
+    require_models()
     from modtok_cli.evaluate.bits import Settings, evaluate_bpb
 
     with sharing(session, gpus, reads_input="-" in sources) as processes:
         rows = evaluate_bpb(
-            Path(run),
+            model or LATEST,
             sources,
             language=lang,
             settings=Settings(infer=infer, batch_size=batch_size, limit=limit),

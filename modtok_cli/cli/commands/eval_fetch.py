@@ -9,7 +9,7 @@ import typer
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
-from modtok_cli.cli.evaluation_output import require_evaluation
+from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.options import Force, Json, Langs, Output, split_languages
 from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.cli.session import Session
@@ -52,7 +52,7 @@ def eval_fetch(
     files by hand; the error describes the layout.
     """
     languages = split_languages(langs) or workspace_languages()
-    require_evaluation("datasets", "yaml")
+    require_models("datasets", "yaml")
     from modtok_cli.evaluate.fetch import TASKS, fetch
 
     fetched = fetch(

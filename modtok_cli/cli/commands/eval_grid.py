@@ -11,7 +11,7 @@ import typer
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
 from modtok_cli.cli.commands.eval_mcq import WORKSPACE_TASKS, all_local, stay_local
-from modtok_cli.cli.evaluation_output import require_evaluation
+from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.options import Json, Output, split_languages
 from modtok_cli.cli.output import Column, emit_rows, emit_tables
 from modtok_cli.cli.session import Session
@@ -90,7 +90,7 @@ def eval_grid(
         raise UsageError(
             f"no table {unknown[0]!r}", where="--show", remedy=f"use {', '.join(TABLES)}"
         )
-    require_evaluation("lm_eval", "sacrebleu", "scipy")
+    require_models("lm_eval", "sacrebleu", "scipy")
     from modtok_cli.evaluate.grid.spec import read_grid
 
     wanted = read_grid(grid)

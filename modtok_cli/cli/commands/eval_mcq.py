@@ -17,11 +17,18 @@ from modtok_cli.cli.evaluation_output import (
     Limit,
     Shots,
     check_examples,
-    require_evaluation,
     torch_dtype,
     writing_examples,
 )
-from modtok_cli.cli.inference_options import LATEST, Dtype, Gpus, Run, RunTokenizer, Step
+from modtok_cli.cli.inference_options import (
+    LATEST,
+    Dtype,
+    Gpus,
+    Model,
+    RunTokenizer,
+    Step,
+    require_models,
+)
 from modtok_cli.cli.options import Json, Langs, Plot, split_languages
 from modtok_cli.cli.output import Column, emit_tables
 from modtok_cli.cli.plotting import check_plot, emit_plot
@@ -44,7 +51,7 @@ Tasks = Annotated[
 Questions = Annotated[
     Path | None,
     typer.Option(
-        "--data", metavar="DIR", help="Directory with mcq/TASK/LANG.jsonl, instead of the hub."
+        "--data", metavar="PATH", help="Directory with mcq/TASK/LANG.jsonl, instead of the hub."
     ),
 ]
 Include = Annotated[
@@ -71,20 +78,21 @@ BatchSize = Annotated[
 
 @command(
     "eval mcq",
+    keeps=True,
     examples="""
     # the last run, each language with its own subtokenizer
     modtok eval mcq
     # full input vocabulary, predictions over the vocabulary of the language
     modtok eval mcq --langs fr,fi --infer full-lang --tasks arc_easy,hellaswag
     # a slice on local questions, with one row per question
-    modtok eval mcq --run fr-en/ --data tasks --examples answers.jsonl
+    modtok eval mcq fr-en/ --data tasks --examples answers.jsonl
     # eight GPUs share the questions
     modtok eval mcq --gpus 8
     """,
 )
 def eval_mcq(
     session: Session,
-    run: Run = LATEST,
+    model: Model = LATEST,
     langs: Langs = None,
     tasks: Tasks = None,
     data: Questions = None,
@@ -119,7 +127,7 @@ def eval_mcq(
         raise UsageError(
             "directory does not exist", where=str(data), remedy="see docs/evaluation.md"
         )
-    require_evaluation("lm_eval")
+    require_models("lm_eval")
     folder = data or (WORKSPACE_TASKS if (WORKSPACE_TASKS / "mcq").is_dir() else None)
     if folder is not None and all_local(folder, names):
         stay_local()
@@ -135,7 +143,7 @@ def eval_mcq(
     )
     with sharing(session, gpus) as processes:
         evaluation = evaluate_mcq(
-            Path(run),
+            model,
             languages,
             data=folder,
             include=include,

@@ -17,10 +17,17 @@ from modtok_cli.cli.evaluation_output import (
     TaskData,
     check_examples,
     emit_evaluation,
-    require_evaluation,
     torch_dtype,
 )
-from modtok_cli.cli.inference_options import LATEST, Dtype, Gpus, Run, RunTokenizer, Step
+from modtok_cli.cli.inference_options import (
+    LATEST,
+    Dtype,
+    Gpus,
+    Model,
+    RunTokenizer,
+    Step,
+    require_models,
+)
 from modtok_cli.cli.options import Json, Plot
 from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
@@ -44,6 +51,7 @@ Lowercase = Annotated[
 
 @command(
     "eval mt",
+    keeps=True,
     examples="""
     # the last run on tasks/mt, each pair with the union of its subtokenizers
     modtok eval mt --pairs en-fr,en-fi
@@ -56,8 +64,8 @@ Lowercase = Annotated[
 )
 def eval_mt(
     session: Session,
+    model: Model = LATEST,
     pairs: Pairs = None,
-    run: Run = LATEST,
     data: TaskData = Path("tasks"),
     infer: Infer = None,
     shots: Shots = None,
@@ -88,7 +96,7 @@ def eval_mt(
     """
     check_plot(plot)
     check_examples(examples)
-    require_evaluation("sacrebleu")
+    require_models("sacrebleu")
     from modtok_cli.evaluate.translation import SHOTS, Settings, evaluate_mt
 
     settings = Settings(
@@ -101,7 +109,7 @@ def eval_mt(
     )
     with sharing(session, gpus) as processes:
         evaluation = evaluate_mt(
-            Path(run),
+            model,
             pairs,
             data=data,
             settings=settings,

@@ -14,10 +14,17 @@ from modtok_cli.cli.evaluation_output import (
     TaskData,
     check_examples,
     emit_evaluation,
-    require_evaluation,
     torch_dtype,
 )
-from modtok_cli.cli.inference_options import LATEST, Dtype, Gpus, Run, RunTokenizer, Step
+from modtok_cli.cli.inference_options import (
+    LATEST,
+    Dtype,
+    Gpus,
+    Model,
+    RunTokenizer,
+    Step,
+    require_models,
+)
 from modtok_cli.cli.options import Json, Langs, Plot, split_languages
 from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
@@ -26,19 +33,20 @@ from modtok_cli.cli.several_processes import sharing
 
 @command(
     "eval sum",
+    keeps=True,
     examples="""
     # the last run on tasks/sum, each language with its own subtokenizer
     modtok eval sum --langs fr
     # full input vocabulary, output over the vocabulary of the language
     modtok eval sum --langs fr,en --infer full-lang
     # a slice on other documents, with one row per summary
-    modtok eval sum --run fr-en/ --data wikilingua --examples summaries.jsonl
+    modtok eval sum fr-en/ --data wikilingua --examples summaries.jsonl
     """,
 )
 def eval_sum(
     session: Session,
+    model: Model = LATEST,
     langs: Langs = None,
-    run: Run = LATEST,
     data: TaskData = Path("tasks"),
     infer: Infer = None,
     shots: Shots = None,
@@ -65,7 +73,7 @@ def eval_sum(
     languages = split_languages(langs)
     check_plot(plot)
     check_examples(examples)
-    require_evaluation()
+    require_models()
     from modtok_cli.evaluate.summarization import SHOTS, Settings, evaluate_sum
 
     settings = Settings(
@@ -77,7 +85,7 @@ def eval_sum(
     )
     with sharing(session, gpus) as processes:
         evaluation = evaluate_sum(
-            Path(run),
+            model,
             languages,
             data=data,
             settings=settings,

@@ -50,9 +50,9 @@ def explore(
     HTML file that needs no server and no network; it computes the same ids as modtok encode.
 
     Tokenizers: modular directories and plain files of modtok; a tokenizer.json with BPE of
-    bytes (GPT-2, Llama 3, Qwen) or of characters with byte fallback (Gemma, Llama 2); tiktoken
-    rank files. Unigram and SentencePiece files of other programs are refused. --langs are the
-    languages that are chosen when the page opens.
+    bytes (GPT-2, Llama 3, Qwen) or of characters with byte fallback (Gemma, Llama 2), or Unigram
+    without a normalizer; tiktoken rank files. SentencePiece files of other programs are refused.
+    --langs are the languages that are chosen when the page opens.
     """
     from modtok_cli.measure.explore.page import explore
 

@@ -9,7 +9,7 @@ import typer
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
-from modtok_cli.cli.inference_options import LATEST, Run, RunTokenizer, Step, require_models
+from modtok_cli.cli.inference_options import LATEST, Model, RunTokenizer, Step, require_models
 from modtok_cli.cli.options import Force, Json, Langs, Output, split_languages
 from modtok_cli.cli.output import emit_object
 from modtok_cli.cli.session import Session
@@ -41,17 +41,17 @@ Inexact = Annotated[
     tables=False,
     examples="""
     # a slice for llama.cpp
-    modtok export --run fr-en/ --format gguf -o fr-en.gguf
+    modtok export fr-en/ --format gguf -o fr-en.gguf
     # a published model of the Llama family, sliced
     modtok slice model/ --langs fr -o fr-model
-    modtok export --run fr-model/ -o fr-model.gguf
+    modtok export fr-model/ -o fr-model.gguf
     # a subset of the last run, with a probe of real text
     modtok export --langs fr,en --probe flores/fr.txt -o fr-en.gguf
     """,
 )
 def export(
     session: Session,
-    run: Run = LATEST,
+    model: Model = LATEST,
     format: Format = "gguf",
     langs: Langs = None,
     output: Output = None,
@@ -88,8 +88,8 @@ def export(
         if not texts:
             raise UsageError("contains no text", where=", ".join(probe))
     report = export(
-        run,
-        output or Path(f"{run.resolve().name}.{format}"),
+        model,
+        output or Path(f"{model.resolve().name}.{format}"),
         format=format,
         languages=split_languages(langs),
         probe=texts,

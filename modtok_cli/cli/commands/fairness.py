@@ -40,6 +40,7 @@ Pivot = Annotated[
 
 @command(
     "fairness",
+    keeps=True,
     examples="""
     # tokenizer/ on parallel text, one file per language
     modtok fairness flores/

@@ -15,7 +15,6 @@ from modtok_cli.cli.inference_options import (
     Gpus,
     In,
     Out,
-    Run,
     RunTokenizer,
     Step,
     require_models,
@@ -31,6 +30,14 @@ if TYPE_CHECKING:
     from modtok_cli.inference.processes import Processes
     from modtok_cli.inference.sampling import SamplingOptions
 
+ModelOrPrompt = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="MODEL",
+        help="Run, slice or directory of a Hugging Face model; runs/latest if the only argument "
+        "is no directory: that is the prompt.",
+    ),
+]
 PromptText = Annotated[
     str | None,
     typer.Argument(
@@ -85,15 +92,15 @@ BatchSize = Annotated[
     # English input vocabulary, French output vocabulary
     modtok generate --in en --out fr "The cat sleeps. "
     # many prompts, with a slice
-    modtok generate --run fr-en/ < prompts.jsonl > answers.jsonl
+    modtok generate fr-en/ < prompts.jsonl > answers.jsonl
     # eight GPUs share the prompts
     modtok generate --gpus 8 < prompts.jsonl > answers.jsonl
     """,
 )
 def generate(
     session: Session,
+    model: ModelOrPrompt = None,
     prompt: PromptText = None,
-    run: Run = LATEST,
     langs: Langs = None,
     reading: In = None,
     writing: Out = None,
@@ -118,9 +125,13 @@ def generate(
     tokenizer; an ambiguous prompt gets the union of the candidates. Without --langs, the full
     vocabulary is used; for a slice, its own.
 
+    A Hugging Face model has one vocabulary, and no --langs.
+
     Without PROMPT, reads one JSON object per line from standard input, with "prompt" and
     optionally "langs". Results are JSON lines in the same order.
     """
+    if model is not None and prompt is None and not (model.endswith("/") or Path(model).is_dir()):
+        model, prompt = None, model
     if prompt is None and not stdin_holds_data():
         raise UsageError("no prompt given", remedy='as in: modtok generate --langs fr "Il était"')
     inputs, outputs = sides(langs, reading, writing)
@@ -142,7 +153,7 @@ def generate(
         gpus = 1
     with sharing(session, gpus, reads_input=True) as processes:
         generator = Generator(
-            Path(run),
+            LATEST if model is None else Path(model),
             inputs,
             outputs,
             tokenizer=tokenizer,
@@ -198,7 +209,7 @@ def _summary(row: dict[str, Any]) -> str:
     >>> _summary(row | {"tokens": 7, "prompt_tokens": 4, "reason": "end"})
     'fr (identified, by a margin of 12.5 bits); 4 prompt tokens, 7 new tokens, stopped by end'
     """
-    text = ",".join(row["langs"])
+    text = ",".join(row["langs"]) or "the model's vocabulary"
     if row["output_langs"] != row["langs"]:
         text += f" to {','.join(row['output_langs'])}"
     if row["routed"]:

@@ -13,7 +13,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.cli import completion
 from modtok_cli.cli.command import command
 from modtok_cli.cli.options import Json, Langs, Tokenizer, split_languages, subset_spec
-from modtok_cli.cli.output import Column, emit_each, emit_lines, emit_rows, wants_json
+from modtok_cli.cli.output import Column, emit_each, emit_lines, emit_rows
 from modtok_cli.cli.session import Session
 
 LANGUAGES = (
@@ -62,8 +62,8 @@ Check = Annotated[
     bool,
     typer.Option(
         "--check",
-        help="Check that merges are proper and all tokens reachable: in the full vocabulary, "
-        "each single language, --langs, and random subsets.",
+        help="Check all files, that merges are proper and tokens reachable: in the full "
+        "vocabulary, each single language, --langs, and random subsets.",
     ),
 ]
 Find = Annotated[
@@ -110,8 +110,9 @@ def inspect(
     check measures it. With --langs or DIR@fr,en, only these languages and their union, and
     what is shared among them. The exit status of --check is 1 if a check fails.
 
-    Two tokenizers are compared: one line (in JSON one row for each token, merge and language)
-    per difference, and whether one contains the other, with the same ids.
+    Two tokenizers are compared: whether one contains the other, with the same ids, then one
+    line per difference. A pipe gets the first only, and with --json a row for each token, merge
+    and language that differs.
     """
     tokenizer, other = _chosen(session.if_explicit("tokenizer", tokenizer), named, tokenizer)
     if sum([check, find is not None, other is not None]) > 1:
@@ -182,11 +183,13 @@ def show_check(spec: str, languages: Sequence[str] | None, *, json: bool) -> Non
         ModtokError: a check failed; raised after the rows are printed.
     """
     from modtok_cli.modular.comparison import open_comparable
+    from modtok_cli.modular.directory import read_references
     from modtok_cli.modular.inspect import check, check_single, contents
     from modtok_cli.modular.tokenizer import ModularTokenizer
 
     found = open_comparable(spec)
     if isinstance(found, ModularTokenizer):
+        read_references(Path(spec))  # raises if one was changed
         report = check(found, [languages] if languages else (), samples=RANDOM_SUBSETS)
         rows = [asdict(subset) for subset in report.subsets]
     else:
@@ -227,12 +230,12 @@ def show_tokens(spec: str, pattern: str, *, json: bool) -> None:
 
 
 def show_difference(name_a: str, name_b: str, langs: str | None, *, json: bool) -> None:
-    """One line per finding and a verdict; as JSON one row per difference, the verdict last."""
+    """A verdict and one line per finding; as JSON the verdict, with `json` each difference too."""
     from modtok_cli.modular.comparison import compare, open_comparable
 
     a, b = (open_comparable(subset_spec(name, langs)) for name in (name_a, name_b))
     comparison = compare(a, b, (name_a, name_b))
-    if wants_json(json):
+    if json:
         emit_each(comparison.rows())
     else:
-        emit_lines(comparison.lines(), {}, json=False)
+        emit_lines(comparison.lines(), comparison.verdict, json=False)

@@ -9,7 +9,8 @@ import typer
 
 from modtok_cli.cli import completion
 from modtok_cli.cli.command import command
-from modtok_cli.cli.options import Json, Lang, OptionalTexts, Tokenizers
+from modtok_cli.cli.inference_options import model_among
+from modtok_cli.cli.options import Json, Lang, Tokenizers
 from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.cli.session import Session
 from modtok_cli.text.reading import Reading
@@ -39,10 +40,14 @@ Scales = Annotated[
         help="Model size: tiny, small, 0.5b, 1b, 2.5b, 7b, 12b, 30b. Repeatable.",
     ),
 ]
-OptionalRun = Annotated[
-    Path | None,
-    typer.Option(
-        "--run", metavar="DIR", help="Run to take model size, tokenizer and languages from."
+Arguments = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="MODEL_OR_TEXT",
+        autocompletion=completion.tokenizers,
+        help="Run, slice or Hugging Face model to take size, tokenizer and languages from; "
+        "tokenizers (as in -t); texts (.txt, .jsonl, .parquet, .csv, .arrow, directory, or - for "
+        "stdin), in any order.",
     ),
 ]
 Tied = Annotated[bool, typer.Option("--tied", help="Tie input and output embeddings.")]
@@ -54,17 +59,16 @@ Tied = Annotated[bool, typer.Option("--tied", help="Tie input and output embeddi
     # the table of the paper: 24,000 tokens instead of 256,000
     modtok memory
     # a run: full vocabulary, then each language
-    modtok memory --run runs/latest
+    modtok memory runs/latest
     # tokenizers relative to the first, with the cache size of a text
-    modtok memory -t gemma.json -t tokenizer@each --scale 2.5b flores/
+    modtok memory gemma.json tokenizer@each --scale 2.5b flores/
     """,
 )
 def memory(
     session: Session,
-    texts: OptionalTexts = None,
+    arguments: Arguments = None,
     tokenizer: Tokenizers = None,
     scale: Scales = None,
-    run: OptionalRun = None,
     tied: Tied = False,
     lang: Lang = None,
     reading: Reading = Reading(),
@@ -77,12 +81,15 @@ def memory(
     cache is also reported per character.
     """
     from modtok_cli.inference.footprint import footprint
+    from modtok_cli.measure.check import split_arguments
 
+    model, rest = model_among(arguments or [])
+    tokenizers, texts = split_arguments(rest)
     rows = footprint(
-        tokenizer or [],
-        [text if text == "-" else Path(text) for text in texts or []],
+        [*tokenizers, *(tokenizer or [])],
+        [text if text == "-" else Path(text) for text in texts],
         scales=scale,
-        run=run,
+        run=model,
         tied=tied,
         language=lang,
         reading=reading,

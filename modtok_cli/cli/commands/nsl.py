@@ -41,6 +41,7 @@ WORKSPACE_TOKENIZER = "tokenizer"
 
 @command(
     "nsl",
+    keeps=True,
     examples="""
     # tokenizer/ on a text
     modtok nsl flores.txt

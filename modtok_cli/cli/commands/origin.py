@@ -22,6 +22,7 @@ COLUMNS = (
 
 @command(
     "origin",
+    keeps=True,
     examples="""
     # the full vocabulary
     modtok origin flores/

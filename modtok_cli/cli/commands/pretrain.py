@@ -38,7 +38,6 @@ TEXT_COLUMNS = (
     Column("bytes", "text", "bytes"),
     Column("store", "directory"),
 )
-EXTRA = "pip install 'modtok[lm]'"
 
 
 Resume = Annotated[bool, typer.Option("--resume", help="Resume runs/latest, or the run of --name.")]
@@ -155,16 +154,14 @@ def require_training() -> None:
     """Prepare for importing torch and Megatron-Core, without importing them.
 
     Raises:
-        UsageError: one of them is not installed.
+        UsageError: they are not installed.
     """
-    from importlib.util import find_spec
+    from modtok_cli.base.extras import require
 
     # Threads of torch that spin while they wait slow a busy CPU down many times. OpenMP reads
     # this when it is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    for module in ("torch", "megatron"):
-        if find_spec(module) is None:
-            raise UsageError(f"pretraining needs {module}, which is not installed", remedy=EXTRA)
+    require("pretraining", lm=("torch", "megatron"))
 
 
 def is_first_rank() -> bool:
@@ -187,7 +184,7 @@ def _show_plan(settings: Settings, session: Session, *, resume: bool, json: bool
         f"{facts['active_rows']:,} are active in a batch; {facts['steps']:,} steps of "
         f"{facts['step_tokens']:,} tokens are {facts['tokens']:,} tokens; about "
         f"{facts['step_seconds']:.3g} s a step on {found.ranks} × {facts['device']}, "
-        f"{facts['hours']:.3g} hours in all"
+        f"{facts['hours']:.3g} hours in all; {facts['evaluation']}"
     )
     if found.words:
         caption += f"; in host memory {found.words}, on one node"

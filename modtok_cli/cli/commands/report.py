@@ -27,8 +27,8 @@ Workspace = Annotated[
 @command(
     "report",
     examples="""
-    # save measurements, run a study, then write the report
-    modtok nsl -t tokenizer -t tokenizer@each flores/ > results/nsl.jsonl
+    # measure, run a study, then write the report
+    modtok nsl -t tokenizer -t tokenizer@each flores/
     modtok study scaling
     modtok report -o report.html
     # another workspace
@@ -45,8 +45,8 @@ def report(
     """Write an HTML report of the measurements of a workspace.
 
     Shows every modular tokenizer and every JSONL result file in the workspace, results/ and
-    studies/: plots, tables, commands and signatures. The page is one HTML file without
-    external resources.
+    studies/: plots, tables, commands and signatures. nsl, fairness, check, origin and eval
+    keep their rows in results/. The page is one HTML file without external resources.
     """
     from modtok_cli.measure.report.report import report
 

@@ -13,7 +13,7 @@ from modtok_cli.cli.command import command
 from modtok_cli.cli.commands.eval_grid import is_local, summary_of, tables_of
 from modtok_cli.cli.commands.eval_mcq import stay_local
 from modtok_cli.cli.commands.pretrain import require_training
-from modtok_cli.cli.evaluation_output import require_evaluation
+from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.options import Force, Json
 from modtok_cli.cli.output import Column, emit_rows, emit_tables, wants_json
 from modtok_cli.cli.session import Session
@@ -158,7 +158,7 @@ def _numbers(text: str | None, flag: str, kind: type[Number]) -> list[Number] | 
 
 def _tasks(file: Path, settings: Settings, names: Sequence[str]) -> Grid:
     """The grid of all runs, checked before hours of training."""
-    require_evaluation("lm_eval", "sacrebleu", "scipy")
+    require_models("lm_eval", "sacrebleu", "scipy")
     from modtok_cli.evaluate.grid.spec import Runs, read_grid
     from modtok_cli.training.config import resolve
 

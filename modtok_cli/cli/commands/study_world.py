@@ -10,7 +10,7 @@ from modtok_cli.cli.command import command
 from modtok_cli.cli.commands.corpus_world import Documents, Private, Quotes
 from modtok_cli.cli.commands.pretrain import require_training
 from modtok_cli.cli.commands.study_sampling import Regimes
-from modtok_cli.cli.evaluation_output import require_evaluation
+from modtok_cli.cli.inference_options import require_models
 from modtok_cli.cli.options import Budget, Json, Output
 from modtok_cli.cli.output import Column, emit_tables
 from modtok_cli.cli.session import Session
@@ -102,7 +102,7 @@ def study_world(
     study resumes.
     """
     require_training()
-    require_evaluation()
+    require_models()
     if output is None:
         raise UsageError("no output directory given", remedy="as in: modtok study world -o worlds")
     from modtok_cli.evaluate.world.study import Settings, study_world

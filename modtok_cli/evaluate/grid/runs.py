@@ -17,12 +17,13 @@ from modtok_cli.evaluate.generation import languages_of
 from modtok_cli.evaluate.grid.cells import Place
 from modtok_cli.evaluate.grid.spec import Runs
 from modtok_cli.evaluate.results import source_digest
-from modtok_cli.inference.run import is_run
+from modtok_cli.inference.directory_source import DirectorySource
 from modtok_cli.inference.slice_source import SliceSource
 from modtok_cli.inference.slicefile import NAME
-from modtok_cli.inference.source import Source
+from modtok_cli.inference.source import AnySource
 from modtok_cli.inference.sources import RunSource, open_source
 from modtok_cli.training.model_settings import ModelSettings
+from modtok_cli.training.rundir import is_run
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class OpenRun:
     """
 
     place: Place
-    source: Source
+    source: AnySource
     weights: str
     shared: Mapping[str, Any]
     name: str
@@ -102,6 +103,9 @@ def _open(
         shared |= {"step": run.step, "tokenizer": run.tokenizer.signature}
         place = Place(path, run.step, wanted.tokenizer, dtype)
         weights = run.weights
+    elif isinstance(source, DirectorySource):
+        shared = {"run": path.name, "step": None}
+        place, weights = Place(path, None, None, dtype), source.signature
     else:
         assert isinstance(source, SliceSource)
         facts = source.facts

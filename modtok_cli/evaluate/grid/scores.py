@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from modtok_cli.base.arrays import Float64Array
 from modtok_cli.base.signature import digest
 from modtok_cli.evaluate.bits import TASK as BPB
 from modtok_cli.evaluate.grid.cells import Row, Store
 from modtok_cli.evaluate.grid.grid import GridResult, rows_of
-from modtok_cli.evaluate.results import Floats, bootstrap_means, resampled_sums
+from modtok_cli.evaluate.results import bootstrap_means, resampled_sums
 from modtok_cli.evaluate.translation import TASK as MT
 from modtok_cli.evaluate.translation_scores import corpus_metrics
 from modtok_cli.text.labels import target_of
@@ -98,9 +99,9 @@ class Resamples:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._known: dict[str, tuple[str, dict[str, Floats]]] = {}
+        self._known: dict[str, tuple[str, dict[str, Float64Array]]] = {}
 
-    def of(self, score: Score) -> Floats:
+    def of(self, score: Score) -> Float64Array:
         """Values of the score over resamples; (resamples,)."""
         return self._cell(score.key)[1][_part(score)]
 
@@ -108,7 +109,7 @@ class Resamples:
         """Digest of the names of its examples."""
         return self._cell(score.key)[0]
 
-    def _cell(self, key: str) -> tuple[str, dict[str, Floats]]:
+    def _cell(self, key: str) -> tuple[str, dict[str, Float64Array]]:
         if key not in self._known:
             examples = self._store.examples(key)
             names = digest(*(f"{row['language']} {row['id']}".encode() for row in examples))
@@ -121,8 +122,8 @@ def _part(score: Score) -> str:
     return f"{score.language} {score.metric}"
 
 
-def _resampled(examples: Sequence[Row]) -> dict[str, Floats]:
-    found: dict[str, Floats] = {}
+def _resampled(examples: Sequence[Row]) -> dict[str, Float64Array]:
+    found: dict[str, Float64Array] = {}
     for language in dict.fromkeys(str(row["language"]) for row in examples):
         rows = [row for row in examples if row["language"] == language]
         if "bits" in rows[0]:

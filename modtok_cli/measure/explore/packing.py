@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.learn.fewest_tokens import EACH, LIKELIHOOD_STEPS
-from modtok_cli.learn.pieces import UNKNOWN_PENALTY
-from modtok_cli.measure.explore.files import file_merges, runs, whole_file
-from modtok_cli.measure.explore.pattern import js_pattern
+from modtok_cli.core.text import native_pretokenizers
+from modtok_cli.learn.fewest_tokens import EACH
+from modtok_cli.measure.explore.files import Packed, file_tables, pieces, runs, whole_file
 from modtok_cli.measure.explore.planes import byte_planes, packed_bits, width_of
+from modtok_cli.modular.formats.tiktoken import RANK_PATTERNS
 from modtok_cli.modular.piece_vocabulary import PieceVocabulary
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.ranks import RankTokenizer
@@ -26,8 +26,13 @@ from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.language_names import language_name
+from modtok_cli.text.pretokenizer import pretokenizers
 
-Packed = tuple[dict[str, Any], list[bytes]]
+_CL100K = RANK_PATTERNS["cl100k"]
+_RANK_SPLITTERS = {
+    _CL100K: "llama3",  # but for white space at the end of a text
+    RANK_PATTERNS["r50k"]: "gpt2",
+}
 
 
 def packed_tokenizer(tokenizer: Tokenizer | ModularTokenizer, name: str) -> dict[str, Any]:
@@ -36,33 +41,43 @@ def packed_tokenizer(tokenizer: Tokenizer | ModularTokenizer, name: str) -> dict
     Raises:
         UsageError: a segmentation that the page does not have.
     """
-    whole = whole_file(tokenizer)
-    if isinstance(tokenizer, RankTokenizer):
-        meta, planes = _ranks(tokenizer)
-        pattern = tokenizer.pattern
-    elif whole is not None:
-        meta, planes = file_merges(whole)
-        pattern = whole.pretokenizer.pattern
-    elif isinstance(tokenizer, ModularTokenizer | Subtokenizer) and _is_known(tokenizer):
-        meta, planes = _of_modtok(tokenizer)
-        pattern = tokenizer.pretokenizer.pattern
-    else:
+    found = _packed(tokenizer)
+    if found is None:
         raise UsageError(
             "the page does not run this kind of tokenizer; it runs those of modtok, BPE of bytes "
-            "(GPT-2, Llama 3, Qwen) or with byte fallback (Gemma, Llama 2) in a tokenizer.json, "
-            "and tiktoken rank files",
+            "(GPT-2, Llama 3, Qwen) or with byte fallback (Gemma, Llama 2) and Unigram without a "
+            "normalizer in a tokenizer.json, and tiktoken rank files",
             where=name,
             remedy="leave it out",
         )
-    meta |= {"name": name, "size": tokenizer.size, "pattern": js_pattern(pattern)}
+    meta, planes = found
+    meta |= {"name": name, "size": tokenizer.size}
     data = base64.b64encode(zlib.compress(b"".join(planes), 9)).decode()
     return {"meta": meta, "data": data}
 
 
-def _is_known(tokenizer: ModularTokenizer | Subtokenizer) -> bool:
-    """Whether the page has its segmentation."""
-    segmenter = tokenizer.segmenter
-    return not isinstance(segmenter, Library | ModularLibrary) or runs(segmenter.file)
+def _packed(tokenizer: Tokenizer | ModularTokenizer) -> Packed | None:
+    """None where the core does not give its ids."""
+    if isinstance(tokenizer, RankTokenizer):
+        known = {each.pattern: each.name for each in pretokenizers().values()}
+        splitter = (known | _RANK_SPLITTERS).get(tokenizer.pattern)
+        meta, planes = _ranks(tokenizer)
+    elif isinstance(tokenizer, ModularTokenizer | Subtokenizer):
+        segmenter = tokenizer.segmenter
+        if isinstance(segmenter, Library | ModularLibrary) and not runs(segmenter.file):
+            return None
+        splitter = tokenizer.pretokenizer.name.partition("+")[0]
+        meta, planes = _of_modtok(tokenizer)
+    else:
+        whole = whole_file(tokenizer)
+        if whole is None:
+            return None
+        splitter = whole.pretokenizer.name.partition("+")[0]
+        meta, planes = file_tables(whole)
+    names = [each.name.decode() for each in native_pretokenizers()]
+    if splitter not in names:  # of another package
+        return None
+    return {"splitter": names.index(splitter), **meta}, planes
 
 
 def _of_modtok(tokenizer: ModularTokenizer | Subtokenizer) -> Packed:
@@ -73,9 +88,9 @@ def _of_modtok(tokenizer: ModularTokenizer | Subtokenizer) -> Packed:
     if kind in (Unigram, FewestTokens):
         meta, planes = _search(tokenizer)
     elif isinstance(tokenizer.segmenter, Library):
-        meta, planes = file_merges(tokenizer.segmenter)
+        meta, planes = file_tables(tokenizer.segmenter)
     elif isinstance(tokenizer.segmenter, ModularLibrary):
-        meta, planes = file_merges(Library(tokenizer.segmenter.file))
+        meta, planes = file_tables(Library(tokenizer.segmenter.file))
     else:
         assert kind is Merges
         meta, planes = _merges(tokenizer.vocabulary, tokenizer.merges)
@@ -86,13 +101,13 @@ def _of_modtok(tokenizer: ModularTokenizer | Subtokenizer) -> Packed:
         planes += packed_bits(modular.merge_membership)
     elif kind is Library:
         meta["between"] = True
+    elif kind is FewestTokens:
+        meta["counts"] = []
+        for counts in modular.token_counts:
+            width = width_of(int(counts.max(initial=0)))
+            meta["counts"].append((len(counts), width))
+            planes += byte_planes(counts, width)
     planes += packed_bits(modular.token_membership)
-    if kind is FewestTokens:
-        counts = np.concatenate(modular.token_counts)
-        meta["counts"] = width_of(int(counts.max(initial=0)))
-        meta["members"] = [len(each) for each in modular.token_counts]
-        meta["steps"] = LIKELIHOOD_STEPS.tolist()
-        planes += byte_planes(counts, meta["counts"])
     return meta, planes
 
 
@@ -100,7 +115,12 @@ def _ranks(tokenizer: RankTokenizer) -> Packed:
     tokens = sorted(tokenizer.ranks, key=tokenizer.ranks.__getitem__)
     lengths = np.array([len(token) for token in tokens])
     ids = np.array([tokenizer.ranks[token] for token in tokens])
-    meta = {"kind": "ranks", "tokens": len(tokens), "first": tokenizer.first}
+    meta = {
+        "kind": "ranks",
+        "tokens": len(tokens),
+        "first": tokenizer.first,
+        "tail": tokenizer.pattern == _CL100K,
+    }
     return meta, [*byte_planes(lengths, 2), *byte_planes(ids, 3), b"".join(tokens)]
 
 
@@ -117,29 +137,15 @@ def _merges(vocabulary: Vocabulary, merges: npt.NDArray[np.int32]) -> Packed:
 
 def _search(tokenizer: ModularTokenizer | Subtokenizer) -> Packed:
     """Tokens, and the scores where they are the same in every subset."""
-    vocabulary = tokenizer.vocabulary
-    is_unigram = isinstance(vocabulary, PieceVocabulary)
-    first = (
-        vocabulary.first if isinstance(vocabulary, PieceVocabulary) else len(vocabulary.specials)
-    )
-    width = width_of(int(vocabulary.lengths.max(initial=0)))
-    meta: dict[str, Any] = {
-        "kind": "search",
-        "first": first,
-        "each": 0 if is_unigram else 1,
-        "penalty": UNKNOWN_PENALTY,
-        "bytes": vocabulary.byte_ids.tolist(),
-        "width": width,
-        "scores": 8 if is_unigram else 0,
-    }
-    planes = [*byte_planes(vocabulary.lengths, width), vocabulary.data.tobytes()]
-    scores = tokenizer.scores
-    if is_unigram:
+    vocabulary, scores = tokenizer.vocabulary, tokenizer.scores
+    is_unigram, first = False, len(vocabulary.specials)
+    if isinstance(vocabulary, PieceVocabulary):
+        is_unigram, first = True, vocabulary.first
+    data = vocabulary.data[vocabulary.offsets[first] :].tobytes()
+    meta, planes = pieces(vocabulary.lengths, data, scores if is_unigram else None, first)
+    meta["bytes"] = vocabulary.byte_ids.tolist()
+    if not is_unigram and isinstance(tokenizer, Subtokenizer):
         assert scores is not None
-        planes += byte_planes(scores.astype("<f8").view(np.uint64), 8)
-    elif isinstance(tokenizer, Subtokenizer):
-        assert scores is not None
-        likelihoods = np.maximum(scores + EACH, 0).astype(np.int64)
         meta["scores"] = 2
-        planes += byte_planes(likelihoods, 2)
+        planes += byte_planes(np.maximum(scores + EACH, 0).astype(np.int64), 2)
     return meta, planes

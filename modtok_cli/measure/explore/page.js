@@ -14,21 +14,7 @@ const element = (tag, attributes = {}, ...children) => {
 const figure = (value) => value.toLocaleString("en-US");
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
-// Bytes of tokens → what can be shown: a token of whole characters is text; consecutive tokens
-// that share a character show their bytes.
-function spans(words, lengthOf) {
-  const found = [];
-  for (const [ids, bytes] of words) {
-    let start = 0;
-    for (const id of ids) {
-      const end = start + lengthOf(id);
-      found.push({ id, bytes: bytes.subarray(start, end) });
-      start = end;
-    }
-  }
-  return found;
-}
-
+// A token of whole characters is text; tokens that share a character show their bytes.
 function shown(bytes) {
   try {
     return { text: decoder.decode(bytes), whole: true };
@@ -63,13 +49,11 @@ function start(payload, tokenizers) {
   }
 
   function card(tokenizer, columns, title) {
-    const mask = tokenizer.select(columns);
-    const words = tokenizer.segment(input.value.toWellFormed?.() ?? input.value, mask);
-    const tokens = spans(words, (id) => tokenizer.lengthOf(id));
+    const tokens = tokenizer.select(columns).segment(input.value.toWellFormed?.() ?? input.value);
     const used = new Map();
     const line = element("div", { class: "tokens", dir: "auto" });
     const limit = 4000;
-    tokens.slice(0, limit).forEach(({ id, bytes }, i) => {
+    tokens.slice(0, limit).forEach(([id, bytes], i) => {
       const { text, whole } = shown(bytes);
       const owners = tokenizer.languages.length
         ? tokenizer.owners(id).map((c) => tokenizer.languages[c])

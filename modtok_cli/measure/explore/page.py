@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import zlib
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
@@ -11,11 +13,11 @@ from typing import Any
 
 import orjson
 
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.core import backend
 from modtok_cli.measure.explore.packing import packed_tokenizer
-from modtok_cli.measure.explore.pattern import js_classes
 from modtok_cli.measure.explore.samples import samples
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.open import open_tokenizer
@@ -39,8 +41,8 @@ def explore(
 
     Args:
         tokenizers: modular tokenizers or directories, whose languages can be chosen on the page,
-            and tokenizers to compare them with: files of modtok, BPE in a `tokenizer.json` that
-            changes no text but by NFC or SentencePiece's spaces, rank files.
+            and tokenizers to compare them with: files of modtok, a `tokenizer.json` that
+            changes no text but by NFC (of bytes) or SentencePiece's spaces, rank files.
         output: file to write; it refers to no other file and no network.
         languages: chosen when the page opens; by default English if it is there, else the first.
         force: replace an existing file.
@@ -50,7 +52,7 @@ def explore(
 
     Raises:
         UsageError: `output` exists; an unknown language; a tokenizer that only its library runs.
-        ModtokError: a tokenizer is damaged.
+        ModtokError: a tokenizer is damaged; the core is not there as WebAssembly.
     """
     if output.exists() and not force:
         raise UsageError(
@@ -72,7 +74,7 @@ def explore(
     offered = [code for code in there if code in sentences] or list(sentences)
     offered.sort(key=language_name)
     payload = {
-        "classes": js_classes(),
+        "core": base64.b64encode(zlib.compress(_core(), 9)).decode(),
         "chosen": chosen,
         "samples": [
             {"code": code, "name": language_name(code), "text": sentences[code]} for code in offered
@@ -92,6 +94,19 @@ def explore(
     data = text.encode()
     write_bytes(output, data)
     return {"output": str(output), "bytes": len(data), "tokenizers": names}
+
+
+def _core() -> bytes:
+    """The native core compiled to WebAssembly."""
+    path = backend.CORE / backend.WASM
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise ModtokError(
+            "the native core was not compiled for the page",
+            where=str(path),
+            remedy=f"pip install ziglang, then: python {path.with_name('backend.py')}",
+        ) from None
 
 
 def _opened(spec: Spec, progress: Progress) -> Tokenizer | ModularTokenizer:

@@ -37,7 +37,7 @@ def draw(charts: Sequence[Chart], kind: str) -> bytes:
 
     Raises:
         UsageError: there is nothing to plot.
-        ModtokError: matplotlib is needed for a PNG and is not installed.
+        UsageError: matplotlib is needed for a PNG and is not installed.
     """
     shown = [chart for chart in charts if not is_empty(chart)]
     if not shown:

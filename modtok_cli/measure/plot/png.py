@@ -4,28 +4,32 @@ from __future__ import annotations
 
 from io import BytesIO
 
-from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.extras import require
 from modtok_cli.measure.plot.scene import Area, Disc, Label, Line, Scene
 
 _PIXELS_PER_INCH = 100.0
+
+
+def require_png() -> None:
+    """Check that matplotlib is installed, without importing it.
+
+    Raises:
+        UsageError: it is not.
+    """
+    require("a plot in .png, unlike .svg,", plot=("matplotlib",))
 
 
 def to_png(scene: Scene, scale: float = 2.0) -> bytes:
     """Picture with `scale` pixels for each pixel of the scene.
 
     Raises:
-        ModtokError: matplotlib is not installed.
+        UsageError: matplotlib is not installed.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-        from matplotlib.lines import Line2D
-        from matplotlib.patches import Circle, Polygon
-    except ImportError as error:
-        raise ModtokError(
-            "PNG plots require the package matplotlib",
-            remedy='pip install "modtok[plot]", or pass a file name that ends in .svg',
-        ) from error
+    require_png()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Circle, Polygon
 
     inches = (scene.width / _PIXELS_PER_INCH, scene.height / _PIXELS_PER_INCH)
     figure = Figure(figsize=inches, dpi=_PIXELS_PER_INCH * scale, facecolor="white")

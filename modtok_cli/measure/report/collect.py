@@ -72,7 +72,7 @@ def collect(workspace: Path, progress: Progress) -> Found:
         raise ModtokError(
             "nothing to report: found no tokenizer, no run, and no rows in results/ or studies/",
             where=str(workspace),
-            remedy="run a study in it, or save rows: modtok nsl … > results/nsl.jsonl",
+            remedy="measure or run a study in it: modtok nsl fr.txt keeps its rows in results/",
         )
     return Found(tokenizers, runs, results)
 

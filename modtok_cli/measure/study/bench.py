@@ -73,7 +73,7 @@ def load_counts(
     Raises:
         ModtokError: text is missing, empty or damaged.
     """
-    files = language_files(data, languages, reading)
+    files = language_files(data, languages, reading, progress=progress)
     counts = count_languages(files, reading=reading, threads=threads, progress=progress)
     for language, table in counts.items():
         if not len(table):

@@ -25,7 +25,7 @@ from modtok_cli.measure.study.rows import Row, StudyFile
 from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
-from modtok_cli.text.pretokenizers.bpe import PRETOKENIZER as BPE
+from modtok_cli.text.pretokenizer import BPE
 from modtok_cli.text.reading import Reading
 
 SIZES = (1, 2, 3, 4)

@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy.typing as npt
 
+from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.modular.external import External, Ids, as_ids, as_list, in_library
+from modtok_cli.modular.external import External, as_ids, as_list, in_library, portions
 from modtok_cli.modular.formats.interface import Format, Own
 from modtok_cli.modular.json_frame import PROVENANCE, ignored_settings, parse_document
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.segmenters.interface import Segmenter
 from modtok_cli.modular.segmenters.registry import SEGMENTATIONS
-from modtok_cli.modular.unicode import utf8
-from modtok_cli.modular.vocabulary import unspell
+from modtok_cli.modular.unicode import strings, utf8
+from modtok_cli.modular.vocabulary import Unsuited, unspell
 
 
 class HuggingFace(Format):
@@ -28,13 +29,23 @@ class HuggingFace(Format):
         return data.lstrip()[:1] == b"{"
 
     def read(self, data: bytes, name: str, where: str, variant: str | None) -> Own | Tokenizer:
-        """Ours if it has the shape of one of our segmenters, else the library's."""
+        """Ours if it has the shape of one of our segmenters, else the library's.
+
+        Our encoder needs contiguous ids, special tokens first, all 256 bytes and merges that
+        differ. Where a file of another program lacks this, the library runs it.
+        """
         document = parse_document(data, where)
         for modular in SEGMENTATIONS.values():
             if modular.kind.misfit(document) is None:
                 provenance = document["model"].get(PROVENANCE)
+                try:
+                    segmenter = modular.kind.from_json(document, where)
+                except Unsuited:
+                    if provenance is not None:
+                        raise
+                    break
                 return Own(
-                    modular.kind.from_json(document, where),
+                    segmenter,
                     provenance if isinstance(provenance, dict) else {},
                     ignored_settings(document),
                 )
@@ -81,6 +92,7 @@ class LibraryTokenizer(External):
 
     Attributes:
         inner: the library's tokenizer.
+        size: number of ids, gaps included.
         unknown: id of the token that stands for text without a token; None if there is none.
 
     Raises:
@@ -101,10 +113,18 @@ class LibraryTokenizer(External):
         self.inner.no_padding()
         if hasattr(self.inner.model, "dropout"):
             self.inner.model.dropout = None
-        self.size = int(self.inner.get_vocab_size())
+        self.size = self._highest(document["model"].get("vocab")) + 1
+        tokens = int(self.inner.get_vocab_size())
+        if self.size > 4 * tokens:
+            raise ModtokError(f"field 'model.vocab': id {self.size - 1} is too high", where=where)
         self.unknown = self._unknown(document["model"])
         decoder = document.get("decoder") or {}
         self._byte_level = decoder.get("type") == "ByteLevel"
+
+    def _highest(self, vocab: Any) -> int:
+        """The highest id: a vocabulary may have gaps."""
+        ids = [int(self.inner.get_vocab_size()) - 1, *self.inner.get_added_tokens_decoder()]
+        return max(*ids, *vocab.values()) if isinstance(vocab, dict) and vocab else max(ids)
 
     def _unknown(self, model: dict[str, Any]) -> int | None:
         """Unigram names it by id, the other models by text."""
@@ -113,19 +133,22 @@ class LibraryTokenizer(External):
         token = model.get("unk_token")
         return self.inner.token_to_id(token) if isinstance(token, str) else None
 
-    def encode(self, text: str) -> Ids:
+    def encode(self, text: str) -> Int32Array:
         """Token ids; a special token that is written in the text is text."""
         utf8(text)
         with in_library("cannot encode", self.name):
             return as_ids(self.inner.encode(text, add_special_tokens=False).ids)
 
-    def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
+    def encode_batch(self, texts: Sequence[str]) -> list[Int32Array]:
         """Token ids of each text."""
-        for text in texts:
-            utf8(text)
-        with in_library("cannot encode", self.name):
-            batch = self.inner.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [as_ids(encoding.ids) for encoding in batch]
+        found = []
+        for first, stop in portions(list(map(len, strings(texts)))):
+            with in_library("cannot encode", self.name):
+                batch = self.inner.encode_batch_fast(
+                    list(texts[first:stop]), add_special_tokens=False
+                )
+            found += [as_ids(encoding.ids) for encoding in batch]
+        return found
 
     def tokenize(self, word: str) -> list[int]:
         """Ids of a word in the model's own alphabet, without normalizer and pre-tokenizer."""

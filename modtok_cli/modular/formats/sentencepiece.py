@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy.typing as npt
 
+from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.modular.external import External, Ids, as_ids, as_list, one_line
+from modtok_cli.modular.external import External, as_ids, as_list, one_line
 from modtok_cli.modular.formats.interface import Format, Own
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.segmenters.interface import Segmenter
 from modtok_cli.modular.segmenters.registry import SEGMENTATIONS
 from modtok_cli.modular.sentencepiece_file import read_model
-from modtok_cli.modular.unicode import utf8
+from modtok_cli.modular.unicode import strings, utf8
 
 
 class SentencePiece(Format):
@@ -71,15 +72,14 @@ class SentencePieceTokenizer(External):
         unknown = int(self._inner.unk_id())
         self.unknown = unknown if unknown >= 0 else None
 
-    def encode(self, text: str) -> Ids:
+    def encode(self, text: str) -> Int32Array:
         """Token ids of a text."""
         utf8(text)
         return as_ids(self._inner.encode(text))
 
-    def encode_batch(self, texts: Sequence[str]) -> list[Ids]:
+    def encode_batch(self, texts: Sequence[str]) -> list[Int32Array]:
         """Token ids of each text."""
-        for text in texts:
-            utf8(text)
+        strings(texts)
         return [as_ids(ids) for ids in self._inner.encode(list(texts))]
 
     def decode(self, ids: npt.ArrayLike) -> str:

@@ -1,6 +1,6 @@
 """Segmentation of an adopted tokenizer: its own file, restricted, run as the library runs it.
 
-Where our kernels split and merge with the same result they do; else the `tokenizers` library
+Where the core splits and merges with the same result they do; else the `tokenizers` library
 encodes. Tokens keep the bytes that they decode to in the middle of a text.
 """
 
@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
+from modtok_cli.core.segment import Pairs
+from modtok_cli.core.segment import Segmenter as Segmentation
 from modtok_cli.modular.derivation import UNREACHED, derivation, symbols_of
 from modtok_cli.modular.json_frame import PROVENANCE
 from modtok_cli.modular.segmenters.interface import (
     Array,
-    Floats,
-    Ids,
-    Ints,
-    Mask,
     ModularSegmenter,
     Segmenter,
     Stored,
@@ -37,7 +36,7 @@ class Library(Segmenter):
 
     name = "library"
 
-    def __init__(self, file: TokenizerFile, mask: Mask | None = None) -> None:
+    def __init__(self, file: TokenizerFile, mask: BoolArray | None = None) -> None:
         super().__init__(file.vocabulary, file.pretokenizer, mask)
         self._file = file
 
@@ -47,7 +46,7 @@ class Library(Segmenter):
         return self._file
 
     @cached_property
-    def merge_ranks(self) -> Ints:
+    def merge_ranks(self) -> Int64Array:
         """Ranks of the merges between kept tokens; (m,) int64, ascending."""
         merges, mask = self._file.merges, self.selection.mask
         if mask is None:
@@ -55,13 +54,13 @@ class Library(Segmenter):
         return np.flatnonzero(mask[merges].all(axis=1))
 
     @cached_property
-    def merges(self) -> Ids:
+    def merges(self) -> Int32Array:
         """(m, 3) int32: left, right, result in local ids; the row is the rank."""
         local = self.selection.local_of_global
         return np.ascontiguousarray(local[self._file.merges[self.merge_ranks]])
 
     @cached_property
-    def scores(self) -> Floats | None:
+    def scores(self) -> Float64Array | None:
         """Scores of the tokens of a Unigram model; None for BPE."""
         scores = self._file.scores
         return None if scores is None else scores[self.selection.global_ids]
@@ -75,7 +74,8 @@ class Library(Segmenter):
             library = LibraryEncoder(self._file.restricted(self.selection.global_ids), self.name)
         if is_native:
             symbols = self._file.symbols(self.selection.local_of_global)
-            native = Encoder(self.pretokenizer, symbols, self.merges)
+            segmenter = Segmentation.by_merges(Pairs(self.merges), symbols)
+            native = Encoder(self.pretokenizer, segmenter)
         if not is_native:
             return library
         return native if is_whole is None else DividedEncoder(native, library, is_whole)
@@ -106,7 +106,7 @@ class Library(Segmenter):
     def check(self, where: str) -> None:
         """The file was checked when it was read."""
 
-    def unreachable_tokens(self) -> Ints:
+    def unreachable_tokens(self) -> Int64Array:
         """Tokens that the whole file reaches by merging and this selection does not."""
         file = self._file
         if not file.is_bpe:
@@ -129,12 +129,12 @@ class ModularLibrary(ModularSegmenter):
     kind = Library
     covers = False
 
-    def __init__(self, file: TokenizerFile, merge_membership: Mask) -> None:
+    def __init__(self, file: TokenizerFile, merge_membership: BoolArray) -> None:
         super().__init__(file.vocabulary, file.pretokenizer, file.merges, merge_membership)
         self._file = file
 
     @classmethod
-    def of_members(cls, file: TokenizerFile, members: Mask) -> Self:
+    def of_members(cls, file: TokenizerFile, members: BoolArray) -> Self:
         """From the token membership; members (V, L) bool."""
         return cls(file, _between(file.merges, members))
 
@@ -144,15 +144,15 @@ class ModularLibrary(ModularSegmenter):
         return self._file
 
     @property
-    def scores(self) -> Floats | None:
+    def scores(self) -> Float64Array | None:
         """Scores of a Unigram model, (V,) float64; None for BPE."""
         return self._file.scores
 
-    def subset(self, members: Mask, columns: Sequence[int], mask: Mask | None) -> Library:
+    def subset(self, members: BoolArray, columns: Sequence[int], mask: BoolArray | None) -> Library:
         """The tokens of the mask with all merges between them."""
         return Library(self._file, mask)
 
-    def validate(self, members: Mask, languages: Sequence[str], where: str) -> None:
+    def validate(self, members: BoolArray, languages: Sequence[str], where: str) -> None:
         """Each language has the needed tokens, and with a token all that it is built from."""
         file = self._file
         if members.shape != (file.size, len(languages)):
@@ -175,7 +175,7 @@ class ModularLibrary(ModularSegmenter):
         """All other fields of the file, and the scores."""
         return Library(self._file).digest()
 
-    def check_part(self, members: Mask, languages: Sequence[str], where: str) -> None:
+    def check_part(self, members: BoolArray, languages: Sequence[str], where: str) -> None:
         """As for T: each language by itself."""
         self.validate(members, languages, where)
 
@@ -205,9 +205,9 @@ class ModularLibrary(ModularSegmenter):
         return cls(file, stored.merge_members)
 
 
-def _between(merges: Ids, members: Mask) -> Mask:
+def _between(merges: Int32Array, members: BoolArray) -> BoolArray:
     """(M, L) bool: merges whose parts and result are in the language."""
     if not len(merges):
         return np.zeros((0, members.shape[1]), dtype=np.bool_)
-    found: Mask = members[merges[:, 0]] & members[merges[:, 1]] & members[merges[:, 2]]
+    found: BoolArray = members[merges[:, 0]] & members[merges[:, 1]] & members[merges[:, 2]]
     return found

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.memory import no_collection
 from modtok_cli.learn.fewest_tokens import (
@@ -24,7 +24,6 @@ from modtok_cli.learn.fewest_tokens import (
     likelihood_of_scores,
     likelihoods,
 )
-from modtok_cli.modular import plain
 from modtok_cli.modular.json_frame import (
     BYTE_LEVEL,
     PROVENANCE,
@@ -33,16 +32,8 @@ from modtok_cli.modular.json_frame import (
     library_json,
     scored_rows,
 )
-from modtok_cli.modular.segmenters.interface import (
-    Array,
-    Ids,
-    Ints,
-    Mask,
-    ModularSegmenter,
-    Stored,
-    broken,
-)
-from modtok_cli.modular.segmenters.scored import Scored, Trie
+from modtok_cli.modular.segmenters.interface import Array, ModularSegmenter, Stored, broken
+from modtok_cli.modular.segmenters.scored import Scored, Search, Trie
 from modtok_cli.modular.sentencepiece_file import (
     BYTE,
     CONTROL,
@@ -59,11 +50,10 @@ from modtok_cli.modular.validate import (
     check_vocabulary,
 )
 from modtok_cli.modular.vocabulary import Vocabulary
-from modtok_cli.text.pretokenizer import PreTokenizer
-from modtok_cli.text.pretokenizers.phrases import PRETOKENIZER as PHRASES
+from modtok_cli.text.pretokenizer import PHRASES, PreTokenizer
 
 if TYPE_CHECKING:
-    from modtok_cli.modular.search_encoder import Lattice
+    from modtok_cli.modular.chunks import Chunks
 
 
 class FewestTokens(Scored):
@@ -71,35 +61,18 @@ class FewestTokens(Scored):
 
     name = FEWEST_TOKENS
 
-    def _lattice(self, active: npt.NDArray[np.uint8]) -> Lattice:
-        from modtok_cli.modular.chunks import Chunks
-        from modtok_cli.modular.search_encoder import Lattice
-
-        whole = self.selection.whole
-        # The kernel counts tokens apart, so only likelihoods are summed: exact at any length.
+    def _search(self) -> Search:
+        # The core counts tokens apart, so only likelihoods are summed: exact at any length.
         likelihood = self._all_scores + EACH
-        likelihood[: len(whole.specials)] = 0.0
-        return Lattice(
-            pretokenizer=self.pretokenizer,
-            chunks=(
-                Chunks(self.vocabulary.tokens()[len(whole.specials) :])
-                if self.pretokenizer is PHRASES
-                else None
-            ),
-            units=self._trie.units,
-            scores=likelihood,
-            active=active,
-            byte_ids=whole.byte_ids,
-            unknown=0.0,
-            each=1,
-            fallback=False,
-        )
+        likelihood[: len(self.selection.whole.specials)] = 0.0
+        return Search(likelihood, each=1)
 
-    def _plain(self, words: Sequence[bytes]) -> plain.WordEncoder:
-        scores = self.scores + EACH
-        return plain.Search(
-            self.vocabulary, len(self.vocabulary.specials), scores, 0.0, each=1, fallback=False
-        ).over(words)
+    def _chunks(self) -> Chunks | None:
+        if self.pretokenizer is not PHRASES:
+            return None
+        from modtok_cli.modular.chunks import Chunks
+
+        return Chunks(self.vocabulary.tokens()[len(self.selection.whole.specials) :])
 
     def to_json(self, provenance: Mapping[str, Any]) -> bytes:
         """The `tokenizer.json`."""
@@ -202,7 +175,7 @@ class FewestTokens(Scored):
         """The vocabulary; scores follow from the counts."""
         check_vocabulary(self.vocabulary, where)
 
-    def unused_tokens(self) -> Ints:
+    def unused_tokens(self) -> Int64Array:
         """Ids of tokens of two bytes or more that no training text uses."""
         first = len(self.vocabulary.specials)
         likelihood = likelihood_of_scores(self.scores, first)
@@ -233,16 +206,16 @@ class ModularFewestTokens(ModularSegmenter):
         self,
         vocabulary: Vocabulary,
         pretokenizer: PreTokenizer,
-        merges: Ids,
-        merge_membership: Mask,
-        counts: Sequence[Ints],
+        merges: Int32Array,
+        merge_membership: BoolArray,
+        counts: Sequence[Int64Array],
     ) -> None:
         super().__init__(vocabulary, pretokenizer, merges, merge_membership)
         self._counts = tuple(counts)
         self._trie = Trie(vocabulary, len(vocabulary.specials))
 
     @property
-    def token_counts(self) -> tuple[Ints, ...]:
+    def token_counts(self) -> tuple[Int64Array, ...]:
         """For each language how often its text uses each of its tokens."""
         return self._counts
 
@@ -254,7 +227,9 @@ class ModularFewestTokens(ModularSegmenter):
         """With the token counts."""
         return (*super().arrays(), *self._counts)
 
-    def subset(self, members: Mask, columns: Sequence[int], mask: Mask | None) -> FewestTokens:
+    def subset(
+        self, members: BoolArray, columns: Sequence[int], mask: BoolArray | None
+    ) -> FewestTokens:
         """Likelihoods are those of the text of all the languages together."""
         total = np.zeros(len(self.vocabulary), dtype=np.int64)
         for column in columns:
@@ -262,7 +237,7 @@ class ModularFewestTokens(ModularSegmenter):
         scores = file_scores(likelihoods(total), len(self.vocabulary.specials))
         return FewestTokens(self.vocabulary, self.pretokenizer, scores, mask, self._trie)
 
-    def validate(self, members: Mask, languages: Sequence[str], where: str) -> None:
+    def validate(self, members: BoolArray, languages: Sequence[str], where: str) -> None:
         """A count for every token of every language; merges, if there are any, are proper."""
         check_vocabulary(self.vocabulary, where)
         check_token_membership(self.vocabulary, members, languages, where)
@@ -275,7 +250,7 @@ class ModularFewestTokens(ModularSegmenter):
         elif len(self.merge_membership):
             raise broken(where, "merges", "membership of merges that do not exist")
 
-    def check_part(self, members: Mask, languages: Sequence[str], where: str) -> None:
+    def check_part(self, members: BoolArray, languages: Sequence[str], where: str) -> None:
         """A count for every token of every language."""
         if len(self._counts) != len(languages):
             raise broken(where, "token_counts", "not there for every language")

@@ -6,7 +6,6 @@ segmenters of all sets of languages are made of.
 
 from __future__ import annotations
 
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,26 +15,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.modular import plain
 from modtok_cli.modular.arrays_file import ArraysFile
 from modtok_cli.modular.selection import Selection
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.pretokenizer import PreTokenizer, find_pretokenizer
 
 if TYPE_CHECKING:
-    # Extracting a subset does not import numba.
     from modtok_cli.modular.encoder import Encoder
     from modtok_cli.modular.sentencepiece_file import SentencePieceFile
 
 Array = npt.NDArray[Any]
-Floats = npt.NDArray[np.float64]
-Ids = npt.NDArray[np.int32]
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 AnyVocabulary = TypeVar("AnyVocabulary", bound=Vocabulary)
 
-NO_MERGES: Ids = np.zeros((0, 3), dtype=np.int32)
+NO_MERGES: Int32Array = np.zeros((0, 3), dtype=np.int32)
 NO_MERGES.setflags(write=False)
 
 
@@ -52,11 +46,10 @@ class Segmenter(ABC):
     name: ClassVar[str]
 
     def __init__(
-        self, vocabulary: Vocabulary, pretokenizer: PreTokenizer, mask: Mask | None = None
+        self, vocabulary: Vocabulary, pretokenizer: PreTokenizer, mask: BoolArray | None = None
     ) -> None:
         self.pretokenizer = pretokenizer
         self.selection = Selection(vocabulary, mask)
-        self._plain_bytes = plain.MOST_BYTES
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -69,23 +62,23 @@ class Segmenter(ABC):
         return len(self.selection.global_ids)
 
     @property
-    def merges(self) -> Ids:
+    def merges(self) -> Int32Array:
         """(m, 3) int32: left, right, result in local ids; the row is the rank."""
         return NO_MERGES
 
     @property
-    def merge_ranks(self) -> Ints:
+    def merge_ranks(self) -> Int64Array:
         """Rank in the whole vocabulary's list of each merge; (m,) int64, ascending."""
         return np.zeros(0, dtype=np.int64)
 
     @property
-    def scores(self) -> Floats | None:
+    def scores(self) -> Float64Array | None:
         """Scores of the tokens, (n,) float64; None without."""
         return None
 
     @cached_property
     def encoder(self) -> Encoder:
-        """The compiled encoder; made on first use."""
+        """Made on first use."""
         return self._encoder()
 
     @abstractmethod
@@ -96,29 +89,20 @@ class Segmenter(ABC):
         if "encoder" in self.__dict__:
             self.encoder.forget_words()
 
-    def encode(self, texts: Sequence[bytes], threads: int | None = None) -> list[Ids]:
-        """Token ids of each text in UTF-8, on `threads` threads (default: one a core).
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the encoder, which a copy makes anew."""
+        return {name: value for name, value in vars(self).items() if name != "encoder"}
 
-        The first few kilobytes are encoded without compiled kernels, unless numba is there.
-        """
-        if self._plain_bytes > 0 and "numba" not in sys.modules:
-            self._plain_bytes -= sum(map(len, texts)) + plain.CALL
-            if self._plain_bytes >= 0:
-                found = plain.encode(texts, self.pretokenizer, self._plain)
-                if found is not None:
-                    return found
+    def encode(self, texts: Sequence[bytes], threads: int | None = None) -> list[Int32Array]:
+        """Token ids of each text in UTF-8, on `threads` threads (default: one a core)."""
         return self.encoder.texts(texts, threads)
-
-    def _plain(self, words: Sequence[bytes]) -> plain.WordEncoder | None:
-        """What encodes each of the words without compiled kernels, if there is a way."""
-        return None
 
     def digest(self) -> tuple[bytes, ...]:
         """What decides its output beside vocabulary, pre-tokenizer and name."""
         merges = self.merges.astype("<i4").tobytes()
         return (merges,) if self.scores is None else (merges, score_bytes(self.scores))
 
-    def restricted(self, kept: Mask) -> Segmenter:
+    def restricted(self, kept: BoolArray) -> Segmenter:
         """The segmenter of the tokens of `kept` (n,) bool, special tokens and bytes among them.
 
         Raises:
@@ -172,11 +156,11 @@ class Segmenter(ABC):
             ModtokError: the first violation; names `where` and the field.
         """
 
-    def improper_merges(self) -> Ints:
+    def improper_merges(self) -> Int64Array:
         """Ranks of merges with a part that no earlier merge makes; (k,) int64."""
         return np.zeros(0, dtype=np.int64)
 
-    def unreachable_tokens(self) -> Ints:
+    def unreachable_tokens(self) -> Int64Array:
         """Ids of tokens that encoding their own bytes does not give; (k,) int64, ascending."""
         vocabulary = self.vocabulary
         first = len(vocabulary.specials)
@@ -186,7 +170,7 @@ class Segmenter(ABC):
         reached &= ids[ends[:-1]] == np.arange(first, self.size)
         return np.flatnonzero(~reached) + first
 
-    def unused_tokens(self) -> Ints:
+    def unused_tokens(self) -> Int64Array:
         """Ids of tokens of two bytes or more that no training text uses, if known; (k,) int64."""
         return np.zeros(0, dtype=np.int64)
 
@@ -206,7 +190,7 @@ class Stored:
     manifest: Mapping[str, Any]
     arrays: ArraysFile
     columns: Sequence[int]
-    merge_members: Mask
+    merge_members: BoolArray
     document: Callable[[], tuple[Mapping[str, Any], str]]
 
     @property
@@ -233,7 +217,7 @@ class Stored:
             raise self.arrays.broken("specials", f"not {specials!r}, as the manifest says")
         return kind(specials, data, offsets)
 
-    def merge_table(self) -> Ids:
+    def merge_table(self) -> Int32Array:
         """T's merges, (M, 3) int32.
 
         Raises:
@@ -266,8 +250,8 @@ class ModularSegmenter(ABC):
         self,
         vocabulary: Vocabulary,
         pretokenizer: PreTokenizer,
-        merges: Ids,
-        merge_membership: Mask,
+        merges: Int32Array,
+        merge_membership: BoolArray,
     ) -> None:
         self.vocabulary = vocabulary
         self.pretokenizer = pretokenizer
@@ -276,12 +260,12 @@ class ModularSegmenter(ABC):
         self.merge_membership = np.array(merge_membership, dtype=np.bool_, order="F")
 
     @property
-    def scores(self) -> Floats | None:
+    def scores(self) -> Float64Array | None:
         """Scores of T that do not depend on the set of languages, (V,) float64; None without."""
         return None
 
     @property
-    def token_counts(self) -> tuple[Ints, ...]:
+    def token_counts(self) -> tuple[Int64Array, ...]:
         """For each language how often its text uses each of its tokens; () without."""
         return ()
 
@@ -295,14 +279,16 @@ class ModularSegmenter(ABC):
         return (vocabulary.data, vocabulary.offsets, self.merges, self.merge_membership)
 
     @abstractmethod
-    def subset(self, members: Mask, columns: Sequence[int], mask: Mask | None) -> Segmenter:
+    def subset(
+        self, members: BoolArray, columns: Sequence[int], mask: BoolArray | None
+    ) -> Segmenter:
         """The segmenter of the languages `columns`, whose tokens are `mask` (V,), None for all.
 
         members (V, L) bool is the token membership of T.
         """
 
     @abstractmethod
-    def validate(self, members: Mask, languages: Sequence[str], where: str) -> None:
+    def validate(self, members: BoolArray, languages: Sequence[str], where: str) -> None:
         """Check vocabulary, rules and membership; members (V, L) bool.
 
         Raises:
@@ -314,7 +300,7 @@ class ModularSegmenter(ABC):
         return ()
 
     def check_part(  # noqa: B027 - most selections show everything
-        self, members: Mask, languages: Sequence[str], where: str
+        self, members: BoolArray, languages: Sequence[str], where: str
     ) -> None:
         """Check what a selection of these languages does not show; members (V, n) bool.
 
@@ -348,15 +334,15 @@ class ModularSegmenter(ABC):
         return ""
 
 
-def union(membership: Mask, columns: Sequence[int]) -> Mask:
+def union(membership: BoolArray, columns: Sequence[int]) -> BoolArray:
     """Rows that are in at least one of the columns; (N,) bool of (N, L)."""
-    found: Mask = membership[:, columns[0]].copy()
+    found: BoolArray = membership[:, columns[0]].copy()
     for column in columns[1:]:
         found |= membership[:, column]
     return found
 
 
-def score_bytes(scores: Floats) -> bytes:
+def score_bytes(scores: Float64Array) -> bytes:
     """Scores as a signature takes them."""
     return scores.astype("<f8").tobytes()
 

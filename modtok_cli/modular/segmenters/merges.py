@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import orjson
 
+from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.memory import no_collection
-from modtok_cli.modular import plain
+from modtok_cli.core.segment import Pairs, Symbols
+from modtok_cli.core.segment import Segmenter as Segmentation
 from modtok_cli.modular.json_frame import (
     BYTE_LEVEL,
     PROVENANCE,
@@ -23,9 +25,6 @@ from modtok_cli.modular.json_frame import (
 )
 from modtok_cli.modular.segmenters.interface import (
     Array,
-    Ids,
-    Ints,
-    Mask,
     ModularSegmenter,
     Segmenter,
     Stored,
@@ -60,35 +59,32 @@ class Merges(Segmenter):
         self,
         vocabulary: Vocabulary,
         pretokenizer: PreTokenizer,
-        merges: Ids,
-        mask: Mask | None = None,
-        merge_mask: Mask | None = None,
+        merges: Int32Array,
+        mask: BoolArray | None = None,
+        merge_mask: BoolArray | None = None,
     ) -> None:
         super().__init__(vocabulary, pretokenizer, mask)
         self._all_merges = merges
         self._merge_mask = merge_mask
 
     @cached_property
-    def merge_ranks(self) -> Ints:
+    def merge_ranks(self) -> Int64Array:
         """Rank of each merge before the selection; (m,) int64, ascending."""
         if self._merge_mask is None:
             return np.arange(len(self._all_merges))
         return np.flatnonzero(self._merge_mask)
 
     @cached_property
-    def merges(self) -> Ids:
+    def merges(self) -> Int32Array:
         """(m, 3) int32: left, right, result in local ids; the row is the rank."""
         local = self.selection.local_of_global
         return np.ascontiguousarray(local[self._all_merges[self.merge_ranks]])
 
     def _encoder(self) -> Encoder:
-        from modtok_cli.learn.symbol_kernel import Symbols
         from modtok_cli.modular.encoder import Encoder
 
-        return Encoder(self.pretokenizer, Symbols(self.vocabulary.byte_ids), self.merges)
-
-    def _plain(self, words: Sequence[bytes]) -> plain.WordEncoder:
-        return plain.merging(self.vocabulary, self.merges, words)
+        segmenter = Segmentation.by_merges(Pairs(self.merges), Symbols(self.vocabulary.byte_ids))
+        return Encoder(self.pretokenizer, segmenter)
 
     def to_json(self, provenance: Mapping[str, Any]) -> bytes:
         """The `tokenizer.json`, in bytes that depend on nothing but tokens and provenance.
@@ -135,17 +131,17 @@ class Merges(Segmenter):
         check_vocabulary(self.vocabulary, where)
         check_merges(self.vocabulary, self.merges, where)
 
-    def improper_merges(self) -> Ints:
+    def improper_merges(self) -> Int64Array:
         """Ranks of merges with a part that no earlier merge makes, or that is no token."""
         vocabulary = self.vocabulary
         given = vocabulary.lengths == 1
         given[: len(vocabulary.specials)] = True
         outside = np.flatnonzero((self.merges < 0).any(axis=1))
         late = improper_merges(self.merges, np.arange(len(self.merges)), given)
-        found: Ints = np.union1d(outside, late)
+        found: Int64Array = np.union1d(outside, late)
         return found
 
-    def unreachable_tokens(self) -> Ints:
+    def unreachable_tokens(self) -> Int64Array:
         """Ids of tokens that encoding their own bytes does not give; (k,) int64, ascending."""
         if (self.merges < 0).any():
             # What encoding does with an id that does not exist is undefined.
@@ -160,7 +156,7 @@ class Merges(Segmenter):
         )
 
 
-def _as_json(names: Sequence[str], merges: Ids) -> orjson.Fragment:
+def _as_json(names: Sequence[str], merges: Int32Array) -> orjson.Fragment:
     """The merges as pairs of names, a few at a time: as Python objects, those of a large T take
     more memory than all else that is written."""
     by_id = np.array(names, dtype=object)
@@ -177,12 +173,12 @@ class ModularMerges(ModularSegmenter):
 
     kind = Merges
 
-    def subset(self, members: Mask, columns: Sequence[int], mask: Mask | None) -> Merges:
+    def subset(self, members: BoolArray, columns: Sequence[int], mask: BoolArray | None) -> Merges:
         """The merges of at least one of the languages, in T's order."""
         merge_mask = None if mask is None else union(self.merge_membership, columns)
         return Merges(self.vocabulary, self.pretokenizer, self.merges, mask, merge_mask)
 
-    def validate(self, members: Mask, languages: Sequence[str], where: str) -> None:
+    def validate(self, members: BoolArray, languages: Sequence[str], where: str) -> None:
         """Proper merges; a language that has a token or a merge has all that it is made of."""
         check_vocabulary(self.vocabulary, where)
         check_merges(self.vocabulary, self.merges, where)

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.modular.segmenters.interface import Floats, Mask, Segmenter
+from modtok_cli.base.arrays import BoolArray, Float64Array
+from modtok_cli.core.segment import Segmenter as Segmentation
+from modtok_cli.core.segment import build_trie
+from modtok_cli.modular.segmenters.interface import Segmenter
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.pretokenizer import PreTokenizer
 
 if TYPE_CHECKING:
-    from modtok_cli.modular.search_encoder import Lattice, SearchEncoder
+    from modtok_cli.modular.chunks import Chunks
+    from modtok_cli.modular.encoder import Encoder
 
 
 class Trie:
-    """The double array of `learn.trie` over the tokens from `first` on, built on first use."""
+    """The double array (`core.segment`) over the tokens from `first` on, built on first use."""
 
     def __init__(self, vocabulary: Vocabulary, first: int) -> None:
         self._vocabulary = vocabulary
@@ -27,10 +30,17 @@ class Trie:
     @cached_property
     def units(self) -> npt.NDArray[np.uint64]:
         """A quarter of a second for 350,000 tokens."""
-        from modtok_cli.learn.trie import build_trie
-
         ids = np.arange(self._first, len(self._vocabulary))
         return build_trie(self._vocabulary.data, self._vocabulary.offsets[self._first :], ids)
+
+
+class Search(NamedTuple):
+    """What `core.segment.Segmenter.by_search` needs beside the trie; scores (V,) float64."""
+
+    scores: Float64Array
+    each: int
+    unknown: float = 0.0
+    fallback: bool = False
 
 
 class Scored(Segmenter):
@@ -43,8 +53,8 @@ class Scored(Segmenter):
         self,
         vocabulary: Vocabulary,
         pretokenizer: PreTokenizer,
-        all_scores: Floats,
-        mask: Mask | None = None,
+        all_scores: Float64Array,
+        mask: BoolArray | None = None,
         trie: Trie | None = None,
     ) -> None:
         super().__init__(vocabulary, pretokenizer, mask)
@@ -57,34 +67,49 @@ class Scored(Segmenter):
         return len(vocabulary.specials)
 
     @cached_property
-    def scores(self) -> Floats:
+    def scores(self) -> Float64Array:
         """Scores in local order, (n,) float64."""
         return self._all_scores[self.selection.global_ids]
 
-    def _encoder(self) -> SearchEncoder:
-        from modtok_cli.modular.search_encoder import SearchEncoder
+    def _encoder(self) -> Encoder:
+        from modtok_cli.modular.encoder import Encoder
 
+        chunks = self._chunks()
         selection = self.selection
-        size = len(selection.whole)
-        if selection.mask is None:
-            return SearchEncoder(self._lattice(np.ones(size, dtype=np.uint8)))
-        lattice = self._lattice(selection.mask.astype(np.uint8))
-        return SearchEncoder(lattice, selection.local_of_global, self._alone)
-
-    def _alone(self, lattice: Lattice) -> Lattice:
-        """`lattice` with the tokens of the selection only, under their local ids."""
-        vocabulary = self.vocabulary
-        return replace(
-            lattice,
-            units=Trie(vocabulary, self._first(vocabulary)).units,
-            scores=lattice.scores[self.selection.global_ids],
-            active=np.ones(len(vocabulary), dtype=np.uint8),
-            byte_ids=vocabulary.byte_ids,
+        whole, mask = selection.whole, selection.mask
+        active = np.ones(len(whole), dtype=np.uint8) if mask is None else mask.astype(np.uint8)
+        segmenter = Segmentation.by_search(
+            self._trie.units,
+            active=active,
+            byte_ids=whole.byte_ids,
+            local=None if mask is None else selection.local_of_global,
+            **self._search()._asdict(),
+        )
+        return Encoder(
+            self.pretokenizer,
+            segmenter,
+            splitter=None if chunks is None else chunks.splitter,
+            alone=None if mask is None else self._alone,
+            keep=chunks,
         )
 
-    def _lattice(self, active: npt.NDArray[np.uint8]) -> Lattice:
+    def _alone(self) -> Segmentation:
+        """The same with a trie of the tokens of the selection only, under their local ids."""
+        vocabulary, search = self.vocabulary, self._search()
+        return Segmentation.by_search(
+            Trie(vocabulary, self._first(vocabulary)).units,
+            active=np.ones(len(vocabulary), dtype=np.uint8),
+            byte_ids=vocabulary.byte_ids,
+            **search._replace(scores=search.scores[self.selection.global_ids])._asdict(),
+        )
+
+    def _search(self) -> Search:
         raise NotImplementedError
 
-    def restricted(self, kept: Mask) -> Scored:
+    def _chunks(self) -> Chunks | None:
+        """What splits text into parts that are segmented independently, if not the words."""
+        return None
+
+    def restricted(self, kept: BoolArray) -> Scored:
         """The same scores over the tokens of `kept`."""
         return type(self)(self.vocabulary, self.pretokenizer, self.scores, kept)

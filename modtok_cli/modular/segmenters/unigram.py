@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from modtok_cli.base.arrays import BoolArray, Float64Array
 from modtok_cli.base.memory import no_collection
 from modtok_cli.learn.pieces import UNKNOWN, UNKNOWN_PENALTY
-from modtok_cli.modular import plain
 from modtok_cli.modular.json_frame import (
     PROVENANCE,
     added_misfit,
@@ -28,14 +28,12 @@ from modtok_cli.modular.json_frame import (
 from modtok_cli.modular.piece_vocabulary import PieceVocabulary, check_pieces, clamp_bytes
 from modtok_cli.modular.segmenters.interface import (
     Array,
-    Floats,
-    Mask,
     ModularSegmenter,
     Stored,
     broken,
     score_bytes,
 )
-from modtok_cli.modular.segmenters.scored import Scored, Trie
+from modtok_cli.modular.segmenters.scored import Scored, Search, Trie
 from modtok_cli.modular.sentencepiece_file import (
     BYTE,
     CONTROL,
@@ -46,11 +44,8 @@ from modtok_cli.modular.sentencepiece_file import (
 from modtok_cli.modular.sentencepiece_file import UNKNOWN as UNKNOWN_KIND
 from modtok_cli.modular.validate import check_token_membership
 from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.text.pretokenizer import UNIGRAM as PRETOKENIZER
 from modtok_cli.text.pretokenizer import PreTokenizer
-from modtok_cli.text.pretokenizers.unigram import PRETOKENIZER
-
-if TYPE_CHECKING:
-    from modtok_cli.modular.search_encoder import Lattice
 
 DECODER = {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]}
 
@@ -70,35 +65,16 @@ class Unigram(Scored):
         return cast(PieceVocabulary, self.selection.vocabulary)
 
     @cached_property
-    def scores(self) -> Floats:
+    def scores(self) -> Float64Array:
         """Scores in local order, (n,) float64."""
         specials = len(self.selection.whole.specials)
         return clamp_bytes(self._all_scores[self.selection.global_ids], specials)
 
-    def _lattice(self, active: npt.NDArray[np.uint8]) -> Lattice:
-        from modtok_cli.modular.search_encoder import Lattice
-
-        whole = self.selection.whole
-        first = self._first(whole)
-        chosen = self._all_scores[first:][active[first:] == 1]
-        return Lattice(
-            pretokenizer=self.pretokenizer,
-            units=self._trie.units,
-            scores=self._all_scores,
-            active=active,
-            byte_ids=whole.byte_ids,
-            unknown=_unknown(chosen),
-            each=0,
-            fallback=True,
-        )
-
-    def _plain(self, words: Sequence[bytes]) -> plain.WordEncoder:
-        scores = self._all_scores[self.selection.global_ids]
-        first = self.vocabulary.first
-        unknown = _unknown(scores[first:])
-        return plain.Search(self.vocabulary, first, scores, unknown, each=0, fallback=True).over(
-            words
-        )
+    def _search(self) -> Search:
+        first, mask = self._first(self.selection.whole), self.selection.mask
+        chosen = self._all_scores[first:]
+        unknown = _unknown(chosen if mask is None else chosen[mask[first:]])
+        return Search(self._all_scores, each=0, unknown=unknown, fallback=True)
 
     def to_json(self, provenance: Mapping[str, Any]) -> bytes:
         """The `tokenizer.json`."""
@@ -187,7 +163,7 @@ class Unigram(Scored):
         return np.zeros(0, dtype=np.int64)
 
 
-def _unknown(scores: Floats) -> float:
+def _unknown(scores: Float64Array) -> float:
     """Score of a character in bytes, as in both libraries: below the least likely piece."""
     return float(scores.min() if len(scores) else 0.0) - UNKNOWN_PENALTY
 
@@ -207,7 +183,7 @@ class ModularUnigram(ModularSegmenter):
         self,
         vocabulary: PieceVocabulary,
         pretokenizer: PreTokenizer,
-        scores: Floats,
+        scores: Float64Array,
         languages: int,
     ) -> None:
         no_merges = np.zeros((0, 3), dtype=np.int32)
@@ -218,7 +194,7 @@ class ModularUnigram(ModularSegmenter):
         self._trie = Trie(vocabulary, vocabulary.first)
 
     @property
-    def scores(self) -> Floats:
+    def scores(self) -> Float64Array:
         """Scores of T, (V,) float64."""
         return self._scores
 
@@ -230,11 +206,11 @@ class ModularUnigram(ModularSegmenter):
         """With the scores."""
         return (*super().arrays(), self._scores)
 
-    def subset(self, members: Mask, columns: Sequence[int], mask: Mask | None) -> Unigram:
+    def subset(self, members: BoolArray, columns: Sequence[int], mask: BoolArray | None) -> Unigram:
         """The pieces of the mask under their scores."""
         return Unigram(self.vocabulary, self.pretokenizer, self._scores, mask, self._trie)
 
-    def validate(self, members: Mask, languages: Sequence[str], where: str) -> None:
+    def validate(self, members: BoolArray, languages: Sequence[str], where: str) -> None:
         """Pieces and scores are valid, and every language has pieces."""
         check_pieces(self.vocabulary, self._scores, where)
         check_token_membership(self.vocabulary, members, languages, where)

@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from modtok_cli.base.arrays import Int64Array, UInt8Array
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.text.counts import Bytes, Ints
+from modtok_cli.core.text import is_utf8
 from modtok_cli.text.streams import CHUNK, is_pipe
 from modtok_cli.text.text_format import (
     LONGEST,
@@ -32,7 +33,6 @@ from modtok_cli.text.text_format import (
 
 _MOST_ROWS = 1 << 13
 _BUFFER = 1 << 18
-_ASCII = bytes(3)  # the compiled test of UTF-8 needs it before the tested bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,10 @@ class _Batch:
     """
 
     first: int
-    texts: Ints
-    data: Bytes
-    starts: Ints
-    stops: Ints
+    texts: Int64Array
+    data: UInt8Array
+    starts: Int64Array
+    stops: Int64Array
     languages: Sequence[str | None] | None
 
 
@@ -115,10 +115,10 @@ class Columns(TextReader):
         _, offsets, content = texts.buffers()
         places = np.frombuffer(offsets, np.int64, len(texts) + 1, 8 * texts.offset)
         begin, end = int(places[0]), int(places[-1])
-        data = np.zeros(len(_ASCII) + end - begin + len(PADDING), dtype=np.uint8)
+        data = np.zeros(end - begin + len(PADDING), dtype=np.uint8)
         if content is not None:
-            data[len(_ASCII) : -len(PADDING)] = np.frombuffer(content, np.uint8)[begin:end]
-        places = places - begin + len(_ASCII)
+            data[: -len(PADDING)] = np.frombuffer(content, np.uint8)[begin:end]
+        places = places - begin
         lengths = np.diff(places)
         if len(lengths) and int(lengths.max()) > LONGEST:
             raise ModtokError(
@@ -160,8 +160,6 @@ class Columns(TextReader):
 
     def spans(self, block: _Batch) -> Spans:
         """The texts where they are, if all are valid."""
-        from modtok_cli.text.utf8_kernel import is_utf8
-
         places = np.array([place for place, _, _ in self._rows(block)], dtype=np.int64)
         filled = block.starts[block.stops > block.starts]
         if not is_utf8(block.data) or bool(((block.data[filled] & 0xC0) == 0x80).any()):

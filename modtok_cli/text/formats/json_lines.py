@@ -10,14 +10,14 @@ import numpy as np
 import orjson
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.text.lines import BOM, Lines, line_ends, whole_lines
+from modtok_cli.core.text import is_utf8
+from modtok_cli.text.lines import BOM, Lines, whole_lines
 from modtok_cli.text.text_format import (
     PADDING,
     Document,
     Spans,
     TextFormat,
     TextReader,
-    is_utf8,
 )
 
 _EXAMPLE = 'a line is an object such as {"text": "..."}'
@@ -40,31 +40,23 @@ class JsonLines(TextReader):
         return found
 
     def spans(self, block: Lines) -> Spans:
-        """The texts by the compiled reader, which leaves unusual lines to the slow one."""
-        from modtok_cli.text.json_kernel import ROOM, read_json_lines
+        """The texts by the core, which leaves unusual lines to the slow one."""
+        from modtok_cli.core.text import read_json_lines
 
         field, lang_field = self.reading.field, self.reading.language_field
-        # The kernel does not look into objects and does not tell languages apart.
+        # The core does not look into objects and does not tell languages apart.
         if "." in field or "." in (lang_field or "") or self.reading.language is not None:
             return super().spans(block)
-        lines = line_ends(block.data) + 1
-        out = np.empty(len(block.data) + ROOM, dtype=np.uint8)
-        starts, stops = np.empty(lines, dtype=np.int64), np.empty(lines, dtype=np.int64)
-        doubts = np.empty((lines, 4), dtype=np.int64)
-        data, text_name, lang_name = (
-            np.frombuffer(each, dtype=np.uint8)
-            for each in (block.data, field.encode(), (lang_field or "").encode())
-        )
-        texts, doubtful = read_json_lines(data, text_name, lang_name, out, starts, stops, doubts)
-        starts, stops = starts[:texts], stops[:texts]
+        out, starts, stops, doubts = read_json_lines(block.data, field, lang_field or "")
+        texts, doubtful = len(starts), len(doubts)
         self.found += texts - doubtful
         if not doubtful:
             return Spans(out, starts, stops)
-        # Lines that the kernel left are parsed by the slow path and appended.
+        # Lines that the core left are parsed by the slow path and appended.
         end = len(block.data)
         pieces: list[memoryview | bytes] = [out[:end].data]
         kept = np.ones(texts, dtype=np.bool_)
-        for text, number, begin, stop in doubts[:doubtful].tolist():
+        for text, number, begin, stop in doubts.tolist():
             document = self._document(block.data[begin:stop], block.first + number)
             if document is None:
                 kept[text] = False
@@ -78,8 +70,6 @@ class JsonLines(TextReader):
     def _document(self, raw: bytes, line: int) -> Document | None:
         if not raw.strip():
             return None
-        if line == 1:
-            raw = raw.removeprefix(BOM)
         try:
             record: Any = orjson.loads(raw)
         except orjson.JSONDecodeError as error:

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.text.lines import BOM, whole_lines
+from modtok_cli.text.lines import whole_lines
 from modtok_cli.text.streams import CHUNK
 from modtok_cli.text.text_format import Document, TextFormat, TextReader
 
+_MARKS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
 LONGEST_CELL = 1 << 26
 """Characters of the longest cell. An open quote takes in all that follows, at 4 bytes each."""
 
@@ -73,15 +74,24 @@ class Commas(TextReader):
 
     def _lines(self) -> Iterator[str]:
         for block in whole_lines(self.source):
-            data = block.data.removeprefix(BOM) if block.first == 1 else block.data
             # Invalid bytes are kept, and reported with the row.
-            for line in _with_ends(data):
+            for line in _with_ends(block.data):
                 yield line.decode("utf-8", "surrogateescape")
 
     def _places(self, header: list[str], line: int) -> tuple[int, int | None]:
         """Columns of the text and of the language."""
         reading = self.reading
         if reading.field not in header:
+            for mark, marks in _MARKS.items():
+                if mark == self.delimiter:
+                    continue
+                cells = self.delimiter.join(header).split(mark)
+                if reading.field in cells or (len(header) == 1 and len(cells) > 1):
+                    raise ModtokError(
+                        f"cells are separated by {marks}, not by {_MARKS[self.delimiter]}",
+                        where=f"{self.name}:{line}",
+                        remedy="write the file again, with commas (.csv) or tabs (.tsv)",
+                    )
             raise self.no_field(header, line)
         for name in (reading.field, reading.language_field):
             if name is not None and header.count(name) > 1:

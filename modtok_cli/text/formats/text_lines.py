@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from modtok_cli.core.text import is_utf8
 from modtok_cli.text.lines import Lines, whole_lines
 from modtok_cli.text.text_format import (
     PADDING,
@@ -13,11 +14,8 @@ from modtok_cli.text.text_format import (
     Spans,
     TextFormat,
     TextReader,
-    is_utf8,
     join,
 )
-
-_ASCII = bytes(3)  # the compiled test of UTF-8 needs it before the tested bytes
 
 
 class TextLines(TextReader):
@@ -40,16 +38,14 @@ class TextLines(TextReader):
 
     def spans(self, block: Lines) -> Spans:
         """The lines where they are."""
-        from modtok_cli.text.utf8_kernel import is_utf8
-
-        data = np.frombuffer(b"".join([_ASCII, block.data, PADDING]), dtype=np.uint8)
-        end = len(_ASCII) + len(block.data)
-        if not is_utf8(data[:end]):
+        data = np.frombuffer(block.data + PADDING, dtype=np.uint8)
+        end = len(block.data)
+        if not is_utf8(block.data):
             return join([document.text for document in self.documents(block)])
         stops = np.flatnonzero(data[:end] == 10)
         if not block.data.endswith(b"\n"):
             stops = np.append(stops, end)
-        starts = np.full(len(stops), len(_ASCII), dtype=np.int64)
+        starts = np.zeros(len(stops), dtype=np.int64)
         starts[1:] = stops[:-1] + 1
         return Spans(data, starts, stops.astype(np.int64, copy=False))
 

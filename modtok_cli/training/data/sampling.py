@@ -51,6 +51,16 @@ class Regime:
             raise ValueError(f"expected {REGIMES}, got {text!r}")
         return Regime("sub", int(found[1]))
 
+    @staticmethod
+    def usual(languages: int) -> Regime:
+        """The default for a number of languages: `sub:2`, or as many as there are.
+
+        >>> [str(Regime.usual(count)) for count in (1, 2, 3, 9)]
+        ['none', 'sub:1', 'sub:2', 'sub:2']
+        """
+        extra = min(2, languages - 1)
+        return Regime("sub", extra) if extra else Regime("none")
+
     def __str__(self) -> str:
         return f"sub:{self.extra}" if self.kind == "sub" else self.kind
 

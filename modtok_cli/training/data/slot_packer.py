@@ -12,14 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from modtok_cli.base.arrays import Int32Array
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.training.data.sampling import Draw, Mixture, Regime, draw
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore
 
-Ids = npt.NDArray[np.int32]
 # Place in a language: number of the document in the packer, and byte within it.
 StreamPosition = tuple[int, int]
 # Longer documents are encoded in parts: a batch of a 50 MB document costs what others cost.
@@ -43,8 +42,8 @@ class Batch:
     step: int
     slot: int
     draw: Draw
-    inputs: Ids
-    targets: Ids
+    inputs: Int32Array
+    targets: Int32Array
     end_of_text: int
     bytes: int
     first_document: int
@@ -123,10 +122,10 @@ class SlotPacker:
 
     def _read(
         self, language: str, subtokenizer: Subtokenizer, wanted: int, position: StreamPosition
-    ) -> tuple[Ids, int, StreamPosition]:
+    ) -> tuple[Int32Array, int, StreamPosition]:
         """`wanted` tokens from `position` on, the bytes they stand for, and the position after."""
         end = np.array([self._subtokenizers.end_in(subtokenizer)], dtype=np.int32)
-        found: list[Ids] = []
+        found: list[Int32Array] = []
         missing, size = wanted, 0
         while True:
             parts = self._parts(language, position, missing)

@@ -90,7 +90,7 @@ class RowTable:
 
     def touch(self) -> None:
         """Commit the memory: the thread that will update a row writes zeros to it."""
-        from modtok_cli.training.rows.kernel import touch
+        from modtok_cli.core.rows import touch
 
         assert self._arrays is not None
         arrays = self._arrays[:3]
@@ -124,7 +124,7 @@ class RowTable:
 
     def gather_into(self, ids: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
         """Copy the rows of `ids` to `out`, (len(ids), width); both in host memory."""
-        from modtok_cli.training.rows.kernel import copy_rows
+        from modtok_cli.core.rows import copy_rows
 
         assert self._arrays is not None
         weight, rows, target = self._arrays[0], self.local_rows(ids).numpy(), _array(out)
@@ -157,7 +157,7 @@ class RowTable:
     def _update_in_place(
         self, ids: torch.Tensor, gradients: torch.Tensor, lr: float, adamw: AdamW
     ) -> None:
-        from modtok_cli.training.rows.kernel import update_rows
+        from modtok_cli.core.rows import update_rows
 
         assert self._arrays is not None
         state = self._arrays

@@ -1,0 +1,31 @@
+"""Check that the packages of the extras are installed, without importing them."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+
+from modtok_cli.base.errors import UsageError
+
+
+def require(what: str = "this command", /, **extras: Sequence[str]) -> None:
+    """Check all modules that `what` needs: extra of the package → modules of it.
+
+    Raises:
+        UsageError: some are not installed; names all, and all extras to install.
+    """
+    missing = {
+        extra: [name for name in modules if not _is_installed(name)]
+        for extra, modules in extras.items()
+    }
+    if any(missing.values()):
+        names = ", ".join(name for names in missing.values() for name in names)
+        needed = ",".join(extra for extra, names in missing.items() if names)
+        raise UsageError(f"{what} requires {names}", remedy=f"pip install 'modtok[{needed}]'")
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):  # hidden or partly installed
+        return False

@@ -1,0 +1,157 @@
+"""Text to words: pre-tokenizers, splitting, UTF-8, JSON lines, spans."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from modtok_cli.base.arrays import Int64Array, UInt8Array, UInt64Array
+from modtok_cli.core.library import PADDING, Splitter, address, array_at, check, native
+
+CODE_POINTS = 0x110000
+
+
+class NativePreTokenizer(ctypes.Structure):
+    """`mt_pretokenizer`: strings in UTF-8; llama_cpp may be None."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("pattern", ctypes.c_char_p),
+        ("llama_cpp", ctypes.c_char_p),
+        ("json_form", ctypes.c_int64),
+        ("splitter", Splitter),
+    )
+    name: bytes
+    pattern: bytes
+    llama_cpp: bytes | None
+    json_form: int
+    splitter: Splitter
+
+
+def native_pretokenizers() -> list[NativePreTokenizer]:
+    """Those of `src/pretokenizers`, by name."""
+    places = native.mt_pretokenizers()
+    found: list[NativePreTokenizer] = []
+    while place := places[len(found)]:
+        found.append(NativePreTokenizer.from_address(place))
+    return found
+
+
+@cache
+def classes(cases: bool = False) -> UInt8Array:
+    """Class of every code point, (0x110000,) uint8, read-only: see `text.code_points`."""
+    return array_at(native.mt_classes(cases), CODE_POINTS, np.uint8)
+
+
+def chunk_splitter(filter_: UInt8Array, shift: int) -> Splitter:
+    """The splitter of a vocabulary with superwords (`src/chunks.c`); it refers to the filter."""
+    splitter: Splitter = native.mt_chunk_splitter(
+        address(filter_, np.uint8, max(1, (1 << (64 - shift)) // 8)), shift
+    )
+    return splitter
+
+
+def split(data: UInt8Array, splitter: Splitter) -> Int64Array:
+    """Ends of all words of one text, (n,) int64; `data` is the text with `PADDING` more bytes."""
+    size = len(data) - PADDING
+    ends = np.empty(size, dtype=np.int64)
+    words = native.mt_split(
+        ctypes.byref(splitter), address(data, np.uint8, PADDING), size, address(ends, np.int64)
+    )
+    check(min(words, 0))
+    return ends[:words]
+
+
+def is_utf8(text: bytes | UInt8Array) -> bool:
+    """Whether `text` is UTF-8: 32 bytes at a time, about the same speed for every language."""
+    data = np.frombuffer(text, dtype=np.uint8)
+    return bool(native.mt_is_utf8(address(data, np.uint8), len(data)))
+
+
+class JsonLines(NamedTuple):
+    """Texts of JSON lines: text d is out[starts[d]:stops[d]].
+
+    Shapes: out (B,) uint8 with padding; starts, stops (D,) int64; doubts (n, 4) int64: the number
+    of a text that was left free, its line from 0, and where that begins and ends.
+    """
+
+    out: UInt8Array
+    starts: Int64Array
+    stops: Int64Array
+    doubts: Int64Array
+
+
+def read_json_lines(block: bytes, field: str, language_field: str) -> JsonLines:
+    """The value of `field` of each line of a block that ends with a line; blank lines are skipped.
+
+    A line is in doubt unless it is an object of valid JSON in UTF-8 with one text in `field` and,
+    if any, a language that is a string or null.
+    """
+    lines = block.count(b"\n") + 1
+    out = np.empty(len(block) + PADDING, dtype=np.uint8)
+    starts, stops = np.zeros(lines, dtype=np.int64), np.zeros(lines, dtype=np.int64)
+    doubts = np.empty((lines, 4), dtype=np.int64)
+    totals = np.zeros(2, dtype=np.int64)
+    data = np.frombuffer(block, dtype=np.uint8)
+    name, language = field.encode(), language_field.encode()
+    place = address(totals, np.int64)
+    assert place is not None
+    native.mt_read_json_lines(
+        address(data, np.uint8), len(data), name, len(name), language, len(language),
+        address(out, np.uint8), address(starts, np.int64), address(stops, np.int64),
+        address(doubts, np.int64), place, place + 8,
+    )  # fmt: skip
+    texts, doubtful = totals.tolist()
+    return JsonLines(out, starts[:texts], stops[:texts], doubts[:doubtful])
+
+
+def hash_spans(data: UInt8Array, starts: Int64Array, stops: Int64Array) -> UInt64Array:
+    """A 64-bit hash of each data[starts[i]:stops[i]]; `data` goes on for `PADDING` bytes."""
+    _check_spans(data, starts, stops, PADDING)
+    hashes = np.empty(len(starts), dtype=np.uint64)
+    native.mt_hash_spans(
+        address(data, np.uint8), len(starts), address(starts, np.int64),
+        address(stops, np.int64), address(hashes, np.uint64),
+    )  # fmt: skip
+    return hashes
+
+
+def packed(
+    data: UInt8Array, starts: Int64Array, stops: Int64Array
+) -> tuple[UInt8Array, Int64Array]:
+    """The texts data[starts[i]:stops[i]] as one buffer and offsets; `data` itself if it will do.
+
+    Shapes: data (B,) uint8; starts, stops (D,) int64. Returns a buffer (N,) uint8, with `PADDING`
+    bytes after the last text unless it is `data`, and offsets (D + 1,) int64 of the texts.
+    """
+    _check_spans(data, starts, stops, 0)
+    offsets = np.empty(len(starts) + 1, dtype=np.int64)
+    if len(starts) and np.array_equal(starts[1:], stops[:-1]):
+        offsets[0] = starts[0]
+        offsets[1:] = stops
+        return data, offsets
+    offsets[0] = 0
+    np.cumsum(stops - starts, out=offsets[1:])
+    out = np.empty(int(offsets[-1]) + PADDING, dtype=np.uint8)
+    native.mt_copy_spans(
+        address(data, np.uint8), len(starts), address(starts, np.int64),
+        address(offsets, np.int64), address(out, np.uint8),
+    )  # fmt: skip
+    out[offsets[-1] :] = 0
+    return out, offsets
+
+
+def _check_spans(data: UInt8Array, starts: Int64Array, stops: Int64Array, padding: int) -> None:
+    """Whether the spans are inside the data, with so many bytes behind the last."""
+    if len(starts) != len(stops) or (
+        len(starts)
+        and not (
+            int(starts.min()) >= 0
+            and bool((starts <= stops).all())
+            and int(stops.max()) + padding <= len(data)
+        )
+    ):
+        raise ValueError(f"expected spans of the data with {padding} bytes after the last one")

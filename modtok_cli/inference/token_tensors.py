@@ -1,0 +1,222 @@
+"""Which tensors of a model have an index per token, by building the model with more tokens.
+
+Names and sizes do not tell: a bias of outputs may be called anything, and a table of positions may
+have as many rows as there are tokens. So transformers builds the model twice on the meta device,
+without weights, and the tensors whose shape changes with the size of the vocabulary are the ones.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from modtok_cli.base.errors import ModtokError
+
+Shape = tuple[int, ...]
+Field = tuple[str, ...]
+"""Path of a field of a configuration."""
+
+_SIZE = re.compile(r"vocab(ulary)?_size|^n_(vocab|words|token)$")
+# Sizes of other tables of the same tokens, those of the first ids.
+_FIRST_TOKENS = "vocab_size_per_layer_input"
+_MORE = 64
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence the advice and the bars of transformers."""
+    from transformers.utils import logging
+
+    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity(logging.CRITICAL)
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def open_config(path: Path) -> Any:
+    """The configuration of a model as transformers reads it.
+
+    Raises:
+        ModtokError: transformers does not open it, or is not installed.
+    """
+    try:
+        import torch  # noqa: F401 - shapes need it
+        import transformers
+
+        with quiet():
+            return transformers.AutoConfig.from_pretrained(
+                str(path), local_files_only=True, trust_remote_code=False
+            )
+    except Exception as error:  # each configuration checks its fields in its own way
+        raise _not_opened(path, error) from error
+
+
+def model_class(config: Any) -> Any:
+    """The class of transformers that a configuration names, or the one that generates text."""
+    import transformers
+
+    for name in getattr(config, "architectures", None) or ():
+        if isinstance(found := getattr(transformers, name, None), type):
+            return found
+    return transformers.AutoModelForCausalLM
+
+
+def shapes_of(config: Any, where: Path) -> dict[str, Shape]:
+    """The shape of each tensor of a model, tied ones under all their names.
+
+    Raises:
+        ModtokError: transformers does not build it.
+    """
+    import torch
+
+    found = model_class(config)
+    build = found if hasattr(found, "base_model_prefix") else found.from_config
+    try:
+        with quiet(), torch.device("meta"):
+            state = build(copy.deepcopy(config)).state_dict()
+    except Exception as error:  # as above
+        raise _not_opened(where, error) from error
+    return {name: tuple(tensor.shape) for name, tensor in state.items()}
+
+
+def _not_opened(path: Path, error: Exception) -> ModtokError:
+    reason = " ".join(str(error).split())[:300]
+    return ModtokError(
+        f"transformers does not open it ({reason})",
+        where=str(path),
+        remedy="update transformers, or save the model with it",
+    )
+
+
+def size_fields(config: Mapping[str, Any], size: int) -> dict[Field, int]:
+    """The fields of a configuration that count the tokens of a vocabulary of `size`.
+
+    >>> size_fields({"text_config": {"vocab_size": 9}, "type_vocab_size": 2}, 9)
+    {('text_config', 'vocab_size'): 9}
+    """
+    found: dict[Field, int] = {}
+
+    def walk(part: Mapping[str, Any], path: Field) -> None:
+        for key, value in part.items():
+            if isinstance(value, Mapping):
+                walk(value, (*path, key))
+            elif type(value) is int and (
+                (value == size and _SIZE.search(key)) or (key == _FIRST_TOKENS and value <= size)
+            ):
+                found[*path, key] = value
+
+    walk(config, ())
+    return found
+
+
+def with_sizes(config: Any, sizes: Mapping[Field, int]) -> Any:
+    """A copy of a configuration with other sizes."""
+    config = copy.deepcopy(config)
+    for (*path, key), value in sizes.items():
+        part = reduce(lambda part, name: getattr(part, name, None), path, config)
+        if part is not None:
+            setattr(part, key, value)
+    return config
+
+
+@dataclass(frozen=True)
+class TokenAxis:
+    """The axis of a tensor that has an index for each of the first `size` tokens."""
+
+    axis: int
+    size: int
+
+
+class TokenTensors:
+    """The tensors of a model with an index per token.
+
+    Attributes:
+        fields: the fields of the configuration that count tokens.
+
+    Raises:
+        ModtokError: transformers does not build the model.
+    """
+
+    def __init__(self, path: Path, config: Any, size: int) -> None:
+        self.path, self.config = path, config
+        self.fields = size_fields(config.to_dict(), size)
+        self.shapes = shapes_of(config, path)
+        self._alike: dict[tuple[str, Shape], list[str]] = {}
+        for name, shape in self.shapes.items():
+            self._alike.setdefault((name.rsplit(".", 1)[-1], shape), []).append(name)
+        self._changed: dict[str, list[TokenAxis]] = {}
+        for count in set(self.fields.values()):
+            more = {field: n + _MORE for field, n in self.fields.items() if n == count}
+            others = shapes_of(with_sizes(config, more), path)
+            for name, shape in self.shapes.items():
+                self._changed.setdefault(name, []).extend(
+                    TokenAxis(axis, count)
+                    for axis, (one, two) in enumerate(zip(shape, others[name], strict=True))
+                    if one != two
+                )
+
+    def names_of(self, name: str, shape: Shape) -> list[str]:
+        """The tensors of the model that a stored one may be: same shape, longest common end.
+
+        Names in files differ in their beginning: with or without that of the base model, or as
+        an older version had it.
+        """
+        parts, most = name.split(".")[::-1], 0
+        found: list[str] = []
+        for other in self._alike.get((parts[0], shape), ()):
+            theirs = other.split(".")[::-1]
+            common = 0
+            while common < min(len(parts), len(theirs)) and parts[common] == theirs[common]:
+                common += 1
+            if common > most:
+                found, most = [], common
+            if common == most:
+                found.append(other)
+        return found
+
+    def axis_of(self, name: str, shape: Shape) -> TokenAxis | None:
+        """The axis of a stored tensor with an index per token; None if it has none.
+
+        Raises:
+            ModtokError: it has the size of the vocabulary, and whether it has an index per token
+                is unknown; or it depends on the vocabulary in another way.
+        """
+        names = self.names_of(name, shape)
+        found = {tuple(self._changed[other]) for other in names}
+        if found == {()} or (not found and not set(shape) & set(self.fields.values())):
+            return None
+        if len(found) != 1 or len(axes := next(iter(found))) != 1:
+            raise self._refused(name, shape, "has a size of the vocabulary and an unknown role")
+        if shape[axes[0].axis] != axes[0].size:
+            raise self._refused(
+                name, shape, f"depends on the vocabulary, but has not {axes[0].size:,} rows"
+            )
+        return axes[0]
+
+    def check(self, path: Path, shapes: Mapping[str, tuple[Shape, Shape]]) -> None:
+        """Check the stored shapes of a model with fewer tokens, by name (before, after).
+
+        Raises:
+            ModtokError: one is not that of the model that transformers builds in `path`.
+        """
+        sliced = shapes_of(open_config(path), path)
+        for name, (before, after) in shapes.items():
+            expected = {sliced.get(other) for other in self.names_of(name, before)}
+            if expected - {after}:
+                raise self._refused(name, after, f"would be {sorted(expected, key=str)[0]}")
+
+    def _refused(self, name: str, shape: Shape, what: str) -> ModtokError:
+        return ModtokError(
+            f"cannot be sliced: tensor '{name}' {shape} {what}", where=str(self.path)
+        )

@@ -1,0 +1,7 @@
+"""Every algorithm of the core in plain Python: to read, and to test the core against.
+
+`splitting` cuts text into words, `encoding` words into tokens, `sequential_bpe` is Algorithm 2 of
+the paper, `unigram` the E-step of its Algorithm 1, `fewest_tokens` all segmentations and the best
+of them; `superwords` says how superwords are chosen and phrases cut. They are slow, and import
+nothing but tables of the core.
+"""

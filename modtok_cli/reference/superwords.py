@@ -1,0 +1,55 @@
+"""Superwords: the sequences of words that save the most tokens, and chunks of a phrase."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+
+
+def frequent_sequences(
+    phrases: Mapping[tuple[bytes, ...], int], most: int, *, longest: int = 4, least: int = 4
+) -> list[bytes]:
+    """The sequences of 2 to `longest` words that save the most tokens if each word is a token.
+
+    phrases: words of a phrase → how often it occurs. A sequence saves its occurrences × (its words
+    - 1). Each occurs `least` times or more; of equal ones the first in byte order comes first.
+
+    >>> frequent_sequences({(b"one", b" of", b" the"): 5, (b" of", b" the"): 1}, 2)
+    [b'one of the', b' of the']
+    """
+    counts: Counter[tuple[bytes, ...]] = Counter()
+    for words, count in phrases.items():
+        for size in range(2, longest + 1):
+            for start in range(len(words) - size + 1):
+                counts[words[start : start + size]] += count
+    saved = [
+        (-count * (len(words) - 1), b"".join(words))
+        for words, count in counts.items()
+        if count >= least
+    ]
+    return [sequence for _, sequence in sorted(saved)[:most]]
+
+
+def chunks(words: Sequence[bytes], tokens: Collection[bytes]) -> list[bytes]:
+    """The parts of a phrase that are segmented independently: no token matches across their ends.
+
+    A path over the tokens passes every position that no token crosses, so its parts on both sides
+    do not depend on each other.
+
+    >>> chunks([b"one", b" of", b" the", b" two"], {b" of the", b"one", b" two"})
+    [b'one', b' of the', b' two']
+    """
+    phrase = b"".join(words)
+    found: list[bytes] = []
+    begin = end = 0
+    for word in words:
+        end += len(word)
+        crossed = any(
+            phrase[start : start + len(token)] == token
+            for token in tokens
+            for start in range(max(0, end - len(token) + 1), end)
+        )
+        if not crossed:
+            found.append(phrase[begin:end])
+            begin = end
+    return [*found, phrase[begin:]] if begin < len(phrase) else found

@@ -1,1 +1,0 @@
-"""One pre-tokenizer a file: each module holds a `PRETOKENIZER`; see `text.pretokenizer`."""

@@ -1,0 +1,45 @@
+"""The commands in the code blocks of README.md and docs/, as they stand there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = ["README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
+
+
+def code_lines(page: str) -> list[str]:
+    """The lines of a page's code blocks that call modtok, continued lines joined."""
+    text = re.sub(r"\\\n\s*", " ", (ROOT / page).read_text(encoding="utf-8"))
+    found, fenced = [], False
+    for line in text.splitlines():
+        fenced ^= line.startswith("```")
+        if (fenced or line.startswith("    ")) and re.search(r"(^|[\s|;&])modtok [a-z-]", line):
+            found.append(line.strip())
+    return found
+
+
+def calls(line: str) -> list[list[str]]:
+    """The words of each call of modtok in a line of shell, without "modtok" and "…".
+
+    >>> calls("cp a b && modtok extract --langs fr,en | modtok nsl $X  # a subset")
+    [['extract', '--langs', 'fr,en'], ['nsl', 'fr']]
+    """
+    line = re.sub(r'"?\$(\w+|\(.*\))"?', "fr", line)
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;<>")
+    lexer.whitespace_split, lexer.commenters = True, ""
+    found: list[list[str]] = []
+    inside = False
+    for word in lexer:
+        if word == "#":
+            break
+        if set(word) <= set("|&;<>"):
+            inside = False
+        elif word == "modtok":
+            found.append([])
+            inside = True
+        elif inside and word != "…":
+            found[-1].append(word)
+    return found

@@ -1,0 +1,114 @@
+"""Models of transformers that modtok did not make: text and scores against transformers itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+import torch
+
+from helpers.external_models import END, build
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import SILENT
+from modtok_cli.evaluate.generation import Models
+from modtok_cli.evaluate.modes import Infer
+from modtok_cli.inference.decode import generate
+from modtok_cli.inference.directory_model import DirectoryModel
+from modtok_cli.inference.generate import Generator, Prompt
+from modtok_cli.inference.loading import load
+from modtok_cli.inference.model_directory import ModelDirectory
+from modtok_cli.inference.sampling import SamplingOptions
+from modtok_cli.inference.score import score
+from modtok_cli.inference.sources import open_source
+
+from .test_sliced_families import build as build_other
+
+transformers = pytest.importorskip("transformers")
+# Scaled embeddings, capped logits; biases and absolute positions; no cache of attention.
+KINDS = ("Qwen2", "Gemma2ForCausalLM", "OPTForCausalLM", "GPT2LMHeadModel", "RwkvForCausalLM")
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("directory") / "model"
+    if request.param == "Qwen2":
+        return build(path, "Qwen2")
+    return build_other(path, request.param)
+
+
+def logits(path: Path, ids: list[int]) -> torch.Tensor:
+    model = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).eval()
+    with torch.no_grad():
+        return model(torch.tensor([ids])).logits[0]
+
+
+def test_scores_are_those_of_the_model(directory: Path) -> None:
+    model = load(directory)
+    assert isinstance(model, DirectoryModel)
+    assert model._split
+    assert model._cached == ("rwkv" not in type(model.backbone).__name__.lower())
+    texts = ("the house", "le chat dort, et puis", "a")
+    shared = [model.end_of_text, *model.encode_in("The morning was cold, and nobody said a word.")]
+    requests = [
+        ([*shared, *model.encode_in(text)], model.encode_out(tail))
+        for text in texts
+        for tail in (" is", " very big indeed")
+    ] * 2
+    for (context, tail), found in zip(requests, score(model, requests, batch=4), strict=True):
+        expected = logits(directory, [*context, *tail])[:, : len(model.head)].log_softmax(-1)
+        own = sum(
+            float(expected[len(context) - 1 + place, token]) for place, token in enumerate(tail)
+        )
+        assert found.nats == pytest.approx(own, abs=1e-3)
+
+
+def test_text_is_that_of_the_model(directory: Path) -> None:
+    model = load(directory)
+    prompts = [[model.end_of_text, *model.encode_in(text)] for text in ("The house", "a", "Le ch")]
+    options = SamplingOptions(max_tokens=6, past_end=True)
+    for prompt, found in zip(prompts, generate(model, prompts, options), strict=True):
+        ids = list(prompt)
+        for _ in range(6):
+            ids.append(int(logits(directory, ids)[-1, : len(model.head)].argmax()))
+        assert list(found.ids) == ids[len(prompt) :]
+
+
+def test_a_sliced_and_a_saved_model(tmp_path: Path) -> None:
+    whole = build(tmp_path / "whole", "Llama")
+    part = ModelDirectory(whole).slice(np.arange(300, 500, 3), tmp_path / "part").output
+    assert (load(part).end_of_text, load(part).ends_of_output) == (
+        1,
+        {1, 2, len(load(part).head) - 1},
+    )
+    assert load(whole).ends_of_output == {1, 2, END}
+    generator = Generator(part)
+    row = generator.answer([Prompt("The house")], SamplingOptions(max_tokens=4))[0]
+    assert (row["langs"], row["tokens"]) == ([], 4)
+    # A model that was trained further and saved again, as after merging an adapter.
+    model = transformers.AutoModelForCausalLM.from_pretrained(part)
+    model.save_pretrained(tmp_path / "saved")
+    transformers.AutoTokenizer.from_pretrained(part).save_pretrained(tmp_path / "saved")
+    again = Generator(tmp_path / "saved").answer(
+        [Prompt("The house")], SamplingOptions(max_tokens=4)
+    )[0]
+    assert again["text"] == row["text"]
+
+
+def test_languages_are_refused(tmp_path: Path) -> None:
+    path = build(tmp_path / "model", "Qwen2")
+    with pytest.raises(UsageError, match=r"is a model without languages; leave --langs, --in,"):
+        load(path, ["fr"])
+    with pytest.raises(UsageError, match="--step and -t do not apply"):
+        load(path, step=3)
+    with pytest.raises(UsageError, match="one vocabulary, there is nothing to choose"):
+        Generator(path, ("auto",))
+    models = Models(open_source(path))
+    assert models.of(Infer("full")) is models.of(Infer("full")).with_vocabulary("full")
+    with pytest.raises(UsageError, match="is neither a run nor a model"):
+        load(tmp_path)
+    config = path / "config.json"
+    config.write_bytes(orjson.dumps({**orjson.loads(config.read_bytes()), "model_type": "t5"}))
+    with pytest.raises(ModtokError, match="transformers does not open it"):
+        load(path, progress=SILENT)

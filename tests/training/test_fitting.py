@@ -1,0 +1,52 @@
+"""Defaults fitted to the number of languages: evaluation takes a tenth of training at most."""
+
+from __future__ import annotations
+
+from math import ceil
+from pathlib import Path
+
+import pytest
+
+from modtok_cli.training.config import resolve
+from modtok_cli.training.fitting import evaluation_plan, fitted
+from modtok_cli.training.settings import Settings
+
+
+def third(settings: Settings, languages: int) -> float:
+    """Tokens of all evaluations relative to those of training, a third each: no backward pass."""
+    config = fitted(resolve(settings, gpu=False), settings, languages)
+    texts = languages * (1 + len(config.valid or {}))
+    tokens = max(config.seq_length, config.eval_bytes / 2) * texts
+    times = ceil(config.steps / config.eval_every)
+    return times * tokens / 3 / (config.steps * config.step_tokens)
+
+
+@pytest.mark.parametrize("languages", [1, 3, 21, 128])
+@pytest.mark.parametrize("steps", [200, 300, 5_000, 300_000])
+def test_evaluation_takes_a_tenth_at_most(languages: int, steps: int) -> None:
+    assert third(Settings(steps=steps), languages) <= 0.1001
+    assert third(Settings(steps=steps, eval_every=100), languages) <= 0.1001
+    assert third(Settings(steps=steps, valid={"a": Path("a")}), languages) <= 0.1001
+
+
+def test_less_often_before_too_few_bytes() -> None:
+    def of(languages: int, **given: int) -> tuple[int, int]:
+        settings = Settings(**given)
+        config = fitted(resolve(settings, gpu=False), settings, languages)
+        return config.eval_every, config.eval_bytes
+
+    assert of(3, steps=300) == (30, 12288)
+    assert of(21, steps=300) == (75, 4388)
+    assert of(21, steps=12) == (12, 702)  # the last step, one sequence at least
+    assert of(128, steps=12) == (12, 512)
+    assert of(21, steps=300_000) == (1000, 58514)
+    assert of(21, steps=12, eval_every=1, eval_bytes=1 << 16) == (1, 1 << 16)  # as asked for
+    assert of(3, steps=300, eval_bytes=1 << 16) == (300, 1 << 16)
+
+
+def test_the_plan_says_what_evaluation_takes() -> None:
+    settings = Settings(steps=300)
+    config = fitted(resolve(settings, gpu=False), settings, 3)
+    assert evaluation_plan(config, 3) == (
+        "10 evaluations of up to 12,288 bytes of each of 3 texts, about 10% of training's time"
+    )
