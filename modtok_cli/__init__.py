@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from modtok_cli.api.tokenizers import open_tokenizer as open_tokenizer
     from modtok_cli.base.errors import ModtokError as ModtokError
     from modtok_cli.base.errors import UsageError as UsageError
-    from modtok_cli.modular.protocol import Tokenizer as Tokenizer
+    from modtok_cli.modular.open import Tokenizer as Tokenizer
     from modtok_cli.modular.subtokenizer import Subtokenizer as Subtokenizer
     from modtok_cli.modular.tokenizer import ModularTokenizer as ModularTokenizer
 
@@ -67,7 +67,7 @@ _NAMES = {
     "api.tokenizers": "adopt check_subsets compare_tokenizers encode_files extract "
     "extract_frequent inspect load open_tokenizer",
     "base.errors": "ModtokError UsageError",
-    "modular.protocol": "Tokenizer",
+    "modular.open": "Tokenizer",
     "modular.subtokenizer": "Subtokenizer",
     "modular.tokenizer": "ModularTokenizer",
 }

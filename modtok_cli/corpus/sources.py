@@ -14,8 +14,8 @@ from modtok_cli.corpus.members import Advance
 from modtok_cli.corpus.pages import MAX_BYTES, Bad, Found, Page
 from modtok_cli.corpus.parts import is_part
 from modtok_cli.corpus.warc import read_warc
-from modtok_cli.text.lines import BOM
 from modtok_cli.text.streams import Broken, is_pipe, read_chunks
+from modtok_cli.text.text_format import BOM
 
 # File name suffix (without `.gz` or `.zst`) -> format.
 FORMATS = {

@@ -31,7 +31,7 @@ from modtok_cli.inference.source import AnySource
 from modtok_cli.inference.sources import Opened, RunSource, open_source
 from modtok_cli.measure.identify import identify
 from modtok_cli.measure.references import Reference
-from modtok_cli.modular.unicode import utf8
+from modtok_cli.modular.encoding.encoder import utf8
 
 LINE = "\n"
 IN_LANGUAGE = "in language"

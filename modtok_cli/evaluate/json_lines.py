@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.text.lines import BOM
 from modtok_cli.text.streams import Broken, read_chunks
+from modtok_cli.text.text_format import BOM
 
 
 def json_lines(path: Path, remedy: str = "") -> Iterator[tuple[int, Any]]:

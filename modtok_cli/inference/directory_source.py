@@ -15,9 +15,9 @@ from modtok_cli.inference.causal_lm import CausalLM
 from modtok_cli.inference.model_configs import CONFIGS
 from modtok_cli.inference.source import Side, is_full
 from modtok_cli.inference.vocabularies import Vocabularies
-from modtok_cli.modular.adopt import read_tokenizer_file
+from modtok_cli.modular.adopted.adopt import read_tokenizer_file
+from modtok_cli.modular.adopted.segmenter import Library
 from modtok_cli.modular.open import open_bytes
-from modtok_cli.modular.segmenters.adopted import Library
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.labels import matching
 

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import accumulate
 
-from modtok_cli.modular.chunks import may_span_words
+from modtok_cli.modular.segmenters.chunks import may_span_words
 from modtok_cli.text.counter import split_words
 
 

@@ -19,9 +19,9 @@ from modtok_cli.inference.model_configs import CHAT_TEMPLATE, TOKENIZER_CONFIG
 from modtok_cli.inference.slicefile import NAME
 from modtok_cli.inference.source import Side
 from modtok_cli.inference.vocabularies import Vocabularies
-from modtok_cli.modular.adopt import read_tokenizer_file
-from modtok_cli.modular.external_encoder import LibraryEncoder
-from modtok_cli.modular.segmenters.adopted import Library
+from modtok_cli.modular.adopted.adopt import read_tokenizer_file
+from modtok_cli.modular.adopted.segmenter import Library
+from modtok_cli.modular.encoding.library import LibraryEncoder
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
 _LIMIT = 1 << 26

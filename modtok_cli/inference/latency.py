@@ -25,7 +25,7 @@ from modtok_cli.inference.random_model import CONTEXT, RandomModel
 from modtok_cli.measure.candidates import Candidate, in_order, open_each, open_named
 from modtok_cli.measure.references import find_references
 from modtok_cli.measure.texts import load_texts
-from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.open import Tokenizer
 from modtok_cli.text.reading import Reading
 
 

@@ -39,10 +39,14 @@ from modtok_cli.inference.token_tensors import (
     size_fields,
 )
 from modtok_cli.inference.weight_files import Cut, WeightFiles
-from modtok_cli.modular.document_checks import check_document
-from modtok_cli.modular.json_frame import parse_document
-from modtok_cli.modular.restrict import indispensable, restrict, vocabulary_of
-from modtok_cli.modular.tokenizer_file import TokenizerFile
+from modtok_cli.modular.adopted.restrict import (
+    check_document,
+    indispensable,
+    restrict,
+    vocabulary_of,
+)
+from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
+from modtok_cli.modular.segmenters.json_frame import parse_document
 
 _TOKENIZER = "tokenizer.json"
 _ADDED = "added_tokens.json"
@@ -216,7 +220,7 @@ class ModelDirectory:
     def indispensable(self) -> Int32Array:
         """Token ids that every slice keeps, ascending.
 
-        Those of the tokenizer (see `modular.restrict`), and those that a configuration or a
+        Those of the tokenizer (see `adopted.restrict`), and those that a configuration or a
         template names.
         """
         where = str(self.path / _TOKENIZER)

@@ -16,7 +16,7 @@ import numpy as np
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.measure.identify import code_lengths
 from modtok_cli.measure.references import Reference, References
-from modtok_cli.modular.unicode import utf8
+from modtok_cli.modular.encoding.encoder import utf8
 
 # In bits; docs/results-inference.md compares other values.
 MARGIN = 8.0

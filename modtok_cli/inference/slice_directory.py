@@ -13,9 +13,9 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_file
 from modtok_cli.inference.model_directory import NAME, ModelDirectory, VocabularySlice
-from modtok_cli.modular.adopt import adopt_counts, used_tokens
+from modtok_cli.modular.adopted.adopt import adopt_counts, used_tokens
+from modtok_cli.modular.adopted.segmenter import ModularLibrary
 from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.segmenters.adopted import ModularLibrary
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import count_languages
 from modtok_cli.text.reading import Reading
@@ -38,7 +38,7 @@ class Selection:
         texts: texts of any language.
         keep: file with token ids: a JSON list, or an id per line.
         k: tokens per language and for the texts, those of greatest use.
-        coverage: see `modular.adopt.members`.
+        coverage: see `adopted.adopt.members`.
     """
 
     languages: tuple[str, ...] = ()

@@ -44,10 +44,9 @@ from modtok_cli.inference.model_configs import (
 )
 from modtok_cli.inference.slice_files import with_bos
 from modtok_cli.inference.token_tensors import TokenTensors, open_config
-from modtok_cli.modular.adopt import read_tokenizer_file
-from modtok_cli.modular.external_spelling import LibraryVocabulary
+from modtok_cli.modular.adopted.adopt import read_tokenizer_file
 from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.spelling import Spelling
+from modtok_cli.modular.spelling import LibraryVocabulary, Spelling
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.training.rows.growth import spelled_rows
 

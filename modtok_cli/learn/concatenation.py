@@ -14,7 +14,7 @@ import numpy as np
 
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import UsageError
-from modtok_cli.learn.state import GlobalMerges
+from modtok_cli.learn.merges import GlobalMerges
 
 
 class MergePool:

@@ -21,6 +21,7 @@ from modtok_cli.core.learn import removal_losses
 from modtok_cli.core.segment import build_trie
 from modtok_cli.learn.fewest_tokens import estimate_token_counts, fewest_tokens, likelihoods
 from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.sequences import frequent_sequences
 
 OVERTRAIN = 1.25
 """Number of BPE candidates, as a multiple of k."""
@@ -220,3 +221,49 @@ def whole_tokens(tokens: list[bytes]) -> list[bytes]:
         for token in whole
         if all(ord(char) < 128 or char.encode() in single for char in set(token.decode()))
     ]
+
+
+SAMPLE = 1 << 23
+"""Bytes of the text of a language from which superwords are chosen."""
+CANDIDATES = 2
+"""Number of sequences among which superwords are chosen, as a multiple of the most."""
+
+
+def choose_with_superwords(
+    words: WordCounts,
+    phrases: WordCounts,
+    data: UInt8Array,
+    offsets: Int64Array,
+    specials: int,
+    k: int,
+    most: int,
+    *,
+    label: str = "pruning",
+    progress: Progress = SILENT,
+) -> LanguageTokens:
+    """The k tokens (special tokens and bytes included), of which up to `most` are superwords.
+
+    Args:
+        words: the words of the language.
+        phrases: the phrases of a sample of its text.
+        data, offsets: candidates for the other tokens: special tokens, the 256 bytes, then others.
+        specials: number of special tokens, which come first.
+        k: number of tokens to keep; fewer if there are fewer candidates.
+        most: greatest number of superwords.
+    """
+    flat = data.tobytes()
+    tokens = [flat[start:stop] for start, stop in pairwise(offsets.tolist())]
+    base = tokens[: specials + 256]
+    sequences = frequent_sequences(phrases, CANDIDATES * most)
+    known = set(sequences)
+    pool = [token for token in tokens[len(base) :] if token not in known]
+    kept = prune(phrases, base, [*pool, *sequences], specials, k, rounds=LATER_ROUNDS)
+    number = min(most, sum(token in known for token in kept))
+    others = choose_tokens(
+        words, data, offsets, specials, k - number, label=label, progress=progress
+    ).tokens
+    there = set(others)
+    sequences = [sequence for sequence in sequences if sequence not in there]
+    superwords = prune(phrases, [*base, *others], sequences, specials, k, rounds=LATER_ROUNDS)
+    chosen = sorted([*others, *superwords], key=lambda token: (len(token), token))
+    return LanguageTokens(tuple(chosen), count_tokens(phrases, base + chosen, specials))

@@ -21,8 +21,8 @@ import numpy as np
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import scratch_directory
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.learn.merges import check_id_range
 from modtok_cli.learn.pieces import UNKNOWN, LearnedPieces, make_pieces
-from modtok_cli.learn.state import check_id_range
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import UNIGRAM
 

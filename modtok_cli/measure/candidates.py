@@ -9,8 +9,7 @@ from typing import TypeGuard
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.open import Tokenizer, open_tokenizer
 from modtok_cli.text.pretokenizer import PreTokenizer
 from modtok_cli.text.rewriting import restore_pretokenizer
 

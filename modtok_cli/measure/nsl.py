@@ -26,7 +26,7 @@ from modtok_cli.measure.morphology import Alignment, Morphemes, align
 from modtok_cli.measure.references import References, find_references
 from modtok_cli.measure.texts import Text, check_texts, load_texts
 from modtok_cli.measure.usage import usage
-from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.open import Tokenizer
 from modtok_cli.text.code_points import class_table
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.reading import Reading

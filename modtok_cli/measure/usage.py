@@ -15,7 +15,7 @@ import numpy as np
 from modtok_cli.base.arrays import Int64Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.measure.texts import Text
-from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.open import Tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
 

@@ -21,7 +21,7 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.reading import map_file
-from modtok_cli.modular.json_frame import REBUILD
+from modtok_cli.modular.segmenters.json_frame import REBUILD
 
 Array = npt.NDArray[Any]
 

@@ -29,10 +29,10 @@ from modtok_cli.base.files import atomic_directory, refuse_others
 from modtok_cli.base.reading import LARGEST, read_file
 from modtok_cli.modular import manifest as manifests
 from modtok_cli.modular.arrays_file import ArraysFile
-from modtok_cli.modular.json_frame import REBUILD, parse_document
 from modtok_cli.modular.manifest import ARRAYS, TOKENIZER
+from modtok_cli.modular.segmenters import segmentation
 from modtok_cli.modular.segmenters.interface import ModularSegmenter, Stored
-from modtok_cli.modular.segmenters.registry import SEGMENTATIONS
+from modtok_cli.modular.segmenters.json_frame import REBUILD, parse_document
 
 if TYPE_CHECKING:
     from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -177,7 +177,7 @@ def read(
         ModtokError: a file is missing, damaged or changed by hand; names it and the field.
     """
     manifest = manifests.read_manifest(directory)
-    modular = SEGMENTATIONS[manifest["segmentation"]]
+    modular = segmentation(manifest["segmentation"])
     languages = len(manifest["languages"])
     columns = range(languages) if choose is None else choose(manifest)
     arrays = ArraysFile.open(directory / ARRAYS, largest=_largest(manifest, ARRAYS))

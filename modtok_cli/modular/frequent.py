@@ -21,17 +21,16 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_file
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.formats.sentencepiece import SentencePieceTokenizer
-from modtok_cli.modular.open import open_tokenizer
-from modtok_cli.modular.protocol import Tokenizer
-from modtok_cli.modular.sentencepiece_file import (
+from modtok_cli.modular.open import Tokenizer, open_tokenizer
+from modtok_cli.modular.segmenters.sentencepiece_file import (
     NORMAL,
     UNIGRAM,
-    byte_piece,
     kind_name,
     read_model,
     without_pieces,
 )
 from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.vocabulary import byte_piece
 from modtok_cli.text.corpus import count_corpus
 from modtok_cli.text.readers import read_batches
 from modtok_cli.text.reading import Reading

@@ -12,7 +12,7 @@ import orjson
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, refuse_others
 from modtok_cli.base.reading import read_bounded
-from modtok_cli.modular.json_frame import added_tokens
+from modtok_cli.modular.segmenters.json_frame import added_tokens
 
 FILES = ("tokenizer.json", "tokenizer_config.json")
 END_OF_TEXT, PAD = "<|endoftext|>", "<|pad|>"

@@ -12,8 +12,7 @@ import numpy as np
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.open import open_tokenizer, split_spec
-from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.open import Tokenizer, open_tokenizer, split_spec
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer, places
 

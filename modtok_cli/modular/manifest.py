@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +18,13 @@ from modtok_cli import __version__
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.reading import read_file
 from modtok_cli.base.signature import digest
-from modtok_cli.modular.corpora import Corpus
-from modtok_cli.modular.json_frame import REBUILD
-from modtok_cli.modular.segmenters.registry import SEGMENTATIONS
+from modtok_cli.modular.segmenters import SEGMENTATIONS
+from modtok_cli.modular.segmenters.json_frame import REBUILD
 from modtok_cli.text.pretokenizer import pretokenizers
 
 if TYPE_CHECKING:
     from modtok_cli.modular.tokenizer import ModularTokenizer
+
 
 FORMAT = 2
 NAME = "manifest.json"
@@ -228,3 +229,13 @@ def corpora(manifest: Mapping[str, Any]) -> dict[str, Corpus]:
         for row in manifest["languages"]
         if row.get("corpus") is not None
     }
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Text of a language: hash of its word counts, and its size."""
+
+    fingerprint: str
+    documents: int
+    characters: int
+    bytes: int

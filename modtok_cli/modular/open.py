@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
+from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import standard_input
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_file, read_stream
+from modtok_cli.modular import directory as directories
 from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.formats.interface import Own
-from modtok_cli.modular.formats.registry import formats
-from modtok_cli.modular.open_subset import open_subset
-from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.formats import Own, formats
+from modtok_cli.modular.segmenters import segmentation
+from modtok_cli.modular.segmenters.interface import union
 from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.tokenizer import places
+from modtok_cli.text.counts import WordCounts
+from modtok_cli.text.pretokenizer import PreTokenizer
 
 KINDS = (
     "expected a modular directory, DIR@fr,en, a tokenizer.json, a SentencePiece .model, "
@@ -138,3 +146,93 @@ def _texts(value: object) -> list[str]:
 
 def _read(path: Path) -> bytes:
     return read_file(path, factor=16)  # a JSON object of many short strings
+
+
+def open_subset(
+    directory: Path, languages: str | Iterable[str] | None, name: str | None = None
+) -> Subtokenizer:
+    """The tokenizer of a set of languages of a modular directory; of T with None.
+
+    Raises:
+        UsageError: an unknown language (names those there are), or none at all.
+        ModtokError: a file is missing, damaged or changed by hand; names it and the field.
+    """
+
+    def choose(manifest: Mapping[str, Any]) -> Sequence[int]:
+        known = [row["language"] for row in manifest["languages"]]
+        if languages is not None:
+            return places(known, languages)
+        modular = segmentation(manifest["segmentation"])
+        return range(len(known)) if modular.whole_needs_members else ()
+
+    contents = directories.read(directory, choose)
+    manifest, modular, members = contents.manifest, contents.segmenter, contents.token_membership
+    rows, chosen = manifest["languages"], contents.columns
+    contents.verify_sizes()
+    modular.check_part(members, [rows[column]["language"] for column in chosen], contents.where)
+    everything = languages is None or (modular.covers and len(chosen) == len(rows))
+    columns = range(len(chosen))
+    segmenter = modular.subset(members, columns, None if everything else union(members, columns))
+    segmenter.check(contents.where)
+    return Subtokenizer(
+        segmenter,
+        languages=[row["language"] for i, row in enumerate(rows) if everything or i in chosen],
+        parent_signature=manifest["signature"],
+        name=name,
+    )
+
+
+def extract(directory: Path, languages: Iterable[str], *, suffix: str = ".json") -> bytes:
+    """Content of a file with the tokenizer of a set of languages, in any order and spelling.
+
+    `suffix` selects the format: ".model" for SentencePiece, by default `tokenizer.json`. The
+    bytes depend only on the tokenizer and the set.
+
+    Raises:
+        UsageError: an unknown language (names those there are), none at all, or a format that
+            cannot hold the tokenizer.
+        ModtokError: the directory is damaged.
+    """
+    return open_subset(directory, languages).to_bytes(suffix)
+
+
+class Tokenizer(Protocol):
+    """The tokenizer interface of measuring and the command line.
+
+    Special tokens are never added, and special tokens written in a text are plain text.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name that the user gave."""
+
+    @property
+    def signature(self) -> str:
+        """Hash of everything that decides its output."""
+
+    @property
+    def size(self) -> int:
+        """Number of tokens, special tokens included; ids are less than this."""
+
+    @property
+    def pretokenizer(self) -> PreTokenizer | None:
+        """Splits text into the words of word counts; None if it splits in another way."""
+
+    def encode(self, text: str) -> Int32Array:
+        """Token ids of a text; shape (N,) int32."""
+
+    def encode_batch(self, texts: Sequence[str]) -> list[Int32Array]:
+        """Token ids of each text."""
+
+    def decode(self, ids: npt.ArrayLike) -> str:
+        """Text of token ids; invalid UTF-8 becomes U+FFFD."""
+
+    def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
+        """Bytes of token ids."""
+
+    def token_lengths(self, counts: WordCounts) -> npt.NDArray[np.int64]:
+        """Number of tokens of each unique word; shape (W,) int64.
+
+        Raises:
+            ModtokError: the counts have another pre-tokenizer, so the answer would not be exact.
+        """

@@ -20,15 +20,15 @@ from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.signature import digest
-from modtok_cli.modular.formats.registry import format_of
+from modtok_cli.modular.encoding.encoder import in_utf8, strings, utf8
+from modtok_cli.modular.formats import format_of
 from modtok_cli.modular.segmenters.interface import Segmenter
-from modtok_cli.modular.unicode import in_utf8, strings, utf8
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import PreTokenizer
 
 if TYPE_CHECKING:
-    from modtok_cli.modular.encoder import Encoder
+    from modtok_cli.modular.encoding.encoder import Encoder
 
 
 class Subtokenizer:

@@ -23,16 +23,15 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.signature import digest
 from modtok_cli.learn.merges import LearnedMerges
 from modtok_cli.modular import directory as directories
-from modtok_cli.modular.corpora import Corpus
 from modtok_cli.modular.directory import pack
-from modtok_cli.modular.manifest import corpora
+from modtok_cli.modular.manifest import Corpus, corpora
 from modtok_cli.modular.segmenters.fewest_tokens import ModularFewestTokens
 from modtok_cli.modular.segmenters.interface import ModularSegmenter, union
 from modtok_cli.modular.segmenters.merges import ModularMerges
-from modtok_cli.modular.segmenters.unigram import ModularUnigram
+from modtok_cli.modular.segmenters.unigram import ModularUnigram, clamp_bytes
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.validate import check_languages
-from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.modular.vocabulary import PieceVocabulary, Vocabulary
 from modtok_cli.text.labels import matching
 from modtok_cli.text.languages import language_list, normalize
 from modtok_cli.text.pretokenizer import BPE, PHRASES, UNIGRAM, PreTokenizer
@@ -123,10 +122,8 @@ class ModularTokenizer:
         """From the result of Unigram learning.
 
         Raises:
-            ModtokError: a piece is not valid; see `piece_vocabulary.check_pieces`.
+            ModtokError: a piece is not valid; see `validate.check_pieces`.
         """
-        from modtok_cli.modular.piece_vocabulary import PieceVocabulary, clamp_bytes
-
         vocabulary = PieceVocabulary(learned.specials, learned.token_data, learned.token_offsets)
         scores = clamp_bytes(learned.scores, len(learned.specials))
         return cls(
@@ -197,7 +194,7 @@ class ModularTokenizer:
         """Which tokens consist of several words, (V,) bool; see `bpe_merge`."""
         if self.pretokenizer is not PHRASES:
             return np.zeros(self.size, dtype=np.bool_)
-        from modtok_cli.modular.chunks import superwords
+        from modtok_cli.modular.segmenters.chunks import superwords
 
         return superwords(self.vocabulary)
 

@@ -12,7 +12,7 @@ import numpy as np
 from modtok_cli.base.arrays import UInt64Array
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.core.text import hash_spans
-from modtok_cli.text.count_files import count_files
+from modtok_cli.text.corpus import count_files
 from modtok_cli.text.counter import WordCounter
 from modtok_cli.text.counts import WordCounts, merge_counts
 from modtok_cli.text.parallel import read_each

@@ -16,11 +16,10 @@ from modtok_cli.architectures.hf_directory import TOKENIZER, HfDirectory
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Progress
 from modtok_cli.base.reading import read_file
-from modtok_cli.modular.external_spelling import LibraryVocabulary
-from modtok_cli.modular.json_frame import parse_document
-from modtok_cli.modular.restrict import vocabulary_of
-from modtok_cli.modular.segmenters.adopted import ModularLibrary
-from modtok_cli.modular.spelling import Spelling
+from modtok_cli.modular.adopted.restrict import vocabulary_of
+from modtok_cli.modular.adopted.segmenter import ModularLibrary
+from modtok_cli.modular.segmenters.json_frame import parse_document
+from modtok_cli.modular.spelling import LibraryVocabulary, Spelling
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.training.checkpoint.reading import BACKBONE_PARTS, reshard
 from modtok_cli.training.config import Origin

@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Progress
-from modtok_cli.modular.containment import containment
+from modtok_cli.modular.comparison import containment
 from modtok_cli.modular.spelling import spell
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.training import checkpoint

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.modular.containment import containment
+from modtok_cli.modular.comparison import containment
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.manifest import read_manifest
 from modtok_cli.modular.tokenizer import ModularTokenizer

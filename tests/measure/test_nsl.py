@@ -24,7 +24,7 @@ from modtok_cli.measure.references import References
 from modtok_cli.measure.study.budget import study_budget
 from modtok_cli.measure.study.cost import study_cost
 from modtok_cli.measure.study.orders import study_orders
-from modtok_cli.modular.extract import extract
+from modtok_cli.modular.open import extract
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.corpus import write_counts
 from modtok_cli.text.counter import count_documents

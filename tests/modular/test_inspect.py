@@ -5,7 +5,7 @@ import pytest
 
 from helpers.toy_tokenizers import LANGUAGES, slow_word, toy
 from modtok_cli.base.errors import UsageError
-from modtok_cli.modular.difference import Difference, diff
+from modtok_cli.modular.comparison import Difference, diff
 from modtok_cli.modular.inspect import (
     check,
     check_single,

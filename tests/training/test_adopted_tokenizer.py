@@ -14,7 +14,7 @@ from helpers.metrics import read_metrics
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.inference.loading import load
 from modtok_cli.inference.slice import slice_model
-from modtok_cli.modular.adopt import adopt
+from modtok_cli.modular.adopted.adopt import adopt
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.training.config import Settings, resolve
 from modtok_cli.training.data.sampling import Mixture

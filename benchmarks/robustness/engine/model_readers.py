@@ -12,7 +12,7 @@ TEXT = "A hübscher text, 1234 <s> καλημέρα\n\n def f(x): pass"
 
 def adopted(path: Path) -> None:
     """A tokenizer that becomes modular, with the file of settings beside it."""
-    from modtok_cli.modular.adopt import adopt, read_tokenizer_file
+    from modtok_cli.modular.adopted.adopt import adopt, read_tokenizer_file
 
     made = adopt(path.parent, ["en"], data=SAMPLE / "data")
     names = read_tokenizer_file(path.parent).ids

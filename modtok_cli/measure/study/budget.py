@@ -8,7 +8,7 @@ from pathlib import Path
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.learn.state import check_budget
+from modtok_cli.learn.merges import check_budget
 from modtok_cli.measure.study.bench import Bench, load_bench
 from modtok_cli.measure.study.orders import learn_order
 from modtok_cli.measure.study.rows import Row, StudyFile

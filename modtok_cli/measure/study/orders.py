@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.learn.bpe import learn_bpe
-from modtok_cli.learn.sequential import SequentialLearner
+from modtok_cli.learn.sequential import SequentialLearner, learn_bpe
 from modtok_cli.measure.study.bench import Bench, language_orders, load_bench
 from modtok_cli.measure.study.rows import Row, StudyFile
 from modtok_cli.modular.tokenizer import ModularTokenizer

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.modular.external import External, as_ids, as_list, in_library, portions
-from modtok_cli.modular.formats.interface import Format, Own
-from modtok_cli.modular.json_frame import PROVENANCE, ignored_settings, parse_document
-from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.encoding.encoder import strings, utf8
+from modtok_cli.modular.formats import Format, Own
+from modtok_cli.modular.formats.external import External, as_ids, as_list, in_library, portions
+from modtok_cli.modular.segmenters import SEGMENTATIONS, segmentation
 from modtok_cli.modular.segmenters.interface import Segmenter
-from modtok_cli.modular.segmenters.registry import SEGMENTATIONS
-from modtok_cli.modular.unicode import strings, utf8
+from modtok_cli.modular.segmenters.json_frame import PROVENANCE, ignored_settings, parse_document
 from modtok_cli.modular.vocabulary import Unsuited, unspell
+
+if TYPE_CHECKING:
+    from modtok_cli.modular.open import Tokenizer
 
 
 class HuggingFace(Format):
@@ -35,7 +37,7 @@ class HuggingFace(Format):
         differ. Where a file of another program lacks this, the library runs it.
         """
         document = parse_document(data, where)
-        for modular in SEGMENTATIONS.values():
+        for modular in map(segmentation, SEGMENTATIONS):
             if modular.kind.misfit(document) is None:
                 provenance = document["model"].get(PROVENANCE)
                 try:

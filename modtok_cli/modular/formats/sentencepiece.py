@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.modular.external import External, as_ids, as_list, one_line
-from modtok_cli.modular.formats.interface import Format, Own
-from modtok_cli.modular.protocol import Tokenizer
+from modtok_cli.modular.encoding.encoder import strings, utf8
+from modtok_cli.modular.formats import Format, Own
+from modtok_cli.modular.formats.external import External, as_ids, as_list, one_line
+from modtok_cli.modular.segmenters import SEGMENTATIONS, segmentation
 from modtok_cli.modular.segmenters.interface import Segmenter
-from modtok_cli.modular.segmenters.registry import SEGMENTATIONS
-from modtok_cli.modular.sentencepiece_file import read_model
-from modtok_cli.modular.unicode import strings, utf8
+from modtok_cli.modular.segmenters.sentencepiece_file import read_model
+
+if TYPE_CHECKING:
+    from modtok_cli.modular.open import Tokenizer
 
 
 class SentencePiece(Format):
@@ -31,7 +33,7 @@ class SentencePiece(Format):
     def read(self, data: bytes, name: str, where: str, variant: str | None) -> Own | Tokenizer:
         """Ours if one of our segmenters wrote it, else the library's."""
         model = read_model(data, where)
-        for modular in SEGMENTATIONS.values():
+        for modular in map(segmentation, SEGMENTATIONS):
             found = modular.kind.from_sentencepiece(model, where)
             if found is not None:
                 return Own(found, {})

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.modular.external import one_line
-from modtok_cli.modular.formats.interface import Format, Own
-from modtok_cli.modular.protocol import Tokenizer
-from modtok_cli.modular.ranks import RankTokenizer
+from modtok_cli.modular.formats import Format, Own
+from modtok_cli.modular.formats.external import one_line
+from modtok_cli.modular.formats.tiktoken import RankTokenizer
+
+if TYPE_CHECKING:
+    from modtok_cli.modular.open import Tokenizer
 
 
 class Tekken(Format):

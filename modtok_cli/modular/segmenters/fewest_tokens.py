@@ -24,7 +24,8 @@ from modtok_cli.learn.fewest_tokens import (
     likelihood_of_scores,
     likelihoods,
 )
-from modtok_cli.modular.json_frame import (
+from modtok_cli.modular.segmenters.interface import Array, ModularSegmenter, Stored, broken
+from modtok_cli.modular.segmenters.json_frame import (
     BYTE_LEVEL,
     PROVENANCE,
     byte_level_misfit,
@@ -32,15 +33,13 @@ from modtok_cli.modular.json_frame import (
     library_json,
     scored_rows,
 )
-from modtok_cli.modular.segmenters.interface import Array, ModularSegmenter, Stored, broken
 from modtok_cli.modular.segmenters.scored import Scored, Search, Trie
-from modtok_cli.modular.sentencepiece_file import (
+from modtok_cli.modular.segmenters.sentencepiece_file import (
     BYTE,
     CONTROL,
     NORMAL,
     UNKNOWN,
     SentencePieceFile,
-    byte_piece,
     write_model,
 )
 from modtok_cli.modular.validate import (
@@ -49,11 +48,11 @@ from modtok_cli.modular.validate import (
     check_token_membership,
     check_vocabulary,
 )
-from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.modular.vocabulary import Vocabulary, byte_piece
 from modtok_cli.text.pretokenizer import PHRASES, PreTokenizer
 
 if TYPE_CHECKING:
-    from modtok_cli.modular.chunks import Chunks
+    from modtok_cli.modular.segmenters.chunks import Chunks
 
 
 class FewestTokens(Scored):
@@ -70,7 +69,7 @@ class FewestTokens(Scored):
     def _chunks(self) -> Chunks | None:
         if self.pretokenizer is not PHRASES:
             return None
-        from modtok_cli.modular.chunks import Chunks
+        from modtok_cli.modular.segmenters.chunks import Chunks
 
         return Chunks(self.vocabulary.tokens()[len(self.selection.whole.specials) :])
 

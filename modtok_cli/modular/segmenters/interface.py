@@ -18,13 +18,12 @@ import numpy.typing as npt
 from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.modular.arrays_file import ArraysFile
-from modtok_cli.modular.selection import Selection
-from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.modular.vocabulary import Selection, Vocabulary
 from modtok_cli.text.pretokenizer import PreTokenizer, find_pretokenizer
 
 if TYPE_CHECKING:
-    from modtok_cli.modular.encoder import Encoder
-    from modtok_cli.modular.sentencepiece_file import SentencePieceFile
+    from modtok_cli.modular.encoding.encoder import Encoder
+    from modtok_cli.modular.segmenters.sentencepiece_file import SentencePieceFile
 
 Array = npt.NDArray[Any]
 AnyVocabulary = TypeVar("AnyVocabulary", bound=Vocabulary)

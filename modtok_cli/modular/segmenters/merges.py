@@ -14,7 +14,14 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.memory import no_collection
 from modtok_cli.core.segment import Pairs, Symbols
 from modtok_cli.core.segment import Segmenter as Segmentation
-from modtok_cli.modular.json_frame import (
+from modtok_cli.modular.segmenters.interface import (
+    Array,
+    ModularSegmenter,
+    Segmenter,
+    Stored,
+    union,
+)
+from modtok_cli.modular.segmenters.json_frame import (
     BYTE_LEVEL,
     PROVENANCE,
     byte_level_misfit,
@@ -22,13 +29,6 @@ from modtok_cli.modular.json_frame import (
     library_json,
     read_merges,
     read_vocabulary,
-)
-from modtok_cli.modular.segmenters.interface import (
-    Array,
-    ModularSegmenter,
-    Segmenter,
-    Stored,
-    union,
 )
 from modtok_cli.modular.validate import (
     check_merge_membership,
@@ -40,7 +40,7 @@ from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.pretokenizer import PreTokenizer
 
 if TYPE_CHECKING:
-    from modtok_cli.modular.encoder import Encoder
+    from modtok_cli.modular.encoding.encoder import Encoder
 
 _AT_A_TIME = 1 << 14  # merges as Python objects
 
@@ -81,7 +81,7 @@ class Merges(Segmenter):
         return np.ascontiguousarray(local[self._all_merges[self.merge_ranks]])
 
     def _encoder(self) -> Encoder:
-        from modtok_cli.modular.encoder import Encoder
+        from modtok_cli.modular.encoding.encoder import Encoder
 
         segmenter = Segmentation.by_merges(Pairs(self.merges), Symbols(self.vocabulary.byte_ids))
         return Encoder(self.pretokenizer, segmenter)

@@ -16,8 +16,8 @@ from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.pretokenizer import PreTokenizer
 
 if TYPE_CHECKING:
-    from modtok_cli.modular.chunks import Chunks
-    from modtok_cli.modular.encoder import Encoder
+    from modtok_cli.modular.encoding.encoder import Encoder
+    from modtok_cli.modular.segmenters.chunks import Chunks
 
 
 class Trie:
@@ -72,7 +72,7 @@ class Scored(Segmenter):
         return self._all_scores[self.selection.global_ids]
 
     def _encoder(self) -> Encoder:
-        from modtok_cli.modular.encoder import Encoder
+        from modtok_cli.modular.encoding.encoder import Encoder
 
         chunks = self._chunks()
         selection = self.selection

@@ -18,14 +18,6 @@ import numpy.typing as npt
 from modtok_cli.base.arrays import BoolArray, Float64Array
 from modtok_cli.base.memory import no_collection
 from modtok_cli.learn.pieces import UNKNOWN, UNKNOWN_PENALTY
-from modtok_cli.modular.json_frame import (
-    PROVENANCE,
-    added_misfit,
-    library_json,
-    only_adds_special_tokens,
-    scored_rows,
-)
-from modtok_cli.modular.piece_vocabulary import PieceVocabulary, check_pieces, clamp_bytes
 from modtok_cli.modular.segmenters.interface import (
     Array,
     ModularSegmenter,
@@ -33,17 +25,24 @@ from modtok_cli.modular.segmenters.interface import (
     broken,
     score_bytes,
 )
+from modtok_cli.modular.segmenters.json_frame import (
+    PROVENANCE,
+    added_misfit,
+    library_json,
+    only_adds_special_tokens,
+    scored_rows,
+)
 from modtok_cli.modular.segmenters.scored import Scored, Search, Trie
-from modtok_cli.modular.sentencepiece_file import (
+from modtok_cli.modular.segmenters.sentencepiece_file import (
     BYTE,
     CONTROL,
     NORMAL,
     SentencePieceFile,
     write_model,
 )
-from modtok_cli.modular.sentencepiece_file import UNKNOWN as UNKNOWN_KIND
-from modtok_cli.modular.validate import check_token_membership
-from modtok_cli.modular.vocabulary import Vocabulary
+from modtok_cli.modular.segmenters.sentencepiece_file import UNKNOWN as UNKNOWN_KIND
+from modtok_cli.modular.validate import check_pieces, check_token_membership
+from modtok_cli.modular.vocabulary import PieceVocabulary, Vocabulary
 from modtok_cli.text.pretokenizer import UNIGRAM as PRETOKENIZER
 from modtok_cli.text.pretokenizer import PreTokenizer
 
@@ -172,6 +171,21 @@ def _kinds(specials: int, size: int) -> tuple[int, ...]:
     """Kinds of pieces in a `.model`: the unknown piece, special tokens, bytes, pieces."""
     kinds = [UNKNOWN_KIND] + [CONTROL] * (specials - 1) + [BYTE] * 256
     return (*kinds, *[NORMAL] * (size - specials - 256))
+
+
+def clamp_bytes(scores: Float64Array, specials: int) -> Float64Array:
+    """Scores with those of bytes raised to the least score of a piece where they are below.
+
+    Both libraries take the least score, SentencePiece of pieces, `tokenizers` of all
+    tokens, as the cost of an unknown character; clamping makes both use the same. No search
+    uses the score of a byte token itself.
+    """
+    pieces = scores[specials + 256 :]
+    clamped = scores.copy()
+    if len(pieces):
+        own = slice(specials, specials + 256)
+        clamped[own] = np.maximum(scores[own], pieces.min())
+    return clamped
 
 
 class ModularUnigram(ModularSegmenter):

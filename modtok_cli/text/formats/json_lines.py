@@ -11,13 +11,15 @@ import orjson
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.core.text import is_utf8
-from modtok_cli.text.lines import BOM, Lines, whole_lines
 from modtok_cli.text.text_format import (
+    BOM,
     PADDING,
     Document,
+    Lines,
     Spans,
     TextFormat,
     TextReader,
+    whole_lines,
 )
 
 _EXAMPLE = 'a line is an object such as {"text": "..."}'

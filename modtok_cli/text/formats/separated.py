@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.text.lines import whole_lines
 from modtok_cli.text.streams import CHUNK
-from modtok_cli.text.text_format import Document, TextFormat, TextReader
+from modtok_cli.text.text_format import Document, TextFormat, TextReader, whole_lines
 
 _MARKS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars"}
 LONGEST_CELL = 1 << 26

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from modtok_cli.core.text import is_utf8
-from modtok_cli.text.lines import Lines, whole_lines
 from modtok_cli.text.text_format import (
     PADDING,
     Document,
+    Lines,
     Spans,
     TextFormat,
     TextReader,
     join,
+    whole_lines,
 )
 
 

@@ -6,9 +6,9 @@ from collections import OrderedDict
 from pathlib import Path
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.modular.adopt import ADOPTED_END, END_OF_TEXT
+from modtok_cli.modular.adopted.adopt import ADOPTED_END, END_OF_TEXT
+from modtok_cli.modular.adopted.segmenter import ModularLibrary
 from modtok_cli.modular.directory import is_modular
-from modtok_cli.modular.segmenters.adopted import ModularLibrary
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 

@@ -12,13 +12,13 @@ from modtok_cli.base.arrays import BoolArray, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_file
-from modtok_cli.modular.corpora import Corpus
+from modtok_cli.modular.adopted.segmenter import Library, ModularLibrary
+from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.directory import check_place, is_modular
-from modtok_cli.modular.json_frame import parse_document
-from modtok_cli.modular.segmenters.adopted import Library, ModularLibrary
+from modtok_cli.modular.manifest import Corpus
+from modtok_cli.modular.segmenters.json_frame import parse_document
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.modular.tokenizer_file import TokenizerFile
 from modtok_cli.text.corpus import count_corpus, count_languages
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.reading import Reading
@@ -113,7 +113,7 @@ def members(
         UsageError: k is smaller than the number of tokens that must stay, or coverage is not
             between 0 and 1.
     """
-    from modtok_cli.modular.derivation import prune
+    from modtok_cli.modular.adopted.derivation import prune
 
     if coverage is not None and not 0 < coverage <= 1:
         raise UsageError(f"coverage {coverage} is not between 0 and 1", where="--coverage")

@@ -13,17 +13,17 @@ from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Arr
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.core.segment import Symbols, trie_of
 from modtok_cli.core.text import CODE_POINTS
-from modtok_cli.modular.derivation import GIVEN, closed, derivation, symbols_of
-from modtok_cli.modular.document_checks import check_document
-from modtok_cli.modular.json_frame import PROVENANCE, check_distinct
-from modtok_cli.modular.restrict import (
+from modtok_cli.modular.adopted.derivation import GIVEN, closed, derivation, symbols_of
+from modtok_cli.modular.adopted.restrict import (
+    check_document,
     indispensable,
     is_byte_level,
     restrict,
     restrict_frame,
     vocabulary_of,
 )
-from modtok_cli.modular.text_form import OTHER, SPACE, TextForm, text_form
+from modtok_cli.modular.adopted.text_form import OTHER, SPACE, TextForm, text_form
+from modtok_cli.modular.segmenters.json_frame import PROVENANCE, check_distinct
 from modtok_cli.modular.vocabulary import Vocabulary, spell, unspell
 from modtok_cli.text.pretokenizer import PreTokenizer
 
@@ -148,7 +148,7 @@ class TokenizerFile:
 
     @cached_property
     def derivation(self) -> Int32Array:
-        """For each token the rank of the merge that builds it; see `modular.derivation`."""
+        """For each token the rank of the merge that builds it; see `adopted.derivation`."""
         if not self.is_bpe:
             return np.full(self.size, GIVEN, dtype=np.int32)
         flat, offsets = symbols_of(self.names, self._model["vocab"], self.has_fallback)

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from modtok_cli.base.arrays import Int32Array, Int64Array
 from modtok_cli.core.text import packed
-from modtok_cli.modular.encoder import Encoder, offsets_of
-from modtok_cli.modular.external import as_ids, in_library, portions
+from modtok_cli.modular.encoding.encoder import Encoder, offsets_of
+from modtok_cli.modular.formats.external import as_ids, in_library, portions
 
 
 class LibraryEncoder(Encoder):

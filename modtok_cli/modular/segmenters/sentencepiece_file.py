@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.modular.vocabulary import byte_piece
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 UNIGRAM = 1
@@ -51,11 +52,6 @@ class SentencePieceFile:
     remove_spaces: bool = False
     escape_spaces: bool = False
     byte_fallback: bool = True
-
-
-def byte_piece(byte: int) -> str:
-    """The name of a byte's piece: `byte_piece(10)` is "<0x0A>"."""
-    return f"<0x{byte:02X}>"
 
 
 def write_model(model: SentencePieceFile) -> bytes:

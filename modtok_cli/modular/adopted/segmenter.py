@@ -15,8 +15,8 @@ import numpy as np
 from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
 from modtok_cli.core.segment import Pairs
 from modtok_cli.core.segment import Segmenter as Segmentation
-from modtok_cli.modular.derivation import UNREACHED, derivation, symbols_of
-from modtok_cli.modular.json_frame import PROVENANCE
+from modtok_cli.modular.adopted.derivation import UNREACHED, derivation, symbols_of
+from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.segmenters.interface import (
     Array,
     ModularSegmenter,
@@ -25,10 +25,10 @@ from modtok_cli.modular.segmenters.interface import (
     broken,
     score_bytes,
 )
-from modtok_cli.modular.tokenizer_file import TokenizerFile
+from modtok_cli.modular.segmenters.json_frame import PROVENANCE
 
 if TYPE_CHECKING:
-    from modtok_cli.modular.encoder import Encoder
+    from modtok_cli.modular.encoding.encoder import Encoder
 
 
 class Library(Segmenter):
@@ -66,8 +66,8 @@ class Library(Segmenter):
         return None if scores is None else scores[self.selection.global_ids]
 
     def _encoder(self) -> Encoder:
-        from modtok_cli.modular.encoder import Encoder
-        from modtok_cli.modular.external_encoder import DividedEncoder, LibraryEncoder
+        from modtok_cli.modular.encoding.encoder import Encoder
+        from modtok_cli.modular.encoding.library import DividedEncoder, LibraryEncoder
 
         is_native, is_whole = self._file.form.is_native, self.pretokenizer.is_whole
         if not is_native or is_whole is not None:
