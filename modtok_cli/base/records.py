@@ -28,8 +28,8 @@ _WORDS = {
 def from_json(kind: type[Record], data: object, where: str, prefix: str = "") -> Record:
     """Convert parsed JSON to the dataclass `kind`.
 
-    Fields are of int, float, str, bool, Path, tuples and dicts of these, or further dataclasses;
-    `X | None` as well. Numbers are finite, and whole ones fit 64 bits.
+    Fields are of int, float, str, bool, Path, Any, tuples and dicts of these, or further
+    dataclasses; `X | None` as well. Numbers are finite, and whole ones fit 64 bits.
 
     Raises:
         ModtokError: `data` is no object, or lacks a field, has one too many or of another
@@ -54,6 +54,8 @@ def from_json(kind: type[Record], data: object, where: str, prefix: str = "") ->
 
 
 def _value(kind: Any, value: Any, where: str, path: str) -> Any:
+    if kind is Any:
+        return value
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         if value is None and NoneType in parts:

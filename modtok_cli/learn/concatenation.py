@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from modtok_cli.base.arrays import Int32Array
+from modtok_cli.base.arrays import Int32Array, offsets_of
 from modtok_cli.base.errors import UsageError
 from modtok_cli.learn.merges import GlobalMerges
 
@@ -57,8 +57,7 @@ class MergePool:
     def everything(self) -> GlobalMerges:
         """All tokens of the pool without merges, for `byte_ids` and lengths."""
         tokens = [text.encode() for text in self.specials] + list(self._ids)
-        offsets = np.zeros(len(tokens) + 1, dtype=np.int64)
-        np.cumsum([len(token) for token in tokens], out=offsets[1:])
+        offsets = offsets_of(map(len, tokens))
         data = np.frombuffer(b"".join(tokens), dtype=np.uint8)
         return GlobalMerges(self.specials, data, offsets, np.empty((0, 3), dtype=np.int32))
 
@@ -82,9 +81,6 @@ def concatenate(parts: Sequence[GlobalMerges]) -> GlobalMerges:
 
     With a+b → ab in the first, and b+c → bc, a+bc → abc in the second, "abc" becomes
     [ab, c]: the token abc exists but cannot be formed.
-
-    Raises:
-        UsageError: no tokenizer was given, or their special tokens differ.
     """
     pool = MergePool(parts)
     whole = pool.everything

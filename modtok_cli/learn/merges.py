@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from modtok_cli.base.arrays import BoolArray, Int32Array
+from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array, UInt8Array, offsets_of
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
@@ -43,11 +42,11 @@ class LearnedMerges:
 
     languages: tuple[str, ...]
     specials: tuple[str, ...]
-    token_data: npt.NDArray[np.uint8]
-    token_offsets: npt.NDArray[np.int64]
-    merges: npt.NDArray[np.int32]
-    token_membership: npt.NDArray[np.bool_]
-    merge_membership: npt.NDArray[np.bool_]
+    token_data: UInt8Array
+    token_offsets: Int64Array
+    merges: Int32Array
+    token_membership: BoolArray
+    merge_membership: BoolArray
 
     @property
     def size(self) -> int:
@@ -80,8 +79,8 @@ class GlobalMerges:
     """
 
     specials: tuple[str, ...]
-    token_data: npt.NDArray[np.uint8]
-    token_offsets: npt.NDArray[np.int64]
+    token_data: UInt8Array
+    token_offsets: Int64Array
     merges: Int32Array
     slots: Int32Array = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
 
@@ -110,26 +109,17 @@ class GlobalMerges:
 
 
 def empty_merges(specials: Sequence[str]) -> GlobalMerges:
-    """Special tokens and the 256 bytes, no merges.
-
-    Raises:
-        UsageError: a special token is empty or occurs twice.
-    """
+    """Special tokens and the 256 bytes, no merges."""
     if len(set(specials)) != len(specials) or not all(specials):
         raise UsageError("special tokens must be distinct and not empty", where="--special")
     pieces = [text.encode() for text in specials] + [bytes([byte]) for byte in byte_order()]
-    offsets = np.zeros(len(pieces) + 1, dtype=np.int64)
-    np.cumsum([len(piece) for piece in pieces], out=offsets[1:])
+    offsets = offsets_of(map(len, pieces))
     data = np.frombuffer(b"".join(pieces), dtype=np.uint8)
     return GlobalMerges(tuple(specials), data, offsets, np.empty((0, 3), dtype=np.int32))
 
 
 def check_budget(k: int, specials: Sequence[str]) -> None:
-    """Check a budget against special tokens and bytes, and against the range of ids.
-
-    Raises:
-        UsageError: it is too small or too large.
-    """
+    """Check a budget against special tokens and bytes, and against the range of ids."""
     smallest = len(specials) + 256
     if k < smallest:
         raise UsageError(
@@ -141,11 +131,7 @@ def check_budget(k: int, specials: Sequence[str]) -> None:
 
 
 def check_id_range(k: int) -> None:
-    """Refuse a budget of more tokens than ids have room for.
-
-    Raises:
-        UsageError: k is more than `LARGEST_BUDGET`.
-    """
+    """Refuse a budget of more tokens than ids have room for."""
     if k > LARGEST_BUDGET:
         raise UsageError(
             f"k = {k} is too large", where="-k", remedy=f"give at most {LARGEST_BUDGET}"
@@ -179,7 +165,7 @@ class Grown:
     member: BoolArray
     merge_member: BoolArray
     adopted: int
-    frequency: npt.NDArray[np.int64]
+    frequency: Int64Array
     spent: Spent
 
     @property
@@ -188,7 +174,7 @@ class Grown:
         return int(self.member.sum())
 
 
-def least_count(counts: npt.NDArray[np.int64], k: int) -> int:
+def least_count(counts: Int64Array, k: int) -> int:
     """A count that all merges of a vocabulary of `k` tokens reach.
 
     A word that occurs more often than the last pair that is merged is one token. So the last
@@ -203,7 +189,7 @@ def least_count(counts: npt.NDArray[np.int64], k: int) -> int:
 def grow(
     merges: GlobalMerges,
     symbols: Int32Array,
-    word_offsets: npt.NDArray[np.int64],
+    word_offsets: Int64Array,
     counts: WordCounts,
     k: int,
     *,

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
-from modtok_cli.base.arrays import Int64Array, UInt8Array
+from modtok_cli.base.arrays import Int64Array, UInt8Array, UInt64Array, offsets_of
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.core.learn import removal_losses
@@ -66,9 +65,6 @@ def choose_tokens(
         k: number of tokens to keep; fewer if there are fewer candidates.
         whole_characters: keep only tokens of whole characters, and with a token each of
             its characters, so that SentencePiece can express the vocabulary.
-
-    Raises:
-        UsageError: with `whole_characters`, k is smaller than the number of single characters.
     """
     flat, cuts = data.tobytes(), offsets.tolist()
     tokens = [flat[start:stop] for start, stop in pairwise(cuts)]
@@ -191,9 +187,8 @@ class _Chooser:
         return pool + joins
 
 
-def _trie(tokens: list[bytes], specials: int) -> npt.NDArray[np.uint64]:
-    offsets = np.zeros(len(tokens) + 1, dtype=np.int64)
-    np.cumsum([len(token) for token in tokens], out=offsets[1:])
+def _trie(tokens: list[bytes], specials: int) -> UInt64Array:
+    offsets = offsets_of(map(len, tokens))
     data = np.frombuffer(b"".join(tokens), dtype=np.uint8)
     return build_trie(data, offsets[specials:], np.arange(specials, len(tokens)))
 

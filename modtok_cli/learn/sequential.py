@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from modtok_cli.base.arrays import BoolArray
+from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.core.segment import Pairs, Segmenter, Symbols
@@ -102,11 +101,7 @@ class SequentialLearner:
     def add(
         self, language: str, counts: WordCounts, *, progress: Progress = SILENT
     ) -> LanguageReport:
-        """Learn one more language from its word counts.
-
-        Raises:
-            UsageError: the tokenizer already has the language.
-        """
+        """Learn one more language from its word counts."""
         if language in self.languages:
             raise UsageError(f"the tokenizer already has language '{language}'")
         before = self.merges
@@ -179,7 +174,7 @@ class SequentialLearner:
 
 def segment(
     merges: GlobalMerges, counts: WordCounts, pairs: Pairs | None = None
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+) -> tuple[Int32Array, Int64Array]:
     """The unique words as token ids by T: (N,) int32 and their offsets (W + 1,) int64.
 
     `pairs`: the merges of T to use; by default all.

@@ -73,10 +73,6 @@ def learn_unigram(
 
     The paper's settings: no normalization, white space kept, digits split, pieces of white
     space allowed, byte fallback. The text may give fewer than k tokens.
-
-    Raises:
-        UsageError: k is too small for any piece, or the counts are of another pre-tokenizer.
-        ModtokError: the trainer failed on this text; states the reason.
     """
     check_unigram_budget(k, specials)
     if counts.pretokenizer is not UNIGRAM:
@@ -102,12 +98,7 @@ def learn_unigram(
 
 
 def check_unigram_budget(k: int, specials: Sequence[str]) -> None:
-    """Check the budget and the special tokens of a Unigram vocabulary.
-
-    Raises:
-        UsageError: the budget is too small for any piece, the first special token is not
-            `UNKNOWN`, or a special token is empty, repeated, or the name of a byte.
-    """
+    """Check the budget and the special tokens of a Unigram vocabulary."""
     if not specials or specials[0] != UNKNOWN:
         raise UsageError(f"the first special token of a Unigram vocabulary must be {UNKNOWN}")
     for special in specials:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from modtok_cli.base.arrays import Int64Array
+from modtok_cli.base.arrays import BoolArray, Int64Array, offsets_of
 from modtok_cli.learn.merges import LearnedMerges, byte_order
 from modtok_cli.learn.prune import LanguageTokens
 
@@ -100,10 +99,9 @@ def _learned(
     languages: Sequence[str],
     specials: Sequence[str],
     tokens: Sequence[bytes],
-    members: npt.NDArray[np.bool_],
+    members: BoolArray,
 ) -> LearnedMerges:
-    offsets = np.zeros(len(tokens) + 1, dtype=np.int64)
-    np.cumsum([len(token) for token in tokens], out=offsets[1:])
+    offsets = offsets_of(map(len, tokens))
     return LearnedMerges(
         tuple(languages),
         tuple(specials),

@@ -48,11 +48,7 @@ class ArraysFile:
 
     @classmethod
     def open(cls, path: Path, *, largest: int) -> ArraysFile:
-        """Map a file of at most `largest` bytes.
-
-        Raises:
-            ModtokError: it cannot be read, or is no safetensors file of whole arrays.
-        """
+        """Map a file of at most `largest` bytes."""
         content = map_file(path, largest=largest, remedy=REBUILD)
         try:
             tensors = _tensors(content)
@@ -68,11 +64,7 @@ class ArraysFile:
         return hashlib.sha256(self.content).hexdigest()
 
     def take(self, name: str, kind: npt.DTypeLike, shape: tuple[int | None, ...]) -> Array:
-        """An array of this type and shape, where None is any number.
-
-        Raises:
-            ModtokError: it is missing, or another; names the field.
-        """
+        """An array of this type and shape, where None is any number."""
         found = self.tensors.get(name)
         if found is None or found.dtype != kind or not _fits(found.shape, shape):
             what = "missing" if found is None else f"{found.dtype} {found.shape}"

@@ -74,12 +74,7 @@ def compare(a: Comparable, b: Comparable, names: tuple[str, str]) -> Comparison:
 
 
 def open_comparable(tokenizer: str | os.PathLike[str] | Comparable | Tokenizer) -> Comparable:
-    """A modular tokenizer, or a single one with known merges or scores; opened unless it is.
-
-    Raises:
-        UsageError: it does not exist.
-        ModtokError: a tokenizer of another kind.
-    """
+    """A modular tokenizer, or a single one with known merges or scores; opened unless it is."""
     if isinstance(tokenizer, str | os.PathLike):
         if is_modular(Path(tokenizer)):
             return ModularTokenizer.load(Path(tokenizer))

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.base.arrays import BoolArray
+from modtok_cli.base.arrays import BoolArray, UInt8Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, refuse_others
 from modtok_cli.base.reading import LARGEST, read_file
@@ -60,10 +60,6 @@ def save(tokenizer: ModularTokenizer, directory: Path, references: References) -
 
     `references`: language → content of its plain `tokenizer.json`, or a function that gives
     that, called when everything else is ready.
-
-    Raises:
-        UsageError: `directory` holds other files, or a reference has a language that T lacks.
-        ModtokError: the file system refuses.
     """
     from safetensors.numpy import save as save_tensors
 
@@ -87,7 +83,7 @@ def save(tokenizer: ModularTokenizer, directory: Path, references: References) -
         (beside / manifests.NAME).write_bytes(manifests.write_manifest(tokenizer, files))
 
 
-def pack(membership: BoolArray) -> npt.NDArray[np.uint8]:
+def pack(membership: BoolArray) -> UInt8Array:
     """(N, L) bool to (N, ⌈L / 8⌉) uint8, bit j % 8 of byte j // 8 for column j."""
     # Of a column-major array packbits makes another, whose memory safetensors would write as is.
     return np.ascontiguousarray(np.packbits(membership, axis=1, bitorder="little"))
@@ -102,11 +98,7 @@ def _tensors(tokenizer: ModularTokenizer) -> dict[str, npt.NDArray[Any]]:
 
 
 def check_place(directory: Path) -> None:
-    """Refuse a place for a modular directory that holds anything else.
-
-    Raises:
-        UsageError: it holds other files.
-    """
+    """Refuse a place for a modular directory that holds anything else."""
     refuse_others(directory, _OURS.__contains__)
 
 
@@ -130,11 +122,7 @@ class Contents:
         return str(self.directory / ARRAYS)
 
     def verify_sizes(self) -> None:
-        """Compare the memberships with the sizes in the manifest.
-
-        Raises:
-            ModtokError: a difference; names the file and the field.
-        """
+        """Compare the memberships with the sizes in the manifest."""
         members = {"tokens": self.token_membership, "merges": self.segmenter.merge_membership}
         for place, column in enumerate(self.columns):
             row = self.manifest["languages"][column]
@@ -149,11 +137,7 @@ class Contents:
                     )
 
     def verify(self, tokenizer: ModularTokenizer) -> None:
-        """Compare the tokenizer made of all of it with what the manifest says of all files.
-
-        Raises:
-            ModtokError: a difference; names the file and the field.
-        """
+        """Compare the tokenizer made of all of it with what the manifest says of all files."""
         self.verify_sizes()
         if tokenizer.signature != self.manifest["signature"]:
             raise ModtokError(
@@ -172,9 +156,6 @@ def read(
     """Read a modular directory, all but its references.
 
     `choose`: from the manifest, which languages to read memberships of; all by default.
-
-    Raises:
-        ModtokError: a file is missing, damaged or changed by hand; names it and the field.
     """
     manifest = manifests.read_manifest(directory)
     modular = segmentation(manifest["segmentation"])
@@ -220,11 +201,7 @@ def _largest(manifest: Mapping[str, Any], name: str) -> int:
 
 
 def read_checked(directory: Path, name: str, manifest: Mapping[str, Any]) -> bytes:
-    """A file as it was written.
-
-    Raises:
-        ModtokError: it cannot be read, is too large, or was changed.
-    """
+    """A file as it was written."""
     largest = _largest(manifest, name)
     data = read_file(directory / name, largest=largest, factor=16, remedy=REBUILD)
     _check_digest(hashlib.sha256(data).hexdigest(), directory, name, manifest)
@@ -248,12 +225,7 @@ def reference_languages(directory: Path) -> list[str]:
 
 
 def read_reference(directory: Path, language: str) -> bytes:
-    """Content of the monolingual `tokenizer.json` of a language.
-
-    Raises:
-        UsageError: there is none.
-        ModtokError: it is changed after it was written.
-    """
+    """Content of the monolingual `tokenizer.json` of a language."""
     directory = Path(directory)
     manifest = manifests.read_manifest(directory)
     for row in manifest["languages"]:

@@ -62,10 +62,6 @@ def write_hf_directory(
     Returns:
         `output`, `tokens` (number of ids), `added` (special token to id), `eos`, `pad`,
         `chat_template` (its name, or None).
-
-    Raises:
-        UsageError: `directory` exists; a special token is empty or an ordinary token; a template
-            that does not exist, or whose special tokens the tokenizer lacks.
     """
     if directory.exists() and not force:
         raise UsageError(

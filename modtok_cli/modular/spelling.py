@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from modtok_cli.base.arrays import Int32Array, Int64Array
+from modtok_cli.base.arrays import Int32Array, Int64Array, offsets_of
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.modular.adopted.restrict import is_byte_level
 from modtok_cli.modular.formats.external import in_library
@@ -58,8 +58,7 @@ def spell(vocabulary: Vocabulary, old: Subtokenizer, *, encode: bool = True) -> 
 
     lengths = (same >= 0).astype(np.int64)
     lengths[unknown] = np.diff(ends)
-    offsets = np.zeros(len(names) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=offsets[1:])
+    offsets = offsets_of(lengths)
     flat = np.empty(int(offsets[-1]), dtype=np.int32)
     kept = np.flatnonzero(same >= 0)
     flat[offsets[kept]] = same[kept]
@@ -153,8 +152,7 @@ class LibraryVocabulary:
             spelled = self._encode([tokens[index] for index in missing])
             for index, ids in zip(missing, spelled, strict=True):
                 found[index] = ids
-        offsets = np.zeros(len(found) + 1, dtype=np.int64)
-        np.cumsum([len(ids) for ids in found], out=offsets[1:])
+        offsets = offsets_of(map(len, found))
         flat = np.fromiter((one for ids in found for one in ids), np.int32, int(offsets[-1]))
         return Spelling(flat, offsets)
 

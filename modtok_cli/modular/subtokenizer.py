@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
+from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.signature import digest
@@ -40,6 +40,7 @@ class Subtokenizer:
         languages: in the parent's order; empty if unknown.
         parent_signature: of the modular tokenizer that it was extracted from, None if from none.
         provenance: what its own file says about its origin; empty if from no file.
+        ignored: settings of its file that are not applied.
     """
 
     def __init__(
@@ -50,12 +51,35 @@ class Subtokenizer:
         parent_signature: str | None = None,
         name: str | None = None,
         provenance: Mapping[str, Any] | None = None,
+        ignored: tuple[str, ...] = (),
     ) -> None:
         self.segmenter = segmenter
         self.languages = tuple(languages)
         self.name = name or ",".join(self.languages) or "tokenizer"
         self.parent_signature = parent_signature
         self.provenance: Mapping[str, Any] = provenance or {}
+        self.ignored = ignored
+
+    @classmethod
+    def of_file(
+        cls,
+        segmenter: Segmenter,
+        name: str,
+        provenance: Mapping[str, Any],
+        ignored: tuple[str, ...] = (),
+    ) -> Subtokenizer:
+        """The tokenizer of a file that a segmenter of ours runs; see `to_bytes`."""
+        languages, parent = provenance.get("languages"), provenance.get("parent")
+        return cls(
+            segmenter,
+            languages=[each for each in languages if isinstance(each, str)]
+            if isinstance(languages, list)
+            else (),
+            parent_signature=parent if isinstance(parent, str) else None,
+            name=name,
+            provenance=provenance,
+            ignored=ignored,
+        )
 
     def __repr__(self) -> str:
         return (
@@ -104,7 +128,7 @@ class Subtokenizer:
         return self.segmenter.merges
 
     @property
-    def scores(self) -> npt.NDArray[np.float64] | None:
+    def scores(self) -> Float64Array | None:
         """Scores as a file holds them, in local order, (n,) float64; None for merges."""
         return self.segmenter.scores
 

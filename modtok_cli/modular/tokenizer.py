@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
-from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
+from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.signature import digest
 from modtok_cli.learn.merges import LearnedMerges
@@ -163,7 +162,7 @@ class ModularTokenizer:
         return self.segmenter.merge_membership
 
     @property
-    def scores(self) -> npt.NDArray[np.float64] | None:
+    def scores(self) -> Float64Array | None:
         """Log-probabilities of a Unigram tokenizer, (V,) float64; None for others."""
         return self.segmenter.scores
 
@@ -290,11 +289,7 @@ def places(known: Sequence[str], wanted: str | Iterable[str]) -> list[int]:
 
 
 def resolve(known: Sequence[str], wanted: str | Iterable[str]) -> set[str]:
-    """The languages of `known` that `wanted` names, as such or by another code of theirs.
-
-    Raises:
-        UsageError: one is not there (names those there are), or `wanted` is empty.
-    """
+    """The languages of `known` that `wanted` names, as such or by another code of theirs."""
     found: set[str] = set()
     for language in language_list(wanted):
         those = matching(language, known)

@@ -12,9 +12,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array, UInt8Array
+from modtok_cli.base.arrays import (
+    BoolArray,
+    Float64Array,
+    Int32Array,
+    Int64Array,
+    UInt8Array,
+    UInt64Array,
+)
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.modular.vocabulary import BYTE_ORDER, PieceVocabulary, Vocabulary, gather
 
@@ -26,11 +32,7 @@ _LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 def check_languages(languages: Sequence[str], where: str) -> None:
-    """At least one language, each once, each a name that a file may have.
-
-    Raises:
-        ModtokError: names `where` and the language.
-    """
+    """At least one language, each once, each a name that a file may have."""
     if not languages or len(set(languages)) != len(languages):
         raise _broken(where, "languages", "is empty or has a language twice")
     for language in languages:
@@ -39,11 +41,7 @@ def check_languages(languages: Sequence[str], where: str) -> None:
 
 
 def check_vocabulary(vocabulary: Vocabulary, where: str) -> None:
-    """Special tokens, then the 256 bytes in order, every spelling different.
-
-    Raises:
-        ModtokError: names `where` and the field.
-    """
+    """Special tokens, then the 256 bytes in order, every spelling different."""
     first = len(vocabulary.specials)
     if len(vocabulary) < first + 256:
         raise _broken(where, "vocabulary", f"{len(vocabulary)} tokens cannot hold the 256 bytes")
@@ -72,7 +70,7 @@ def _check_distinct(vocabulary: Vocabulary, where: str) -> None:
         raise _broken(where, "vocabulary", f"two tokens are spelled '{twice}'")
 
 
-def _hashes(vocabulary: Vocabulary) -> npt.NDArray[np.uint64]:
+def _hashes(vocabulary: Vocabulary) -> UInt64Array:
     """A number for each token, by its bytes: Σ (byte + 1) · cⁱ modulo 2⁶⁴; no token is empty."""
     starts, lengths = vocabulary.offsets[:-1], vocabulary.lengths
     powers = np.multiply.accumulate(np.full(int(lengths.max()), 0x9E3779B97F4A7C15, np.uint64))
@@ -82,11 +80,7 @@ def _hashes(vocabulary: Vocabulary) -> npt.NDArray[np.uint64]:
 
 
 def check_merges(vocabulary: Vocabulary, merges: Int32Array, where: str) -> None:
-    """Ids in range, results the concatenation of their parts, no pair twice, parts first.
-
-    Raises:
-        ModtokError: names `where` and the merge.
-    """
+    """Ids in range, results the concatenation of their parts, no pair twice, parts first."""
     base = len(vocabulary.specials) + 256
     if merges.ndim != 2 or merges.shape[1] != 3:
         raise _broken(where, "merges", f"shape {merges.shape}, expected (M, 3)")
@@ -145,11 +139,7 @@ def improper_merges(merges: Int32Array, chosen: Int64Array, given: BoolArray) ->
 def check_token_membership(
     vocabulary: Vocabulary, members: BoolArray, languages: Sequence[str], where: str
 ) -> None:
-    """Every token is in a language, special tokens and bytes in all; members (V, L) bool.
-
-    Raises:
-        ModtokError: names `where` and the row.
-    """
+    """Every token is in a language, special tokens and bytes in all; members (V, L) bool."""
     base = len(vocabulary.specials) + 256
     _check_rows(members, (len(vocabulary), len(languages)), "token_membership", where)
     if not members[:base].all():
@@ -168,9 +158,6 @@ def check_merge_membership(
     """Every language has, with a token or a merge, all that it is made of.
 
     Shapes: members (V, L) and merge_members (M, L) bool.
-
-    Raises:
-        ModtokError: names `where`, the language and the token or merge.
     """
     check_token_membership(vocabulary, members, languages, where)
     _check_rows(merge_members, (len(merges), len(languages)), "merge_membership", where)
@@ -208,9 +195,6 @@ def check_pieces(vocabulary: Vocabulary, scores: Float64Array | None, where: str
 
     Special tokens, the 256 bytes in order, at least one piece; pieces different, whole
     characters, none crosses a word boundary of the pre-tokenizer; scores finite.
-
-    Raises:
-        ModtokError: names `where` and the field.
     """
     if not isinstance(vocabulary, PieceVocabulary):
         raise _broken(where, "vocabulary", "is not a vocabulary of pieces")

@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array, UInt8Array
+from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array, UInt8Array, offsets_of
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.learn.merges import byte_order
 from modtok_cli.learn.pieces import byte_ids
@@ -63,8 +63,7 @@ def gather(
     """Concatenate the entries `ids` of a flat table; returns (data, offsets) of the result."""
     starts = offsets[ids]
     lengths = offsets[np.asarray(ids) + 1] - starts
-    ends = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=ends[1:])
+    ends = offsets_of(lengths)
     take = np.repeat(starts - ends[:-1], lengths)
     take += np.arange(len(take))
     return data[take], ends
@@ -92,19 +91,14 @@ class Vocabulary:
     def from_tokens(cls, specials: Sequence[str], tokens: Sequence[bytes]) -> Vocabulary:
         """From special tokens and the byte strings that follow them."""
         entries = [special.encode() for special in specials] + list(tokens)
-        offsets = np.zeros(len(entries) + 1, dtype=np.int64)
-        np.cumsum([len(entry) for entry in entries], out=offsets[1:])
+        offsets = offsets_of(map(len, entries))
         return cls(tuple(specials), np.frombuffer(b"".join(entries), dtype=np.uint8), offsets)
 
     @classmethod
     def from_spellings(
         cls, specials: Sequence[str], spellings: Sequence[str], where: str
     ) -> Vocabulary:
-        """From the strings of a `tokenizer.json`, in id order, special tokens first.
-
-        Raises:
-            Unsuited: a token is empty or does not spell bytes; names `where` and the token.
-        """
+        """From the strings of a `tokenizer.json`, in id order, special tokens first."""
         first = len(specials)
         head = [special.encode() for special in specials]
         lengths = np.fromiter(map(len, spellings), dtype=np.int64, count=len(spellings))
@@ -118,8 +112,7 @@ class Vocabulary:
                 "spelling",
                 where=where,
             )
-        offsets = np.zeros(len(spellings) + 1, dtype=np.int64)
-        np.cumsum(lengths, out=offsets[1:])
+        offsets = offsets_of(lengths)
         data = np.concatenate([np.frombuffer(b"".join(head), dtype=np.uint8), body])
         return cls(tuple(specials), data, offsets)
 
@@ -171,11 +164,7 @@ class Vocabulary:
         return Vocabulary(self.specials, data, offsets, self.distinct)
 
     def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
-        """Concatenated bytes of tokens.
-
-        Raises:
-            ModtokError: an id outside the vocabulary.
-        """
+        """Concatenated bytes of tokens."""
         flat = np.asarray(ids, dtype=np.int64).reshape(-1)
         if len(flat) and (int(flat.min()) < 0 or int(flat.max()) >= len(self)):
             odd = flat[(flat < 0) | (flat >= len(self))][0]
@@ -199,11 +188,7 @@ class PieceVocabulary(Vocabulary):
     def from_spellings(
         cls, specials: Sequence[str], spellings: Sequence[str], where: str
     ) -> PieceVocabulary:
-        """From the strings of a file, in id order: special tokens, byte names, pieces.
-
-        Raises:
-            ModtokError: the byte tokens are not where they belong, or a piece is empty.
-        """
+        """From the strings of a file, in id order: special tokens, byte names, pieces."""
         first = len(specials)
         if tuple(spellings[first : first + 256]) != BYTE_NAMES:
             raise Unsuited(
@@ -219,8 +204,7 @@ class PieceVocabulary(Vocabulary):
             raise ModtokError(
                 f"field 'model.vocab': {error.object!r} is not valid Unicode", where=where
             ) from error
-        offsets = np.zeros(len(tokens) + 1, dtype=np.int64)
-        np.cumsum([len(token) for token in tokens], out=offsets[1:])
+        offsets = offsets_of(map(len, tokens))
         return cls(tuple(specials), np.frombuffer(b"".join(tokens), dtype=np.uint8), offsets)
 
     @property

@@ -45,10 +45,6 @@ def count_corpus(
     A path is a text file, a `.counts` or `.tsv` table, a directory of those, or "-". The
     result depends neither on the order of the files nor on `threads`, which share them.
     `reading` is that of `readers.read_documents`; progress is in bytes of the files.
-
-    Raises:
-        ModtokError: a file is missing or damaged, or there is no text; names it, with the line.
-        UsageError: a table was split by another pre-tokenizer.
     """
     given = list(paths)
     files = [file for path in given for file in files_in(path)]
@@ -85,11 +81,7 @@ def count_languages(
     progress: Progress = SILENT,
     threads: int | None = None,
 ) -> dict[str, WordCounts]:
-    """Word counts of each language, several at a time (`threads`: default one a core).
-
-    Raises:
-        ModtokError: as `count_corpus`; the first error stops the work.
-    """
+    """Word counts of each language, several at a time (`threads`: default one a core)."""
     languages = sorted(files)
     tables = read_each(
         lambda name, advance: count_files(
@@ -121,9 +113,6 @@ def write_counts(
     A table made from the same files (name, size and time) is kept, with a note, unless
     `force`. Each table is written atomically when it is complete, so a stopped run resumes.
     `memory`: bytes of the tables of words of all threads (`bounded_count`).
-
-    Raises:
-        ModtokError: as `count_corpus` and `workspace.language_files`.
     """
     files = language_files(data, languages, reading, progress=progress)
     for language, paths in files.items():
@@ -266,11 +255,7 @@ def count_files(
 
 
 def check_pattern(file: Path | str, name: str, pretokenizer: PreTokenizer) -> None:
-    """Check that the words of a table were split as expected.
-
-    Raises:
-        UsageError: by another pre-tokenizer.
-    """
+    """Check that the words of a table were split as expected."""
     if name != pretokenizer.name:
         raise UsageError(
             f"counted with pre-tokenizer '{name}', expected '{pretokenizer.name}'",
@@ -286,11 +271,7 @@ _COPIES = 4
 
 
 def checked_memory(value: str | int | None) -> int | None:
-    """Bytes of a bound such as "4GB"; None if there is none.
-
-    Raises:
-        UsageError: it is not a size, or less than `LEAST_MEMORY`.
-    """
+    """Bytes of a bound such as "4GB"; None if there is none."""
     if value is None:
         return None
     try:
@@ -321,9 +302,6 @@ def count_into(
     The file is the same for any `memory`, the bytes that tables of words may take while counting
     and merging. It does not bound `.tsv` tables, which are read whole, nor the buffers of readers.
     `recorded` is the reading in the header, if not `reading`.
-
-    Raises:
-        ModtokError, UsageError: as `count_files.count_files` and `table_merging.merge_files`.
     """
     said = recorded or reading
     if may_be_empty is None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from modtok_cli.base.arrays import Int64Array, UInt8Array
+from modtok_cli.base.arrays import Int64Array, UInt8Array, offsets_of
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.signature import digest
 from modtok_cli.text.pretokenizer import BPE, PreTokenizer
@@ -82,8 +82,7 @@ class WordCounts:
                 raise ValueError(f"a word needs bytes and a count of at least 1: {word!r}, {count}")
             total[word] = total.get(word, 0) + count
         words = sorted(total)
-        offsets = np.zeros(len(words) + 1, dtype=np.int64)
-        np.cumsum([len(word) for word in words], out=offsets[1:])
+        offsets = offsets_of(map(len, words))
         data = np.frombuffer(b"".join(words), dtype=np.uint8).copy()
         counts = np.array([total[word] for word in words], dtype=np.int64)
         return cls(data, offsets, counts, pretokenizer, size or size_of(data, offsets, counts))
@@ -139,9 +138,6 @@ def merge_counts(tables: Sequence[WordCounts]) -> WordCounts:
     """The table of all the texts together: count(a + b) = count(a) + count(b), exactly.
 
     Any order of `tables` gives the same bytes. No table gives the empty one of `bpe`.
-
-    Raises:
-        UsageError: the tables have different pre-tokenizers.
     """
     if not tables:
         return WordCounts.from_pairs([])

@@ -188,11 +188,7 @@ def pretokenizers() -> Mapping[str, PreTokenizer]:
 
 
 def find_pretokenizer(name: str) -> PreTokenizer:
-    """The pre-tokenizer of that name.
-
-    Raises:
-        UsageError: there is none; names those there are.
-    """
+    """The pre-tokenizer of that name."""
     # Looking for entry points takes tens of milliseconds.
     found = _native().get(name) or pretokenizers().get(name)
     if found is None:

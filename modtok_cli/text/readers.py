@@ -67,9 +67,6 @@ def text_files(path: str | Path) -> list[str | Path]:
     """The files to read for `path`: itself, or for a directory those below it, sorted.
 
     Hidden files and other formats in a directory are skipped.
-
-    Raises:
-        ModtokError: no such file; a directory without text; an unknown format.
     """
     if is_pipe(path):
         return [path]
@@ -118,9 +115,6 @@ def read_documents(
     Documents without text, or that `reading` leaves out or changes, give a warning with their
     number. `advance` receives the number of (compressed) bytes read. A file without text is an
     error unless it `may_be_empty`, as one of several in a directory may.
-
-    Raises:
-        ModtokError: the file is invalid, as `file:line`.
     """
     return chain.from_iterable(
         read_batches(path, reading, progress=progress, advance=advance, may_be_empty=may_be_empty)

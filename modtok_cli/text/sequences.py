@@ -141,9 +141,6 @@ def sample_documents(
     """Up to `limit` bytes of documents of text files, evenly spread over all of them.
 
     Warns of nothing: the files are read to count their words as well.
-
-    Raises:
-        ModtokError: a file cannot be read.
     """
     sample = Sample(limit)
     for file in files:

@@ -118,9 +118,6 @@ def corpus_stats(
     is the number of documents to show per language, up to 200 characters each. Duplicates
     are found by a 64-bit hash of the document; empty ones do not count. `counted` receives
     the word counts of each language, from any thread.
-
-    Raises:
-        ModtokError: a file is missing, damaged or empty.
     """
     return read_each(
         lambda language, advance: language_stats(

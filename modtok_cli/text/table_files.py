@@ -149,11 +149,7 @@ class Place:
 
 
 def places_of(path: Path) -> dict[str, Place]:
-    """Places of the arrays of a table whose header is valid.
-
-    Raises:
-        ModtokError: an array is missing, or of another type or shape.
-    """
+    """Places of the arrays of a table whose header is valid."""
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         content = json.loads(file.read(size))
@@ -177,21 +173,13 @@ def read_array(path: Path, place: Place, start: int, stop: int) -> Any:
 
 
 def read_header(path: Path) -> Header:
-    """Header of the table at `path`; its words are not read.
-
-    Raises:
-        ModtokError: no such file, or not a count table of this version.
-    """
+    """Header of the table at `path`; its words are not read."""
     header, _ = _open(path, ())
     return header
 
 
 def load_counts(path: Path) -> WordCounts:
-    """A saved table, validated.
-
-    Raises:
-        ModtokError: no such file, damaged, or of another pattern; names the field.
-    """
+    """A saved table, validated."""
     header, arrays = _open(path, tuple(ARRAYS))
     table = WordCounts(
         **arrays, pretokenizer=restore_pretokenizer(header.pretokenizer), size=header.size
@@ -289,11 +277,7 @@ def _header(path: Path, text: str) -> Header:
 
 
 def check_counts(table: WordCounts, where: str) -> None:
-    """Validate a table that was read from a file.
-
-    Raises:
-        ModtokError: a field is invalid; names `where` and the field.
-    """
+    """Validate a table that was read from a file."""
     from modtok_cli.core.counts import first_disorder
 
     words = len(table.counts)

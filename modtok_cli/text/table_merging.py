@@ -110,11 +110,7 @@ def _part(table: WordCounts, start: int, stop: int) -> WordCounts:
 
 
 def open_table(path: Path) -> TableReader:
-    """Open a table, verified by its fingerprint.
-
-    Raises:
-        ModtokError: no such file, damaged, or of another pattern; names the field.
-    """
+    """Open a table, verified by its fingerprint."""
     header, places = read_header(path), places_of(path)
     chunks = {name: _chunks(path, places[name]) for name in ARRAYS}
     sizes = {name: place.length * place.kind.itemsize for name, place in places.items()}
@@ -157,10 +153,6 @@ def merge_files(
 
     Takes about 4 × `memory` bytes, and the size of `output` twice on the disk of `scratch`, a
     directory for intermediate files.
-
-    Raises:
-        ModtokError: a table is missing or damaged; names it.
-        UsageError: the tables have different pre-tokenizers.
     """
     tables = [open_table(path) for path in paths]
     names = sorted({table.header.pretokenizer for table in tables})

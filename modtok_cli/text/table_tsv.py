@@ -38,9 +38,6 @@ def read_tsv(
     """The table in a `.tsv` file (or .zst, .gz). Lines of one word add up.
 
     Documents are 0, unknown; characters and bytes are those of the words.
-
-    Raises:
-        ModtokError: a line without a tab or with a count below 1, as `file:line`.
     """
     from modtok_cli.text.counter import WordCounter
 

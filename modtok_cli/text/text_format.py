@@ -106,22 +106,14 @@ class TextReader(ABC):
 
     @abstractmethod
     def documents(self, block: Any) -> list[Document]:
-        """The documents of a block.
-
-        Raises:
-            ModtokError: invalid content, as `file:line`.
-        """
+        """The documents of a block."""
 
     def spans(self, block: Any) -> Spans:
         """The documents of a block for counting: without Python objects where possible."""
         return join([document.text for document in self.documents(block)])
 
     def report(self, progress: Progress) -> None:
-        """Warn, in a line each, about documents that were changed or left out.
-
-        Raises:
-            ModtokError: no document had the field of the text.
-        """
+        """Warn, in a line each, about documents that were changed or left out."""
         if self._absent and not self.found:
             raise self.no_field(self._fields, self.empty[1])
         reading = self.reading
@@ -145,11 +137,7 @@ class TextReader(ABC):
         )
 
     def lacks_text(self, line: int, fields: Iterable[str] | None = None) -> None:
-        """Count a document whose text is null or missing; `fields`: those that it has instead.
-
-        Raises:
-            ModtokError: as all documents so far.
-        """
+        """Count a document whose text is null or missing; `fields`: those that it has instead."""
         _count(self.empty, line)
         if fields is not None:
             self._absent += 1
@@ -158,11 +146,7 @@ class TextReader(ABC):
                 raise self.no_field(self._fields, self.empty[1])
 
     def language(self, value: Any, line: int) -> str | None:
-        """The language of a document from the value of its field.
-
-        Raises:
-            ModtokError: the value is not a language.
-        """
+        """The language of a document from the value of its field."""
         if value is None:
             return None
         if not isinstance(value, str) or not value:
@@ -279,9 +263,6 @@ def whole_lines(source: Source) -> Iterator[Lines]:
     """Chunks that end at line ends; a line longer than a chunk is joined.
 
     A byte order mark before the first line is no text.
-
-    Raises:
-        ModtokError: damaged compressed data, or a line that is too long; names the line.
     """
     line = 1
     held: list[bytes] = []

@@ -38,11 +38,6 @@ def language_files(
     With `reading.lang_field`, files with fields that are not named after a language belong to
     every language; `reading.of(language)` reads its documents. Without `languages`, these files
     are read for the languages that they hold. `progress` is warned of text that is then left out.
-
-    Raises:
-        ModtokError: no such directory; nothing in it; a language without text.
-        UsageError: an invalid or missing language, or two entries that spell one language
-            differently.
     """
     single = data.is_file()
     if single:
@@ -206,11 +201,7 @@ def _files_below(directory: Path) -> list[Path]:
 
 
 def files_in(source: Path | str) -> list[Path | str]:
-    """The texts and count tables of one argument: a file, all in a directory, or "-".
-
-    Raises:
-        ModtokError: no such file, or no text in it.
-    """
+    """The texts and count tables of one argument: a file, all in a directory, or "-"."""
     if is_pipe(source):
         return [source]
     path = Path(source)
@@ -238,13 +229,7 @@ def _source_names(table: Path) -> set[str]:
 
 
 def by_language(paths: Iterable[Path | str], language: str | None = None) -> dict[str, list[Path]]:
-    """Files and those in directories, by the language each is named after, or as `language`.
-
-    Raises:
-        ModtokError: a file is missing, or of an unknown format.
-        UsageError: a file name without a language, or two names that spell one language
-            differently.
-    """
+    """Files and those in directories, by the language each is named after, or as `language`."""
     labels: dict[str, list[Path]] = {}
     for path in (file for source in paths for file in files_in(source)):
         name = canonical(language) if language else label_of_path(path)

@@ -32,12 +32,7 @@ _CONFIG_LIMIT = 1 << 26
 
 
 def read_tokenizer_file(path: Path) -> TokenizerFile:
-    """The `tokenizer.json` at `path`, or in the directory `path`.
-
-    Raises:
-        UsageError: there is none, or its type cannot be adopted.
-        ModtokError: it is damaged.
-    """
+    """The `tokenizer.json` at `path`, or in the directory `path`."""
     file = path / "tokenizer.json" if path.is_dir() else path
     if not file.is_file():
         raise UsageError(
@@ -49,11 +44,7 @@ def read_tokenizer_file(path: Path) -> TokenizerFile:
 
 
 def check_output(output: Path, *, force: bool = False) -> None:
-    """Refuse an output that exists, unless it is a modular directory and `force` is given.
-
-    Raises:
-        UsageError: it exists.
-    """
+    """Refuse an output that exists, unless it is a modular directory and `force` is given."""
     check_place(output)
     if is_modular(output) and not force:
         raise UsageError(
@@ -66,9 +57,6 @@ def find_end_of_text(path: Path, file: TokenizerFile) -> str | None:
 
     It is `eos_token` of tokenizer_config.json, else the first `eos_token_id` of
     generation_config.json or config.json, else a special token with a usual name.
-
-    Raises:
-        ModtokError: one of these files is damaged.
     """
     place = path if path.is_dir() else path.parent
     found: list[object] = [_setting(place / "tokenizer_config.json", "eos_token")]
@@ -108,10 +96,6 @@ def members(
     counts (V,) int64 are those of `token_counts`. With `k`, the k tokens of greatest use, needed
     ones included; with `coverage`, as few as possible such that the text takes at most
     1 + (1 - coverage) times as many tokens. See `derivation.prune`.
-
-    Raises:
-        UsageError: k is smaller than the number of tokens that must stay, or coverage is not
-            between 0 and 1.
     """
     from modtok_cli.modular.adopted.derivation import prune
 
@@ -148,11 +132,6 @@ def adopt(
 
     `end_of_text` is the token between documents in training; by default that of
     `find_end_of_text`.
-
-    Raises:
-        UsageError: a tokenizer that cannot be adopted, an unknown language, an invalid budget,
-            an unknown token.
-        ModtokError: a file is damaged or missing, or there is no text.
     """
     file = read_tokenizer_file(tokenizer)
     if end_of_text is not None and end_of_text not in file.ids:
@@ -220,10 +199,6 @@ def used_tokens(
     reading: Reading = Reading(),
     progress: Progress = SILENT,
 ) -> BoolArray:
-    """The tokens that texts of any language use; see `members`.
-
-    Raises:
-        UsageError, ModtokError: as `adopt`.
-    """
+    """The tokens that texts of any language use; see `members`."""
     counts = count_corpus(texts, pretokenizer=file.pretokenizer, reading=reading, progress=progress)
     return members(file, token_counts(file, counts), k, coverage)

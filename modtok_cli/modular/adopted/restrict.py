@@ -35,12 +35,7 @@ BYTE_TOKENS = frozenset(f"<0x{byte:02X}>" for byte in range(256))
 
 
 def vocabulary_of(document: Mapping[str, Any], where: str) -> dict[str, int]:
-    """Token → id of a `tokenizer.json`, added tokens included.
-
-    Raises:
-        ModtokError: the file is damaged; names the field.
-        UsageError: the model is neither BPE nor Unigram.
-    """
+    """Token → id of a `tokenizer.json`, added tokens included."""
     model = document.get("model")
     if not isinstance(model, Mapping):
         raise ModtokError("field 'model' is missing", where=where)
@@ -107,11 +102,6 @@ def restrict(document: Mapping[str, Any], kept: Int32Array, where: str) -> dict[
 
     Example: of the BPE {a: 0, b: 1, c: 2, ab: 3, abc: 4} with the merges a b, ab c, the ids
     [0, 1, 3] leave {a: 0, b: 1, ab: 2} and the merge a b.
-
-    Raises:
-        UsageError: an indispensable token is missing, an id does not exist, or the type of the
-            tokenizer is not supported.
-        ModtokError: the document is damaged.
     """
     ids = vocabulary_of(document, where)
     _check(document, ids, kept, where)
@@ -227,9 +217,6 @@ def check_document(document: Mapping[str, Any], where: str) -> None:
     """Check the types of all that ids, merges and restrictions are read from.
 
     The type of the model and the ids in its vocabulary are left to `restrict.vocabulary_of`.
-
-    Raises:
-        ModtokError: a field is of another type; names it.
     """
     model = document.get("model")
     if not isinstance(model, Mapping):

@@ -158,11 +158,7 @@ class TokenizerFile:
         return found
 
     def use_derivation(self, ranks: Int32Array, where: str) -> None:
-        """Use derivations that were stored, (V,) int32.
-
-        Raises:
-            ModtokError: they are not ranks of merges that make these tokens.
-        """
+        """Use derivations that were stored, (V,) int32."""
         built = np.flatnonzero(ranks >= 0)
         valid = len(self.merges) > int(ranks.max(initial=-1)) and int(ranks.min(initial=0)) >= -2
         if not valid or (self.merges[ranks[built], 2] != built).any():

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from modtok_cli.base.arrays import Int32Array, Int64Array, UInt8Array
+from modtok_cli.base.arrays import Int32Array, Int64Array, UInt8Array, offsets_of
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.core.library import PADDING, EncoderWork, Splitter
 from modtok_cli.core.segment import OVER, NativeEncoder, Segmenter
@@ -99,10 +99,8 @@ class Encoder:
             self._go_alone(self._searched + self.spent.bytes)
 
     def _go_alone(self, searched: int) -> None:
-        alone = self._alone
-        if alone is not None and searched > OWN_TRIE:
-            self._alone = None
-            self._segmenter = alone()
+        if self._alone is not None and searched > OWN_TRIE:
+            self._segmenter, self._alone = self._alone(), None
             self._native.change(self._segmenter)
 
     @property
@@ -122,7 +120,7 @@ class Encoder:
             return self.flat(*packed(data, starts, stops))
         places = zip(starts.tolist(), stops.tolist(), strict=True)
         texts = [data[start:stop].tobytes() for start, stop in places]
-        return self._flat_texts(texts, offsets_of(texts))
+        return self._flat_texts(texts, offsets_of(list(map(len, texts))))
 
     def forget_words(self) -> None:
         """Free the cache of words, which grows with use to some 20 MB."""
@@ -131,7 +129,7 @@ class Encoder:
 
     def text(self, text: bytes) -> Int32Array:
         """Ids of one text in UTF-8."""
-        return self._flat_texts([text], offsets_of([text]))[0]
+        return self._flat_texts([text], offsets_of([len(text)]))[0]
 
     def texts(self, texts: Sequence[bytes], threads: int | None = None) -> list[Int32Array]:
         """Ids of each text in UTF-8, on `threads` threads (default: one a core)."""
@@ -176,7 +174,7 @@ class Encoder:
         """Texts, of sizes np.diff(offsets), as `flat` takes them."""
         if self._rewrite:
             texts = [self._rewrite(text) for text in texts]
-            offsets = offsets_of(texts)
+            offsets = offsets_of(list(map(len, texts)))
         return np.frombuffer(b"".join([*texts, bytes(PADDING)]), dtype=np.uint8), offsets
 
     def words(self, counts: WordCounts) -> tuple[Int32Array, Int64Array]:
@@ -218,19 +216,12 @@ class _Joined:
         return self._ids
 
 
-def offsets_of(texts: Sequence[bytes]) -> Int64Array:
-    """Where texts begin that are joined, and where the last one ends: (D + 1,) int64."""
-    offsets = np.zeros(len(texts) + 1, dtype=np.int64)
-    np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)), out=offsets[1:])
-    return offsets
-
-
 class _Portions:
     """Texts in portions of about `PORTION` bytes, texts[first:stop] for each of `places`."""
 
     def __init__(self, texts: Sequence[bytes], threads: int | None) -> None:
         self._texts = texts
-        self.offsets = offsets_of(texts)
+        self.offsets = offsets_of(list(map(len, texts)))
         self.places: list[tuple[int, int]] = []
         first = 0
         while first < len(texts):
@@ -254,16 +245,8 @@ class _Portions:
             yield from pool.map(lambda part: encode(*part), parts)
 
 
-T = TypeVar("T")
-
-
 def utf8(text: str) -> bytes:
-    """UTF-8 of a text.
-
-    Raises:
-        UsageError: it is no string.
-        ModtokError: the text contains a lone surrogate.
-    """
+    """UTF-8 of a text."""
     if not isinstance(text, str):
         raise UsageError(f"expected a string, got {type(text).__name__}", where="text")
     try:
@@ -275,22 +258,12 @@ def utf8(text: str) -> bytes:
 
 
 def strings(texts: Sequence[str]) -> list[bytes]:
-    """UTF-8 of several texts.
-
-    Raises:
-        UsageError: one text, or something else.
-        ModtokError: a text contains a lone surrogate.
-    """
+    """UTF-8 of several texts."""
     return [utf8(text) for text in _several(texts)]
 
 
 def in_utf8(texts: Sequence[str | bytes]) -> Sequence[bytes]:
-    """Several texts, strings or UTF-8, as UTF-8; `texts` itself where all are bytes.
-
-    Raises:
-        UsageError: one text, or something else.
-        ModtokError: a string contains a lone surrogate.
-    """
+    """Several texts, strings or UTF-8, as UTF-8; `texts` itself where all are bytes."""
     if set(map(type, _several(texts))) <= {bytes}:
         return texts  # type: ignore[return-value]
     return [text if isinstance(text, bytes) else utf8(text) for text in texts]

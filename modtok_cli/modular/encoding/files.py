@@ -175,10 +175,6 @@ def encode_files(
     Returns:
         What `tokens.json` holds: form, type, tokens, documents, bytes of text, the tokenizer's
         signature and size, the id at the end of a document or None.
-
-    Raises:
-        UsageError: `output` exists, or the tokenizer lacks the token or global ids.
-        ModtokError: unreadable text, or the output cannot be written.
     """
     if form not in FORMS:
         raise UsageError(
@@ -271,11 +267,7 @@ def _ids_of(tokenizer: Tokenizer, spans: Spans) -> tuple[Int32Array, Int64Array]
 
 
 def _token_id(tokenizer: Tokenizer, text: str) -> int:
-    """The id of a token that stands for itself: a special one, or an added one of a file.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """The id of a token that stands for itself: a special one, or an added one of a file."""
     wanted = text.encode()
     if isinstance(tokenizer, Subtokenizer):
         vocabulary = tokenizer.vocabulary

@@ -3,34 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
-from modtok_cli.base.arrays import Int32Array, Int64Array
+from modtok_cli.base.arrays import Int32Array, Int64Array, UInt8Array, offsets_of, unflatten
 from modtok_cli.core.text import packed
-from modtok_cli.modular.encoding.encoder import Encoder, offsets_of
-from modtok_cli.modular.formats.external import as_ids, in_library, portions
+from modtok_cli.modular.encoding.encoder import Encoder
+from modtok_cli.modular.formats.external import as_ids, in_library, library_tokenizer, portions
 
 
-class LibraryEncoder(Encoder):
+class _TextEncoder(Encoder):
+    """An encoder of which subclasses define `texts`."""
+
+    def text(self, text: bytes) -> Int32Array:
+        """Ids of one text in UTF-8."""
+        return self.texts([text])[0]
+
+    def joined(
+        self, texts: Sequence[bytes], threads: int | None = None
+    ) -> tuple[Int32Array, Int64Array]:
+        """Ids of all texts one after the other, and their offsets."""
+        return _joined(self.texts(texts, threads))
+
+    def flat(self, data: UInt8Array, offsets: Int64Array) -> tuple[Int32Array, Int64Array]:
+        """Ids of texts in one buffer of UTF-8."""
+        return self.joined(unflatten(data, offsets))
+
+
+class LibraryEncoder(_TextEncoder):
     """Encodes as a `tokenizer.json` says; special tokens in a text are plain text.
 
     `data` is the file; `where` names the tokenizer in errors.
     """
 
     def __init__(self, data: bytes, where: str) -> None:
-        from tokenizers import Tokenizer
-
         self._where = where
-        with in_library("cannot load it", where):
-            self._inner = Tokenizer.from_buffer(data)
-        self._inner.encode_special_tokens = True
-        self._inner.no_truncation()
-        self._inner.no_padding()
-        if hasattr(self._inner.model, "dropout"):
-            self._inner.model.dropout = None
+        self._inner = library_tokenizer(data, where)
 
     def forget_words(self) -> None:
         """The library's caches stay."""
@@ -42,42 +50,24 @@ class LibraryEncoder(Encoder):
             whole = self._inner.encode("a", add_special_tokens=True).ids
         return int(whole[0]) if whole[:1] != plain[:1] else None
 
-    def flat(
-        self, data: npt.NDArray[np.uint8], offsets: Int64Array
-    ) -> tuple[Int32Array, Int64Array]:
-        """Ids of texts in one buffer of UTF-8."""
-        content = data.tobytes()
-        cuts = [content[start:stop].decode() for start, stop in pairwise(offsets.tolist())]
-        parts, sizes = [], []
-        for first, stop in portions(np.diff(offsets).tolist()):
+    def texts(self, texts: Sequence[bytes], threads: int | None = None) -> list[Int32Array]:
+        """Ids of each text in UTF-8; the library uses threads of its own."""
+        strings = [text.decode() for text in texts]
+        ids = []
+        for first, stop in portions(list(map(len, texts))):
             with in_library("cannot encode", self._where):
-                batch = self._inner.encode_batch_fast(cuts[first:stop], add_special_tokens=False)
-            for encoding in batch:
-                parts.append(as_ids(encoding.ids))
-                sizes.append(len(parts[-1]))
-        ends = np.zeros(len(cuts) + 1, dtype=np.int64)
-        np.cumsum(sizes, out=ends[1:])
-        return (np.concatenate(parts) if parts else np.zeros(0, dtype=np.int32)), ends
+                batch = self._inner.encode_batch_fast(strings[first:stop], add_special_tokens=False)
+            ids += [as_ids(encoding.ids) for encoding in batch]
+        return ids
 
     def words_flat(
-        self, data: npt.NDArray[np.uint8], starts: Int64Array, stops: Int64Array
+        self, data: UInt8Array, starts: Int64Array, stops: Int64Array
     ) -> tuple[Int32Array, Int64Array]:
         """Ids of each text data[starts[i]:stops[i]]."""
         return self.flat(*packed(data, starts, stops))
 
-    def texts(self, texts: Sequence[bytes], threads: int | None = None) -> list[Int32Array]:
-        """Ids of each text in UTF-8; the library uses threads of its own."""
-        ids, ends = self.joined(texts)
-        return [ids[a:b] for a, b in pairwise(ends.tolist())]
 
-    def joined(
-        self, texts: Sequence[bytes], threads: int | None = None
-    ) -> tuple[Int32Array, Int64Array]:
-        """Ids of all texts one after the other, and their offsets."""
-        return self._flat_texts(texts, offsets_of(texts))
-
-
-class DividedEncoder(Encoder):
+class DividedEncoder(_TextEncoder):
     """Our encoder, but for texts that its pre-tokenizer leaves whole, which the library encodes."""
 
     def __init__(
@@ -89,39 +79,18 @@ class DividedEncoder(Encoder):
         """Free the caches of words of our encoder."""
         self._own.forget_words()
 
-    def text(self, text: bytes) -> Int32Array:
-        """Ids of one text in UTF-8."""
-        return (self._library if self._is_whole(text) else self._own).text(text)
-
     def texts(self, texts: Sequence[bytes], threads: int | None = None) -> list[Int32Array]:
         """Ids of each text in UTF-8."""
-        whole = [self._is_whole(text) for text in texts]
-        parts = {
-            is_whole: iter(
-                encoder.texts(
-                    [text for text, one in zip(texts, whole, strict=True) if one == is_whole],
-                    threads,
-                )
-            )
-            for is_whole, encoder in ((True, self._library), (False, self._own))
-        }
+        whole = list(map(self._is_whole, texts))
+        by_library, own = (
+            encoder.texts([t for t, one in zip(texts, whole, strict=True) if one == kind], threads)
+            for kind, encoder in ((True, self._library), (False, self._own))
+        )
+        parts = {True: iter(by_library), False: iter(own)}
         return [next(parts[one]) for one in whole]
 
-    def joined(
-        self, texts: Sequence[bytes], threads: int | None = None
-    ) -> tuple[Int32Array, Int64Array]:
-        """Ids of all texts one after the other, and their offsets."""
-        return _joined(self.texts(texts, threads))
-
-    def flat(
-        self, data: npt.NDArray[np.uint8], offsets: Int64Array
-    ) -> tuple[Int32Array, Int64Array]:
-        """Ids of texts in one buffer of UTF-8."""
-        content = data.tobytes()
-        return _joined(self.texts([content[a:b] for a, b in pairwise(offsets.tolist())]))
-
     def words_flat(
-        self, data: npt.NDArray[np.uint8], starts: Int64Array, stops: Int64Array
+        self, data: UInt8Array, starts: Int64Array, stops: Int64Array
     ) -> tuple[Int32Array, Int64Array]:
         """Ids of each word; those that are whole documents go to the library."""
         content = data.tobytes()
@@ -131,13 +100,10 @@ class DividedEncoder(Encoder):
         if not whole:
             return ids, ends
         parts = np.split(ids, ends[1:-1])
-        found = self._library.texts([words[i] for i in whole])
-        for i, one in zip(whole, found, strict=True):
+        for i, one in zip(whole, self._library.texts([words[i] for i in whole]), strict=True):
             parts[i] = one
         return _joined(parts)
 
 
 def _joined(parts: Sequence[Int32Array]) -> tuple[Int32Array, Int64Array]:
-    ends = np.zeros(len(parts) + 1, dtype=np.int64)
-    np.cumsum([len(part) for part in parts], out=ends[1:])
-    return np.concatenate([np.zeros(0, dtype=np.int32), *parts]), ends
+    return np.concatenate([np.zeros(0, dtype=np.int32), *parts]), offsets_of(map(len, parts))

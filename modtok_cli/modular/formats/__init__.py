@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,18 +16,6 @@ from modtok_cli.modular.segmenters.interface import Segmenter
 
 if TYPE_CHECKING:
     from modtok_cli.modular.open import Tokenizer
-
-
-@dataclass(frozen=True)
-class Own:
-    """A file that one of our segmenters runs, and what it says about its origin.
-
-    `ignored`: settings of the file that are not applied.
-    """
-
-    segmenter: Segmenter
-    provenance: Mapping[str, Any]
-    ignored: tuple[str, ...] = ()
 
 
 class Format(ABC):
@@ -49,19 +36,11 @@ class Format(ABC):
         """Whether a file with this content is of this format, whether valid or not."""
 
     @abstractmethod
-    def read(self, data: bytes, name: str, where: str, variant: str | None) -> Own | Tokenizer:
-        """The tokenizer of a file; `where` is for messages.
-
-        Raises:
-            ModtokError: it is damaged, or needs a package that is not installed.
-        """
+    def read(self, data: bytes, name: str, where: str, variant: str | None) -> Tokenizer:
+        """The tokenizer of a file; `where` is for messages."""
 
     def write(self, segmenter: Segmenter, provenance: Mapping[str, Any]) -> bytes:
-        """The content of a file.
-
-        Raises:
-            UsageError: this format cannot hold the tokenizer.
-        """
+        """The content of a file."""
         raise UsageError("this format is only read", remedy="write a .json")
 
 

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.base.arrays import Int32Array
+from modtok_cli.base.arrays import Int32Array, Int64Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.signature import digest
+from modtok_cli.modular.encoding.encoder import utf8
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import PreTokenizer
 
 _PORTION_TEXTS, _PORTION_BYTES = 4096, 1 << 14
 
 
-class External:
-    """A name, a hash of the file, no word counts.
+class External(ABC):
+    """A tokenizer that a library runs: a name, a hash of the file, no word counts.
 
     Attributes:
         ignored: settings of the file that are not applied.
@@ -31,12 +34,25 @@ class External:
         self.signature = digest(data, *(text.encode() for text in settings))
         self.ignored: tuple[str, ...] = ()
 
-    def token_lengths(self, counts: WordCounts) -> npt.NDArray[np.int64]:
-        """Unknown: it splits text into words in its own way.
+    @abstractmethod
+    def encode_batch(self, texts: Sequence[str]) -> list[Int32Array]:
+        """Token ids of each text; special tokens written in it are text."""
 
-        Raises:
-            ModtokError: always.
-        """
+    @abstractmethod
+    def decode(self, ids: npt.ArrayLike) -> str:
+        """Text of token ids."""
+
+    def encode(self, text: str) -> Int32Array:
+        """Token ids of a text."""
+        utf8(text)
+        return self.encode_batch([text])[0]
+
+    def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
+        """Bytes of the decoded text."""
+        return self.decode(ids).encode()
+
+    def token_lengths(self, counts: WordCounts) -> Int64Array:
+        """Unknown: it splits text into words in its own way."""
         raise ModtokError(
             f"tokenizer {self.name} does not split text into the words of our counts",
             remedy="give the text itself",
@@ -86,6 +102,20 @@ def in_library(what: str, where: str, library: str = "the tokenizers library") -
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         raise ModtokError(f"{library} {what}: {one_line(error)}", where=where) from error
+
+
+def library_tokenizer(data: bytes, where: str) -> Any:
+    """A `tokenizer.json` in the library: whole texts, special tokens as text, no dropout."""
+    from tokenizers import Tokenizer
+
+    with in_library("cannot load it", where):
+        inner = Tokenizer.from_buffer(data)
+    inner.encode_special_tokens = True
+    inner.no_truncation()
+    inner.no_padding()
+    if hasattr(inner.model, "dropout"):
+        inner.model.dropout = None
+    return inner
 
 
 def one_line(error: BaseException) -> str:

@@ -9,12 +9,13 @@ import numpy.typing as npt
 
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.modular.encoding.encoder import strings, utf8
-from modtok_cli.modular.formats import Format, Own
+from modtok_cli.modular.encoding.encoder import strings
+from modtok_cli.modular.formats import Format
 from modtok_cli.modular.formats.external import External, as_ids, as_list, one_line
 from modtok_cli.modular.segmenters import SEGMENTATIONS, segmentation
 from modtok_cli.modular.segmenters.interface import Segmenter
 from modtok_cli.modular.segmenters.sentencepiece_file import read_model
+from modtok_cli.modular.subtokenizer import Subtokenizer
 
 if TYPE_CHECKING:
     from modtok_cli.modular.open import Tokenizer
@@ -30,13 +31,13 @@ class SentencePiece(Format):
         """Its first field is a piece: number 1, a message."""
         return data[:1] == b"\n"
 
-    def read(self, data: bytes, name: str, where: str, variant: str | None) -> Own | Tokenizer:
+    def read(self, data: bytes, name: str, where: str, variant: str | None) -> Tokenizer:
         """Ours if one of our segmenters wrote it, else the library's."""
         model = read_model(data, where)
         for modular in map(segmentation, SEGMENTATIONS):
-            found = modular.kind.from_sentencepiece(model, where)
-            if found is not None:
-                return Own(found, {})
+            segmenter = modular.kind.from_sentencepiece(model, where)
+            if segmenter is not None:
+                return Subtokenizer.of_file(segmenter, name, {})
         return SentencePieceTokenizer(name, data, where)
 
     def write(self, segmenter: Segmenter, provenance: Mapping[str, Any]) -> bytes:
@@ -74,11 +75,6 @@ class SentencePieceTokenizer(External):
         unknown = int(self._inner.unk_id())
         self.unknown = unknown if unknown >= 0 else None
 
-    def encode(self, text: str) -> Int32Array:
-        """Token ids of a text."""
-        utf8(text)
-        return as_ids(self._inner.encode(text))
-
     def encode_batch(self, texts: Sequence[str]) -> list[Int32Array]:
         """Token ids of each text."""
         strings(texts)
@@ -90,7 +86,3 @@ class SentencePieceTokenizer(External):
             return str(self._inner.decode(as_list(ids)))
         except (IndexError, RuntimeError) as error:
             raise ModtokError(f"cannot decode: {one_line(error)}") from error
-
-    def decode_bytes(self, ids: npt.ArrayLike) -> bytes:
-        """Bytes of the decoded text."""
-        return self.decode(ids).encode()

@@ -5,19 +5,16 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.modular.encoding.encoder import strings, utf8
-from modtok_cli.modular.formats import Format, Own
+from modtok_cli.modular.encoding.encoder import strings
+from modtok_cli.modular.formats import Format
 from modtok_cli.modular.formats.external import External, as_ids, as_list, in_library
-
-if TYPE_CHECKING:
-    from modtok_cli.modular.open import Tokenizer
 
 # Patterns of the published vocabularies; a rank file does not contain its pattern.
 _CL100K = (
@@ -51,13 +48,8 @@ class Tiktoken(Format):
             return False
         return True
 
-    def read(self, data: bytes, name: str, where: str, variant: str | None) -> Own | Tokenizer:
-        """By the tiktoken package.
-
-        Raises:
-            UsageError: an unknown pre-tokenizer.
-            ModtokError: an invalid line, or tiktoken is not installed.
-        """
+    def read(self, data: bytes, name: str, where: str, variant: str | None) -> RankTokenizer:
+        """By the tiktoken package."""
         variant = variant or "cl100k"
         if variant not in RANK_PATTERNS:
             raise UsageError(
@@ -74,11 +66,7 @@ FORMAT = Tiktoken()
 
 
 def parse_ranks(data: bytes, where: str) -> dict[bytes, int]:
-    """Token → rank, from lines of base64 and a number.
-
-    Raises:
-        ModtokError: a line of another form, or a token or rank twice; names the line.
-    """
+    """Token → rank, from lines of base64 and a number."""
     ranks: dict[bytes, int] = {}
     seen: set[int] = set()
     for number, line in enumerate(data.split(b"\n"), 1):
@@ -131,12 +119,6 @@ class RankTokenizer(External):
             )
         self.ranks, self.pattern, self.first = ranks, pattern, first
         self.size = top + 1
-
-    def encode(self, text: str) -> Int32Array:
-        """Token ids of a text."""
-        utf8(text)
-        with in_library("cannot encode", self.name, "tiktoken"):
-            return as_ids(self._inner.encode_ordinary(text)) + np.int32(self.first)
 
     def encode_batch(self, texts: Sequence[str]) -> list[Int32Array]:
         """Token ids of each text."""

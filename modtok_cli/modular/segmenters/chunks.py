@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 
 from modtok_cli.base.arrays import BoolArray, Int64Array, UInt8Array, UInt64Array
 from modtok_cli.core.library import PADDING
@@ -144,7 +143,7 @@ def _eight(data: UInt8Array, begins: Int64Array, sizes: Int64Array) -> UInt64Arr
     return found
 
 
-def superwords(vocabulary: Vocabulary) -> npt.NDArray[np.bool_]:
+def superwords(vocabulary: Vocabulary) -> BoolArray:
     """Which tokens consist of several words of `bpe`; (V,) bool."""
     first = len(vocabulary.specials)
     found = np.zeros(len(vocabulary), dtype=np.bool_)

@@ -126,10 +126,6 @@ class FewestTokens(Scored):
         A byte below 0x80 is a character, hence an ordinary piece; one above is a byte piece.
         SentencePiece requires all 256 byte pieces and an unknown one: those that no text
         needs come last.
-
-        Raises:
-            UsageError: a token cuts a character, or lacks a single character that it holds; there
-                may be superwords, and SentencePiece sums the scores of a phrase in too few bits.
         """
         if self.pretokenizer is PHRASES:
             raise UsageError(

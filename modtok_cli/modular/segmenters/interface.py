@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
+from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array, offsets_of
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.modular.arrays_file import ArraysFile
 from modtok_cli.modular.vocabulary import Selection, Vocabulary
@@ -102,11 +102,7 @@ class Segmenter(ABC):
         return (merges,) if self.scores is None else (merges, score_bytes(self.scores))
 
     def restricted(self, kept: BoolArray) -> Segmenter:
-        """The segmenter of the tokens of `kept` (n,) bool, special tokens and bytes among them.
-
-        Raises:
-            UsageError: tokens depend on others, so none can be removed.
-        """
+        """The segmenter of the tokens of `kept` (n,) bool, special tokens and bytes among them."""
         raise UsageError(f"segmentation '{self.name}' cannot lose single tokens")
 
     @abstractmethod
@@ -121,18 +117,10 @@ class Segmenter(ABC):
     @classmethod
     @abstractmethod
     def from_json(cls, document: Mapping[str, Any], where: str) -> Self:
-        """The segmenter of a document without misfit.
-
-        Raises:
-            ModtokError: an invalid value; names `where` and the field.
-        """
+        """The segmenter of a document without misfit."""
 
     def to_sentencepiece(self) -> bytes:
-        """The SentencePiece `.model`.
-
-        Raises:
-            UsageError: SentencePiece cannot express it.
-        """
+        """The SentencePiece `.model`."""
         raise UsageError(
             f"a SentencePiece .model cannot hold a tokenizer of segmentation '{self.name}'",
             remedy="write a .json",
@@ -140,20 +128,12 @@ class Segmenter(ABC):
 
     @classmethod
     def from_sentencepiece(cls, model: SentencePieceFile, where: str) -> Self | None:
-        """The segmenter of a `.model` that `to_sentencepiece` wrote; None for any other.
-
-        Raises:
-            ModtokError: it is ours but invalid.
-        """
+        """The segmenter of a `.model` that `to_sentencepiece` wrote; None for any other."""
         return None
 
     @abstractmethod
     def check(self, where: str) -> None:
-        """Check the vocabulary and the rules of this selection, which need not be all of T.
-
-        Raises:
-            ModtokError: the first violation; names `where` and the field.
-        """
+        """Check the vocabulary and the rules of this selection, which need not be all of T."""
 
     def improper_merges(self) -> Int64Array:
         """Ranks of merges with a part that no earlier merge makes; (k,) int64."""
@@ -198,16 +178,11 @@ class Stored:
         return find_pretokenizer(self.manifest["pretokenizer"])
 
     def vocabulary(self, kind: type[AnyVocabulary]) -> AnyVocabulary:
-        """T's tokens.
-
-        Raises:
-            ModtokError: lengths that are not those of the bytes, or other special tokens.
-        """
+        """T's tokens."""
         specials = tuple(self.manifest["specials"])
         data = self.arrays.take("token_data", np.uint8, (None,))
         lengths = self.arrays.take("token_lengths", np.int32, (self.manifest["tokens"],))
-        offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
-        np.cumsum(lengths, out=offsets[1:])
+        offsets = offsets_of(lengths)
         if (lengths < 1).any() or offsets[-1] != len(data):
             raise self.arrays.broken("token_lengths", f"not those of {len(data)} bytes")
         head = [special.encode() for special in specials]
@@ -217,11 +192,7 @@ class Stored:
         return kind(specials, data, offsets)
 
     def merge_table(self) -> Int32Array:
-        """T's merges, (M, 3) int32.
-
-        Raises:
-            ModtokError: another shape, or an id that T does not have.
-        """
+        """T's merges, (M, 3) int32."""
         merges = self.arrays.take("merge_table", np.int32, (self.manifest["merges"], 3))
         if len(merges) and (merges.min() < 0 or merges.max() >= self.manifest["tokens"]):
             raise self.arrays.broken("merge_table", "contains an unknown token id")
@@ -288,11 +259,7 @@ class ModularSegmenter(ABC):
 
     @abstractmethod
     def validate(self, members: BoolArray, languages: Sequence[str], where: str) -> None:
-        """Check vocabulary, rules and membership; members (V, L) bool.
-
-        Raises:
-            ModtokError: the first violation; names `where` and the field.
-        """
+        """Check vocabulary, rules and membership; members (V, L) bool."""
 
     def digest(self) -> tuple[bytes, ...]:
         """What decides its output beside vocabulary, merges and membership."""
@@ -304,9 +271,6 @@ class ModularSegmenter(ABC):
         """Check what a selection of these languages does not show; members (V, n) bool.
 
         `languages`: those that this segmenter was read for, n of T's.
-
-        Raises:
-            ModtokError: the first violation; names `where` and the field.
         """
 
     def tensors(self) -> dict[str, Array]:
@@ -319,11 +283,7 @@ class ModularSegmenter(ABC):
     @classmethod
     @abstractmethod
     def from_files(cls, stored: Stored) -> Self:
-        """From what a directory holds of T.
-
-        Raises:
-            ModtokError: it does not fit the manifest; names the file and the field.
-        """
+        """From what a directory holds of T."""
 
     def difference(self, child: Self, columns: Sequence[int], languages: Sequence[str]) -> str:
         """What differs from `child`, whose column i is `columns[i]` here; "" if nothing does.

@@ -12,9 +12,9 @@ from operator import add, itemgetter
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
+from modtok_cli.base.arrays import Float64Array, Int32Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.memory import no_collection
 from modtok_cli.modular.vocabulary import Unsuited, Vocabulary
@@ -73,11 +73,7 @@ def added_tokens(specials: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def parse_document(data: bytes, where: str) -> dict[str, Any]:
-    """The JSON object of a `tokenizer.json`.
-
-    Raises:
-        ModtokError: no JSON, or not an object with a "model".
-    """
+    """The JSON object of a `tokenizer.json`."""
     try:
         with no_collection():
             document = orjson.loads(data)
@@ -172,13 +168,7 @@ def byte_level_pretokenizer(document: Mapping[str, Any]) -> PreTokenizer:
 def read_vocabulary(
     document: Mapping[str, Any], where: str
 ) -> tuple[Vocabulary, Mapping[str, int]]:
-    """The vocabulary of a byte-level BPE, and its object of spellings and ids.
-
-    Raises:
-        Unsuited: ids that are not 0 … V-1, special tokens that are not the first, a token that
-            spells no bytes, a byte missing; names `where` and the field.
-        ModtokError: not an object of tokens and numbers.
-    """
+    """The vocabulary of a byte-level BPE, and its object of spellings and ids."""
     ids = document["model"].get("vocab")
     if not isinstance(ids, dict) or not ids:
         raise _broken(where, "model.vocab", "not an object of tokens and ids")
@@ -215,13 +205,8 @@ def read_vocabulary(
     return vocabulary, ids
 
 
-def read_merges(rows: Any, ids: Mapping[str, int], where: str) -> npt.NDArray[np.int32]:
-    """Merges (M, 3) int32 in rank order: left, right, result.
-
-    Raises:
-        Unsuited: a merge occurs twice.
-        ModtokError: not pairs of tokens whose concatenation is a token; names the merge.
-    """
+def read_merges(rows: Any, ids: Mapping[str, int], where: str) -> Int32Array:
+    """Merges (M, 3) int32 in rank order: left, right, result."""
     if not isinstance(rows, list):
         raise _broken(where, "model.merges", "not a list")
     # Library versions before 0.20 join the two parts by a space, which no spelling holds.
@@ -243,12 +228,8 @@ def read_merges(rows: Any, ids: Mapping[str, int], where: str) -> npt.NDArray[np
     return merges
 
 
-def check_distinct(merges: npt.NDArray[np.int32], rows: Sequence[Any], where: str) -> None:
-    """Refuse (M, 3) merges, `rows` of the file, of which one joins the same tokens as another.
-
-    Raises:
-        Unsuited: names the second one.
-    """
+def check_distinct(merges: Int32Array, rows: Sequence[Any], where: str) -> None:
+    """Refuse (M, 3) merges, `rows` of the file, of which one joins the same tokens as another."""
     # A token that only one merge makes needs no comparison; nearly all are such.
     several = np.bincount(merges[:, 2], minlength=1)[merges[:, 2]] > 1
     first: dict[tuple[int, int], int] = {}
@@ -266,13 +247,8 @@ def check_distinct(merges: npt.NDArray[np.int32], rows: Sequence[Any], where: st
 
 def scored_rows(
     document: Mapping[str, Any], where: str
-) -> tuple[tuple[str, ...], list[str], npt.NDArray[np.float64]]:
-    """Special tokens, names and scores (V,) of a file of type Unigram.
-
-    Raises:
-        ModtokError: an entry that is no text and number, or the special tokens are not in
-            front; names `where` and the field.
-    """
+) -> tuple[tuple[str, ...], list[str], Float64Array]:
+    """Special tokens, names and scores (V,) of a file of type Unigram."""
     rows = document["model"].get("vocab")
     if not isinstance(rows, list) or not rows:
         raise ModtokError("field 'model.vocab': not a list", where=where)

@@ -93,11 +93,7 @@ def write_model(model: SentencePieceFile) -> bytes:
 
 
 def read_model(data: bytes, where: str) -> SentencePieceFile:
-    """What a `.model` holds.
-
-    Raises:
-        ModtokError: it is not a SentencePiece model.
-    """
+    """What a `.model` holds."""
     pieces: list[str] = []
     scores: list[float] = []
     kinds: list[int] = []

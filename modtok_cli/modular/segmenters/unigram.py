@@ -13,9 +13,8 @@ from functools import cached_property
 from typing import Any, Self, cast
 
 import numpy as np
-import numpy.typing as npt
 
-from modtok_cli.base.arrays import BoolArray, Float64Array
+from modtok_cli.base.arrays import BoolArray, Float64Array, Int64Array
 from modtok_cli.base.memory import no_collection
 from modtok_cli.learn.pieces import UNKNOWN, UNKNOWN_PENALTY
 from modtok_cli.modular.segmenters.interface import (
@@ -157,7 +156,7 @@ class Unigram(Scored):
         """Pieces and scores are valid."""
         check_pieces(self.vocabulary, self.scores, where)
 
-    def unreachable_tokens(self) -> npt.NDArray[np.int64]:
+    def unreachable_tokens(self) -> Int64Array:
         """None: a piece that a likelier split beats is no fault."""
         return np.zeros(0, dtype=np.int64)
 

@@ -79,11 +79,7 @@ class Columns(TextReader):
         """Record batches with the columns in use, and the rows of the file (0: unknown)."""
 
     def columns_in(self, schema: Any) -> list[str]:
-        """Names of the columns in use that `schema` has, that of the text first.
-
-        Raises:
-            ModtokError: there is no text column.
-        """
+        """Names of the columns in use that `schema` has, that of the text first."""
         kind = find_type(schema, self.reading.field)
         if kind is None:
             raise self.no_field(schema.names, 1)
