@@ -27,8 +27,8 @@ from modtok_cli.base.arrays import BoolArray, UInt8Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import atomic_directory, refuse_others
 from modtok_cli.base.reading import LARGEST, read_file
+from modtok_cli.base.tensors import ArraysFile
 from modtok_cli.modular import manifest as manifests
-from modtok_cli.modular.arrays_file import ArraysFile
 from modtok_cli.modular.manifest import ARRAYS, TOKENIZER
 from modtok_cli.modular.segmenters import segmentation
 from modtok_cli.modular.segmenters.interface import ModularSegmenter, Stored
@@ -161,7 +161,7 @@ def read(
     modular = segmentation(manifest["segmentation"])
     languages = len(manifest["languages"])
     columns = range(languages) if choose is None else choose(manifest)
-    arrays = ArraysFile.open(directory / ARRAYS, largest=_largest(manifest, ARRAYS))
+    arrays = ArraysFile.open(directory / ARRAYS, largest=_largest(manifest, ARRAYS), remedy=REBUILD)
     members = {
         name: _members(arrays, name, manifest[name], languages, columns)
         for name in ("tokens", "merges")

@@ -13,11 +13,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array, offsets_of
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.modular.arrays_file import ArraysFile
+from modtok_cli.base.tensors import Array, ArraysFile
 from modtok_cli.modular.vocabulary import Selection, Vocabulary
 from modtok_cli.text.pretokenizer import PreTokenizer, find_pretokenizer
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from modtok_cli.modular.encoding.encoder import Encoder
     from modtok_cli.modular.segmenters.sentencepiece_file import SentencePieceFile
 
-Array = npt.NDArray[Any]
 AnyVocabulary = TypeVar("AnyVocabulary", bound=Vocabulary)
 
 NO_MERGES: Int32Array = np.zeros((0, 3), dtype=np.int32)
