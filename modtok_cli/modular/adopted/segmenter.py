@@ -47,7 +47,6 @@ class Library(Segmenter):
 
     @cached_property
     def merge_ranks(self) -> Int64Array:
-        """Ranks of the merges between kept tokens; (m,) int64, ascending."""
         merges, mask = self._file.merges, self.selection.mask
         if mask is None:
             return np.arange(len(merges))
@@ -55,13 +54,11 @@ class Library(Segmenter):
 
     @cached_property
     def merges(self) -> Int32Array:
-        """(m, 3) int32: left, right, result in local ids; the row is the rank."""
         local = self.selection.local_of_global
         return np.ascontiguousarray(local[self._file.merges[self.merge_ranks]])
 
     @cached_property
     def scores(self) -> Float64Array | None:
-        """Scores of the tokens of a Unigram model; None for BPE."""
         scores = self._file.scores
         return None if scores is None else scores[self.selection.global_ids]
 
@@ -81,14 +78,12 @@ class Library(Segmenter):
         return native if is_whole is None else DividedEncoder(native, library, is_whole)
 
     def digest(self) -> tuple[bytes, ...]:
-        """Merges, scores, and all other fields of the file."""
         parts = [self.merges.astype("<i4").tobytes(), self._file.frame(self.selection.global_ids)]
         if self.scores is not None:
             parts.append(score_bytes(self.scores))
         return tuple(parts)
 
     def to_json(self, provenance: Mapping[str, Any]) -> bytes:
-        """The restricted `tokenizer.json`."""
         return self._file.restricted(self.selection.global_ids, provenance)
 
     @classmethod
@@ -100,14 +95,12 @@ class Library(Segmenter):
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any], where: str) -> Self:
-        """The segmenter of a document that `to_json` wrote."""
         return cls(TokenizerFile(document, where))
 
     def check(self, where: str) -> None:
         """The file was checked when it was read."""
 
     def unreachable_tokens(self) -> Int64Array:
-        """Tokens that the whole file reaches by merging and this selection does not."""
         file = self._file
         if not file.is_bpe:
             return np.zeros(0, dtype=np.int64)
@@ -145,7 +138,6 @@ class ModularLibrary(ModularSegmenter):
 
     @property
     def scores(self) -> Float64Array | None:
-        """Scores of a Unigram model, (V,) float64; None for BPE."""
         return self._file.scores
 
     def subset(self, members: BoolArray, columns: Sequence[int], mask: BoolArray | None) -> Library:
@@ -172,7 +164,6 @@ class ModularLibrary(ModularSegmenter):
             raise broken(where, "merge_membership", "is not that of the tokens")
 
     def digest(self) -> tuple[bytes, ...]:
-        """All other fields of the file, and the scores."""
         return Library(self._file).digest()
 
     def check_part(self, members: BoolArray, languages: Sequence[str], where: str) -> None:

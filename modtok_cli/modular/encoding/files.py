@@ -79,13 +79,11 @@ class NpyFiles(TokenFiles):
         self._offsets.write(np.zeros(1, dtype="<i8").data)
 
     def append(self, ids: Int32Array, ends: Int64Array) -> None:
-        """Write documents."""
         self._ids.write(ids.astype(self.dtype).data)
         self._offsets.write((ends + self.tokens).astype("<i8").data)
         self._count(ids, ends)
 
     def close(self) -> None:
-        """Write the headers."""
         _finish_npy(self._ids, self.dtype, self.tokens)
         _finish_npy(self._offsets, np.dtype("<i8"), self.documents + 1)
 
@@ -107,13 +105,11 @@ class BinFiles(TokenFiles):
         return _INDEX_MARK + struct.pack("<QBQQ", *numbers)
 
     def append(self, ids: Int32Array, ends: Int64Array) -> None:
-        """Write documents."""
         self._ids.write(ids.astype(self.dtype).data)
         self._index.write(np.diff(ends, prepend=0).astype("<i4").data)
         self._count(ids, ends)
 
     def close(self) -> None:
-        """Write where each document begins, in bytes, and the numbers of all documents."""
         self._ids.close()
         index, head = self._index, self._head()
         begin = 0

@@ -16,17 +16,14 @@ class _TextEncoder(Encoder):
     """An encoder of which subclasses define `texts`."""
 
     def text(self, text: bytes) -> Int32Array:
-        """Ids of one text in UTF-8."""
         return self.texts([text])[0]
 
     def joined(
         self, texts: Sequence[bytes], threads: int | None = None
     ) -> tuple[Int32Array, Int64Array]:
-        """Ids of all texts one after the other, and their offsets."""
         return _joined(self.texts(texts, threads))
 
     def flat(self, data: UInt8Array, offsets: Int64Array) -> tuple[Int32Array, Int64Array]:
-        """Ids of texts in one buffer of UTF-8."""
         return self.joined(unflatten(data, offsets))
 
 
@@ -51,7 +48,6 @@ class LibraryEncoder(_TextEncoder):
         return int(whole[0]) if whole[:1] != plain[:1] else None
 
     def texts(self, texts: Sequence[bytes], threads: int | None = None) -> list[Int32Array]:
-        """Ids of each text in UTF-8; the library uses threads of its own."""
         strings = [text.decode() for text in texts]
         ids = []
         for first, stop in portions(list(map(len, texts))):
@@ -63,7 +59,6 @@ class LibraryEncoder(_TextEncoder):
     def words_flat(
         self, data: UInt8Array, starts: Int64Array, stops: Int64Array
     ) -> tuple[Int32Array, Int64Array]:
-        """Ids of each text data[starts[i]:stops[i]]."""
         return self.flat(*packed(data, starts, stops))
 
 
@@ -80,7 +75,6 @@ class DividedEncoder(_TextEncoder):
         self._own.forget_words()
 
     def texts(self, texts: Sequence[bytes], threads: int | None = None) -> list[Int32Array]:
-        """Ids of each text in UTF-8."""
         whole = list(map(self._is_whole, texts))
         by_library, own = (
             encoder.texts([t for t, one in zip(texts, whole, strict=True) if one == kind], threads)

@@ -59,7 +59,6 @@ class HuggingFace(Format):
         return LibraryTokenizer(name, data, where)
 
     def write(self, segmenter: Segmenter, provenance: Mapping[str, Any]) -> bytes:
-        """The file, with the provenance in `model.modtok`."""
         return segmenter.to_json(provenance)
 
 
@@ -130,7 +129,6 @@ class LibraryTokenizer(External):
         return self.inner.token_to_id(token) if isinstance(token, str) else None
 
     def encode_batch(self, texts: Sequence[str]) -> list[Int32Array]:
-        """Token ids of each text."""
         found = []
         for first, stop in portions(list(map(len, strings(texts)))):
             with in_library("cannot encode", self.name):
@@ -146,7 +144,6 @@ class LibraryTokenizer(External):
             return [int(token.id) for token in self.inner.model.tokenize(word)]
 
     def decode(self, ids: npt.ArrayLike) -> str:
-        """Text of token ids."""
         with in_library("cannot decode", self.name):
             return str(self.inner.decode(as_list(ids), skip_special_tokens=False))
 

@@ -76,12 +76,10 @@ class SentencePieceTokenizer(External):
         self.unknown = unknown if unknown >= 0 else None
 
     def encode_batch(self, texts: Sequence[str]) -> list[Int32Array]:
-        """Token ids of each text."""
         strings(texts)
         return [as_ids(ids) for ids in self._inner.encode(list(texts))]
 
     def decode(self, ids: npt.ArrayLike) -> str:
-        """Text of token ids."""
         try:
             return str(self._inner.decode(as_list(ids)))
         except (IndexError, RuntimeError) as error:

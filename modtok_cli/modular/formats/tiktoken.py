@@ -121,14 +121,12 @@ class RankTokenizer(External):
         self.size = top + 1
 
     def encode_batch(self, texts: Sequence[str]) -> list[Int32Array]:
-        """Token ids of each text."""
         strings(texts)
         with in_library("cannot encode", self.name, "tiktoken"):
             batch = self._inner.encode_ordinary_batch(list(texts))
         return [as_ids(ids) + np.int32(self.first) for ids in batch]
 
     def decode(self, ids: npt.ArrayLike) -> str:
-        """Text of token ids."""
         return self.decode_bytes(ids).decode("utf-8", "replace")
 
     def decode_bytes(self, ids: npt.ArrayLike) -> bytes:

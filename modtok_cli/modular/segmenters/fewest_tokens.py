@@ -74,7 +74,6 @@ class FewestTokens(Scored):
         return Chunks(self.vocabulary.tokens()[len(self.selection.whole.specials) :])
 
     def to_json(self, provenance: Mapping[str, Any]) -> bytes:
-        """The `tokenizer.json`."""
         with no_collection():
             names = self.vocabulary.spellings()
             model = {
@@ -110,7 +109,6 @@ class FewestTokens(Scored):
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any], where: str) -> Self:
-        """The segmenter of a document without misfit."""
         specials, names, scores = scored_rows(document, where)
         vocabulary = Vocabulary.from_spellings(specials, names, where)
         if len(set(names)) != len(names):
@@ -171,7 +169,6 @@ class FewestTokens(Scored):
         check_vocabulary(self.vocabulary, where)
 
     def unused_tokens(self) -> Int64Array:
-        """Ids of tokens of two bytes or more that no training text uses."""
         first = len(self.vocabulary.specials)
         likelihood = likelihood_of_scores(self.scores, first)
         assert likelihood is not None
@@ -211,7 +208,6 @@ class ModularFewestTokens(ModularSegmenter):
 
     @property
     def token_counts(self) -> tuple[Int64Array, ...]:
-        """For each language how often its text uses each of its tokens."""
         return self._counts
 
     def has_model(self, settings: Mapping[str, Any]) -> bool:
@@ -219,7 +215,6 @@ class ModularFewestTokens(ModularSegmenter):
         return settings.get("whole_characters") is True
 
     def arrays(self) -> tuple[Array, ...]:
-        """With the token counts."""
         return (*super().arrays(), *self._counts)
 
     def subset(
@@ -262,7 +257,6 @@ class ModularFewestTokens(ModularSegmenter):
             raise broken(where, "token_counts", "the numbers are too large to add up")
 
     def digest(self) -> tuple[bytes, ...]:
-        """The token counts."""
         return tuple(counts.astype("<i8").tobytes() for counts in self._counts)
 
     def tensors(self) -> dict[str, Array]:
@@ -287,7 +281,6 @@ class ModularFewestTokens(ModularSegmenter):
         )
 
     def difference(self, child: Self, columns: Sequence[int], languages: Sequence[str]) -> str:
-        """The first language with other token counts."""
         for language, column, counts in zip(languages, columns, child._counts, strict=True):
             if not np.array_equal(self._counts[column], counts):
                 return f"'{language}' has other token counts"

@@ -69,14 +69,12 @@ class Merges(Segmenter):
 
     @cached_property
     def merge_ranks(self) -> Int64Array:
-        """Rank of each merge before the selection; (m,) int64, ascending."""
         if self._merge_mask is None:
             return np.arange(len(self._all_merges))
         return np.flatnonzero(self._merge_mask)
 
     @cached_property
     def merges(self) -> Int32Array:
-        """(m, 3) int32: left, right, result in local ids; the row is the rank."""
         local = self.selection.local_of_global
         return np.ascontiguousarray(local[self._all_merges[self.merge_ranks]])
 
@@ -121,18 +119,15 @@ class Merges(Segmenter):
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any], where: str) -> Self:
-        """The segmenter of a document without misfit."""
         vocabulary, ids = read_vocabulary(document, where)
         merges = read_merges(document["model"].get("merges"), ids, where)
         return cls(vocabulary, byte_level_pretokenizer(document), merges)
 
     def check(self, where: str) -> None:
-        """Proper merges, which make every token."""
         check_vocabulary(self.vocabulary, where)
         check_merges(self.vocabulary, self.merges, where)
 
     def improper_merges(self) -> Int64Array:
-        """Ranks of merges with a part that no earlier merge makes, or that is no token."""
         vocabulary = self.vocabulary
         given = vocabulary.lengths == 1
         given[: len(vocabulary.specials)] = True
@@ -142,14 +137,12 @@ class Merges(Segmenter):
         return found
 
     def unreachable_tokens(self) -> Int64Array:
-        """Ids of tokens that encoding their own bytes does not give; (k,) int64, ascending."""
         if (self.merges < 0).any():
             # What encoding does with an id that does not exist is undefined.
             return np.zeros(0, dtype=np.int64)
         return super().unreachable_tokens()
 
     def to_sentencepiece(self) -> bytes:
-        """SentencePiece holds no merges of bytes."""
         raise UsageError(
             "the tokenizer works by merges of bytes; a .model holds Unigram only",
             remedy="write a .json",
@@ -187,11 +180,9 @@ class ModularMerges(ModularSegmenter):
         )
 
     def tensors(self) -> dict[str, Array]:
-        """With the merges."""
         return {**super().tensors(), "merge_table": np.ascontiguousarray(self.merges, "<i4")}
 
     @classmethod
     def from_files(cls, stored: Stored) -> Self:
-        """Tokens and merges are arrays."""
         vocabulary = stored.vocabulary(Vocabulary)
         return cls(vocabulary, stored.pretokenizer, stored.merge_table(), stored.merge_members)

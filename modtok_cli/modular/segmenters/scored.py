@@ -67,7 +67,6 @@ class Scored(Segmenter):
 
     @cached_property
     def scores(self) -> Float64Array:
-        """Scores in local order, (n,) float64."""
         return self._all_scores[self.selection.global_ids]
 
     def _encoder(self) -> Encoder:
@@ -110,5 +109,4 @@ class Scored(Segmenter):
         return None
 
     def restricted(self, kept: BoolArray) -> Scored:
-        """The same scores over the tokens of `kept`."""
         return type(self)(self.vocabulary, self.pretokenizer, self.scores, kept)

@@ -59,12 +59,10 @@ class Unigram(Scored):
 
     @property
     def vocabulary(self) -> PieceVocabulary:
-        """The tokens in local order."""
         return cast(PieceVocabulary, self.selection.vocabulary)
 
     @cached_property
     def scores(self) -> Float64Array:
-        """Scores in local order, (n,) float64."""
         specials = len(self.selection.whole.specials)
         return clamp_bytes(self._all_scores[self.selection.global_ids], specials)
 
@@ -75,7 +73,6 @@ class Unigram(Scored):
         return Search(self._all_scores, each=0, unknown=unknown, fallback=True)
 
     def to_json(self, provenance: Mapping[str, Any]) -> bytes:
-        """The `tokenizer.json`."""
         with no_collection():
             names = self.vocabulary.spellings()
             model = {
@@ -119,14 +116,12 @@ class Unigram(Scored):
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any], where: str) -> Self:
-        """The segmenter of a document without misfit."""
         specials, names, scores = scored_rows(document, where)
         vocabulary = PieceVocabulary.from_spellings(specials, names, where)
         check_pieces(vocabulary, scores, where)
         return cls(vocabulary, PRETOKENIZER, scores)
 
     def to_sentencepiece(self) -> bytes:
-        """The SentencePiece `.model`."""
         vocabulary = self.vocabulary
         kinds = _kinds(len(vocabulary.specials), len(vocabulary))
         return write_model(
@@ -153,11 +148,9 @@ class Unigram(Scored):
         return cls(vocabulary, PRETOKENIZER, scores)
 
     def check(self, where: str) -> None:
-        """Pieces and scores are valid."""
         check_pieces(self.vocabulary, self.scores, where)
 
     def unreachable_tokens(self) -> Int64Array:
-        """None: a piece that a likelier split beats is no fault."""
         return np.zeros(0, dtype=np.int64)
 
 
@@ -208,7 +201,6 @@ class ModularUnigram(ModularSegmenter):
 
     @property
     def scores(self) -> Float64Array:
-        """Scores of T, (V,) float64."""
         return self._scores
 
     def has_model(self, settings: Mapping[str, Any]) -> bool:
@@ -216,7 +208,6 @@ class ModularUnigram(ModularSegmenter):
         return True
 
     def arrays(self) -> tuple[Array, ...]:
-        """With the scores."""
         return (*super().arrays(), self._scores)
 
     def subset(self, members: BoolArray, columns: Sequence[int], mask: BoolArray | None) -> Unigram:
@@ -233,22 +224,18 @@ class ModularUnigram(ModularSegmenter):
             raise broken(where, "token_membership", f"'{language}' has no pieces")
 
     def digest(self) -> tuple[bytes, ...]:
-        """The scores."""
         return (score_bytes(self._scores),)
 
     def tensors(self) -> dict[str, Array]:
-        """With the scores."""
         return {**super().tensors(), "scores": self._scores.astype("<f8")}
 
     @classmethod
     def from_files(cls, stored: Stored) -> Self:
-        """Tokens and scores are arrays."""
         vocabulary = stored.vocabulary(PieceVocabulary)
         scores = stored.arrays.take("scores", np.float64, (len(vocabulary),))
         return cls(vocabulary, stored.pretokenizer, scores, len(stored.columns))
 
     def difference(self, child: Self, columns: Sequence[int], languages: Sequence[str]) -> str:
-        """The first piece with another score."""
         # Bytes come first; no search asks for their scores, which follow those of the pieces.
         first = len(child.vocabulary.specials) + 256
         size = len(child.vocabulary)

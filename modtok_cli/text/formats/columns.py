@@ -57,7 +57,6 @@ class Columns(TextReader):
     kind: str
 
     def blocks(self) -> Iterator[_Batch]:
-        """Batches of rows."""
         if is_pipe(self.source.path):
             raise UsageError(f"{self.kind} cannot be read from a pipe", where=self.name)
         path = Path(self.source.path)
@@ -131,7 +130,6 @@ class Columns(TextReader):
         return _Batch(row, indices, data, places[:-1], places[1:], languages)
 
     def documents(self, block: _Batch) -> list[Document]:
-        """A document per row."""
         known: dict[int, bytes] = {}
         found = []
         for place, language, line in self._rows(block):

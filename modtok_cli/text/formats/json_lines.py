@@ -29,11 +29,9 @@ class JsonLines(TextReader):
     """Blank lines are passed over."""
 
     def blocks(self) -> Iterator[Lines]:
-        """Whole lines."""
         return whole_lines(self.source)
 
     def documents(self, block: Lines) -> list[Document]:
-        """A document per line that is not blank."""
         found = []
         for number, text in enumerate(block.data.split(b"\n"), block.first):
             document = self._document(text, number)

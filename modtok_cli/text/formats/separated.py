@@ -34,7 +34,6 @@ class Commas(TextReader):
     delimiter = ","
 
     def blocks(self) -> Iterator[list[_Row]]:
-        """Rows, about half a megabyte at a time."""
         csv.field_size_limit(LONGEST_CELL)  # of the process; other readers keep no limit of theirs
         rows = csv.reader(self._lines(), delimiter=self.delimiter, strict=True)
         found: list[_Row] = []
@@ -99,7 +98,6 @@ class Commas(TextReader):
         return header.index(reading.field), header.index(name) if name in header else None
 
     def documents(self, block: list[_Row]) -> list[Document]:
-        """A document per row."""
         found = []
         for row in block:
             language = self.language(row.language, row.line)
