@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from modtok_cli.base.arrays import Int32Array, offsets_of
+from modtok_cli.base.arrays import Int32Array, flatten, unflatten
 from modtok_cli.base.errors import UsageError
 from modtok_cli.learn.merges import GlobalMerges
 
@@ -47,9 +47,8 @@ class MergePool:
         """The pool's id of each of a tokenizer's tokens; (V,) int32."""
         specials = len(self.specials)
         numbers = np.arange(part.tokens, dtype=np.int32)
-        flat, cuts = part.token_data.tobytes(), part.token_offsets.tolist()
-        for index in range(specials, part.tokens):
-            token = flat[cuts[index] : cuts[index + 1]]
+        tokens = unflatten(part.token_data, part.token_offsets)
+        for index, token in enumerate(tokens[specials:], specials):
             numbers[index] = self._ids.setdefault(token, specials + len(self._ids))
         return numbers
 
@@ -57,9 +56,7 @@ class MergePool:
     def everything(self) -> GlobalMerges:
         """All tokens of the pool without merges, for `byte_ids` and lengths."""
         tokens = [text.encode() for text in self.specials] + list(self._ids)
-        offsets = offsets_of(map(len, tokens))
-        data = np.frombuffer(b"".join(tokens), dtype=np.uint8)
-        return GlobalMerges(self.specials, data, offsets, np.empty((0, 3), dtype=np.int32))
+        return GlobalMerges(self.specials, *flatten(tokens), np.empty((0, 3), dtype=np.int32))
 
     def merges(self, order: Sequence[int]) -> Int32Array:
         """Merges of the concatenation of the tokenizers `order`, in the pool's ids; (M, 3).

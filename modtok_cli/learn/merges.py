@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array, UInt8Array, offsets_of
+from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array, UInt8Array, flatten
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.memory import check_memory
 from modtok_cli.base.progress import SILENT, Progress
@@ -113,9 +113,7 @@ def empty_merges(specials: Sequence[str]) -> GlobalMerges:
     if len(set(specials)) != len(specials) or not all(specials):
         raise UsageError("special tokens must be distinct and not empty", where="--special")
     pieces = [text.encode() for text in specials] + [bytes([byte]) for byte in byte_order()]
-    offsets = offsets_of(map(len, pieces))
-    data = np.frombuffer(b"".join(pieces), dtype=np.uint8)
-    return GlobalMerges(tuple(specials), data, offsets, np.empty((0, 3), dtype=np.int32))
+    return GlobalMerges(tuple(specials), *flatten(pieces), np.empty((0, 3), dtype=np.int32))
 
 
 def check_budget(k: int, specials: Sequence[str]) -> None:

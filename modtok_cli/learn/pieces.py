@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,8 @@ from modtok_cli.base.arrays import (
     Int32Array,
     Int64Array,
     UInt8Array,
-    offsets_of,
+    flatten,
+    unflatten,
 )
 from modtok_cli.learn.merges import byte_order
 
@@ -76,8 +76,7 @@ class LearnedPieces:
 
     def pieces(self) -> list[bytes]:
         """The pieces, without special tokens and bytes, in id order."""
-        data, cuts = self.token_data.tobytes(), self.token_offsets[self.first :].tolist()
-        return [data[start:stop] for start, stop in pairwise(cuts)]
+        return unflatten(self.token_data, self.token_offsets[self.first :])
 
 
 def byte_ids(specials: int) -> Int32Array:
@@ -103,7 +102,7 @@ def make_pieces(
     tokens = [text.encode() for text in specials]
     tokens += [bytes([byte]) for byte in byte_order()]
     tokens += pieces
-    offsets = offsets_of(map(len, tokens))
+    data, offsets = flatten(tokens)
     own = np.asarray(scores, dtype=np.float64)
     if byte_scores is None:
         byte_scores = np.full(256, own.min() if len(own) else 0.0)
@@ -111,7 +110,7 @@ def make_pieces(
     return LearnedPieces(
         tuple(languages),
         tuple(specials),
-        np.frombuffer(b"".join(tokens), dtype=np.uint8).copy(),
+        data.copy(),
         offsets,
         on_grid(np.concatenate([np.zeros(len(specials)), np.asarray(byte_scores), own])),
         np.concatenate([every, np.asarray(membership, dtype=np.bool_)]),

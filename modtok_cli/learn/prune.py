@@ -9,11 +9,10 @@ tokens that BPE did not propose because it had merged their parts otherwise.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
-from modtok_cli.base.arrays import Int64Array, UInt8Array, UInt64Array, offsets_of
+from modtok_cli.base.arrays import Int64Array, UInt8Array, UInt64Array, flatten, unflatten
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.core.learn import removal_losses
@@ -66,8 +65,7 @@ def choose_tokens(
         whole_characters: keep only tokens of whole characters, and with a token each of
             its characters, so that SentencePiece can express the vocabulary.
     """
-    flat, cuts = data.tobytes(), offsets.tolist()
-    tokens = [flat[start:stop] for start, stop in pairwise(cuts)]
+    tokens = unflatten(data, offsets)
     base = specials + 256
     chooser = _Chooser(counts, tokens[:base], specials, k, whole_characters)
     with progress.task(label, total=1 + JOINS, unit="rounds") as task:
@@ -188,8 +186,7 @@ class _Chooser:
 
 
 def _trie(tokens: list[bytes], specials: int) -> UInt64Array:
-    offsets = offsets_of(map(len, tokens))
-    data = np.frombuffer(b"".join(tokens), dtype=np.uint8)
+    data, offsets = flatten(tokens)
     return build_trie(data, offsets[specials:], np.arange(specials, len(tokens)))
 
 
@@ -246,8 +243,7 @@ def choose_with_superwords(
         k: number of tokens to keep; fewer if there are fewer candidates.
         most: greatest number of superwords.
     """
-    flat = data.tobytes()
-    tokens = [flat[start:stop] for start, stop in pairwise(offsets.tolist())]
+    tokens = unflatten(data, offsets)
     base = tokens[: specials + 256]
     sequences = frequent_sequences(phrases, CANDIDATES * most)
     known = set(sequences)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from modtok_cli.base.arrays import BoolArray, Int64Array, offsets_of
+from modtok_cli.base.arrays import BoolArray, Int64Array, flatten
 from modtok_cli.learn.merges import LearnedMerges, byte_order
 from modtok_cli.learn.prune import LanguageTokens
 
@@ -101,12 +101,10 @@ def _learned(
     tokens: Sequence[bytes],
     members: BoolArray,
 ) -> LearnedMerges:
-    offsets = offsets_of(map(len, tokens))
     return LearnedMerges(
         tuple(languages),
         tuple(specials),
-        np.frombuffer(b"".join(tokens), dtype=np.uint8),
-        offsets,
+        *flatten(tokens),
         np.zeros((0, 3), dtype=np.int32),
         members,
         np.zeros((0, len(languages)), dtype=np.bool_),

@@ -15,7 +15,15 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array, UInt8Array, offsets_of
+from modtok_cli.base.arrays import (
+    BoolArray,
+    Int32Array,
+    Int64Array,
+    UInt8Array,
+    flatten,
+    offsets_of,
+    unflatten,
+)
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.learn.merges import byte_order
 from modtok_cli.learn.pieces import byte_ids
@@ -91,8 +99,7 @@ class Vocabulary:
     def from_tokens(cls, specials: Sequence[str], tokens: Sequence[bytes]) -> Vocabulary:
         """From special tokens and the byte strings that follow them."""
         entries = [special.encode() for special in specials] + list(tokens)
-        offsets = offsets_of(map(len, entries))
-        return cls(tuple(specials), np.frombuffer(b"".join(entries), dtype=np.uint8), offsets)
+        return cls(tuple(specials), *flatten(entries))
 
     @classmethod
     def from_spellings(
@@ -130,8 +137,7 @@ class Vocabulary:
 
     def tokens(self) -> list[bytes]:
         """Bytes of every token, in id order."""
-        flat = self.data.tobytes()
-        return [flat[start:stop] for start, stop in pairwise(self.offsets.tolist())]
+        return unflatten(self.data, self.offsets)
 
     def spellings(self) -> list[str]:
         """What a `tokenizer.json` calls each token, in id order; special tokens by their text."""
@@ -204,8 +210,7 @@ class PieceVocabulary(Vocabulary):
             raise ModtokError(
                 f"field 'model.vocab': {error.object!r} is not valid Unicode", where=where
             ) from error
-        offsets = offsets_of(map(len, tokens))
-        return cls(tuple(specials), np.frombuffer(b"".join(tokens), dtype=np.uint8), offsets)
+        return cls(tuple(specials), *flatten(tokens))
 
     @property
     def first(self) -> int:
@@ -214,9 +219,8 @@ class PieceVocabulary(Vocabulary):
 
     def spellings(self) -> list[str]:
         """What a file calls each token, in id order."""
-        flat, cuts = self.data.tobytes(), self.offsets[self.first :].tolist()
-        pieces = [flat[start:stop].decode() for start, stop in pairwise(cuts)]
-        return [*self.specials, *BYTE_NAMES, *pieces]
+        pieces = unflatten(self.data, self.offsets[self.first :])
+        return [*self.specials, *BYTE_NAMES, *(piece.decode() for piece in pieces)]
 
     @cached_property
     def byte_ids(self) -> Int32Array:

@@ -11,7 +11,7 @@ from modtok_cli.base.files import scratch_beside
 from modtok_cli.base.memory import parse_bytes
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.text.counter import WordCounter
-from modtok_cli.text.counts import CorpusSize, WordCounts, merge_counts
+from modtok_cli.text.counts import WordCounts, merge_counts
 from modtok_cli.text.parallel import read_each
 from modtok_cli.text.pretokenizer import BPE, PreTokenizer
 from modtok_cli.text.readers import read_spans
@@ -125,9 +125,9 @@ def write_counts(
     waiting = []
     for language, paths in files.items():
         place = output / f"{language}{SUFFIX}"
-        found = None if force else _finished(place, paths, pretokenizer, reading)
-        if found:
-            rows[language] = _row(language, found.size, found.words, found.unique, place, True)
+        header = None if force else _finished(place, paths, pretokenizer, reading)
+        if header:
+            rows[language] = _row(header, place, unchanged=True)
         else:
             waiting.append(language)
     if rows:
@@ -159,9 +159,7 @@ def write_counts(
                 where=", ".join(map(str, paths)),
                 remedy="add text, or leave the language out",
             )
-        rows[language] = _row(
-            language, header.size, header.words, header.unique, place, unchanged=False
-        )
+        rows[language] = _row(header, place, unchanged=False)
 
     read_each(
         count,
@@ -174,16 +172,12 @@ def write_counts(
     return [rows[language] for language in sorted(rows)]
 
 
-def _row(
-    language: str, size: CorpusSize, words: int, unique: int, place: Path, unchanged: bool
-) -> dict[str, object]:
+def _row(header: Header, place: Path, *, unchanged: bool) -> dict[str, object]:
     return {
-        "language": language,
-        "documents": size.documents,
-        "characters": size.characters,
-        "bytes": size.bytes,
-        "words": words,
-        "unique": unique,
+        "language": header.language,
+        **vars(header.size),
+        "words": header.words,
+        "unique": header.unique,
         "path": str(place),
         "unchanged": unchanged,
     }

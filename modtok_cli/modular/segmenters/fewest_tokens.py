@@ -15,7 +15,6 @@ import numpy as np
 
 from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.memory import no_collection
 from modtok_cli.learn.fewest_tokens import (
     EACH,
     FEWEST_TOKENS,
@@ -27,10 +26,8 @@ from modtok_cli.learn.fewest_tokens import (
 from modtok_cli.modular.segmenters.interface import Array, ModularSegmenter, Stored, broken
 from modtok_cli.modular.segmenters.json_frame import (
     BYTE_LEVEL,
-    PROVENANCE,
     byte_level_misfit,
     byte_level_pretokenizer,
-    library_json,
     scored_rows,
 )
 from modtok_cli.modular.segmenters.scored import Scored, Search, Trie
@@ -74,17 +71,7 @@ class FewestTokens(Scored):
         return Chunks(self.vocabulary.tokens()[len(self.selection.whole.specials) :])
 
     def to_json(self, provenance: Mapping[str, Any]) -> bytes:
-        with no_collection():
-            names = self.vocabulary.spellings()
-            model = {
-                "type": "Unigram",
-                "unk_id": None,
-                "byte_fallback": False,
-                PROVENANCE: dict(provenance),
-                "vocab": list(zip(names, self.scores.tolist(), strict=True)),
-            }
-            before = self.pretokenizer.to_json(byte_level=True)
-            return library_json(self.vocabulary.specials, before, BYTE_LEVEL, model)
+        return self._json(provenance, self.pretokenizer.to_json(byte_level=True), BYTE_LEVEL)
 
     @classmethod
     def misfit(cls, document: Mapping[str, Any]) -> str | None:

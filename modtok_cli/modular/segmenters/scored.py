@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from modtok_cli.base.arrays import BoolArray, Float64Array, UInt64Array
+from modtok_cli.base.memory import no_collection
 from modtok_cli.core.segment import Segmenter as Segmentation
 from modtok_cli.core.segment import build_trie
 from modtok_cli.modular.segmenters.interface import Segmenter
+from modtok_cli.modular.segmenters.json_frame import PROVENANCE, library_json
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.pretokenizer import PreTokenizer
 
@@ -103,6 +106,24 @@ class Scored(Segmenter):
 
     def _search(self) -> Search:
         raise NotImplementedError
+
+    def _json(
+        self,
+        provenance: Mapping[str, Any],
+        before: Mapping[str, Any],
+        decoder: Mapping[str, Any],
+        unknown: int | None = None,
+    ) -> bytes:
+        """A `tokenizer.json` of type Unigram; `unknown` is the id of the unknown token."""
+        with no_collection():
+            model = {
+                "type": "Unigram",
+                "unk_id": unknown,
+                "byte_fallback": unknown is not None,
+                PROVENANCE: dict(provenance),
+                "vocab": list(zip(self.vocabulary.spellings(), self.scores.tolist(), strict=True)),
+            }
+            return library_json(self.vocabulary.specials, before, decoder, model)
 
     def _chunks(self) -> Chunks | None:
         """What splits text into parts that are segmented independently, if not the words."""

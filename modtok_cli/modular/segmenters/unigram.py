@@ -15,7 +15,6 @@ from typing import Any, Self, cast
 import numpy as np
 
 from modtok_cli.base.arrays import BoolArray, Float64Array, Int64Array
-from modtok_cli.base.memory import no_collection
 from modtok_cli.learn.pieces import UNKNOWN, UNKNOWN_PENALTY
 from modtok_cli.modular.segmenters.interface import (
     Array,
@@ -25,9 +24,7 @@ from modtok_cli.modular.segmenters.interface import (
     score_bytes,
 )
 from modtok_cli.modular.segmenters.json_frame import (
-    PROVENANCE,
     added_misfit,
-    library_json,
     only_adds_special_tokens,
     scored_rows,
 )
@@ -73,17 +70,8 @@ class Unigram(Scored):
         return Search(self._all_scores, each=0, unknown=unknown, fallback=True)
 
     def to_json(self, provenance: Mapping[str, Any]) -> bytes:
-        with no_collection():
-            names = self.vocabulary.spellings()
-            model = {
-                "type": "Unigram",
-                "unk_id": 0,
-                "byte_fallback": True,
-                PROVENANCE: dict(provenance),
-                "vocab": list(zip(names, self.scores.tolist(), strict=True)),
-            }
-            before = self.pretokenizer.to_json(byte_level=False)
-            return library_json(self.vocabulary.specials, before, DECODER, model)
+        before = self.pretokenizer.to_json(byte_level=False)
+        return self._json(provenance, before, DECODER, unknown=0)
 
     @classmethod
     def misfit(cls, document: Mapping[str, Any]) -> str | None:
