@@ -156,15 +156,7 @@ class Expectation:
             data, offsets, counts, _ = self._tables[number]
             own = table.copy()
             likelihood = expect(
-                data,
-                offsets,
-                counts,
-                low,
-                high,
-                self._units,
-                own,
-                self._byte_entries,
-                scale,
+                data, offsets, counts, low, high, self._units, own, self._byte_entries, scale
             )
             return own[1:, 1], likelihood
 

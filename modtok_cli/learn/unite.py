@@ -96,10 +96,7 @@ def without(
 
 
 def _learned(
-    languages: Sequence[str],
-    specials: Sequence[str],
-    tokens: Sequence[bytes],
-    members: BoolArray,
+    languages: Sequence[str], specials: Sequence[str], tokens: Sequence[bytes], members: BoolArray
 ) -> LearnedMerges:
     return LearnedMerges(
         tuple(languages),

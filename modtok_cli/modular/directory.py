@@ -37,13 +37,7 @@ from modtok_cli.modular.segmenters.json_frame import REBUILD, parse_document
 if TYPE_CHECKING:
     from modtok_cli.modular.tokenizer import ModularTokenizer
 
-_OURS = {
-    manifests.NAME,
-    TOKENIZER,
-    ARRAYS,
-    manifests.REFERENCES,
-    manifests.MODEL,
-}
+_OURS = {manifests.NAME, TOKENIZER, ARRAYS, manifests.REFERENCES, manifests.MODEL}
 
 _SMALL = 1 << 24
 
@@ -150,8 +144,7 @@ class Contents:
 
 
 def read(
-    directory: Path,
-    choose: Callable[[Mapping[str, Any]], Sequence[int]] | None = None,
+    directory: Path, choose: Callable[[Mapping[str, Any]], Sequence[int]] | None = None
 ) -> Contents:
     """Read a modular directory, all but its references.
 

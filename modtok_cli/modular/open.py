@@ -143,12 +143,7 @@ def _open_qualified(spec: str, progress: Progress) -> Tokenizer:
 
 
 def open_bytes(
-    data: bytes,
-    name: str,
-    where: str,
-    *,
-    variant: str | None = None,
-    progress: Progress = SILENT,
+    data: bytes, name: str, where: str, *, variant: str | None = None, progress: Progress = SILENT
 ) -> Tokenizer:
     """The tokenizer of a file with the content `data`; `where` is for messages.
 

@@ -37,12 +37,7 @@ class Rewriting(PreTokenizer):
         parts = [base.name, *filter(None, [how])]
         if whole:
             parts.append(json.dumps(whole, ensure_ascii=False, separators=(",", ":")))
-        super().__init__(
-            _MARK.join(parts),
-            base.pattern,
-            base.splitter,
-            base.llama_cpp,
-        )
+        super().__init__(_MARK.join(parts), base.pattern, base.splitter, base.llama_cpp)
         self._found = re.compile(b"|".join(re.escape(text.encode()) for text in whole))
         if how:
             self.rewrite = REWRITES[how]

@@ -133,10 +133,7 @@ class Sample:
 
 
 def sample_documents(
-    files: Sequence[Path | str],
-    limit: int,
-    *,
-    reading: Reading = Reading(),
+    files: Sequence[Path | str], limit: int, *, reading: Reading = Reading()
 ) -> list[bytes]:
     """Up to `limit` bytes of documents of text files, evenly spread over all of them.
 

@@ -143,11 +143,7 @@ def adopt(
     end_of_text = end_of_text or find_end_of_text(tokenizer, file)
     files = language_files(data, languages, reading, progress=progress)
     counted = count_languages(
-        files,
-        pretokenizer=file.pretokenizer,
-        reading=reading,
-        progress=progress,
-        threads=threads,
+        files, pretokenizer=file.pretokenizer, reading=reading, progress=progress, threads=threads
     )
     return adopt_counts(
         file, counted, k=k, coverage=coverage, end_of_text=end_of_text, progress=progress
