@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ import numpy as np
 from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array, UInt8Array, flatten
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.memory import check_memory
-from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.progress import SILENT, Progress, Task
 from modtok_cli.core.learn import Learner
 from modtok_cli.text.counts import WordCounts
 
@@ -199,14 +200,9 @@ def grow(
 ) -> Grown:
     """Run the compiled loop for one language, in a thread of its own.
 
-    Args:
-        merges: T so far; not changed.
-        symbols, word_offsets: the unique words of `counts` as ids of T, (N,) int32 and
-            (W + 1,) int64.
-        k: |V_i| to reach.
-        member, merge_member: (V,) and (M,), what is in V_i before the first step; by
-            default the special tokens and the bytes.
-        label: name in the progress display.
+    T, `merges`, is not changed. `symbols` (N,) int32 and `word_offsets` (W + 1,) int64 are the
+    unique words of `counts` as ids of T; k is |V_i| to reach; `member` (V,) and `merge_member` (M,)
+    is what is in V_i before the first step, by default the special tokens and the bytes.
 
     The calling thread reports progress and handles Ctrl-C, which stops the loop.
     """
@@ -237,31 +233,52 @@ def grow(
     )
     floor = least_count(counts.counts, k)
     signal = np.zeros(2, dtype=np.int64)
+    _in_thread(
+        lambda: learner.learn(
+            symbols,
+            word_offsets,
+            counts.counts,
+            k,
+            whole_words_only=whole_words_only,
+            floor=floor,
+            signal=signal,
+        ),
+        signal,
+        progress.task(label, total=k, unit="tokens"),
+    )
+    learned = learner.result()
+    arrays = (learned.token_data, learned.token_offsets, learned.merges, learned.slots)
+    return Grown(
+        GlobalMerges(merges.specials, *arrays),
+        learned.member.astype(np.bool_),
+        learned.merge_member.astype(np.bool_),
+        learned.adopted,
+        learned.frequency,
+        Spent(*learned.work),
+    )
+
+
+def _in_thread(
+    work: Callable[[], None], signal: Int64Array, task: AbstractContextManager[Task]
+) -> None:
+    """Run `work`, which sets signal[0] to what is done and stops at signal[1]."""
     failure: list[BaseException] = []
 
-    def work() -> None:
+    def guarded() -> None:
         try:
-            learner.learn(
-                symbols,
-                word_offsets,
-                counts.counts,
-                k,
-                whole_words_only=whole_words_only,
-                floor=floor,
-                signal=signal,
-            )
+            work()
         except BaseException as error:
             failure.append(error)
 
-    thread = threading.Thread(target=work, daemon=True)
+    thread = threading.Thread(target=guarded, daemon=True)
     thread.start()
-    with progress.task(label, total=k, unit="tokens") as task:
+    with task as bar:
         done = 0
         try:
             while thread.is_alive():
                 thread.join(0.1)
                 reached = int(signal[0])
-                task.advance(reached - done)
+                bar.advance(reached - done)
                 done = reached
         except BaseException:
             signal[1] = 1
@@ -269,21 +286,6 @@ def grow(
             raise
     if failure:
         raise failure[0]
-    learned = learner.result()
-    return Grown(
-        GlobalMerges(
-            merges.specials,
-            learned.token_data,
-            learned.token_offsets,
-            learned.merges,
-            learned.slots,
-        ),
-        learned.member.astype(np.bool_),
-        learned.merge_member.astype(np.bool_),
-        learned.adopted,
-        learned.frequency,
-        Spent(*learned.work),
-    )
 
 
 def as_learned(

@@ -47,25 +47,7 @@ def language_files(
     wanted = None if languages is None else [_checked(name) for name in languages]
     if wanted and known:  # zh of this tokenizer are its zh-Hans and zh-Hant
         wanted = [label for name in wanted for label in matching(name, known) or [name]]
-    entries: dict[str, list[Path]] = {}
-    mixed: list[Path] = []
-    nameless: list[Path] = []
-    for entry in [data] if single else sorted(data.iterdir()):
-        if entry.name.startswith(".") or not (entry.is_dir() or is_text(entry) or is_table(entry)):
-            continue
-        label = label_of_path(entry if single else entry.name)
-        if label is None and single and reading.lang_field is None and wanted and not wanted[1:]:
-            label = wanted[0]
-        elif label is None and wanted:
-            # A rare code counts only on request: "abc.txt" may be anything.
-            first = canonical(entry.name.split(".")[0])
-            label = first if any(fits(first, name) for name in wanted) else None
-        if label is not None:
-            entries.setdefault(label, []).append(entry)
-        elif reading.lang_field is not None and (with_fields := _mixed(entry)):
-            mixed += with_fields
-        elif entry.is_file() or _files_below(entry):
-            nameless.append(entry)
+    entries, mixed, nameless = _entries(data, wanted, reading)
     if mixed:
         for label in wanted or _languages_in(mixed, reading):
             entries.setdefault(label, []).extend(mixed)
@@ -92,25 +74,50 @@ def language_files(
     names = {label: the_one(label, known) or short[label] for label in entries}
     chosen = set(names.values()) if wanted is None else set()
     for name in wanted or ():
-        found = {name} & set(names.values()) or {
-            names[label] for label in matching(name, list(names))
-        }
-        if not found:
+        those = {name} & set(names.values()) or {names[x] for x in matching(name, list(names))}
+        if not those:
             has = _remedy_of(nameless) if nameless else _LAYOUT
-            has = f"there are {there}" if there else has
             raise UsageError(
                 f"no text of language '{name}'",
                 where=str(data),
-                remedy=suggest(name, sorted(set(names.values()))) + has,
+                remedy=suggest(name, sorted(set(names.values())))
+                + (f"there are {there}" if there else has),
             )
-        chosen |= found
+        chosen |= those
     of: dict[str, list[Path]] = {name: [] for name in sorted(chosen)}
     for label in sorted(entries):
         if names[label] in of:
             of[names[label]] += entries[label]
-    for name, those in of.items():
-        _check_spelling(name, those)
-    return {name: _files_of(name, those) for name, those in of.items()}
+    for name, those_entries in of.items():
+        _check_spelling(name, those_entries)
+    return {name: _files_of(name, those_entries) for name, those_entries in of.items()}
+
+
+def _entries(
+    data: Path, wanted: Sequence[str] | None, reading: Reading
+) -> tuple[dict[str, list[Path]], list[Path], list[Path]]:
+    """What is in `data`: entries by label, files of several languages, entries without label."""
+    entries: dict[str, list[Path]] = {}
+    mixed: list[Path] = []
+    nameless: list[Path] = []
+    single = data.is_file()
+    for entry in [data] if single else sorted(data.iterdir()):
+        if entry.name.startswith(".") or not (entry.is_dir() or is_text(entry) or is_table(entry)):
+            continue
+        label = label_of_path(entry if single else entry.name)
+        if label is None and single and reading.lang_field is None and wanted and not wanted[1:]:
+            label = wanted[0]
+        elif label is None and wanted:
+            # A rare code counts only on request: "abc.txt" may be anything.
+            first = canonical(entry.name.split(".")[0])
+            label = first if any(fits(first, name) for name in wanted) else None
+        if label is not None:
+            entries.setdefault(label, []).append(entry)
+        elif reading.lang_field is not None and (with_fields := _mixed(entry)):
+            mixed += with_fields
+        elif entry.is_file() or _files_below(entry):
+            nameless.append(entry)
+    return entries, mixed, nameless
 
 
 def _shown(entries: Sequence[Path]) -> str:
