@@ -94,11 +94,11 @@ def file_scores(
 
 def likelihood_of_scores(scores: Float64Array, specials: int) -> Int32Array | None:
     """The likelihoods in scores of `file_scores`; None for other scores."""
-    found = scores[specials:] + EACH
+    steps = scores[specials:] + EACH
     if (scores[:specials] != SPECIAL_SCORE).any():
         return None
-    if (found != np.floor(found)).any() or (found < 0).any() or (found >= LEVELS).any():
+    if (steps != np.floor(steps)).any() or (steps < 0).any() or (steps >= LEVELS).any():
         return None
     whole = np.zeros(len(scores), dtype=np.int32)
-    whole[specials:] = found
+    whole[specials:] = steps
     return whole

@@ -156,8 +156,8 @@ class _Chooser:
             order = np.lexsort((-candidates, token_counts[candidates], losses[candidates]))
             active[candidates[order[:going]]] = 0
             surplus -= going
-        kept = np.flatnonzero(active[len(self.base) :])
-        return [pool[i] for i in kept.tolist()]
+        rows = np.flatnonzero(active[len(self.base) :])
+        return [pool[i] for i in rows.tolist()]
 
     def with_joins(self, pool: list[bytes]) -> list[bytes]:
         """`pool` and the k / 8 most frequent joins of two adjacent tokens."""
@@ -170,12 +170,12 @@ class _Chooser:
         word = np.repeat(np.arange(len(self.counts)), np.diff(ends))
         left = np.flatnonzero(word[1:] == word[:-1])
         pairs = ids[left].astype(np.int64) << 32 | ids[left + 1]
-        found, which = np.unique(pairs, return_inverse=True)
-        weights = np.zeros(len(found), dtype=np.int64)
+        unique, which = np.unique(pairs, return_inverse=True)
+        weights = np.zeros(len(unique), dtype=np.int64)
         np.add.at(weights, which, self.weights[word[left]])
         there = set(pool)
         joins: list[bytes] = []
-        for pair in found[np.argsort(-weights, kind="stable")].tolist():
+        for pair in unique[np.argsort(-weights, kind="stable")].tolist():
             if len(joins) >= self.k // JOINED:
                 break
             token = tokens[pair >> 32] + tokens[pair & 0xFFFFFFFF]
@@ -248,8 +248,8 @@ def choose_with_superwords(
     sequences = frequent_sequences(phrases, CANDIDATES * most)
     known = set(sequences)
     pool = [token for token in tokens[len(base) :] if token not in known]
-    kept = prune(phrases, base, [*pool, *sequences], specials, k, rounds=LATER_ROUNDS)
-    number = min(most, sum(token in known for token in kept))
+    pruned = prune(phrases, base, [*pool, *sequences], specials, k, rounds=LATER_ROUNDS)
+    number = min(most, sum(token in known for token in pruned))
     others = choose_tokens(
         words, data, offsets, specials, k - number, label=label, progress=progress
     ).tokens

@@ -83,16 +83,16 @@ def learn_unigram(
     if not lines:
         raise ModtokError(f"the text of language '{language}' has no words")
     with scratch_directory() as scratch:
-        words, found = scratch / "words.tsv", scratch / "pieces"
+        words, pieces_file = scratch / "words.tsv", scratch / "pieces"
         words.write_bytes(lines)
         # The trainer's unknown piece corresponds to ours among the special tokens.
         size = k - len(specials) + 1
-        _train(language, words, found, size, coverage, progress)
-        rows = [line.rsplit("\t", 1) for line in found.read_text("utf-8").split("\n") if line]
+        _train(language, words, pieces_file, size, coverage, progress)
+        rows = [line.rsplit("\t", 1) for line in pieces_file.read_text("utf-8").split("\n") if line]
     # A text may contain a special token's name, but a vocabulary has each string once.
     spelled = [(text.replace(SPACE, " "), float.fromhex(score)) for text, score in rows]
-    kept = [row for row in spelled if row[0] not in specials]
-    pieces, scores = [text.encode() for text, _ in kept], [score for _, score in kept]
+    own = [row for row in spelled if row[0] not in specials]
+    pieces, scores = [text.encode() for text, _ in own], [score for _, score in own]
     membership = np.ones((len(pieces), 1), dtype=np.bool_)
     return make_pieces([language], specials, pieces, scores, membership)
 
@@ -118,11 +118,11 @@ def check_unigram_budget(k: int, specials: Sequence[str]) -> None:
 
 
 def _train(
-    language: str, words: Path, found: Path, size: int, coverage: float, progress: Progress
+    language: str, words: Path, pieces: Path, size: int, coverage: float, progress: Progress
 ) -> None:
     """Run the trainer on a file; kill it if the progress raises (the build was cancelled)."""
     command = [sys.executable, "-m", "modtok_cli.learn.unigram_trainer"]
-    command += [str(words), str(found), str(size), str(coverage), str(TRAINER_THREADS)]
+    command += [str(words), str(pieces), str(size), str(coverage), str(TRAINER_THREADS)]
     with (
         progress.task(f"{language}: Unigram", total=100, unit="%") as task,
         subprocess.Popen(

@@ -86,11 +86,11 @@ def without(
     learned, token_counts = base
     columns = [i for i, language in enumerate(learned.languages) if language not in gone]
     members = learned.token_membership[:, columns]
-    kept = np.flatnonzero(members.any(axis=1))
-    tokens = [learned.token(i) for i in kept.tolist()]
+    rows = np.flatnonzero(members.any(axis=1))
+    tokens = [learned.token(i) for i in rows.tolist()]
     languages = [learned.languages[i] for i in columns]
     return (
-        _learned(languages, learned.specials, tokens, members[kept]),
+        _learned(languages, learned.specials, tokens, members[rows]),
         tuple(token_counts[i] for i in columns),
     )
 

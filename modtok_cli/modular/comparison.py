@@ -166,29 +166,29 @@ class Difference:
         """For people: one finding a line, with at most `limit` examples each."""
         if self.empty:
             return ["no difference"]
-        found: list[str] = []
+        lines: list[str] = []
         if self.segmentations is not None:
-            found.append("segmentation: {} → {}".format(*self.segmentations))
+            lines.append("segmentation: {} → {}".format(*self.segmentations))
         for sign, names in (("-", self.languages_only_a), ("+", self.languages_only_b)):
             if names:
-                found.append(f"{sign} languages: {', '.join(names)}")
+                lines.append(f"{sign} languages: {', '.join(names)}")
         for sign, tokens in (("-", self.only_a), ("+", self.only_b)):
             if tokens:
-                found.append(f"{sign} {len(tokens):,} tokens: {_examples(tokens, limit)}")
+                lines.append(f"{sign} {len(tokens):,} tokens: {_examples(tokens, limit)}")
         for sign, pairs in (("-", self.merges_only_a), ("+", self.merges_only_b)):
             if pairs:
                 shown = [f"{_show(left)} {_show(right)}" for left, right in pairs[:limit]]
                 more = ", …" if len(pairs) > limit else ""
-                found.append(f"{sign} {len(pairs):,} merges: {', '.join(shown)}{more}")
+                lines.append(f"{sign} {len(pairs):,} merges: {', '.join(shown)}{more}")
         if self.rescored:
-            found.append(f"{self.rescored:,} tokens have another score")
+            lines.append(f"{self.rescored:,} tokens have another score")
         if self.parts_at is not None:
-            found.append(f"the merges are the same up to rank {self.parts_at:,}")
+            lines.append(f"the merges are the same up to rank {self.parts_at:,}")
         for sign, change in (("-", self.left), ("+", self.joined)):
             for language, tokens in change.items():
                 count = f"{language}: {len(tokens):,} tokens"
-                found.append(f"{sign} {count}: {_examples(tokens, limit)}")
-        return found
+                lines.append(f"{sign} {count}: {_examples(tokens, limit)}")
+        return lines
 
 
 def _show(token: bytes) -> str:

@@ -121,10 +121,10 @@ class Contents:
         for place, column in enumerate(self.columns):
             row = self.manifest["languages"][column]
             for name, mask in members.items():
-                found = int(np.count_nonzero(mask[:, place]))
-                if found != row[name]:
+                size = int(np.count_nonzero(mask[:, place]))
+                if size != row[name]:
                     raise ModtokError(
-                        f"field '{name}': '{row['language']}' has {found}, "
+                        f"field '{name}': '{row['language']}' has {size}, "
                         f"the manifest says {row[name]}",
                         where=self.where,
                         remedy=REBUILD,
@@ -201,8 +201,8 @@ def read_checked(directory: Path, name: str, manifest: Mapping[str, Any]) -> byt
     return data
 
 
-def _check_digest(found: str, directory: Path, name: str, manifest: Mapping[str, Any]) -> None:
-    if found != manifest["files"][name]["sha256"]:
+def _check_digest(sha256: str, directory: Path, name: str, manifest: Mapping[str, Any]) -> None:
+    if sha256 != manifest["files"][name]["sha256"]:
         raise ModtokError(
             "changed after it was written: its SHA-256 is not "
             f"'files.{name}.sha256' of manifest.json",

@@ -156,11 +156,11 @@ def _config(
         "model_input_names": ["input_ids", "attention_mask"],
         "additional_special_tokens": [name for name in names if name not in (end, pad, "<unk>")],
     }
-    found = {
+    values = {
         "eos_token": end,
         "pad_token": pad,
         "bos_token": END_OF_TEXT if END_OF_TEXT in names else None,
         "unk_token": "<unk>" if "<unk>" in names else None,
         "chat_template": template,
     }
-    return config | {key: value for key, value in found.items() if value is not None}
+    return config | {key: value for key, value in values.items() if value is not None}

@@ -146,22 +146,22 @@ def check(
         size = int(random.integers(1, len(tokenizer.languages) + 1))
         chosen = random.choice(len(tokenizer.languages), size=size, replace=False)
         wanted.append(tuple(tokenizer.languages[i] for i in sorted(chosen)))
-    found: dict[tuple[str, ...], SubsetCheck] = {}
+    checks: dict[tuple[str, ...], SubsetCheck] = {}
     for languages in wanted:
         subset = tokenizer.subset(languages)
-        if subset.languages not in found:
-            found[subset.languages] = _check_subset(subset)
-    return Report(tuple(found.values()))
+        if subset.languages not in checks:
+            checks[subset.languages] = _check_subset(subset)
+    return Report(tuple(checks.values()))
 
 
 def _check_subset(subset: Subtokenizer) -> SubsetCheck:
     """As `check_single`, in the ids and ranks of T."""
-    found = check_single(subset)
+    check = check_single(subset)
     return replace(
-        found,
-        improper=tuple(subset.merge_ranks[list(found.improper)].tolist()),
-        unreachable=tuple(subset.global_ids[list(found.unreachable)].tolist()),
-        unused=tuple(subset.global_ids[list(found.unused)].tolist()),
+        check,
+        improper=tuple(subset.merge_ranks[list(check.improper)].tolist()),
+        unreachable=tuple(subset.global_ids[list(check.unreachable)].tolist()),
+        unused=tuple(subset.global_ids[list(check.unused)].tolist()),
     )
 
 

@@ -60,10 +60,10 @@ def spell(vocabulary: Vocabulary, old: Subtokenizer, *, encode: bool = True) -> 
     lengths[unknown] = np.diff(ends)
     offsets = offsets_of(lengths)
     flat = np.empty(int(offsets[-1]), dtype=np.int32)
-    kept = np.flatnonzero(same >= 0)
-    flat[offsets[kept]] = same[kept]
+    known_rows = np.flatnonzero(same >= 0)
+    flat[offsets[known_rows]] = same[known_rows]
     is_spelled = np.ones(len(flat), dtype=np.bool_)
-    is_spelled[offsets[kept]] = False
+    is_spelled[offsets[known_rows]] = False
     flat[is_spelled] = ids
     return Spelling(flat, offsets)
 
@@ -141,19 +141,19 @@ class LibraryVocabulary:
         """
         first = len(vocabulary.specials)
         tokens = vocabulary.tokens()
-        found = [
+        spelled = [
             [self.added_ids[text]] if text in self.added_ids else [] for text in vocabulary.specials
         ]
-        found += [
+        spelled += [
             self._same(vocabulary, index, tokens[index]) for index in range(first, len(tokens))
         ]
-        missing = [index for index in range(first, len(tokens)) if not found[index]]
+        missing = [index for index in range(first, len(tokens)) if not spelled[index]]
         if encode:
-            spelled = self._encode([tokens[index] for index in missing])
-            for index, ids in zip(missing, spelled, strict=True):
-                found[index] = ids
-        offsets = offsets_of(map(len, found))
-        flat = np.fromiter((one for ids in found for one in ids), np.int32, int(offsets[-1]))
+            encoded = self._encode([tokens[index] for index in missing])
+            for index, ids in zip(missing, encoded, strict=True):
+                spelled[index] = ids
+        offsets = offsets_of(map(len, spelled))
+        flat = np.fromiter((one for ids in spelled for one in ids), np.int32, int(offsets[-1]))
         return Spelling(flat, offsets)
 
     def first_token(self) -> tuple[str, int] | None:
@@ -173,13 +173,13 @@ class LibraryVocabulary:
     def _encode(self, tokens: Sequence[bytes]) -> list[list[int]]:
         texts = [_text(token) for token in tokens]
         batch = iter(self._library.encode_batch([text for text in texts if text is not None]))
-        found = []
+        encoded = []
         for token, text in zip(tokens, texts, strict=True):
             ids = [] if text is None else next(batch).tolist()
             if self._joined(ids) != token:
                 ids = self._by_model(token, text)
-            found.append(ids if self._joined(ids) == token else self._longest_first(token))
-        return found
+            encoded.append(ids if self._joined(ids) == token else self._longest_first(token))
+        return encoded
 
     def _joined(self, ids: Sequence[int]) -> bytes | None:
         parts = [self.contents.get(index) for index in ids]

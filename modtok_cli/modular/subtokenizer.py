@@ -258,17 +258,17 @@ class Subtokenizer:
                 remedy="count the text again with that pre-tokenizer",
             )
 
-    def restricted(self, kept: BoolArray) -> Subtokenizer:
-        """The same tokenizer with the tokens of `kept` (n,) bool only.
+    def restricted(self, mask: BoolArray) -> Subtokenizer:
+        """The same tokenizer with the tokens of `mask` (n,) bool only.
 
         Raises:
-            UsageError: a tokenizer by merges, or `kept` lacks a special token or a byte.
+            UsageError: a tokenizer by merges, or `mask` lacks a special token or a byte.
         """
         base = len(self.vocabulary.specials) + 256
-        if not kept[:base].all():
+        if not mask[:base].all():
             raise UsageError(f"tokenizer {self.name} cannot lose special tokens or bytes")
         return Subtokenizer(
-            self.segmenter.restricted(kept),
+            self.segmenter.restricted(mask),
             languages=self.languages,
             parent_signature=self.parent_signature or self.signature,
             name=self.name,

@@ -284,13 +284,13 @@ class ModularTokenizer:
 
 def places(known: Sequence[str], wanted: str | Iterable[str]) -> list[int]:
     """Where in `known` the languages of `wanted` are, ascending; see `resolve`."""
-    found = resolve(known, wanted)
-    return [i for i, language in enumerate(known) if language in found]
+    chosen = resolve(known, wanted)
+    return [i for i, language in enumerate(known) if language in chosen]
 
 
 def resolve(known: Sequence[str], wanted: str | Iterable[str]) -> set[str]:
     """The languages of `known` that `wanted` names, as such or by another code of theirs."""
-    found: set[str] = set()
+    chosen: set[str] = set()
     for language in language_list(wanted):
         those = matching(language, known)
         if not those:
@@ -300,7 +300,7 @@ def resolve(known: Sequence[str], wanted: str | Iterable[str]) -> set[str]:
                 f"the tokenizer has no language '{language}'",
                 remedy=f"{hint}it has: {', '.join(known)}",
             )
-        found.update(those)
-    if not found:
+        chosen.update(those)
+    if not chosen:
         raise UsageError("no language given", remedy=f"choose from: {', '.join(known)}")
-    return found
+    return chosen

@@ -112,8 +112,8 @@ def check_merges(vocabulary: Vocabulary, merges: Int32Array, where: str) -> None
         raise _broken(
             where, "merges", f"merge {int(again.min())} repeats the pair of an earlier merge"
         )
-    given = np.arange(len(vocabulary)) < base
-    late = improper_merges(merges, np.arange(len(merges)), given)
+    basic = np.arange(len(vocabulary)) < base
+    late = improper_merges(merges, np.arange(len(merges)), basic)
     if len(late):
         raise _broken(where, "merges", f"merge {late[0]} joins a token that is not made before it")
     made = np.zeros(len(vocabulary), dtype=np.bool_)
@@ -123,17 +123,17 @@ def check_merges(vocabulary: Vocabulary, merges: Int32Array, where: str) -> None
         raise _broken(where, "merges", f"none makes token {_first(~made)}")
 
 
-def improper_merges(merges: Int32Array, chosen: Int64Array, given: BoolArray) -> Int64Array:
+def improper_merges(merges: Int32Array, chosen: Int64Array, basic: BoolArray) -> Int64Array:
     """Those of the `chosen` merges (ascending ranks) with a part that none before it makes.
 
     given (V,) bool: tokens that no merge has to make, special tokens and bytes.
     """
-    first = np.where(given, -1, len(merges))
+    first = np.where(basic, -1, len(merges))
     # Backwards, so that of several merges to one token the earliest is written last.
     first[merges[chosen[::-1], 2]] = chosen[::-1]
     late = (first[merges[chosen, 0]] >= chosen) | (first[merges[chosen, 1]] >= chosen)
-    found: Int64Array = chosen[late]
-    return found
+    ranks: Int64Array = chosen[late]
+    return ranks
 
 
 def check_token_membership(
@@ -162,7 +162,7 @@ def check_merge_membership(
     check_token_membership(vocabulary, members, languages, where)
     _check_rows(merge_members, (len(merges), len(languages)), "merge_membership", where)
     size, base = len(vocabulary), len(vocabulary.specials) + 256
-    given = np.arange(size) < base
+    basic = np.arange(size) < base
     for column, language in enumerate(languages):
         chosen = np.flatnonzero(merge_members[:, column])
         outside = ~members[merges[chosen], column]
@@ -171,7 +171,7 @@ def check_merge_membership(
             raise _broken(
                 where, "merge_membership", f"merge {rank} is in '{language}', a token of it is not"
             )
-        late = improper_merges(merges, chosen, given)
+        late = improper_merges(merges, chosen, basic)
         if len(late):
             raise _broken(
                 where,

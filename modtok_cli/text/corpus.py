@@ -46,9 +46,9 @@ def count_corpus(
     result depends neither on the order of the files nor on `threads`, which share them.
     `reading` is that of `readers.read_documents`; progress is in bytes of the files.
     """
-    given = list(paths)
-    files = [file for path in given for file in files_in(path)]
-    name = Path(given[0]).name if len(given) == 1 else f"{len(given)} files"
+    sources = list(paths)
+    files = [file for path in sources for file in files_in(path)]
+    name = Path(sources[0]).name if len(sources) == 1 else f"{len(sources)} files"
     # One thread takes all files into one table; more take a file each and merge.
     shares = [[file] for file in files] if threads > 1 else [files]
     tables = read_each(
@@ -64,8 +64,8 @@ def count_corpus(
     table = merge_counts(tables)
     if not len(table) and not table.size.documents:
         raise ModtokError(
-            "holds no text" if len(given) == 1 else "hold no text",
-            where=", ".join(map(display, given)),
+            "holds no text" if len(sources) == 1 else "hold no text",
+            where=", ".join(map(display, sources)),
             remedy="choose the field of the languages with --lang-field"
             if reading.lang_field
             else "expected a file with one document per line",

@@ -190,13 +190,13 @@ def pretokenizers() -> Mapping[str, PreTokenizer]:
 def find_pretokenizer(name: str) -> PreTokenizer:
     """The pre-tokenizer of that name."""
     # Looking for entry points takes tens of milliseconds.
-    found = _native().get(name) or pretokenizers().get(name)
-    if found is None:
+    pretokenizer = _native().get(name) or pretokenizers().get(name)
+    if pretokenizer is None:
         raise UsageError(
             f"unknown pre-tokenizer '{name}'",
             remedy=f"choose from: {', '.join(sorted(pretokenizers()))}",
         )
-    return found
+    return pretokenizer
 
 
 def pretokenizer_of_json(node: Any, *, byte_level: bool) -> PreTokenizer | None:

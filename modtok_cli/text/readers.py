@@ -57,10 +57,10 @@ def _is_only_packed(path: Path) -> bool:
 
 def has_fields(path: Path) -> bool:
     """Whether the documents of a file have fields, such as that of their language."""
-    found = _named(path)
-    if found is None:
-        found = format_of_content(next(read_chunks(path), b""))
-    return found.fields
+    format = _named(path)
+    if format is None:
+        format = format_of_content(next(read_chunks(path), b""))
+    return format.fields
 
 
 def text_files(path: str | Path) -> list[str | Path]:
@@ -73,20 +73,20 @@ def text_files(path: str | Path) -> list[str | Path]:
     path = Path(path)
     names = f"{', '.join(text_formats())} (text also {', '.join(SUFFIXES)})"
     if path.is_dir():
-        found = sorted(
+        files = sorted(
             file
             for file in path.rglob("*")
             if is_text(file)
             and file.is_file()
             and not any(part.startswith(".") for part in file.relative_to(path).parts)
         )
-        if not found:
+        if not files:
             raise ModtokError(
                 "no text in this directory",
                 where=str(path),
                 remedy=f"put files there named {names}",
             )
-        return list(found)
+        return list(files)
     if not path.exists():
         raise ModtokError(
             "no such file or directory",
@@ -190,10 +190,10 @@ def _blocks(
 
 def _open(source: Source, reading: Reading) -> TextReader:
     """The reader of a file: by its name, or by its first bytes."""
-    found = None if is_pipe(source.path) else _named(Path(source.path))
-    if found is None:
+    format = None if is_pipe(source.path) else _named(Path(source.path))
+    if format is None:
         chunks = source.chunks()
         first = next(chunks, b"")
         source = Source(source.path, source.advance, chain([first] if first else [], chunks))
-        found = format_of_content(first)
-    return found.reader(source, reading)
+        format = format_of_content(first)
+    return format.reader(source, reading)

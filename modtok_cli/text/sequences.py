@@ -52,7 +52,7 @@ def frequent_sequences(
     begins_of_phrases = phrases.offsets[:-1] + np.arange(len(phrases))
     weights = phrases.counts[np.searchsorted(begins_of_phrases, starts, side="right") - 1]
     hashes = hash_spans(data, starts, stops)
-    found, ids = np.unique(hashes, return_inverse=True)
+    unique, ids = np.unique(hashes, return_inverse=True)
     # The sequence of `words` words that begins at word i is number `sequence[i]`, if frequent.
     sequence = np.where(separates, -1, ids).astype(np.int64)
     savings: list[Int64Array] = []
@@ -61,7 +61,7 @@ def frequent_sequences(
         at = np.flatnonzero((sequence[:-1] >= 0) & (sequence[1:] >= 0))
         at = at[at + words <= len(ids)]
         at = at[~separates[at + words - 1]]
-        codes = sequence[at] * len(found) + ids[at + words - 1]
+        codes = sequence[at] * len(unique) + ids[at + words - 1]
         _, first, which = np.unique(codes, return_index=True, return_inverse=True)
         counts = np.zeros(len(first), dtype=np.int64)
         np.add.at(counts, which, weights[at])

@@ -91,15 +91,15 @@ def language_stats(
 
 
 def _smallest(spans: Spans, hashes: UInt64Array, samples: int) -> list[tuple[int, str]]:
-    found = []
+    smallest = []
     filled = np.flatnonzero(spans.stops > spans.starts)
     different, first = np.unique(hashes[filled], return_index=True)
     for value, document in zip(different[:samples], filled[first[:samples]], strict=True):
         start, stop = int(spans.starts[document]), int(spans.stops[document])
         # A code point has four bytes at most; an incomplete one is not shown.
         raw = spans.data[start : min(stop, start + 4 * SAMPLE_CHARACTERS)].tobytes()
-        found.append((int(value), raw.decode(errors="ignore")[:SAMPLE_CHARACTERS]))
-    return found
+        smallest.append((int(value), raw.decode(errors="ignore")[:SAMPLE_CHARACTERS]))
+    return smallest
 
 
 def corpus_stats(

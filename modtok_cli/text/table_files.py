@@ -47,11 +47,11 @@ class Source:
 
 def sources_of(paths: Sequence[Path]) -> tuple[Source, ...]:
     """The files in their current state, by name."""
-    found = []
+    sources = []
     for path in sorted(paths):
         status = path.stat()
-        found.append(Source(path.name, status.st_size, status.st_mtime_ns))
-    return tuple(found)
+        sources.append(Source(path.name, status.st_size, status.st_mtime_ns))
+    return tuple(sources)
 
 
 @dataclass(frozen=True)

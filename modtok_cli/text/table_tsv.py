@@ -65,4 +65,4 @@ def _line(line: bytes, where: str) -> tuple[bytes, int]:
     if not re.fullmatch(rb"[0-9]{1,16}", number) or not 1 <= int(number) <= _LARGEST:
         shown = number[:20].decode(errors="replace")
         raise ModtokError(f"'{shown}' is not a count", where=where, remedy=remedy)
-    return _UNESCAPE.sub(lambda found: _PLAIN[found[0]], word), int(number)
+    return _UNESCAPE.sub(lambda match: _PLAIN[match[0]], word), int(number)

@@ -219,20 +219,20 @@ def text_formats() -> Mapping[str, TextFormat]:
     """Formats by suffix; what a module does not know is not text."""
     from modtok_cli.text import formats as package
 
-    found: dict[str, TextFormat] = {}
+    formats: dict[str, TextFormat] = {}
     for module in pkgutil.iter_modules(package.__path__):
         loaded = importlib.import_module(f"{package.__name__}.{module.name}")
         for each in loaded.FORMATS:
-            found |= dict.fromkeys(each.suffixes, each)
-    return found
+            formats |= dict.fromkeys(each.suffixes, each)
+    return formats
 
 
 def format_of_name(path: Path) -> TextFormat | None:
     """The format of a file by its name; None for other files, and if the content decides."""
     known = text_formats()
     if path.suffix not in SUFFIXES:
-        found = known.get(path.suffix)
-        return None if found and found.left_out and found.left_out(path) else found
+        format = known.get(path.suffix)
+        return None if format and format.left_out and format.left_out(path) else format
     inner = path.with_suffix("").suffix
     for each in known.values():
         if each.compressed and inner in (*each.suffixes, *each.packed_suffixes):

@@ -142,11 +142,11 @@ def _mixed(entry: Path) -> list[Path]:
 
 def _languages_in(files: Sequence[Path], reading: Reading) -> list[str]:
     """Languages of the documents of `files`."""
-    found: set[str] = set()
+    languages: set[str] = set()
     for file in files:
         stat = file.stat()
-        found |= _languages_of(file, stat.st_size, stat.st_mtime_ns, reading)
-    return sorted(found)
+        languages |= _languages_of(file, stat.st_size, stat.st_mtime_ns, reading)
+    return sorted(languages)
 
 
 @cache
@@ -185,16 +185,16 @@ def _checked(name: str) -> str:
 
 
 def _files_of(language: str, entries: list[Path]) -> list[Path]:
-    found: list[Path] = []
+    files: list[Path] = []
     for entry in entries:
-        found += _files_below(entry) if entry.is_dir() else [entry]
-    if not any(file.stat().st_size for file in found):
+        files += _files_below(entry) if entry.is_dir() else [entry]
+    if not any(file.stat().st_size for file in files):
         raise ModtokError(
             f"language '{language}' has no text",
             where=", ".join(str(entry) for entry in entries),
             remedy="add text, or leave the language out",
         )
-    return without_covered_tables(found)
+    return without_covered_tables(files)
 
 
 def _files_below(directory: Path) -> list[Path]:
@@ -213,9 +213,9 @@ def files_in(source: Path | str) -> list[Path | str]:
         return [source]
     path = Path(source)
     if path.is_dir():
-        found = _files_below(path)
-        if found:
-            return list(without_covered_tables(found))
+        files = _files_below(path)
+        if files:
+            return list(without_covered_tables(files))
     elif is_table(path) and path.exists():
         return [path]
     return text_files(path)
@@ -247,10 +247,10 @@ def by_language(paths: Iterable[Path | str], language: str | None = None) -> dic
                 remedy="name the file after it (fr.txt) or pass --lang",
             )
         labels.setdefault(name, []).append(Path(path))
-    found: dict[str, list[Path]] = {}
+    groups: dict[str, list[Path]] = {}
     for label, short in shortened(labels).items():
-        found.setdefault(short, []).extend(labels[label])
+        groups.setdefault(short, []).extend(labels[label])
     if language is None:
-        for name, files in found.items():
+        for name, files in groups.items():
             _check_spelling(name, files)
-    return {name: sorted(found[name]) for name in sorted(found)}
+    return {name: sorted(groups[name]) for name in sorted(groups)}

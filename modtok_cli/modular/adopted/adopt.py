@@ -59,13 +59,13 @@ def find_end_of_text(path: Path, file: TokenizerFile) -> str | None:
     generation_config.json or config.json, else a special token with a usual name.
     """
     place = path if path.is_dir() else path.parent
-    found: list[object] = [_setting(place / "tokenizer_config.json", "eos_token")]
+    candidates: list[object] = [_setting(place / "tokenizer_config.json", "eos_token")]
     for name in ("generation_config.json", "config.json"):
         index = _setting(place / name, "eos_token_id")
         index = index[0] if isinstance(index, list) and index else index
         if type(index) is int and 0 <= index < file.size:
-            found.append(file.names[index])
-    for value in (*found, *END_OF_TEXT):
+            candidates.append(file.names[index])
+    for value in (*candidates, *END_OF_TEXT):
         text = value.get("content") if isinstance(value, Mapping) else value
         if isinstance(text, str) and text in file.ids:
             return text
@@ -77,10 +77,10 @@ def _setting(path: Path, name: str) -> object:
     if not path.is_file():
         return None
     try:
-        found = orjson.loads(read_file(path, largest=_CONFIG_LIMIT))
+        content = orjson.loads(read_file(path, largest=_CONFIG_LIMIT))
     except ValueError as error:
         raise ModtokError(f"is not JSON ({error})", where=str(path)) from error
-    return found.get(name) if isinstance(found, dict) else None
+    return content.get(name) if isinstance(content, dict) else None
 
 
 def token_counts(file: TokenizerFile, counts: WordCounts) -> Int64Array:
@@ -106,14 +106,14 @@ def members(
         return mask
     total = int(counts.sum())
     loss = total << 32 if coverage is None else int((1 - coverage) * total)
-    kept = prune(mask, counts, file.derivation, file.merges, file.pieces, k or 0, loss)
-    if k is not None and coverage is None and int(kept.sum()) > k:
+    pruned = prune(mask, counts, file.derivation, file.merges, file.pieces, k or 0, loss)
+    if k is not None and coverage is None and int(pruned.sum()) > k:
         raise UsageError(
-            f"{k:,} tokens are too few: {int(kept.sum()):,} cannot be removed",
+            f"{k:,} tokens are too few: {int(pruned.sum()):,} cannot be removed",
             where="-k",
-            remedy=f"choose at least {int(kept.sum()):,}",
+            remedy=f"choose at least {int(pruned.sum()):,}",
         )
-    return kept
+    return pruned
 
 
 def adopt(

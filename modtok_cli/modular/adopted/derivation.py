@@ -42,9 +42,9 @@ def symbols_of(
     if fallback:
         for point in np.unique(points[flat < 0]).tolist():
             names = (f"<0x{byte:02X}>" for byte in chr(point).encode("utf-8", "surrogatepass"))
-            found = [ids.get(name, -1) for name in names]
-            if -1 not in found:
-                spelled[point] = found
+            bytes_of = [ids.get(name, -1) for name in names]
+            if -1 not in bytes_of:
+                spelled[point] = bytes_of
     offsets = np.zeros(len(texts) + 1, dtype=np.int64)
     if not spelled:
         np.cumsum(lengths, out=offsets[1:])
@@ -107,17 +107,17 @@ def prune(
     Example: merges a b → ab, ab c → abc, counts of a and b 5, ab 3, abc 1, and a size of 3: abc and
     then c are removed, and cost one token of text each time that they occur.
     """
-    kept = mask.copy()
+    members = mask.copy()
     counts = counts.copy()
-    chosen = np.flatnonzero(kept & (ranks >= 0))
-    users = np.zeros(len(kept), dtype=np.int64)
+    chosen = np.flatnonzero(members & (ranks >= 0))
+    users = np.zeros(len(members), dtype=np.int64)
     np.add.at(users, merges[ranks[chosen], :2].reshape(-1), 1)
-    left = int(kept.sum())
+    left = int(members.sum())
 
     def cost(index: int) -> tuple[int, int]:
         return int(counts[index] * (pieces[index] - 1)), -index
 
-    free = kept & (pieces > 0)
+    free = members & (pieces > 0)
     heap = [cost(index) for index in np.flatnonzero(free & (users == 0)).tolist()]
     heapq.heapify(heap)
     while heap and left > size:
@@ -126,7 +126,7 @@ def prune(
         if price > loss:
             break
         loss -= price
-        kept[index] = False
+        members[index] = False
         left -= 1
         if ranks[index] < 0:
             continue
@@ -135,4 +135,4 @@ def prune(
             users[part] -= 1
             if users[part] == 0 and free[part]:
                 heapq.heappush(heap, cost(part))
-    return kept
+    return members

@@ -84,28 +84,28 @@ def indispensable(document: Mapping[str, Any], where: str) -> Int32Array:
     unknown = model.get("unk_token")
     if unknown in ids:
         names.add(unknown)
-    kept = {ids[name] for name in names}
+    needed = {ids[name] for name in names}
     if type(model.get("unk_id")) is int:
-        kept.add(model["unk_id"])
-    kept.update(_ids_of(document.get("post_processor")))
-    kept |= {index for name, index in ids.items() if name in BYTE_TOKENS}
+        needed.add(model["unk_id"])
+    needed.update(_ids_of(document.get("post_processor")))
+    needed |= {index for name, index in ids.items() if name in BYTE_TOKENS}
     if is_byte_level(document):
         alphabet = set(spell(bytes(range(256))))
-        kept |= {index for name, index in ids.items() if name in alphabet}
-    return np.array(sorted(kept), dtype=np.int32)
+        needed |= {index for name, index in ids.items() if name in alphabet}
+    return np.array(sorted(needed), dtype=np.int32)
 
 
-def restrict(document: Mapping[str, Any], kept: Int32Array, where: str) -> dict[str, Any]:
-    """The tokenizer of the tokens `kept`, ascending ids that hold all `indispensable` ones.
+def restrict(document: Mapping[str, Any], rows: Int32Array, where: str) -> dict[str, Any]:
+    """The tokenizer of the tokens `rows`, ascending ids that hold all `indispensable` ones.
 
-    Token `kept[i]` gets the id i. `document` is not changed.
+    Token `rows[i]` gets the id i. `document` is not changed.
 
     Example: of the BPE {a: 0, b: 1, c: 2, ab: 3, abc: 4} with the merges a b, ab c, the ids
     [0, 1, 3] leave {a: 0, b: 1, ab: 2} and the merge a b.
     """
     ids = vocabulary_of(document, where)
-    _check(document, ids, kept, where)
-    new_of = {int(old): new for new, old in enumerate(kept.tolist())}
+    _check(document, ids, rows, where)
+    new_of = {int(old): new for new, old in enumerate(rows.tolist())}
     model = dict(document["model"])
     if isinstance(model["vocab"], Mapping):
         _restrict_bpe(model, new_of, where)
@@ -127,13 +127,13 @@ def restrict_frame(document: Mapping[str, Any], new_of: IdMap) -> dict[str, Any]
 
 
 def _check(
-    document: Mapping[str, Any], ids: Mapping[str, int], kept: Int32Array, where: str
+    document: Mapping[str, Any], ids: Mapping[str, int], rows: Int32Array, where: str
 ) -> None:
     known = np.fromiter(ids.values(), dtype=np.int64, count=len(ids))
-    strange = np.setdiff1d(kept, known)
+    strange = np.setdiff1d(rows, known)
     if len(strange):
         raise UsageError(f"the tokenizer has no token with id {strange[0]}", where=where)
-    missing = np.setdiff1d(indispensable(document, where), kept)
+    missing = np.setdiff1d(indispensable(document, where), rows)
     if len(missing):
         name = next(name for name, index in ids.items() if index == missing[0])
         raise UsageError(

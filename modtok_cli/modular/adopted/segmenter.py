@@ -104,13 +104,13 @@ class Library(Segmenter):
         file = self._file
         if not file.is_bpe:
             return np.zeros(0, dtype=np.int64)
-        kept = self.selection.global_ids
-        names = [file.names[index] for index in kept.tolist()]
+        rows = self.selection.global_ids
+        names = [file.names[index] for index in rows.tolist()]
         ids = {name: index for index, name in enumerate(names)}
         flat, offsets = symbols_of(names, ids, file.has_fallback)
-        wanted = np.arange(len(kept), dtype=np.int32)
+        wanted = np.arange(len(rows), dtype=np.int32)
         lost = derivation(flat, offsets, wanted, self.merges) == UNREACHED
-        return np.flatnonzero(lost & (file.derivation[kept] >= 0))
+        return np.flatnonzero(lost & (file.derivation[rows] >= 0))
 
 
 class ModularLibrary(ModularSegmenter):
@@ -182,14 +182,14 @@ class ModularLibrary(ModularSegmenter):
         if odd:
             raise broken(where, odd, "not as modtok writes it")
         file = TokenizerFile(document, where)
-        for name, found, field in (
+        for name, value, field in (
             ("pretokenizer", file.pretokenizer.name, "pre_tokenizer"),
             ("specials", list(file.vocabulary.specials), "added_tokens"),
             ("tokens", file.size, "model.vocab"),
             ("merges", len(file.merges), "model.merges"),
         ):
-            if found != stored.manifest[name]:
-                said = f"{found!r}, but manifest.json says {name} {stored.manifest[name]!r}"
+            if value != stored.manifest[name]:
+                said = f"{value!r}, but manifest.json says {name} {stored.manifest[name]!r}"
                 raise broken(where, field, said)
         derivation = stored.arrays.take("derivation", np.int32, (file.size,))
         file.use_derivation(derivation, stored.arrays.where)
@@ -200,5 +200,5 @@ def _between(merges: Int32Array, members: BoolArray) -> BoolArray:
     """(M, L) bool: merges whose parts and result are in the language."""
     if not len(merges):
         return np.zeros((0, members.shape[1]), dtype=np.bool_)
-    found: BoolArray = members[merges[:, 0]] & members[merges[:, 1]] & members[merges[:, 2]]
-    return found
+    inside: BoolArray = members[merges[:, 0]] & members[merges[:, 1]] & members[merges[:, 2]]
+    return inside

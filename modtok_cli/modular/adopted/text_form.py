@@ -49,9 +49,9 @@ def text_form(document: Mapping[str, Any], built: Iterable[str]) -> TextForm:
 
 
 def _of_bytes(document: Mapping[str, Any]) -> TextForm:
-    found = pretokenizer_of_json(document.get("pre_tokenizer"), byte_level=True)
+    pretokenizer = pretokenizer_of_json(document.get("pre_tokenizer"), byte_level=True)
     whole = tuple(token["content"] for token in _ordinary_added(document))
-    if found is None or not all(map(str.isascii, whole)):
+    if pretokenizer is None or not all(map(str.isascii, whole)):
         return OTHER
     model = document["model"]
     if model.get("unk_token") and not model["vocab"].keys() >= set(spell(bytes(range(256)))):
@@ -59,7 +59,7 @@ def _of_bytes(document: Mapping[str, Any]) -> TextForm:
     normalizer = document.get("normalizer")
     if normalizer not in (None, {"type": "NFC"}):
         return OTHER
-    return TextForm(rewriting(found, "nfc" if normalizer else "", whole), is_native=True)
+    return TextForm(rewriting(pretokenizer, "nfc" if normalizer else "", whole), is_native=True)
 
 
 def _of_characters(document: Mapping[str, Any], built: Iterable[str]) -> TextForm:

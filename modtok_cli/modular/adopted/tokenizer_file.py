@@ -115,19 +115,19 @@ class TokenizerFile:
 
     def _merges(self) -> Int32Array:
         rows = (self._model.get("merges") or []) if self.is_bpe else []
-        found = np.empty((len(rows), 3), dtype=np.int32)
+        merges = np.empty((len(rows), 3), dtype=np.int32)
         ids = self.ids
         for rank, row in enumerate(rows):
             try:
                 left, right = row.split(" ") if isinstance(row, str) else row
-                found[rank] = ids[left], ids[right], ids[left + right]
+                merges[rank] = ids[left], ids[right], ids[left + right]
             except (KeyError, TypeError, ValueError) as error:
                 raise ModtokError(
                     f"field 'model.merges[{rank}]': {row!r} is not a pair of tokens that make one",
                     where=self.where,
                 ) from error
-        check_distinct(found, rows, self.where)
-        return found
+        check_distinct(merges, rows, self.where)
+        return merges
 
     @cached_property
     def scores(self) -> Float64Array | None:
@@ -153,9 +153,9 @@ class TokenizerFile:
             return np.full(self.size, GIVEN, dtype=np.int32)
         flat, offsets = symbols_of(self.names, self._model["vocab"], self.has_fallback)
         ids = np.arange(self.size, dtype=np.int32)
-        found = derivation(flat, offsets, ids, self.merges)
-        found[self.needed & (found < 0)] = GIVEN
-        return found
+        ranks = derivation(flat, offsets, ids, self.merges)
+        ranks[self.needed & (ranks < 0)] = GIVEN
+        return ranks
 
     def use_derivation(self, ranks: Int32Array, where: str) -> None:
         """Use derivations that were stored, (V,) int32."""
@@ -170,11 +170,11 @@ class TokenizerFile:
         """Tokens that spell a token once it is removed, (V,) int64; 0: it cannot be removed."""
         pieces = np.zeros(self.size, dtype=np.int64)
         pieces[self.derivation >= 0] = 2
-        given = self.derivation == GIVEN
+        single = self.derivation == GIVEN
         if not self.is_bpe:
-            pieces[given] = 2
+            pieces[single] = 2
         elif self.has_fallback:
-            pieces[given] = np.maximum(self.vocabulary.lengths[given], 2)
+            pieces[single] = np.maximum(self.vocabulary.lengths[single], 2)
         pieces[self.needed] = 0
         return pieces
 
@@ -205,15 +205,15 @@ class TokenizerFile:
             if len(name) == 1:
                 characters[ord(name)] = local[index]
         characters[ord(" ")] = characters[ord(SPACE)]
-        found = {
+        added = {
             token["content"].encode(): -1 if token.get("special") else int(local[token["id"]])
             for token in self.document.get("added_tokens") or ()
             if local[token["id"]] >= 0
         }
-        if not any(index >= 0 for index in found.values()):
+        if not any(index >= 0 for index in added.values()):
             return Symbols(ids, characters)
-        numbers = np.array(list(found.values()), dtype=np.int32)
-        return Symbols(ids, characters, trie_of(list(found)), numbers)
+        numbers = np.array(list(added.values()), dtype=np.int32)
+        return Symbols(ids, characters, trie_of(list(added)), numbers)
 
     @property
     def _reaches_all(self) -> bool:
@@ -224,18 +224,18 @@ class TokenizerFile:
         """`mask` (V,) with the needed tokens and all that its tokens are built from."""
         return closed(mask | self.needed, self.derivation, self.merges)
 
-    def restricted(self, kept: Int32Array, provenance: Mapping[str, Any] | None = None) -> bytes:
-        """The `tokenizer.json` of the ids `kept`, ascending; all of them: with its own ids."""
+    def restricted(self, rows: Int32Array, provenance: Mapping[str, Any] | None = None) -> bytes:
+        """The `tokenizer.json` of the ids `rows`, ascending; all of them: with its own ids."""
         document: Mapping[str, Any] = self.document
-        if len(kept) < self.size:
-            document = restrict(document, kept, self.where)
+        if len(rows) < self.size:
+            document = restrict(document, rows, self.where)
         if provenance is not None:
             document = {**document, "model": {**document["model"], PROVENANCE: dict(provenance)}}
         return orjson.dumps(document) + b"\n"
 
-    def frame(self, kept: Int32Array) -> bytes:
+    def frame(self, rows: Int32Array) -> bytes:
         """Everything but vocabulary, merges, scores and provenance, for signatures."""
-        new_of = {int(old): new for new, old in enumerate(kept.tolist())}
+        new_of = {int(old): new for new, old in enumerate(rows.tolist())}
         model = {
             name: value
             for name, value in self._model.items()

@@ -269,12 +269,12 @@ def _token_id(tokenizer: Tokenizer, text: str) -> int:
         vocabulary = tokenizer.vocabulary
         if text in vocabulary.specials:
             return vocabulary.specials.index(text)
-        found = vocabulary.find(wanted)
+        index = vocabulary.find(wanted)
     else:
         each = range(tokenizer.size - 1, -1, -1)  # added tokens are the last
-        found = next((i for i in each if tokenizer.decode_bytes([i]) == wanted), None)
-    if found is not None:
-        return found
+        index = next((i for i in each if tokenizer.decode_bytes([i]) == wanted), None)
+    if index is not None:
+        return index
     raise UsageError(
         f"the tokenizer has no token '{text}'",
         where="--end-of-text",

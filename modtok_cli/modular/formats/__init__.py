@@ -47,8 +47,8 @@ class Format(ABC):
 @cache
 def formats() -> Sequence[Format]:
     """Formats in the order in which they are tried."""
-    found = (each for _, each in plugins(__name__, "FORMAT", "formats"))
-    return sorted(found, key=lambda each: each.priority)
+    every = (each for _, each in plugins(__name__, "FORMAT", "formats"))
+    return sorted(every, key=lambda each: each.priority)
 
 
 def format_of(suffix: str) -> Format:

@@ -129,14 +129,14 @@ class LibraryTokenizer(External):
         return self.inner.token_to_id(token) if isinstance(token, str) else None
 
     def encode_batch(self, texts: Sequence[str]) -> list[Int32Array]:
-        found = []
+        ids = []
         for first, stop in portions(list(map(len, strings(texts)))):
             with in_library("cannot encode", self.name):
                 batch = self.inner.encode_batch_fast(
                     list(texts[first:stop]), add_special_tokens=False
                 )
-            found += [as_ids(encoding.ids) for encoding in batch]
-        return found
+            ids += [as_ids(encoding.ids) for encoding in batch]
+        return ids
 
     def tokenize(self, word: str) -> list[int]:
         """Ids of a word in the model's own alphabet, without normalizer and pre-tokenizer."""

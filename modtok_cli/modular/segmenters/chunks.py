@@ -63,9 +63,9 @@ def filter_of(tokens: Iterable[bytes]) -> tuple[UInt8Array, int]:
             odd.append(token)
     keys = np.concatenate([_keys_by_words(certain), _keys_by_bytes(odd)])
     bits = min(_MOST_BITS, max(_LEAST_BITS, (_BITS_PER_KEY * len(keys)).bit_length()))
-    found = np.zeros(1 << bits, dtype=np.bool_)
-    found[keys >> np.uint64(64 - bits)] = True
-    return np.packbits(found, bitorder="little"), 64 - bits
+    bitmap = np.zeros(1 << bits, dtype=np.bool_)
+    bitmap[keys >> np.uint64(64 - bits)] = True
+    return np.packbits(bitmap, bitorder="little"), 64 - bits
 
 
 def _has_certain_words(token: bytes) -> bool:
@@ -136,19 +136,19 @@ def _keys(
 
 def _eight(data: UInt8Array, begins: Int64Array, sizes: Int64Array) -> UInt64Array:
     """data[begin:begin + size] as little-endian numbers; sizes up to 8."""
-    found = np.zeros(len(begins), dtype=np.uint64)
+    numbers = np.zeros(len(begins), dtype=np.uint64)
     for place in range(WIDEST):
         there = np.flatnonzero(place < sizes)
-        found[there] |= data[begins[there] + place].astype(np.uint64) << np.uint64(8 * place)
-    return found
+        numbers[there] |= data[begins[there] + place].astype(np.uint64) << np.uint64(8 * place)
+    return numbers
 
 
 def superwords(vocabulary: Vocabulary) -> BoolArray:
     """Which tokens consist of several words of `bpe`; (V,) bool."""
     first = len(vocabulary.specials)
-    found = np.zeros(len(vocabulary), dtype=np.bool_)
-    found[first:] = [has_several_words(token) for token in vocabulary.tokens()[first:]]
-    return found
+    mask = np.zeros(len(vocabulary), dtype=np.bool_)
+    mask[first:] = [has_several_words(token) for token in vocabulary.tokens()[first:]]
+    return mask
 
 
 def has_several_words(token: bytes) -> bool:

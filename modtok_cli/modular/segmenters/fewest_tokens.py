@@ -235,8 +235,8 @@ class ModularFewestTokens(ModularSegmenter):
             self._counts, members.sum(axis=0).tolist(), languages, strict=True
         ):
             if counts.shape != (size,):
-                found = f"{len(counts)} numbers for {size} tokens"
-                raise broken(where, "token_counts", f"'{language}' has {found}")
+                what = f"{len(counts)} numbers for {size} tokens"
+                raise broken(where, "token_counts", f"'{language}' has {what}")
             if (counts < 0).any():
                 raise broken(where, "token_counts", f"'{language}' has a negative number")
         # The sum of any set of languages must fit `learn.fewest_tokens.likelihoods`.

@@ -99,8 +99,8 @@ class Segmenter(ABC):
         merges = self.merges.astype("<i4").tobytes()
         return (merges,) if self.scores is None else (merges, score_bytes(self.scores))
 
-    def restricted(self, kept: BoolArray) -> Segmenter:
-        """The segmenter of the tokens of `kept` (n,) bool, special tokens and bytes among them."""
+    def restricted(self, mask: BoolArray) -> Segmenter:
+        """The segmenter of the tokens of `mask` (n,) bool, special tokens and bytes among them."""
         raise UsageError(f"segmentation '{self.name}' cannot lose single tokens")
 
     @abstractmethod
@@ -293,10 +293,10 @@ class ModularSegmenter(ABC):
 
 def union(membership: BoolArray, columns: Sequence[int]) -> BoolArray:
     """Rows that are in at least one of the columns; (N,) bool of (N, L)."""
-    found: BoolArray = membership[:, columns[0]].copy()
+    rows: BoolArray = membership[:, columns[0]].copy()
     for column in columns[1:]:
-        found |= membership[:, column]
-    return found
+        rows |= membership[:, column]
+    return rows
 
 
 def score_bytes(scores: Float64Array) -> bytes:

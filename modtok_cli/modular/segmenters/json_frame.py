@@ -92,16 +92,16 @@ def ignored_settings(document: Mapping[str, Any]) -> tuple[str, ...]:
     transformers stores them with `save_pretrained` after `tokenizer(text, truncation=True)`.
     """
     model = document.get("model")
-    found = []
+    settings = []
     truncation = document.get("truncation")
     if truncation is not None:
         length = truncation.get("max_length") if isinstance(truncation, dict) else None
-        found.append(f"truncation to {length} tokens" if length is not None else "truncation")
+        settings.append(f"truncation to {length} tokens" if length is not None else "truncation")
     if document.get("padding") is not None:
-        found.append("padding")
+        settings.append("padding")
     if isinstance(model, dict) and model.get("dropout"):
-        found.append(f"dropout {model['dropout']}")
-    return tuple(found)
+        settings.append(f"dropout {model['dropout']}")
+    return tuple(settings)
 
 
 def only_adds_special_tokens(processor: Any) -> bool:
@@ -160,9 +160,9 @@ def added_misfit(document: Mapping[str, Any]) -> str | None:
 
 def byte_level_pretokenizer(document: Mapping[str, Any]) -> PreTokenizer:
     """The pre-tokenizer of a document without `byte_level_misfit`."""
-    found = pretokenizer_of_json(document["pre_tokenizer"], byte_level=True)
-    assert found is not None
-    return found
+    pretokenizer = pretokenizer_of_json(document["pre_tokenizer"], byte_level=True)
+    assert pretokenizer is not None
+    return pretokenizer
 
 
 def read_vocabulary(

@@ -129,12 +129,12 @@ class Merges(Segmenter):
 
     def improper_merges(self) -> Int64Array:
         vocabulary = self.vocabulary
-        given = vocabulary.lengths == 1
-        given[: len(vocabulary.specials)] = True
+        single = vocabulary.lengths == 1
+        single[: len(vocabulary.specials)] = True
         outside = np.flatnonzero((self.merges < 0).any(axis=1))
-        late = improper_merges(self.merges, np.arange(len(self.merges)), given)
-        found: Int64Array = np.union1d(outside, late)
-        return found
+        late = improper_merges(self.merges, np.arange(len(self.merges)), single)
+        ranks: Int64Array = np.union1d(outside, late)
+        return ranks
 
     def unreachable_tokens(self) -> Int64Array:
         if (self.merges < 0).any():

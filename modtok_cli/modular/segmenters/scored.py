@@ -129,5 +129,5 @@ class Scored(Segmenter):
         """What splits text into parts that are segmented independently, if not the words."""
         return None
 
-    def restricted(self, kept: BoolArray) -> Scored:
-        return type(self)(self.vocabulary, self.pretokenizer, self.scores, kept)
+    def restricted(self, mask: BoolArray) -> Scored:
+        return type(self)(self.vocabulary, self.pretokenizer, self.scores, mask)

@@ -128,8 +128,8 @@ def read_model(data: bytes, where: str) -> SentencePieceFile:
         raise ModtokError(f"not a SentencePiece model: {error}", where=where) from error
 
 
-def without_pieces(data: bytes, kept: Sequence[bool]) -> bytes:
-    """The file `data` with the pieces for which `kept` is true, all else as it is.
+def without_pieces(data: bytes, mask: Sequence[bool]) -> bytes:
+    """The file `data` with the pieces for which `mask` is true, all else as it is.
 
     The new number of pieces is added to the trainer's settings, which protobuf merges.
     """
@@ -139,10 +139,10 @@ def without_pieces(data: bytes, kept: Sequence[bool]) -> bytes:
         body = _bytes(value)
         if field == _PIECES:
             index += 1
-            if not kept[index - 1]:
+            if not mask[index - 1]:
                 continue
         parts.append(_message(field, body))
-    parts.append(_message(_TRAINER, _number(_VOCAB_SIZE, sum(kept))))
+    parts.append(_message(_TRAINER, _number(_VOCAB_SIZE, sum(mask))))
     return b"".join(parts)
 
 
