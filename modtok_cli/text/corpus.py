@@ -234,15 +234,7 @@ def count_files(
             if advance:
                 advance(Path(file).stat().st_size)
         else:
-            tables.append(
-                read_tsv(
-                    file,
-                    pretokenizer=pretokenizer,
-                    reading=reading,
-                    progress=progress,
-                    advance=advance,
-                )
-            )
+            tables.append(read_tsv(file, pretokenizer, reading, progress, advance))
     if counter.documents or not tables:
         tables.append(counter.result())
     return merge_counts(tables)

@@ -21,33 +21,16 @@ from modtok_cli.text.text_format import (
     Document,
     Source,
     Spans,
-    TextFormat,
     TextReader,
     format_of_content,
     format_of_name,
     text_formats,
 )
 
-__all__ = [
-    "Document",
-    "Spans",
-    "has_fields",
-    "is_text",
-    "read_batches",
-    "read_documents",
-    "read_line_batches",
-    "read_spans",
-    "text_files",
-]
-
 
 def is_text(path: Path) -> bool:
     """Whether a file with this name contains documents; a `.tsv` file, whether it has a header."""
-    return (_named(path) is not None or _is_only_packed(path)) and not is_table(path)
-
-
-def _named(path: Path) -> TextFormat | None:
-    return format_of_name(path)
+    return (format_of_name(path) is not None or _is_only_packed(path)) and not is_table(path)
 
 
 def _is_only_packed(path: Path) -> bool:
@@ -57,7 +40,7 @@ def _is_only_packed(path: Path) -> bool:
 
 def has_fields(path: Path) -> bool:
     """Whether the documents of a file have fields, such as that of their language."""
-    format = _named(path)
+    format = format_of_name(path)
     if format is None:
         format = format_of_content(next(read_chunks(path), b""))
     return format.fields
@@ -190,7 +173,7 @@ def _blocks(
 
 def _open(source: Source, reading: Reading) -> TextReader:
     """The reader of a file: by its name, or by its first bytes."""
-    format = None if is_pipe(source.path) else _named(Path(source.path))
+    format = None if is_pipe(source.path) else format_of_name(Path(source.path))
     if format is None:
         chunks = source.chunks()
         first = next(chunks, b"")

@@ -17,10 +17,11 @@ from modtok_cli.text.counter import WordCounter
 from modtok_cli.text.counts import WordCounts, merge_counts
 from modtok_cli.text.parallel import read_each
 from modtok_cli.text.pretokenizer import BPE, PreTokenizer
-from modtok_cli.text.readers import Spans, read_spans
+from modtok_cli.text.readers import read_spans
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.streams import Advance
 from modtok_cli.text.table_files import is_table
+from modtok_cli.text.text_format import Spans
 
 Counted = Callable[[str, WordCounts], None]
 

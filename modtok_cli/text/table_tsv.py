@@ -15,6 +15,7 @@ import numpy as np
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.text.counter import WordCounter
 from modtok_cli.text.counts import WordCounts, size_of
 from modtok_cli.text.pretokenizer import BPE, PreTokenizer
 from modtok_cli.text.readers import read_line_batches
@@ -29,7 +30,6 @@ _LARGEST = 1 << 53
 
 def read_tsv(
     path: str | Path,
-    *,
     pretokenizer: PreTokenizer = BPE,
     reading: Reading = Reading(),
     progress: Progress = SILENT,
@@ -39,8 +39,6 @@ def read_tsv(
 
     Documents are 0, unknown; characters and bytes are those of the words.
     """
-    from modtok_cli.text.counter import WordCounter
-
     counter = WordCounter(pretokenizer)
     for documents in read_line_batches(path, reading, progress=progress, advance=advance):
         words, weights = [], []

@@ -25,8 +25,9 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.modular.open import Tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.parallel import cores, total_bytes
-from modtok_cli.text.readers import Spans, read_spans, text_files
+from modtok_cli.text.readers import read_spans, text_files
 from modtok_cli.text.reading import Reading
+from modtok_cli.text.text_format import Spans
 
 FACTS = "tokens.json"
 _SMALL = 1 << 16
