@@ -116,12 +116,12 @@ def _gather(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 @dataclass(frozen=True)
 class _Codec:
-    """A compressed format: its decompressors, and the size of output that they are limited to."""
+    """A compressed format: its decompressors, which give at most `CHUNK` bytes if `limited`."""
 
     name: str
     new: Callable[[], Any]
     errors: tuple[type[Exception], ...]
-    limit: tuple[int, ...] = (CHUNK,)
+    limited: bool = True
     padding: bytes = b"\0"
     """Allowed between frames."""
     slice: int = _READ
@@ -132,7 +132,7 @@ _CODECS = {
         "zstd",
         zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj,
         (zstandard.ZstdError,),
-        limit=(),
+        limited=False,
         padding=b"",
         slice=_ZSTD_SLICE,
     ),
@@ -160,7 +160,7 @@ def _decompressed(pieces: Iterable[bytes], codec: _Codec) -> Iterator[bytes]:
                     break
                 frame = codec.new()
             try:
-                yield frame.decompress(rest, *codec.limit)
+                yield frame.decompress(rest, CHUNK) if codec.limited else frame.decompress(rest)
             except codec.errors as error:
                 raise Broken(f"damaged {codec.name} data ({error})") from error
             if frame.eof:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from modtok_cli.base.arrays import BoolArray, Float64Array, Int32Array, Int64Array
+from modtok_cli.base.tensors import Array
 from modtok_cli.core.segment import Pairs
 from modtok_cli.core.segment import Segmenter as Segmentation
 from modtok_cli.modular.adopted.derivation import UNREACHED, derivation, symbols_of
 from modtok_cli.modular.adopted.tokenizer_file import TokenizerFile
 from modtok_cli.modular.segmenters.interface import (
-    Array,
     ModularSegmenter,
     Segmenter,
     Stored,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ from modtok_cli.base.signature import digest
 from modtok_cli.modular.encoding.encoder import utf8
 from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.pretokenizer import PreTokenizer
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 _PORTION_TEXTS, _PORTION_BYTES = 4096, 1 << 14
 
@@ -104,7 +107,7 @@ def in_library(what: str, where: str, library: str = "the tokenizers library") -
         raise ModtokError(f"{library} {what}: {one_line(error)}", where=where) from error
 
 
-def library_tokenizer(data: bytes, where: str) -> Any:
+def library_tokenizer(data: bytes, where: str) -> Tokenizer:
     """A `tokenizer.json` in the library: whole texts, special tokens as text, no dropout."""
     from tokenizers import Tokenizer
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.tensors import Array
 from modtok_cli.learn.fewest_tokens import (
     EACH,
     FEWEST_TOKENS,
@@ -23,7 +24,7 @@ from modtok_cli.learn.fewest_tokens import (
     likelihood_of_scores,
     likelihoods,
 )
-from modtok_cli.modular.segmenters.interface import Array, ModularSegmenter, Stored, broken
+from modtok_cli.modular.segmenters.interface import ModularSegmenter, Stored, broken
 from modtok_cli.modular.segmenters.json_frame import (
     BYTE_LEVEL,
     byte_level_misfit,

@@ -12,15 +12,10 @@ import orjson
 from modtok_cli.base.arrays import BoolArray, Int32Array, Int64Array
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.memory import no_collection
+from modtok_cli.base.tensors import Array
 from modtok_cli.core.segment import Pairs, Symbols
 from modtok_cli.core.segment import Segmenter as Segmentation
-from modtok_cli.modular.segmenters.interface import (
-    Array,
-    ModularSegmenter,
-    Segmenter,
-    Stored,
-    union,
-)
+from modtok_cli.modular.segmenters.interface import ModularSegmenter, Segmenter, Stored, union
 from modtok_cli.modular.segmenters.json_frame import (
     BYTE_LEVEL,
     PROVENANCE,

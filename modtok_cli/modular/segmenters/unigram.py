@@ -15,14 +15,9 @@ from typing import Any, Self, cast
 import numpy as np
 
 from modtok_cli.base.arrays import BoolArray, Float64Array, Int64Array
+from modtok_cli.base.tensors import Array
 from modtok_cli.learn.pieces import UNKNOWN, UNKNOWN_PENALTY
-from modtok_cli.modular.segmenters.interface import (
-    Array,
-    ModularSegmenter,
-    Stored,
-    broken,
-    score_bytes,
-)
+from modtok_cli.modular.segmenters.interface import ModularSegmenter, Stored, broken, score_bytes
 from modtok_cli.modular.segmenters.json_frame import (
     added_misfit,
     only_adds_special_tokens,
