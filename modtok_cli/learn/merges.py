@@ -29,6 +29,13 @@ def byte_order() -> list[int]:
     return printable + [byte for byte in range(256) if byte not in set(printable)]
 
 
+def byte_ids(specials: int) -> Int32Array:
+    """Id of each byte after `specials` special tokens; shape (256,) int32."""
+    ids = np.empty(256, dtype=np.int32)
+    ids[byte_order()] = np.arange(specials, specials + 256)
+    return ids
+
+
 @dataclass(frozen=True)
 class LearnedMerges:
     """A BPE vocabulary with language membership.
@@ -97,9 +104,14 @@ class GlobalMerges:
 
     def byte_ids(self) -> Int32Array:
         """Token id of each byte value, (256,) int32."""
-        ids = np.empty(256, dtype=np.int32)
-        ids[byte_order()] = np.arange(len(self.specials), self.base, dtype=np.int32)
-        return ids
+        return byte_ids(len(self.specials))
+
+    def with_members(
+        self, languages: Sequence[str], tokens: BoolArray, merges: BoolArray
+    ) -> LearnedMerges:
+        """The result of learning, with its membership (V, L) and (M, L)."""
+        arrays = (self.token_data, self.token_offsets, self.merges, tokens, merges)
+        return LearnedMerges(tuple(languages), self.specials, *arrays)
 
     def cut(self, tokens: int, merges: int) -> GlobalMerges:
         """The first `tokens` tokens and `merges` merges."""
@@ -286,21 +298,3 @@ def _in_thread(
             raise
     if failure:
         raise failure[0]
-
-
-def as_learned(
-    merges: GlobalMerges,
-    languages: Sequence[str],
-    token_membership: BoolArray,
-    merge_membership: BoolArray,
-) -> LearnedMerges:
-    """T and its membership as the result of learning."""
-    return LearnedMerges(
-        tuple(languages),
-        merges.specials,
-        merges.token_data,
-        merges.token_offsets,
-        merges.merges,
-        token_membership,
-        merge_membership,
-    )

@@ -17,7 +17,7 @@ from modtok_cli.base.arrays import (
     flatten,
     unflatten,
 )
-from modtok_cli.learn.merges import byte_order
+from modtok_cli.learn.merges import byte_ids, byte_order
 
 UNKNOWN = "<unk>"
 """First special token of every Unigram vocabulary: both libraries require an unknown piece.
@@ -77,13 +77,6 @@ class LearnedPieces:
     def pieces(self) -> list[bytes]:
         """The pieces, without special tokens and bytes, in id order."""
         return unflatten(self.token_data, self.token_offsets[self.first :])
-
-
-def byte_ids(specials: int) -> Int32Array:
-    """Id of each byte after `specials` special tokens; shape (256,) int32."""
-    ids = np.empty(256, dtype=np.int32)
-    ids[byte_order()] = np.arange(specials, specials + 256)
-    return ids
 
 
 def make_pieces(

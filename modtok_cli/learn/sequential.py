@@ -20,7 +20,6 @@ from modtok_cli.learn.merges import (
     GlobalMerges,
     Grown,
     LearnedMerges,
-    as_learned,
     check_budget,
     empty_merges,
     grow,
@@ -164,8 +163,7 @@ class SequentialLearner:
 
     def result(self) -> LearnedMerges:
         """The tokenizer after the last language that was added."""
-        return as_learned(
-            self.merges,
+        return self.merges.with_members(
             self.languages,
             _membership(self.token_members, self.merges.tokens),
             _membership(self.merge_members, len(self.merges.merges)),
@@ -220,8 +218,7 @@ def learn_bpe(
     """
     grown = learn_plain(counts, k, specials, progress=progress)
     columns = len(languages)
-    return as_learned(
-        grown.merges,
+    return grown.merges.with_members(
         languages,
         np.ones((grown.merges.tokens, columns), dtype=np.bool_),
         np.ones((len(grown.merges.merges), columns), dtype=np.bool_),

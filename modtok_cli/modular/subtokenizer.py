@@ -163,13 +163,13 @@ class Subtokenizer:
         """
         data = utf8(text)
         if not (specials and self.vocabulary.specials):
-            return self.segmenter.encode([data])[0]
+            return self.encoder.texts([data])[0]
         # With a capturing group, re.split puts every special token at an odd index.
         pieces = self._specials_pattern.split(text)
         parts = [
             np.array([self.vocabulary.specials.index(piece)], dtype=np.int32)
             if i % 2
-            else self.segmenter.encode([utf8(piece)])[0]
+            else self.encoder.texts([utf8(piece)])[0]
             for i, piece in enumerate(pieces)
         ]
         return np.concatenate(parts)
@@ -186,7 +186,7 @@ class Subtokenizer:
             UsageError: one text instead of several, or one that is no string.
             ModtokError: a lone surrogate in a text.
         """
-        return self.segmenter.encode(strings(texts), threads)
+        return self.encoder.texts(strings(texts), threads)
 
     def encode_utf8(
         self, texts: Sequence[str | bytes], threads: int | None = None
@@ -196,7 +196,7 @@ class Subtokenizer:
         Raises:
             UsageError, ModtokError: as `encode_batch`.
         """
-        return self.segmenter.encode(in_utf8(texts), threads)
+        return self.encoder.texts(in_utf8(texts), threads)
 
     def encode_flat(
         self, texts: Sequence[str | bytes], threads: int | None = None

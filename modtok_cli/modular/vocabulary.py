@@ -25,8 +25,7 @@ from modtok_cli.base.arrays import (
     unflatten,
 )
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.learn.merges import byte_order
-from modtok_cli.learn.pieces import byte_ids
+from modtok_cli.learn.merges import byte_ids, byte_order
 
 
 class Unsuited(ModtokError):

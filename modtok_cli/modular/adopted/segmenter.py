@@ -32,22 +32,20 @@ if TYPE_CHECKING:
 
 
 class Library(Segmenter):
-    """The tokens of a mask of a `tokenizer.json`, with all merges between them."""
+    """The tokens of a mask of a `tokenizer.json`, with all merges between them.
+
+    `file` is that before the selection.
+    """
 
     name = "library"
 
     def __init__(self, file: TokenizerFile, mask: BoolArray | None = None) -> None:
         super().__init__(file.vocabulary, file.pretokenizer, mask)
-        self._file = file
-
-    @property
-    def file(self) -> TokenizerFile:
-        """The file before the selection."""
-        return self._file
+        self.file = file
 
     @cached_property
     def merge_ranks(self) -> Int64Array:
-        merges, mask = self._file.merges, self.selection.mask
+        merges, mask = self.file.merges, self.selection.mask
         if mask is None:
             return np.arange(len(merges))
         return np.flatnonzero(mask[merges].all(axis=1))
@@ -55,22 +53,22 @@ class Library(Segmenter):
     @cached_property
     def merges(self) -> Int32Array:
         local = self.selection.local_of_global
-        return np.ascontiguousarray(local[self._file.merges[self.merge_ranks]])
+        return np.ascontiguousarray(local[self.file.merges[self.merge_ranks]])
 
     @cached_property
     def scores(self) -> Float64Array | None:
-        scores = self._file.scores
+        scores = self.file.scores
         return None if scores is None else scores[self.selection.global_ids]
 
     def _encoder(self) -> Encoder:
         from modtok_cli.modular.encoding.encoder import Encoder
         from modtok_cli.modular.encoding.library import DividedEncoder, LibraryEncoder
 
-        is_native, is_whole = self._file.form.is_native, self.pretokenizer.is_whole
+        is_native, is_whole = self.file.form.is_native, self.pretokenizer.is_whole
         if not is_native or is_whole is not None:
-            library = LibraryEncoder(self._file.restricted(self.selection.global_ids), self.name)
+            library = LibraryEncoder(self.file.restricted(self.selection.global_ids), self.name)
         if is_native:
-            symbols = self._file.symbols(self.selection.local_of_global)
+            symbols = self.file.symbols(self.selection.local_of_global)
             segmenter = Segmentation.by_merges(Pairs(self.merges), symbols)
             native = Encoder(self.pretokenizer, segmenter)
         if not is_native:
@@ -78,13 +76,13 @@ class Library(Segmenter):
         return native if is_whole is None else DividedEncoder(native, library, is_whole)
 
     def digest(self) -> tuple[bytes, ...]:
-        parts = [self.merges.astype("<i4").tobytes(), self._file.frame(self.selection.global_ids)]
+        parts = [self.merges.astype("<i4").tobytes(), self.file.frame(self.selection.global_ids)]
         if self.scores is not None:
             parts.append(score_bytes(self.scores))
         return tuple(parts)
 
     def to_json(self, provenance: Mapping[str, Any]) -> bytes:
-        return self._file.restricted(self.selection.global_ids, provenance)
+        return self.file.restricted(self.selection.global_ids, provenance)
 
     @classmethod
     def misfit(cls, document: Mapping[str, Any]) -> str | None:
@@ -101,7 +99,7 @@ class Library(Segmenter):
         """The file was checked when it was read."""
 
     def unreachable_tokens(self) -> Int64Array:
-        file = self._file
+        file = self.file
         if not file.is_bpe:
             return np.zeros(0, dtype=np.int64)
         rows = self.selection.global_ids
@@ -123,30 +121,22 @@ class ModularLibrary(ModularSegmenter):
     covers = False
 
     def __init__(self, file: TokenizerFile, merge_membership: BoolArray) -> None:
-        super().__init__(file.vocabulary, file.pretokenizer, file.merges, merge_membership)
-        self._file = file
+        rules = (file.vocabulary, file.pretokenizer, file.merges, merge_membership)
+        super().__init__(*rules, scores=file.scores)
+        self.file = file
 
     @classmethod
     def of_members(cls, file: TokenizerFile, members: BoolArray) -> Self:
         """From the token membership; members (V, L) bool."""
         return cls(file, _between(file.merges, members))
 
-    @property
-    def file(self) -> TokenizerFile:
-        """T as a `tokenizer.json`."""
-        return self._file
-
-    @property
-    def scores(self) -> Float64Array | None:
-        return self._file.scores
-
     def subset(self, members: BoolArray, columns: Sequence[int], mask: BoolArray | None) -> Library:
         """The tokens of the mask with all merges between them."""
-        return Library(self._file, mask)
+        return Library(self.file, mask)
 
     def validate(self, members: BoolArray, languages: Sequence[str], where: str) -> None:
         """Each language has the needed tokens, and with a token all that it is built from."""
-        file = self._file
+        file = self.file
         if members.shape != (file.size, len(languages)):
             expected = (file.size, len(languages))
             raise broken(where, "token_membership", f"shape {members.shape}, expected {expected}")
@@ -164,7 +154,7 @@ class ModularLibrary(ModularSegmenter):
             raise broken(where, "merge_membership", "is not that of the tokens")
 
     def digest(self) -> tuple[bytes, ...]:
-        return Library(self._file).digest()
+        return Library(self.file).digest()
 
     def check_part(self, members: BoolArray, languages: Sequence[str], where: str) -> None:
         """As for T: each language by itself."""
@@ -172,7 +162,7 @@ class ModularLibrary(ModularSegmenter):
 
     def tensors(self) -> dict[str, Array]:
         """The derivations, which take a second to find; all else is in the file."""
-        return {"derivation": self._file.derivation.astype("<i4")}
+        return {"derivation": self.file.derivation.astype("<i4")}
 
     @classmethod
     def from_files(cls, stored: Stored) -> Self:

@@ -190,20 +190,12 @@ class ModularFewestTokens(ModularSegmenter):
         merge_membership: BoolArray,
         counts: Sequence[Int64Array],
     ) -> None:
-        super().__init__(vocabulary, pretokenizer, merges, merge_membership)
-        self._counts = tuple(counts)
+        super().__init__(vocabulary, pretokenizer, merges, merge_membership, token_counts=counts)
         self._trie = Trie(vocabulary, len(vocabulary.specials))
-
-    @property
-    def token_counts(self) -> tuple[Int64Array, ...]:
-        return self._counts
 
     def has_model(self, settings: Mapping[str, Any]) -> bool:
         """Whether it was learned so that no token cuts a character."""
         return settings.get("whole_characters") is True
-
-    def arrays(self) -> tuple[Array, ...]:
-        return (*super().arrays(), *self._counts)
 
     def subset(
         self, members: BoolArray, columns: Sequence[int], mask: BoolArray | None
@@ -211,7 +203,7 @@ class ModularFewestTokens(ModularSegmenter):
         """Likelihoods are those of the text of all the languages together."""
         total = np.zeros(len(self.vocabulary), dtype=np.int64)
         for column in columns:
-            total[members[:, column]] += self._counts[column]
+            total[members[:, column]] += self.token_counts[column]
         scores = file_scores(likelihoods(total), len(self.vocabulary.specials))
         return FewestTokens(self.vocabulary, self.pretokenizer, scores, mask, self._trie)
 
@@ -230,10 +222,10 @@ class ModularFewestTokens(ModularSegmenter):
 
     def check_part(self, members: BoolArray, languages: Sequence[str], where: str) -> None:
         """A count for every token of every language."""
-        if len(self._counts) != len(languages):
+        if len(self.token_counts) != len(languages):
             raise broken(where, "token_counts", "not there for every language")
         for counts, size, language in zip(
-            self._counts, members.sum(axis=0).tolist(), languages, strict=True
+            self.token_counts, members.sum(axis=0).tolist(), languages, strict=True
         ):
             if counts.shape != (size,):
                 what = f"{len(counts)} numbers for {size} tokens"
@@ -241,18 +233,15 @@ class ModularFewestTokens(ModularSegmenter):
             if (counts < 0).any():
                 raise broken(where, "token_counts", f"'{language}' has a negative number")
         # The sum of any set of languages must fit `learn.fewest_tokens.likelihoods`.
-        if sum(int(row.max(initial=0)) for row in self._counts) >= 1 << 62:
+        if sum(int(row.max(initial=0)) for row in self.token_counts) >= 1 << 62:
             raise broken(where, "token_counts", "the numbers are too large to add up")
-
-    def digest(self) -> tuple[bytes, ...]:
-        return tuple(counts.astype("<i8").tobytes() for counts in self._counts)
 
     def tensors(self) -> dict[str, Array]:
         """With the token counts, and merges, which a Unigram file has no place for."""
         return {
             **super().tensors(),
             "merge_table": np.ascontiguousarray(self.merges, dtype="<i4"),
-            "token_counts": np.concatenate(self._counts).astype("<i8"),
+            "token_counts": np.concatenate(self.token_counts).astype("<i8"),
         }
 
     @classmethod
@@ -269,7 +258,7 @@ class ModularFewestTokens(ModularSegmenter):
         )
 
     def difference(self, child: Self, columns: Sequence[int], languages: Sequence[str]) -> str:
-        for language, column, counts in zip(languages, columns, child._counts, strict=True):
-            if not np.array_equal(self._counts[column], counts):
+        for language, column, counts in zip(languages, columns, child.token_counts, strict=True):
+            if not np.array_equal(self.token_counts[column], counts):
                 return f"'{language}' has other token counts"
         return ""

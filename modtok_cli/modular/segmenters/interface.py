@@ -90,10 +90,6 @@ class Segmenter(ABC):
         """Without the encoder, which a copy makes anew."""
         return {name: value for name, value in vars(self).items() if name != "encoder"}
 
-    def encode(self, texts: Sequence[bytes], threads: int | None = None) -> list[Int32Array]:
-        """Token ids of each text in UTF-8, on `threads` threads (default: one a core)."""
-        return self.encoder.texts(texts, threads)
-
     def digest(self) -> tuple[bytes, ...]:
         """What decides its output beside vocabulary, pre-tokenizer and name."""
         merges = self.merges.astype("<i4").tobytes()
@@ -206,6 +202,8 @@ class ModularSegmenter(ABC):
         pretokenizer: splits text into words.
         merges: (M, 3) int32: left, right, result; the row is the rank.
         merge_membership: (M, L) bool.
+        scores: of T, if they do not depend on the set of languages, (V,) float64; None without.
+        token_counts: how often the text of each language uses each of its tokens; () without.
         covers: whether each token belongs to a language, so that all languages together are T.
         whole_needs_members: whether `subset` looks at the membership for all of T too.
     """
@@ -220,22 +218,17 @@ class ModularSegmenter(ABC):
         pretokenizer: PreTokenizer,
         merges: Int32Array,
         merge_membership: BoolArray,
+        *,
+        scores: Float64Array | None = None,
+        token_counts: Sequence[Int64Array] = (),
     ) -> None:
         self.vocabulary = vocabulary
         self.pretokenizer = pretokenizer
         self.merges = merges
         # A subset reads whole columns: a language's members are stored side by side.
         self.merge_membership = np.array(merge_membership, dtype=np.bool_, order="F")
-
-    @property
-    def scores(self) -> Float64Array | None:
-        """Scores of T that do not depend on the set of languages, (V,) float64; None without."""
-        return None
-
-    @property
-    def token_counts(self) -> tuple[Int64Array, ...]:
-        """For each language how often its text uses each of its tokens; () without."""
-        return ()
+        self.scores = scores
+        self.token_counts = tuple(token_counts)
 
     def has_model(self, settings: Mapping[str, Any]) -> bool:
         """Whether T can be written as a SentencePiece `.model`; `settings` are the tokenizer's."""
@@ -244,7 +237,9 @@ class ModularSegmenter(ABC):
     def arrays(self) -> tuple[Array, ...]:
         """Everything that `validate` looks at, to be locked after it."""
         vocabulary = self.vocabulary
-        return (vocabulary.data, vocabulary.offsets, self.merges, self.merge_membership)
+        scores = () if self.scores is None else (self.scores,)
+        rules = (self.merges, self.merge_membership, *scores, *self.token_counts)
+        return (vocabulary.data, vocabulary.offsets, *rules)
 
     @abstractmethod
     def subset(
@@ -261,7 +256,9 @@ class ModularSegmenter(ABC):
 
     def digest(self) -> tuple[bytes, ...]:
         """What decides its output beside vocabulary, merges and membership."""
-        return ()
+        if self.scores is not None:
+            return (score_bytes(self.scores),)
+        return tuple(counts.astype("<i8").tobytes() for counts in self.token_counts)
 
     def check_part(  # noqa: B027 - most selections show everything
         self, members: BoolArray, languages: Sequence[str], where: str

@@ -17,7 +17,12 @@ import numpy as np
 from modtok_cli.base.arrays import BoolArray, Float64Array, Int64Array
 from modtok_cli.base.tensors import Array
 from modtok_cli.learn.pieces import UNKNOWN, UNKNOWN_PENALTY
-from modtok_cli.modular.segmenters.interface import ModularSegmenter, Stored, broken, score_bytes
+from modtok_cli.modular.segmenters.interface import (
+    NO_MERGES,
+    ModularSegmenter,
+    Stored,
+    broken,
+)
 from modtok_cli.modular.segmenters.json_frame import (
     added_misfit,
     only_adds_special_tokens,
@@ -175,42 +180,30 @@ class ModularUnigram(ModularSegmenter):
         scores: Float64Array,
         languages: int,
     ) -> None:
-        no_merges = np.zeros((0, 3), dtype=np.int32)
-        super().__init__(
-            vocabulary, pretokenizer, no_merges, np.zeros((0, languages), dtype=np.bool_)
-        )
-        self._scores = np.ascontiguousarray(scores, dtype=np.float64)
+        no_members = np.zeros((0, languages), dtype=np.bool_)
+        scores = np.ascontiguousarray(scores, dtype=np.float64)
+        super().__init__(vocabulary, pretokenizer, NO_MERGES, no_members, scores=scores)
         self._trie = Trie(vocabulary, vocabulary.first)
-
-    @property
-    def scores(self) -> Float64Array:
-        return self._scores
 
     def has_model(self, settings: Mapping[str, Any]) -> bool:
         """Every Unigram tokenizer is a `.model` too."""
         return True
 
-    def arrays(self) -> tuple[Array, ...]:
-        return (*super().arrays(), self._scores)
-
     def subset(self, members: BoolArray, columns: Sequence[int], mask: BoolArray | None) -> Unigram:
         """The pieces of the mask under their scores."""
-        return Unigram(self.vocabulary, self.pretokenizer, self._scores, mask, self._trie)
+        return Unigram(self.vocabulary, self.pretokenizer, self.scores, mask, self._trie)
 
     def validate(self, members: BoolArray, languages: Sequence[str], where: str) -> None:
         """Pieces and scores are valid, and every language has pieces."""
-        check_pieces(self.vocabulary, self._scores, where)
+        check_pieces(self.vocabulary, self.scores, where)
         check_token_membership(self.vocabulary, members, languages, where)
         own = members[len(self.vocabulary.specials) + 256 :].any(axis=0)
         if not own.all():
             language = languages[int(np.argmin(own))]
             raise broken(where, "token_membership", f"'{language}' has no pieces")
 
-    def digest(self) -> tuple[bytes, ...]:
-        return (score_bytes(self._scores),)
-
     def tensors(self) -> dict[str, Array]:
-        return {**super().tensors(), "scores": self._scores.astype("<f8")}
+        return {**super().tensors(), "scores": self.scores.astype("<f8")}
 
     @classmethod
     def from_files(cls, stored: Stored) -> Self:
@@ -222,5 +215,5 @@ class ModularUnigram(ModularSegmenter):
         # Bytes come first; no search asks for their scores, which follow those of the pieces.
         first = len(child.vocabulary.specials) + 256
         size = len(child.vocabulary)
-        changed = np.flatnonzero(self._scores[first:size] != child._scores[first:])
+        changed = np.flatnonzero(self.scores[first:size] != child.scores[first:])
         return f"token {first + changed[0]:,} of {size:,} has another score" if len(changed) else ""
