@@ -19,6 +19,7 @@ import numpy as np
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.files import write_bytes
 from modtok_cli.base.memory import check_memory
+from modtok_cli.base.records import from_json
 from modtok_cli.base.tensors import HEAD, INVALID, Place, header_length, parse_header, write_header
 from modtok_cli.text.counts import CorpusSize, WordCounts
 from modtok_cli.text.reading import Reading
@@ -32,7 +33,6 @@ ARRAYS = {"data": np.uint8, "offsets": np.int64, "counts": np.int64}
 """The arrays of a table, in the order of its fingerprint."""
 ORDER = ("counts", "offsets", "data")
 """The arrays in the order of the file."""
-_WRONG = (KeyError, TypeError, ValueError, OverflowError, AttributeError, UsageError)
 _REMEDY = "count the text again with `modtok corpus count --force`"
 
 
@@ -202,24 +202,11 @@ def _header(path: Path, text: str) -> Header:
             where=str(path),
             remedy=_REMEDY,
         )
-    field = ""
+    fields = {name: content[name] for name in content if name not in ("format", "version")}
     try:
-        kinds: dict[str, type] = dict.fromkeys(("language", "pretokenizer", "pattern"), str)
-        kinds |= {"fingerprint": str, "words": int, "unique": int}
-        values: dict[str, Any] = {}
-        for field, kind in kinds.items():
-            values[field] = content[field]
-            if type(values[field]) is not kind:
-                raise TypeError
-        field = "size"
-        values["size"] = CorpusSize(**{key: int(n) for key, n in content["size"].items()})
-        field = "reading"
-        values["reading"] = Reading(**content["reading"])
-        field = "sources"
-        values["sources"] = tuple(Source(**source) for source in content["sources"])
-    except _WRONG as error:
-        raise damaged(path, f"field '{field}' is missing or not what it should be") from error
-    header = Header(**values)
+        header = from_json(Header, fields, str(path))
+    except ModtokError as error:
+        raise damaged(path, error.what) from error
     try:
         pattern = restore_pretokenizer(header.pretokenizer).pattern
     except UsageError:
