@@ -1,8 +1,8 @@
 """Hooks of mkdocs: pages made from the sources, and links that leave the folder docs/.
 
-README.md, CHANGELOG.md, CONTRIBUTING.md and the pages of examples/ join the site. The command line's
-reference comes from the command tree, that of Python from `__all__`. A link to a file that is not on
-the site becomes its label and path.
+README.md, CHANGELOG.md, CONTRIBUTING.md and the pages of examples/ join the site. The command
+line's reference comes from the command tree, that of Python from `__all__`. A link to a file that
+is not on the site becomes its label and path.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def relink(text: str, site: str) -> str:
             there = PAGES[place]
         else:
             name = label.strip("`")
-            return f"`{name}`" if name in (place, posixpath.basename(place)) else f"{label} (`{place}`)"
+            is_path = name in (place, posixpath.basename(place))
+            return f"`{name}`" if is_path else f"{label} (`{place}`)"
         return f"[{label}]({posixpath.relpath(there, posixpath.dirname(site))}{mark}{heading})"
 
     return LINK.sub(link, text)

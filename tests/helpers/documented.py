@@ -1,4 +1,4 @@
-"""The commands in the code blocks of README.md, docs/ and benchmarks/notes/, as they stand there."""
+"""The commands in the code blocks of README.md, docs/ and benchmarks/notes/."""
 
 from __future__ import annotations
 
