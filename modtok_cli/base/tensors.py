@@ -74,7 +74,7 @@ def parse_header(header: bytes, size: int) -> tuple[Mapping[str, str], dict[str,
         kind = np.dtype(_TYPES[entry["dtype"]])
         shape, (start, stop) = entry["shape"], entry["data_offsets"]
         if any(type(number) is not int or number < 0 for number in (*shape, start, stop)):
-            raise ValueError(f"'{name}' has a size that is none")
+            raise ValueError(f"'{name}' has an invalid size")
         begin = HEAD + len(header) + start
         if begin != end or stop - start != prod(shape) * kind.itemsize:
             raise ValueError(f"'{name}' is not where the one before it ends, or has another size")

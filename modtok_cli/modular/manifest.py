@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from modtok_cli import __version__
-from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.reading import read_file
 from modtok_cli.base.records import from_json
 from modtok_cli.base.signature import digest
@@ -36,6 +36,7 @@ MODEL = "tokenizer.model"
 BYTE_ORDER = "gpt2"
 LARGEST = 1 << 26
 """Most bytes of a manifest."""
+MISSING = "no tokenizer in {}/: learn one with modtok bpe-seq, or pass -t"
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,8 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     """The manifest, every field checked for its type and range."""
     path = directory / NAME
     where = str(path)
+    if not directory.exists():
+        raise UsageError(MISSING.format(directory))
     if not path.exists():
         raise ModtokError(
             "no such file", where=where, remedy="expected a directory that modtok wrote"
@@ -174,9 +177,12 @@ def _faults(manifest: _Manifest) -> Iterator[tuple[str, str]]:
     """Fields of the right type with a value that is not possible, and what is wrong."""
     if manifest.segmentation not in SEGMENTATIONS:
         known = ", ".join(SEGMENTATIONS)
-        yield "segmentation", f"'{manifest.segmentation}' is none of {known}"
+        yield "segmentation", f"'{manifest.segmentation}' is not one of {known}"
     if manifest.pretokenizer not in pretokenizers():
-        yield "pretokenizer", f"'{manifest.pretokenizer}' is none of {', '.join(pretokenizers())}"
+        yield (
+            "pretokenizer",
+            f"'{manifest.pretokenizer}' is not one of {', '.join(pretokenizers())}",
+        )
     elif manifest.pattern != pretokenizers()[manifest.pretokenizer].pattern:
         yield "pattern", f"is not the pattern of '{manifest.pretokenizer}'"
     if manifest.byte_order != BYTE_ORDER:

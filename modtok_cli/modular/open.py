@@ -16,6 +16,7 @@ from modtok_cli.base.reading import read_file, read_stream
 from modtok_cli.modular import directory as directories
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.formats import formats
+from modtok_cli.modular.manifest import MISSING
 from modtok_cli.modular.segmenters import segmentation
 from modtok_cli.modular.segmenters.interface import union
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -139,6 +140,8 @@ def _open_qualified(spec: str, progress: Progress) -> Tokenizer:
             remedy="if it is on the Hugging Face hub, download it first: "
             f"hf download {spec} tokenizer.json --local-dir DIR",
         )
+    if spec == "tokenizer":  # of the workspace
+        raise UsageError(MISSING.format(spec))
     raise UsageError("tokenizer does not exist", where=spec, remedy=KINDS)
 
 
