@@ -1,18 +1,31 @@
-"""What a sliced model is made from: a run or a slice, by one interface."""
+"""What a model is loaded from, by one interface, and its two vocabularies.
+
+A model has input rows for the tokens of both sides, because it reads what it predicted. A **row**
+is an index into them. If both sides are one set of languages, rows are the ids of their
+tokenizer; if the output is part of the input (`full-lang`: input T, output V_fr), rows are the ids
+of the input tokenizer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+import numpy as np
 import torch
 
 from modtok_cli.architectures.shape import Shape
-from modtok_cli.inference.vocabularies import Vocabularies
+from modtok_cli.base.arrays import Int64Array
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.text.labels import matching
 
 FULL = "full"
 Side = Sequence[str] | str | None
+"""Languages of a side; "full" is the whole vocabulary T, None the default of the source."""
 
 
 def is_full(side: Side) -> bool:
@@ -20,43 +33,129 @@ def is_full(side: Side) -> bool:
     return side is not None and (side == FULL or list(side) == [FULL])
 
 
-class AnySource(Protocol):
-    """What a model is loaded from."""
+def names_exactly(side: Sequence[str] | str, languages: Iterable[str]) -> bool:
+    """Whether a side names these languages, all of them and no others."""
+    own = tuple(languages)
+    names = [side] if isinstance(side, str) else side
+    return {label for name in names for label in matching(name, own) or [name]} == set(own)
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabularies:
+    """Two subtokenizers of one parent.
+
+    Attributes:
+        tokenizer_in, tokenizer_out: one object if the sides are equal.
+    """
+
+    tokenizer_in: Subtokenizer
+    tokenizer_out: Subtokenizer
+
+    @property
+    def same(self) -> bool:
+        """Whether the sides are equal."""
+        return self.tokenizer_in is self.tokenizer_out
+
+    @cached_property
+    def ids(self) -> Int64Array:
+        """The parent's id of each row, ascending; (n,)."""
+        if self.same:
+            return self.tokenizer_in.global_ids.astype(np.int64)
+        return np.union1d(self.tokenizer_in.global_ids, self.tokenizer_out.global_ids).astype(
+            np.int64
+        )
+
+    @cached_property
+    def row_of_in(self) -> Int64Array:
+        """Row of each token of `tokenizer_in`; (|V_in|,)."""
+        return np.searchsorted(self.ids, self.tokenizer_in.global_ids).astype(np.int64)
+
+    @cached_property
+    def row_of_out(self) -> Int64Array:
+        """Row of each token of `tokenizer_out`; (|V_out|,), ascending."""
+        return np.searchsorted(self.ids, self.tokenizer_out.global_ids).astype(np.int64)
+
+    @cached_property
+    def out_of_row(self) -> Int64Array:
+        """Id in `tokenizer_out` of each row, -1 if it has none; (n,)."""
+        out = np.full(len(self.ids), -1, dtype=np.int64)
+        out[self.row_of_out] = np.arange(self.tokenizer_out.size)
+        return out
+
+    def text_of(self, row: int) -> str:
+        """Text of a row that the input side has, such as that of the end of text."""
+        return self.tokenizer_in.decode([int(np.searchsorted(self.row_of_in, row))])
+
+    def row_bytes(self, row: int) -> bytes:
+        """Bytes of the token of a row that the input side has."""
+        return self.tokenizer_in.vocabulary.token_bytes(int(np.searchsorted(self.row_of_in, row)))
+
+    def encode_in(self, text: str) -> list[int]:
+        """Rows of a text by `tokenizer_in`."""
+        rows: list[int] = self.row_of_in[self.tokenizer_in.encode(text)].tolist()
+        return rows
+
+    def encode_out(self, text: str) -> list[int]:
+        """Ids of a text by `tokenizer_out`."""
+        ids: list[int] = self.tokenizer_out.encode(text).tolist()
+        return ids
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The tokens that begin, end and fill up texts.
+
+    Attributes:
+        adds_begin: whether `begin` stands before every text.
+    """
+
+    begin: int
+    end: int
+    pad: int
+    adds_begin: bool
+
+
+class Source(ABC):
+    """What a model is loaded from: a run, a slice, or a directory of a model of transformers.
+
+    Attributes:
+        languages: languages of the input side, or of the run; none of a model of transformers.
+        context: maximum number of tokens, that of a training sequence.
+        dtype: dtype to compute with.
+        signature: signature of the modular tokenizer, and the step.
+        shape: the model without its tables.
+        chat_template: in the language of Jinja, if there is one.
+    """
 
     path: Path
+    languages: tuple[str, ...]
+    context: int
+    dtype: torch.dtype
+    signature: str
+    shape: Shape
+    chat_template: str | None = None
 
-    @property
-    def languages(self) -> tuple[str, ...]:
-        """Languages of the input side, or of the run; none of a model of transformers."""
-
-    @property
-    def context(self) -> int:
-        """Maximum number of tokens, that of a training sequence."""
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Dtype to compute with."""
-
-    @property
-    def signature(self) -> str:
-        """Signature of the modular tokenizer, and the step."""
-
+    @abstractmethod
     def vocabularies(self, inputs: Side, outputs: Side) -> Vocabularies:
-        """Both sides; `inputs` None is everything, `outputs` None the same as `inputs`."""
+        """Both sides; `inputs` None is everything, `outputs` None the same as `inputs`.
 
+        Raises:
+            UsageError: a language that the source does not have.
+        """
 
-class Source(AnySource, Protocol):
-    """What a sliced model is made from."""
-
-    @property
-    def shape(self) -> Shape:
-        """The model without its tables."""
-
+    @abstractmethod
     def end_of_text(self, vocabularies: Vocabularies) -> int:
         """Row of the token between documents; both sides have it."""
 
+    @abstractmethod
     def tables(self, vocabularies: Vocabularies) -> tuple[torch.Tensor, torch.Tensor]:
-        """Input rows (n, d) and output rows (|V_out|, d)."""
+        """Input rows (n, d) and output rows (|V_out|, d); one tensor if they are tied."""
 
+    @abstractmethod
     def backbone(self, dtype: torch.dtype, device: torch.device) -> Any:
         """The transformers backbone without a table."""
+
+    def ends(self, vocabularies: Vocabularies) -> Ends:
+        """The tokens that begin and end a text: in training, every text follows an end of text."""
+        end = self.end_of_text(vocabularies)
+        return Ends(end, end, end, adds_begin=True)

@@ -21,7 +21,7 @@ from modtok_cli.architectures.registry import (
 from modtok_cli.architectures.rope import RopeScaling, rope_frequencies
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.inference.backbone import backbone_config, build_backbone
+from modtok_cli.inference.run.backbone import backbone_config, build_backbone
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model import megatron
 

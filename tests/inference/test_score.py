@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.inference import score as scores
-from modtok_cli.inference.loading import load
-from modtok_cli.inference.model import SlicedModel
-from modtok_cli.inference.score import Request, score
+from modtok_cli.inference.load import load
+from modtok_cli.inference.run import score as scores
+from modtok_cli.inference.run.model import SlicedModel
+from modtok_cli.inference.run.score import Request, score
 
 SHARED = "The doctor in our valley is old now. "
 QUESTIONS = ["What is her car?", "Who listens?", "What does she do?", "Hm?", "So?"]
