@@ -21,14 +21,14 @@ def backbone_config(
     """The transformers configuration of a shape; `end` is the id of the end-of-text token."""
     import transformers
 
-    return getattr(transformers, shape.hf_config)(
+    return getattr(transformers, f"{shape.hf_name}Config")(
         vocab_size=vocabulary,
         max_position_embeddings=context,
         bos_token_id=end,
         eos_token_id=end,
         pad_token_id=end,
         dtype=dtype,
-        architectures=[shape.hf_causal_model],
+        architectures=[f"{shape.hf_name}ForCausalLM"],
         **shape.hf_arguments(),
     )
 
@@ -39,7 +39,7 @@ def empty_backbone(shape: Shape, config: Any) -> Any:
 
     config = type(config)(**{**config.to_dict(), "vocab_size": 1, "pad_token_id": None})
     with torch.device("meta"):
-        model = getattr(transformers, shape.hf_model)(config)
+        model = getattr(transformers, f"{shape.hf_name}Model")(config)
     model.rotary_emb = type(model.rotary_emb)(config)  # its frequencies are not weights
     return model
 

@@ -7,6 +7,7 @@ are begun earlier, see `model.Healing`.
 
 from __future__ import annotations
 
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count as count_from
@@ -37,56 +38,55 @@ class Generated:
     reason: str
 
 
-class _Text:
-    """Decoded text of one sequence, and how much of it is final."""
+class _Sequence:
+    """A prompt and its continuation."""
 
-    def __init__(self, stop: Sequence[str]) -> None:
-        self._stop = stop
-        self._held = b""
+    def __init__(self, model: SlicedModel, prompt: Sequence[int], options: SamplingOptions) -> None:
+        self._model, self._options = model, options
+        self.prompt, self.begun = prompt, b""  # text that the first tokens have to spell again
+        if model.healing is not None:
+            tokens = [model.vocabularies.row_bytes(row) for row in prompt[1:]]
+            left_out = model.healing.left_out(tokens)
+            self.prompt = prompt[: len(prompt) - left_out]
+            self.begun = b"".join(tokens[len(tokens) - left_out :])
+        self.ids: list[int] = []
         self.text = ""
-        self.emitted = 0
+        self.reason: str | None = None
+        self._decoder = getincrementaldecoder("utf-8")("replace")
+        self._emitted = 0
 
-    def add(self, data: bytes) -> bool:
-        """Append; True if a stop string was found, and the text then ends before it."""
-        self._held += data
-        whole = len(self._held) - _unfinished(self._held)
-        before = len(self.text)
-        self.text += self._held[:whole].decode("utf-8", "replace")
-        self._held = self._held[whole:]
-        longest = max(map(len, self._stop), default=0)
-        found = [self.text.find(stop, max(0, before - longest + 1)) for stop in self._stop]
-        places = [place for place in found if place >= 0]
-        if places:
-            self.text, self._held = self.text[: min(places)], b""
-        return bool(places)
-
-    def fresh(self, *, finished: bool) -> str:
-        """Text that became final since the last call."""
+    def add(self, token: int) -> str:
+        """Append a token; returns the text that is now final."""
+        data = self._model.tokenizer_out.decode_bytes([token])
+        data, self.begun = data[len(self.begun) :], self.begun[len(data) :]
+        self.reason = self._append(token, data)
+        if self.reason is not None:
+            self.text += self._decoder.decode(b"", True)
         end = len(self.text)
-        if finished:
-            self.text += self._held.decode("utf-8", "replace")
-            self._held, end = b"", len(self.text)
-        else:
-            end -= max((_overlap(self.text, stop) for stop in self._stop), default=0)
-        fresh = self.text[self.emitted : end]
-        self.emitted = max(self.emitted, end)
+        if self.reason is None:
+            end -= max((_overlap(self.text, stop) for stop in self._options.stop), default=0)
+        fresh = self.text[self._emitted : end]
+        self._emitted = max(self._emitted, end)
         return fresh
 
-
-def _unfinished(data: bytes) -> int:
-    """Number of bytes at the end that belong to an incomplete character.
-
-    >>> _unfinished("né".encode()[:-1])
-    1
-    """
-    for back in range(1, min(4, len(data) + 1)):
-        byte = data[-back]
-        if byte >= 0xC0:
-            length = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            return back if length > back else 0
-        if byte < 0x80:
-            return 0
-    return 0
+    def _append(self, token: int, data: bytes) -> str | None:
+        """Append a token that adds `data`; the reason if the sequence ends with it."""
+        options = self._options
+        if token in self._model.ends_of_output and not options.past_end:
+            return "end"
+        self.ids.append(token)
+        before = len(self.text)
+        self.text += self._decoder.decode(data)
+        longest = max(map(len, options.stop), default=0)
+        places = [self.text.find(stop, max(0, before - longest + 1)) for stop in options.stop]
+        first = min((place for place in places if place >= 0), default=None)
+        if first is not None:
+            self.text = self.text[:first]
+            self._decoder.reset()
+            return "stop"
+        if len(self.ids) >= options.max_tokens:
+            return "length"
+        return "context" if len(self.prompt) + len(self.ids) >= self._model.context else None
 
 
 def _overlap(text: str, stop: str) -> int:
@@ -124,28 +124,25 @@ def generate(
         ModtokError: the batch does not fit into memory.
     """
     options = options or SamplingOptions()
-    _check(model, prompts)
     if not prompts:
         return []
+    _check(model, prompts, options)
     numbers = list(range(len(prompts)) if indices is None else indices)
-    _check_memory(model, prompts, options)
-    device, count = model.device, len(prompts)
-    prompts, begun = _begun(model, prompts)
-    longest = max(map(len, prompts))
-    pads = [longest - len(prompt) for prompt in prompts]
-    end = model.end_of_text
+    sequences = [_Sequence(model, prompt, options) for prompt in prompts]
+    longest = max(len(each.prompt) for each in sequences)
+    pads = [longest - len(each.prompt) for each in sequences]
     rows = torch.tensor(
-        [[end] * pad + list(prompt) for pad, prompt in zip(pads, prompts, strict=True)],
-        device=device,
+        [
+            [*[model.end_of_text] * pad, *each.prompt]
+            for pad, each in zip(pads, sequences, strict=True)
+        ],
+        device=model.device,
     )
     mask = torch.ones_like(rows)
     for index, pad in enumerate(pads):
         mask[index, :pad] = 0
     positions = (mask.cumsum(-1) - 1).clamp(min=0)
     cache = model.new_cache()
-    texts = [_Text(options.stop) for _ in prompts]
-    ids: list[list[int]] = [[] for _ in prompts]
-    reasons: list[str | None] = [None] * count
     padded = any(pads)
     for position in count_from(0):
         hidden = model.hidden(
@@ -155,70 +152,27 @@ def generate(
             cache=cache,
         )
         logits = model.head_logits(hidden[:, -1])
-        for index in [index for index in range(count) if begun[index]]:
-            assert model.healing is not None
-            allowed = model.healing.allowed(begun[index])
-            others = torch.ones_like(logits[index], dtype=torch.bool)
-            others[allowed] = False
-            logits[index].masked_fill_(others, -torch.inf)
+        for each, row in zip(sequences, logits, strict=True):
+            if each.begun and model.healing is not None:
+                others = torch.ones_like(row, dtype=torch.bool)
+                others[model.healing.allowed(each.begun)] = False
+                row.masked_fill_(others, -torch.inf)
         chosen = options.choose(logits, numbers, position)
-        for index, token in enumerate(chosen.tolist()):
-            if reasons[index] is None:
-                data = model.tokenizer_out.decode_bytes([token])
-                data, begun[index] = data[len(begun[index]) :], begun[index][len(data) :]
-                reasons[index] = _take(model, options, token, data, ids[index], texts[index])
-                if (
-                    reasons[index] is None
-                    and len(prompts[index]) + len(ids[index]) >= model.context
-                ):
-                    reasons[index] = "context"
-                fresh = texts[index].fresh(finished=reasons[index] is not None)
+        for index, (each, token) in enumerate(zip(sequences, chosen.tolist(), strict=True)):
+            if each.reason is None:
+                fresh = each.add(token)
                 if listener is not None and fresh:
                     listener(index, fresh)
-        if all(reasons):
+        if all(each.reason for each in sequences):
             break
         rows = model.row_of_out[chosen][:, None]
         mask = torch.cat([mask, torch.ones_like(rows)], 1)
         positions = positions[:, -1:] + 1
-    return [
-        Generated(tuple(ids[index]), texts[index].text, reasons[index] or "")
-        for index in range(count)
-    ]
+    return [Generated(tuple(each.ids), each.text, each.reason or "") for each in sequences]
 
 
-def _begun(
-    model: SlicedModel, prompts: Sequence[Sequence[int]]
-) -> tuple[list[Sequence[int]], list[bytes]]:
-    """Prompts without the last tokens that may be the beginning of a superword, and their text."""
-    kept, begun = list(prompts), [b""] * len(prompts)
-    if model.healing is None:
-        return kept, begun
-    for index, prompt in enumerate(prompts):
-        tokens = [model.vocabularies.row_bytes(row) for row in prompt[1:]]
-        left_out = model.healing.left_out(tokens)
-        kept[index] = prompt[: len(prompt) - left_out]
-        begun[index] = b"".join(tokens[len(tokens) - left_out :])
-    return kept, begun
-
-
-def _take(
-    model: SlicedModel,
-    options: SamplingOptions,
-    token: int,
-    data: bytes,
-    ids: list[int],
-    text: _Text,
-) -> str | None:
-    """Append a token that adds `data`; the reason if the sequence ends with it, else None."""
-    if token in model.ends_of_output and not options.past_end:
-        return "end"
-    ids.append(token)
-    if text.add(data):
-        return "stop"
-    return "length" if len(ids) >= options.max_tokens else None
-
-
-def _check(model: SlicedModel, prompts: Sequence[Sequence[int]]) -> None:
+def _check(model: SlicedModel, prompts: Sequence[Sequence[int]], options: SamplingOptions) -> None:
+    """Refuse prompts without space, and a batch whose cache and logits do not fit into memory."""
     for prompt in prompts:
         if not prompt:
             raise UsageError("the prompt is empty", remedy="begin it with the end of text")
@@ -227,12 +181,6 @@ def _check(model: SlicedModel, prompts: Sequence[Sequence[int]]) -> None:
                 f"the prompt has {len(prompt):,} tokens, the context is {model.context:,}",
                 remedy="shorten the prompt",
             )
-
-
-def _check_memory(
-    model: SlicedModel, prompts: Sequence[Sequence[int]], options: SamplingOptions
-) -> None:
-    """Refuse a batch whose KV cache and logits do not fit into memory."""
     length = min(model.context, max(map(len, prompts)) + options.max_tokens)
     cache = len(prompts) * length * model.token_bytes
     # Logits as float32, their probabilities and sums as float64.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     import torch
 
 AUTO = "auto"
-_KEPT = 8
+_MODELS = 8  # subsets in memory
 # Batches that a process answers before results are exchanged: they take different times.
 _BATCHES = 8
 
@@ -46,6 +47,7 @@ class Generator:
 
     Attributes:
         inputs, outputs: sides for prompts without `langs`; ("auto",) chooses by the prompt.
+        model: the model with these sides.
     """
 
     path: Path
@@ -56,13 +58,10 @@ class Generator:
     references: Path | None = None
     device: torch.device | None = None
     progress: Progress = SILENT
-    _models: dict[tuple[tuple[str, ...], ...], SlicedModel] = field(default_factory=dict)
-    _first: SlicedModel | None = None
-    _prices: dict[str, Reference] | None = None
 
     def __post_init__(self) -> None:
         routed = _is_auto(self.inputs)
-        self._first = load(
+        self.model = load(
             self.path,
             None if routed else self.inputs,
             None if routed else self.outputs,
@@ -71,45 +70,37 @@ class Generator:
             device=self.device,
             progress=self.progress,
         )
+        self._models: dict[tuple[str, ...], SlicedModel] = {}
         if routed:
-            self._references(needed=True)
+            _ = self._references  # they must exist
 
-    @property
-    def model(self) -> SlicedModel:
-        """The model with the generator's own sides."""
-        assert self._first is not None
-        return self._first
+    @cached_property
+    def _references(self) -> dict[str, Reference]:
+        """References by language.
 
-    def _references(self, *, needed: bool) -> dict[str, Reference]:
-        """References by language; empty if none exist and they are not `needed`."""
-        if self._prices is None or (needed and not self._prices):
-            source = self.model.source
-            if not isinstance(source, RunSource) and self.references is None:
-                if needed:
-                    raise UsageError(
-                        "has one vocabulary, there is nothing to choose",
-                        where=str(self.path),
-                        remedy="leave --langs out, or give the run",
-                    )
-                self._prices = {}
-                return {}
-            home = source.tokenizer_path if isinstance(source, RunSource) else source.path
-            try:
-                self._prices = routing_references(home, source.languages, self.references)
-            except ModtokError:
-                if needed:
-                    raise
-                self._prices = {}
-        return self._prices
+        Raises:
+            UsageError: a slice or another model, and no directory of references.
+            ModtokError: there is none.
+        """
+        source = self.model.source
+        if isinstance(source, RunSource):
+            home = source.tokenizer_path
+        elif self.references is not None:
+            home = source.path
+        else:
+            raise UsageError(
+                "has one vocabulary, there is nothing to choose",
+                where=str(self.path),
+                remedy="leave --langs out, or give the run",
+            )
+        return routing_references(home, source.languages, self.references)
 
     def _for(self, languages: tuple[str, ...]) -> SlicedModel:
-        outputs = None if self.outputs is None else tuple(self.outputs)
-        key = (languages, outputs or ())
-        if key not in self._models:
-            if len(self._models) >= _KEPT:
+        if languages not in self._models:
+            if len(self._models) >= _MODELS:
                 self._models.pop(next(iter(self._models)))
-            self._models[key] = self.model.with_vocabulary(languages, self.outputs)
-        return self._models[key]
+            self._models[languages] = self.model.with_vocabulary(languages, self.outputs)
+        return self._models[languages]
 
     def answer(
         self,
@@ -134,9 +125,8 @@ class Generator:
         routes = self._routes(prompts)
         groups: dict[tuple[str, ...] | None, list[int]] = {}
         for index, prompt in enumerate(prompts):
-            found = routes.get(index)
-            named = prompt.langs if prompt.langs != (AUTO,) else None
-            groups.setdefault(found.languages if found else named, []).append(index)
+            chosen = routes[index].languages if index in routes else prompt.langs
+            groups.setdefault(chosen, []).append(index)
         rows: dict[int, dict[str, Any]] = {}
         for languages, members in groups.items():
             try:
@@ -147,7 +137,11 @@ class Generator:
                     raise
                 raise UsageError(error.what, where=f"line {line}", remedy=error.remedy) from error
             tokens = [[model.end_of_text, *model.encode_in(prompts[i].text)] for i in members]
-            heard = None if listener is None else _renumbered(listener, members)
+
+            def heard(place: int, text: str, members: Sequence[int] = members) -> None:
+                if listener is not None:
+                    listener(members[place], text)
+
             indices = [first + index for index in members]
             try:
                 results = generate(model, tokens, options, indices=indices, listener=heard)
@@ -162,7 +156,8 @@ class Generator:
                     "prompt_tokens": len(ids) - 1,
                     "tokens": len(result.ids),
                     "reason": result.reason,
-                    **_routed(routes.get(index)),
+                    "routed": index in routes,
+                    "lead": round(routes[index].lead, 1) if index in routes else None,
                     **self._stranger(prompts[index].text, model, len(ids) - 1),
                 }
         return [rows[index] for index in range(len(prompts))]
@@ -176,36 +171,26 @@ class Generator:
         ]
         if not wanted:
             return {}
-        prices = self._references(needed=True)
-        found = route([prompts[index].text for index in wanted], prices)
-        return dict(zip(wanted, found, strict=True))
+        routes = route([prompts[index].text for index in wanted], self._references)
+        return dict(zip(wanted, routes, strict=True))
 
     def _stranger(self, text: str, model: SlicedModel, tokens: int) -> dict[str, Any]:
         """Tokens by its own subset, of a prompt in a language that the model's does not have."""
-        prices = self._references(needed=False)
-        known = set(model.tokenizer_in.languages)
-        if not prices or not text or known >= set(model.source.languages):
+        source, known = model.source, set(model.tokenizer_in.languages)
+        if not text or known >= set(source.languages) or not isinstance(source, RunSource):
             return {}
-        found = route([text], prices)[0]
-        if not found.certain or found.languages[0] in known:
+        try:
+            chosen = route([text], self._references)[0]
+        except ModtokError:  # there are no references
             return {}
-        assert isinstance(model.source, RunSource)
-        own = len(model.source.side(found.languages).encode(text))
-        return {"looks_like": found.languages[0], "own_tokens": own} if own < tokens else {}
+        if not chosen.certain or chosen.languages[0] in known:
+            return {}
+        own = len(source.side(chosen.languages).encode(text))
+        return {"looks_like": chosen.languages[0], "own_tokens": own} if own < tokens else {}
 
 
 def _is_auto(side: Side) -> bool:
     return side is not None and (side == AUTO or list(side) == [AUTO])
-
-
-def _routed(found: Route | None) -> dict[str, Any]:
-    return {"routed": found is not None, "lead": None if found is None else round(found.lead, 1)}
-
-
-def _renumbered(
-    listener: Callable[[int, str], None], members: Sequence[int]
-) -> Callable[[int, str], None]:
-    return lambda place, text: listener(members[place], text)
 
 
 def _located(

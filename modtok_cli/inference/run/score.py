@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
+from os.path import commonprefix
 from typing import Any
 
 import torch
@@ -54,6 +56,10 @@ class _Context:
     continuations: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
 
 
+# Some contexts, and some continuations of each: what is computed together.
+_Part = list[tuple[_Context, list[tuple[int, ...]]]]
+
+
 def score(
     model: SlicedModel,
     requests: Sequence[Request],
@@ -76,23 +82,28 @@ def score(
     """
     units = [
         (prefix, part)
-        for prefix, asked in _groups(_contexts(model, requests))
-        for part in _parts(asked, batch)
+        for prefix, contexts in _groups(_contexts(model, requests))
+        for part in _parts(contexts, batch)
     ]
-    caches = _Prefix(model)
+    caches: dict[tuple[int, ...], Any] = {}
+
+    def cache_of(prefix: tuple[int, ...]) -> Any:
+        if prefix not in caches:
+            caches.clear()  # before the next one takes memory
+            caches[prefix] = _prefix_cache(model, prefix)
+        return caches[prefix]
+
     scored = processes.map(
-        lambda unit: _score_part(model, unit[0], caches.of(unit[0]), unit[1]),
+        lambda unit: _score_part(model, unit[0], cache_of(unit[0]), unit[1]),
         units,
         done=lambda unit: advance(sum(map(len, _members(unit[1])))),
     )
-    found: list[Likelihood | None] = [None] * len(requests)
-    for (_, part), likelihoods in zip(units, scored, strict=True):
-        for (index, (nats, tokens, greedy)), members in zip(
-            likelihoods, _members(part), strict=True
-        ):
-            for member in members:
-                found[member] = Likelihood(nats, tokens, greedy, part[index][0].truncated)
-    return [answer for answer in found if answer is not None]
+    likelihoods: dict[int, Likelihood] = {}
+    for (_, part), results in zip(units, scored, strict=True):
+        for (index, (nats, tokens, greedy)), members in zip(results, _members(part), strict=True):
+            answer = Likelihood(nats, tokens, greedy, part[index][0].truncated)
+            likelihoods |= dict.fromkeys(members, answer)
+    return [likelihoods[index] for index in range(len(requests))]
 
 
 def _contexts(model: SlicedModel, requests: Sequence[Request]) -> list[_Context]:
@@ -119,65 +130,35 @@ def _groups(contexts: list[_Context]) -> Iterator[tuple[tuple[int, ...], list[_C
 
     A prefix leaves at least one token of each of its contexts.
     """
-    alone: list[_Context] = []
-    group: list[_Context] = []
-    shared: tuple[int, ...] = ()
+    groups: list[tuple[tuple[int, ...], list[_Context]]] = []
     for asked in sorted(contexts, key=lambda asked: asked.context):
-        common = _common(shared, asked.context) if group else asked.context
-        if group and len(common) < _SHARED_TOKENS:
-            yield from _group(shared, group, alone)
-            group, common = [], asked.context
-        group.append(asked)
-        shared = common
-    yield from _group(shared, group, alone)
+        last = groups[-1][0] if groups else ()
+        shared: tuple[int, ...] = commonprefix([last, asked.context])  # noqa: RUF071 - no paths
+        if len(shared) < _SHARED_TOKENS:
+            groups.append((asked.context, [asked]))
+        else:
+            groups[-1][1].append(asked)
+            groups[-1] = (shared, groups[-1][1])
+    alone: list[_Context] = []
+    for shared, group in groups:
+        shared = shared[: min(len(asked.context) for asked in group) - 1]
+        if len(group) < _SHARED_CONTEXTS or len(shared) < _SHARED_TOKENS:
+            alone += group
+        else:
+            yield shared, sorted(group, key=lambda asked: len(asked.context))
     if alone:
-        yield (), _by_length(alone)
+        yield (), sorted(alone, key=lambda asked: len(asked.context))
 
 
-def _group(
-    shared: tuple[int, ...], group: list[_Context], alone: list[_Context]
-) -> Iterator[tuple[tuple[int, ...], list[_Context]]]:
-    if not group:
-        return
-    shared = shared[: min(len(asked.context) for asked in group) - 1]
-    if len(group) < _SHARED_CONTEXTS or len(shared) < _SHARED_TOKENS:
-        alone += group
-    else:
-        yield shared, _by_length(group)
-
-
-def _by_length(group: list[_Context]) -> list[_Context]:
-    return sorted(group, key=lambda asked: len(asked.context))
-
-
-def _common(one: Sequence[int], other: Sequence[int]) -> tuple[int, ...]:
-    """The common prefix.
-
-    >>> _common([1, 2, 3], [1, 2, 4])
-    (1, 2)
-    """
-    count = 0
-    for left, right in zip(one, other, strict=False):
-        if left != right:
-            break
-        count += 1
-    return tuple(one[:count])
-
-
-def _parts(
-    group: list[_Context], batch: int
-) -> Iterator[list[tuple[_Context, list[tuple[int, ...]]]]]:
-    """Parts of a group with at most `batch` continuations each."""
-    part: list[tuple[_Context, list[tuple[int, ...]]]] = []
+def _parts(group: list[_Context], batch: int) -> Iterator[_Part]:
+    """Parts of a group with at most `batch` continuations each, those of a context together."""
+    part: _Part = []
     count = 0
     for asked in group:
         tails = list(asked.continuations)
-        if part and count + len(tails) > batch:
-            yield part
-            part, count = [], 0
         for start in range(0, len(tails), batch):
             piece = tails[start : start + batch]
-            if count + len(piece) > batch:
+            if part and count + (len(piece) if start else len(tails)) > batch:
                 yield part
                 part, count = [], 0
             part.append((asked, piece))
@@ -186,40 +167,22 @@ def _parts(
         yield part
 
 
-def _members(part: list[tuple[_Context, list[tuple[int, ...]]]]) -> list[list[int]]:
+def _members(part: _Part) -> list[list[int]]:
     """Requests of each continuation of a part."""
     return [asked.continuations[tail] for asked, tails in part for tail in tails]
 
 
-class _Prefix:
-    """The KV cache of the prefix that was asked for last."""
-
-    def __init__(self, model: SlicedModel) -> None:
-        self._model = model
-        self._rows: Sequence[int] = ()
-        self._cache: Any = None
-
-    def of(self, prefix: Sequence[int]) -> Any:
-        """KV cache of a prefix, None if it is empty."""
-        if self._rows != prefix:
-            self._cache = None  # before the next one takes memory
-            self._rows, self._cache = prefix, self._computed(prefix)
-        return self._cache
-
-    def _computed(self, prefix: Sequence[int]) -> Any:
-        if not prefix:
-            return None
-        cache = self._model.new_cache()
-        self._model.hidden(torch.tensor([list(prefix)], device=self._model.device), cache=cache)
-        return cache
+def _prefix_cache(model: SlicedModel, prefix: tuple[int, ...]) -> Any:
+    if not prefix:
+        return None
+    cache = model.new_cache()
+    model.hidden(torch.tensor([list(prefix)], device=model.device), cache=cache)
+    return cache
 
 
 @torch.inference_mode()
 def _score_part(
-    model: SlicedModel,
-    prefix: Sequence[int],
-    cache: Any,
-    part: list[tuple[_Context, list[tuple[int, ...]]]],
+    model: SlicedModel, prefix: Sequence[int], cache: Any, part: _Part
 ) -> list[tuple[int, tuple[float, int, bool]]]:
     """(place in the part, nats, tokens, greedy) of each of its continuations.
 
@@ -232,7 +195,8 @@ def _score_part(
     owner = [place for place, (_, tails) in enumerate(part) for _ in tails]
     tails = [tail for _, tails in part for tail in tails]
     owners = torch.tensor(owner, device=device)  # (N,)
-    fed = [_rows(model, tail[:-1]) for tail in tails]
+    row_of_out = model.vocabularies.row_of_out
+    fed = [row_of_out[list(tail[:-1])].tolist() for tail in tails]
     further = any(fed)
     grown = _repeated(model, cache, torch.zeros_like(lengths)) if cache or further else None
     rest_BQ = _padded(model, rest)
@@ -271,17 +235,11 @@ def _likelihoods(
         best.append(logits.argmax(-1) == targets)
     nats = torch.cat(chosen).tolist() if chosen else []
     greedy = torch.cat(best).tolist() if best else []
-    found, place = [], 0
-    for tail in tails:
-        stop = place + len(tail)
-        found.append((float(sum(nats[place:stop])), len(tail), all(greedy[place:stop])))
-        place = stop
-    return found
-
-
-def _rows(model: SlicedModel, out_ids: Sequence[int]) -> list[int]:
-    rows: list[int] = model.vocabularies.row_of_out[list(out_ids)].tolist() if out_ids else []
-    return rows
+    ends = list(accumulate(map(len, tails)))
+    return [
+        (float(sum(nats[stop - len(tail) : stop])), len(tail), all(greedy[stop - len(tail) : stop]))
+        for stop, tail in zip(ends, tails, strict=True)
+    ]
 
 
 def _padded(model: SlicedModel, sequences: Sequence[Sequence[int]]) -> torch.Tensor:

@@ -66,10 +66,7 @@ def _add_shape(writer: Any, shape: Shape) -> None:
     writer.add_value_length(shape.head_width)
     writer.add_rope_dimension_count(shape.head_width)
     writer.add_rope_freq_base(float(shape.rope_theta))
-    if shape.norm == "rms":
-        writer.add_layer_norm_rms_eps(shape.norm_epsilon)
-    else:
-        writer.add_layer_norm_eps(shape.norm_epsilon)
+    writer.add_layer_norm_rms_eps(shape.norm_epsilon)
 
 
 def _add_ends(writer: Any, ends: Ends) -> None:
