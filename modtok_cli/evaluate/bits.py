@@ -40,12 +40,12 @@ from modtok_cli.evaluate.results import (
 )
 from modtok_cli.inference.hf.causal_lm import CausalLM, window_bounds
 from modtok_cli.inference.hf.source import OWN
+from modtok_cli.inference.load import Source
 from modtok_cli.inference.run.model import SlicedModel
 from modtok_cli.inference.run.processes import ALONE, Processes
 from modtok_cli.inference.run.score import Request, score
 from modtok_cli.inference.slice.directory import NAME
 from modtok_cli.inference.slice.run import RunSource
-from modtok_cli.inference.source import Source
 from modtok_cli.measure.references import References, references_or_none
 from modtok_cli.measure.texts import Text, check_texts, load_texts
 from modtok_cli.text.reading import Reading

@@ -19,7 +19,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate.modes import FULL, LANG, Infer, infer_vocabularies
 from modtok_cli.evaluate.results import ResultBuilder, checkpoint_digest, data_digest
 from modtok_cli.inference.hf.source import OWN, HfSource
-from modtok_cli.inference.load import model_of, open_source
+from modtok_cli.inference.load import Source, model_of, open_source
 from modtok_cli.inference.run.decode import generate
 from modtok_cli.inference.run.model import SlicedModel
 from modtok_cli.inference.run.processes import ALONE, Processes
@@ -27,7 +27,6 @@ from modtok_cli.inference.run.route import routing_references
 from modtok_cli.inference.run.sampling import SamplingOptions
 from modtok_cli.inference.slice.directory import SliceSource
 from modtok_cli.inference.slice.run import RunSource
-from modtok_cli.inference.source import Source
 from modtok_cli.measure.identify import identify
 from modtok_cli.measure.references import Reference
 from modtok_cli.modular.unicode import utf8

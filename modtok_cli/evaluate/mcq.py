@@ -34,8 +34,8 @@ from modtok_cli.evaluate.results import (
 )
 from modtok_cli.evaluate.suite import TASK_FILE, Suite, read_suite
 from modtok_cli.evaluate.suites import suites
+from modtok_cli.inference.load import Source
 from modtok_cli.inference.run.processes import ALONE, Processes
-from modtok_cli.inference.source import Source
 
 if TYPE_CHECKING:
     from modtok_cli.evaluate.cloze import ClozeTask

@@ -23,8 +23,8 @@ from modtok_cli.base.signature import digest, signature
 from modtok_cli.evaluate.json_lines import json_lines
 
 if TYPE_CHECKING:
+    from modtok_cli.inference.load import Source
     from modtok_cli.inference.run.model import SlicedModel
-    from modtok_cli.inference.source import Source
 
 
 RESAMPLES = 1000

@@ -18,10 +18,9 @@ from modtok_cli.evaluate.grid.cells import Place
 from modtok_cli.evaluate.grid.spec import Runs
 from modtok_cli.evaluate.results import source_digest
 from modtok_cli.inference.hf.source import HfSource
-from modtok_cli.inference.load import open_source
+from modtok_cli.inference.load import Source, open_source
 from modtok_cli.inference.slice.directory import NAME, SliceSource
 from modtok_cli.inference.slice.run import RunSource
-from modtok_cli.inference.source import Source
 from modtok_cli.training.model_settings import ModelSettings
 from modtok_cli.training.rundir import is_run
 

@@ -21,7 +21,7 @@ from modtok_cli.inference.export.formats import export_format
 from modtok_cli.inference.hf.source import HfSource
 from modtok_cli.inference.load import open_source
 from modtok_cli.inference.run.backbone import DTYPES, check_range
-from modtok_cli.inference.source import Ends, Side
+from modtok_cli.inference.vocabularies import Ends, Side
 from modtok_cli.modular.subtokenizer import Subtokenizer
 
 _PROBE_WORDS = 16  # words in a line
@@ -138,8 +138,11 @@ def export(
             where=str(path),
             remedy="slice the run with --langs and export that slice",
         )
-    own = source.library_tokenizer if isinstance(source, HfSource) else vocabularies.tokenizer_in
-    ends = source.ends(vocabularies)
+    template: str | None = None
+    if isinstance(source, HfSource):
+        own, ends, template = source.library_tokenizer, source.ends(), source.chat_template
+    else:
+        own, ends = vocabularies.tokenizer_in, Ends.of_run(source.end_of_text(vocabularies))
     texts = list(probe) if probe is not None else _own_words(own)
     candidates = kind.tokenizers(own, str(path))
     counts = [disagreements(own, each, texts) for each in candidates]
@@ -156,8 +159,9 @@ def export(
     backbone = source.backbone(torch.float32, torch.device("cpu")).state_dict()
     backbone.pop("embed_tokens.weight", None)
     check_range({"input rows": embedding, "output rows": head, **backbone}, dtype)
-    context, template = source.context, source.chat_template
-    model = ExportedModel(source.shape, own, embedding, head, backbone, context, ends, template)
+    model = ExportedModel(
+        source.shape, own, embedding, head, backbone, source.context, ends, template
+    )
     with atomic_file(output) as beside:
         kind.write(beside, model, chosen, dtype)
         size = beside.stat().st_size

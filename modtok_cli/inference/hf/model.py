@@ -19,7 +19,7 @@ import torch
 from modtok_cli.inference.hf.source import HfSource
 from modtok_cli.inference.hf.token_tensors import quiet
 from modtok_cli.inference.run.model import SlicedModel
-from modtok_cli.inference.source import Side
+from modtok_cli.inference.vocabularies import Side
 
 
 class HfModel(SlicedModel):

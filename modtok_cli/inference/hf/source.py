@@ -15,7 +15,7 @@ from modtok_cli.base.reading import read_file, read_object
 from modtok_cli.inference.hf.causal_lm import CausalLM
 from modtok_cli.inference.hf.files import CHAT_TEMPLATE, CONFIGS, LARGEST, TOKENIZER_CONFIG
 from modtok_cli.inference.run.backbone import DTYPES, build_backbone
-from modtok_cli.inference.source import Ends, Side, Source, Vocabularies, is_full, names_exactly
+from modtok_cli.inference.vocabularies import Ends, Side, Vocabularies, is_full, names_exactly
 from modtok_cli.modular.adopt import read_tokenizer_file
 from modtok_cli.modular.external_encoder import LibraryEncoder
 from modtok_cli.modular.open import open_bytes
@@ -26,7 +26,7 @@ OWN = "model"
 """Inference mode of such a model: its own vocabulary."""
 
 
-class HfSource(Source):
+class HfSource:
     """A directory of `save_pretrained`, of a model that predicts the next token.
 
     `HfModel` runs any architecture. Shape, tables and backbone, which an export needs, exist for
@@ -158,7 +158,7 @@ class HfSource(Source):
         context = self.context
         return build_backbone(self.shape, weights, str(self.path), context=context).to(device)
 
-    def ends(self, vocabularies: Vocabularies) -> Ends:
+    def ends(self) -> Ends:
         """The tokens that begin and end a text, and whether the tokenizer adds the first.
 
         Raises:

@@ -20,7 +20,7 @@ from modtok_cli.inference.run.processes import ALONE, Processes
 from modtok_cli.inference.run.route import Route, route, routing_references
 from modtok_cli.inference.run.sampling import SamplingOptions
 from modtok_cli.inference.slice.run import RunSource
-from modtok_cli.inference.source import Side
+from modtok_cli.inference.vocabularies import Side
 from modtok_cli.measure.references import Reference
 
 if TYPE_CHECKING:

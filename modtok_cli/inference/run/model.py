@@ -1,8 +1,8 @@
 """A trained model with any vocabulary of its tokenizer.
 
 `load.load(path, inputs, outputs)` returns a `SlicedModel`. Its ids are **rows** on the input side
-and ids of `tokenizer_out` on the output side (see `source`): the same numbers if both sides are one
-set of languages.
+and ids of `tokenizer_out` on the output side (see `vocabularies`): the same numbers if both sides
+are one set of languages.
 """
 
 from __future__ import annotations
@@ -11,18 +11,21 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.memory import check_memory
-from modtok_cli.inference.source import Side, Source, Vocabularies
+from modtok_cli.inference.vocabularies import Side, Vocabularies
 from modtok_cli.modular.chunks import may_span_words
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.counter import split_words
 from modtok_cli.text.pretokenizer import PHRASES
+
+if TYPE_CHECKING:
+    from modtok_cli.inference.load import Source
 
 
 def check_device_memory(need: int, device: torch.device, work: str, remedy: str) -> None:

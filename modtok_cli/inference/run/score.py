@@ -133,7 +133,7 @@ def _groups(contexts: list[_Context]) -> Iterator[tuple[tuple[int, ...], list[_C
     groups: list[tuple[tuple[int, ...], list[_Context]]] = []
     for asked in sorted(contexts, key=lambda asked: asked.context):
         last = groups[-1][0] if groups else ()
-        shared: tuple[int, ...] = commonprefix([last, asked.context])  # noqa: RUF071 - no paths
+        shared = tuple(commonprefix([last, asked.context]))  # noqa: RUF071 - no paths
         if len(shared) < _SHARED_TOKENS:
             groups.append((asked.context, [asked]))
         else:

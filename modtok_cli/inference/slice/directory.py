@@ -24,7 +24,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.base.records import from_json
 from modtok_cli.inference.run.backbone import DTYPES, build_backbone
-from modtok_cli.inference.source import Side, Source, Vocabularies, is_full, names_exactly
+from modtok_cli.inference.vocabularies import Side, Vocabularies, is_full, names_exactly
 from modtok_cli.modular.open import open_bytes
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.languages import canonical
@@ -102,10 +102,10 @@ def read_facts(directory: Path) -> SliceFacts:
             raise ModtokError(
                 "has the format of another version of modtok", where=str(file), remedy=_REMEDY
             )
-        arrays = {name: _integers(document.pop(name, None)) for name in _ARRAYS}
+        arrays: dict[str, Any] = {name: _integers(document.pop(name, None)) for name in _ARRAYS}
         try:
             shape = read_shape(document.pop("shape", None), str(file))
-            plain = from_json(_PlainFields, document, str(file))
+            plain: Any = from_json(_PlainFields, document, str(file))
         except ModtokError as error:
             raise ValueError(error.what) from error
     except OSError as error:
@@ -150,14 +150,14 @@ def _invalid_field(facts: SliceFacts) -> str | None:
     return next((name for name, valid in checks.items() if not valid), None)
 
 
-class SliceSource(Source):
+class SliceSource:
     """A directory of `modtok slice`, for its own languages only."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.facts = facts = read_facts(path)
         self.languages, self.context, self.shape = facts.inputs, facts.context, facts.shape
-        self.dtype = getattr(torch, facts.dtype)
+        self.dtype: torch.dtype = getattr(torch, facts.dtype)
         self.signature = f"{facts.tokenizer}/{facts.step}"
 
     def vocabularies(self, inputs: Side, outputs: Side) -> Vocabularies:

@@ -10,7 +10,7 @@ import torch
 
 from modtok_cli.inference.run.backbone import backbone_config
 from modtok_cli.inference.slice.directory import NAME, TOKENIZER_OUT, SliceFacts
-from modtok_cli.inference.source import Vocabularies
+from modtok_cli.inference.vocabularies import Vocabularies
 
 README = "README.md"
 OUR_ARCHITECTURE = "ModtokTwoVocabularies"

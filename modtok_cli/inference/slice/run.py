@@ -22,7 +22,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.inference.run.backbone import build_backbone
-from modtok_cli.inference.source import Side, Source, Vocabularies, is_full
+from modtok_cli.inference.vocabularies import Side, Vocabularies, is_full
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.training import checkpoint
@@ -35,7 +35,7 @@ from modtok_cli.training.rundir import CHECKPOINTS, CONFIG, STEP, is_run, run_of
 _BACKBONE = "backbone.weight/"
 
 
-class RunSource(Source):
+class RunSource:
     """A checkpoint of a run, with its settings and tokenizer.
 
     Attributes:
@@ -61,7 +61,8 @@ class RunSource(Source):
         self.name = path.resolve().name
         self.step = int(state["step"])
         self.context = int(settings["seq_length"])
-        self.dtype = getattr(torch, str(settings["dtype"]))  # stored weights are float32
+        # Weights are stored in float32.
+        self.dtype: torch.dtype = getattr(torch, str(settings["dtype"]))
 
     @cached_property
     def tokenizer(self) -> ModularTokenizer:

@@ -29,7 +29,7 @@ from modtok_cli.inference.run.backbone import check_range
 from modtok_cli.inference.slice.directory import NAME, WEIGHTS, SliceFacts, read_facts
 from modtok_cli.inference.slice.files import README, slice_files
 from modtok_cli.inference.slice.run import RunSource, find_run, open_run
-from modtok_cli.inference.source import FULL, Side, Vocabularies
+from modtok_cli.inference.vocabularies import FULL, Side, Vocabularies
 from modtok_cli.training.rundir import is_run
 
 
@@ -162,12 +162,12 @@ def _origin(
         what = f"{run} is not a run" if run else f"its run '{facts.run}' was not found"
         raise UsageError(what, where=str(path), remedy="pass the run with --from")
     source = open_run(place, tokenizer=tokenizer, step=facts.step if step is None else step)
-    what = None
+    what = ""
     if source.tokenizer.signature != facts.tokenizer:
         what = f"tokenizer {facts.tokenizer}, {place} has {source.tokenizer.signature}"
     elif source.step == facts.step and source.fingerprint != facts.weights:
         what = f"other weights than {place} has at step {facts.step}"
-    if what is not None:
+    if what:
         raise ModtokError(
             f"was extracted from {what}",
             where=str(path),

@@ -17,7 +17,7 @@ from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import UsageError
 from modtok_cli.inference.export.export import ExportedModel, ExportFormat
 from modtok_cli.inference.export.gguf_tokenizer import GgufTokenizer, candidates
-from modtok_cli.inference.source import Ends
+from modtok_cli.inference.vocabularies import Ends
 
 _FILE_TYPES = {"float32": 0, "float16": 1, "bfloat16": 32}
 

@@ -1,4 +1,4 @@
-"""What a model is loaded from, by one interface, and its two vocabularies.
+"""The two vocabularies of a model, and how they are named.
 
 A model has input rows for the tokens of both sides, because it reads what it predicted. A **row**
 is an index into them. If both sides are one set of languages, rows are the ids of their
@@ -8,17 +8,12 @@ of the input tokenizer.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-import torch
 
-from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.arrays import Int64Array
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.text.labels import matching
@@ -114,48 +109,7 @@ class Ends:
     pad: int
     adds_begin: bool
 
-
-class Source(ABC):
-    """What a model is loaded from: a run, a slice, or a directory of a model of transformers.
-
-    Attributes:
-        languages: languages of the input side, or of the run; none of a model of transformers.
-        context: maximum number of tokens, that of a training sequence.
-        dtype: dtype to compute with.
-        signature: signature of the modular tokenizer, and the step.
-        shape: the model without its tables.
-        chat_template: in the language of Jinja, if there is one.
-    """
-
-    path: Path
-    languages: tuple[str, ...]
-    context: int
-    dtype: torch.dtype
-    signature: str
-    shape: Shape
-    chat_template: str | None = None
-
-    @abstractmethod
-    def vocabularies(self, inputs: Side, outputs: Side) -> Vocabularies:
-        """Both sides; `inputs` None is everything, `outputs` None the same as `inputs`.
-
-        Raises:
-            UsageError: a language that the source does not have.
-        """
-
-    @abstractmethod
-    def end_of_text(self, vocabularies: Vocabularies) -> int:
-        """Row of the token between documents; both sides have it."""
-
-    @abstractmethod
-    def tables(self, vocabularies: Vocabularies) -> tuple[torch.Tensor, torch.Tensor]:
-        """Input rows (n, d) and output rows (|V_out|, d); one tensor if they are tied."""
-
-    @abstractmethod
-    def backbone(self, dtype: torch.dtype, device: torch.device) -> Any:
-        """The transformers backbone without a table."""
-
-    def ends(self, vocabularies: Vocabularies) -> Ends:
-        """The tokens that begin and end a text: in training, every text follows an end of text."""
-        end = self.end_of_text(vocabularies)
-        return Ends(end, end, end, adds_begin=True)
+    @classmethod
+    def of_run(cls, end_of_text: int) -> Ends:
+        """In training, every text follows an end of text."""
+        return cls(end_of_text, end_of_text, end_of_text, adds_begin=True)
