@@ -133,7 +133,7 @@ class _Transplant:
             raise ModtokError(
                 f"field 'vocab_size' is {size!r}, expected a whole number",
                 where=str(path / CONFIG),
-                remedy="a model of text alone is supported",
+                remedy="only text models are supported",
             )
         self.old = LibraryVocabulary(read_file(path / TOKENIZER), str(path))
         settings = path / TOKENIZER_CONFIG
@@ -281,7 +281,7 @@ class _Transplant:
                 f"tensor '{name}' {shape} is no table with a row for each of "
                 f"{self.source.vocab_size:,} tokens",
                 where=str(self.path),
-                remedy="a model with such tables only can be transplanted",
+                remedy="only models with such tables can be transplanted",
             )
         return axis is not None
 
