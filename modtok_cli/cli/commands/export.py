@@ -13,7 +13,7 @@ from modtok_cli.cli.inference_options import LATEST, Model, RunTokenizer, Step, 
 from modtok_cli.cli.options import Force, Json, Langs, Output
 from modtok_cli.cli.output import emit_object
 from modtok_cli.cli.session import Session
-from modtok_cli.inference.formats import export_formats
+from modtok_cli.inference.export.formats import export_formats
 from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
 
@@ -73,7 +73,7 @@ def export(
     tokenizers can be exported; fewest-tokens ones if learned with --whole-characters.
     """
     require_models()
-    from modtok_cli.inference.export import export
+    from modtok_cli.inference.export.export import export
 
     texts: list[str] | None = None
     if probe:
