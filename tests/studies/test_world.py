@@ -11,12 +11,12 @@ import pytest
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Silent
-from modtok_cli.world.corpus import Settings, write_world
-from modtok_cli.world.facts import World, make_world
-from modtok_cli.world.languages import LANGUAGES, Language, languages
-from modtok_cli.world.text import STATED_BY, Event, Writer, questions, tell_event, tell_fact
+from modtok_cli.studies.world.corpus import WorldSettings, write_world
+from modtok_cli.studies.world.facts import World, make_world
+from modtok_cli.studies.world.languages import LANGUAGES, Language, languages
+from modtok_cli.studies.world.text import STATED_BY, Event, Writer, questions, tell_event, tell_fact
 
-SMALL = Settings(seed=3, documents=60, people=8, towns=6, sentences=30)
+SMALL = WorldSettings(seed=3, documents=60, people=8, towns=6, sentences=30)
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +132,6 @@ def test_what_is_written(tmp_path: Path) -> None:
 
 def test_settings_are_checked() -> None:
     with pytest.raises(UsageError, match="choose two or more"):
-        Settings(languages=("qaa", "fr"))
+        WorldSettings(languages=("qaa", "fr"))
     with pytest.raises(UsageError, match="between 0 and 1"):
-        Settings(quotes=2.0)
+        WorldSettings(quotes=2.0)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.evaluate.world.train import train_runs
+from modtok_cli.studies.world.train import train_runs
 from modtok_cli.training.settings import Settings
 
 

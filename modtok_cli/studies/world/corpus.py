@@ -20,9 +20,16 @@ from modtok_cli.base.files import atomic_directory
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_bounded, read_object
 from modtok_cli.base.records import from_json
-from modtok_cli.world.facts import World, make_world
-from modtok_cli.world.languages import LANGUAGES, Language, languages
-from modtok_cli.world.text import STATED_BY, Event, Writer, draw_event, questions, tell_event
+from modtok_cli.studies.world.facts import World, make_world
+from modtok_cli.studies.world.languages import LANGUAGES, Language, languages
+from modtok_cli.studies.world.text import (
+    STATED_BY,
+    Event,
+    Writer,
+    draw_event,
+    questions,
+    tell_event,
+)
 
 _TASK = """task: {task}
 title: facts ({group})
@@ -34,7 +41,7 @@ normalization: none
 
 
 @dataclass(frozen=True)
-class Settings:
+class WorldSettings:
     """A world.
 
     Attributes:
@@ -67,7 +74,7 @@ class Settings:
             raise UsageError("shares are between 0 and 1")
 
 
-def write_world(output: Path, settings: Settings, progress: Progress = SILENT) -> World:
+def write_world(output: Path, settings: WorldSettings, progress: Progress = SILENT) -> World:
     """Write the world's texts to the new directory `output`; a warning if they are there already.
 
     Raises:
@@ -123,7 +130,7 @@ def write_world(output: Path, settings: Settings, progress: Progress = SILENT) -
     return world
 
 
-def _is_there(output: Path, settings: Settings, described: bytes) -> bool:
+def _is_there(output: Path, settings: WorldSettings, described: bytes) -> bool:
     """Whether `output`, which appears as a whole, is the world of this description."""
     try:
         same = read_bounded(output / "world.json") == described
@@ -132,17 +139,17 @@ def _is_there(output: Path, settings: Settings, described: bytes) -> bool:
     return same and all((output / f"data/{code}.jsonl").is_file() for code in settings.languages)
 
 
-def read_settings(world: Path) -> Settings:
+def read_settings(world: Path) -> WorldSettings:
     """The settings that a world was written with.
 
     Raises:
         ModtokError: the directory is not a world, or is damaged.
     """
     where = world / "world.json"
-    return from_json(Settings, read_object(where).get("settings"), str(where))
+    return from_json(WorldSettings, read_object(where).get("settings"), str(where))
 
 
-def _parallel(world: World, settings: Settings) -> dict[str, list[Event]]:
+def _parallel(world: World, settings: WorldSettings) -> dict[str, list[Event]]:
     """Different events, as examples and to test with."""
     draw = random.Random(f"{settings.seed} parallel")
     examples = max(5, settings.sentences // 10)

@@ -10,11 +10,11 @@ import pytest
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Silent
-from modtok_cli.evaluate.world.study import Settings, study_world, with_recipe
+from modtok_cli.studies.world.corpus import WorldSettings
+from modtok_cli.studies.world.study import WorldStudySettings, study_world, with_recipe
 from modtok_cli.training.settings import Settings as TrainingSettings
-from modtok_cli.world.corpus import Settings as WorldSettings
 
-SMALL = Settings(
+SMALL = WorldStudySettings(
     seeds=(0,),
     regimes=("none", "full"),
     k=300,
@@ -84,4 +84,4 @@ def test_a_recipe_fills_what_the_settings_leave_open() -> None:
 )
 def test_lists_have_no_repeated_entry(fields: dict[str, tuple[object, ...]]) -> None:
     with pytest.raises(UsageError, match="repeated"):
-        Settings(**fields)  # type: ignore[arg-type]
+        WorldStudySettings(**fields)  # type: ignore[arg-type]

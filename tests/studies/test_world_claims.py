@@ -6,8 +6,8 @@ import pytest
 from scipy.stats import ttest_rel
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.evaluate.world.claims import CLAIMS, Claim, check_claims, interval, verdict
-from modtok_cli.evaluate.world.study import FIGURES, REGIMES, figures, score_rows
+from modtok_cli.studies.world.claims import CLAIMS, Claim, check_claims, interval, verdict
+from modtok_cli.studies.world.study import FIGURES, REGIMES, figures, score_rows
 
 LOWER = Claim("is lower", "BLEU", ("none", "lang"), ("joint", "full"), "lower")
 ABOVE = Claim("is above chance", "facts-other", ("none", "lang"), 25.0, "higher")

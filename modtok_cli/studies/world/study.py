@@ -25,13 +25,12 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.evaluate.grid.grid import evaluate_grid
 from modtok_cli.evaluate.grid.spec import Grid, Mcq, Mt, Runs
-from modtok_cli.evaluate.world.claims import Figures, check_claims, interval
-from modtok_cli.evaluate.world.train import train_runs
 from modtok_cli.modular.manifest import read_manifest
+from modtok_cli.studies.world.claims import Figures, check_claims, interval
+from modtok_cli.studies.world.corpus import WorldSettings, read_settings, write_world
+from modtok_cli.studies.world.train import train_runs
 from modtok_cli.training.data.sampling import Regime
 from modtok_cli.training.settings import Settings as TrainingSettings
-from modtok_cli.world.corpus import Settings as WorldSettings
-from modtok_cli.world.corpus import read_settings, write_world
 
 REGIMES = ("joint", "none", "full", "sub:1", "sub:2")
 FACTS = ("facts-all", "facts-own", "facts-other")
@@ -61,7 +60,7 @@ SHAPE = ("layers", "hidden_size", "ffn", "heads", "kv_heads")
 
 
 @dataclass(frozen=True)
-class Settings:
+class WorldStudySettings:
     """A study.
 
     Attributes:
@@ -99,7 +98,7 @@ class Settings:
 
 
 def study_world(
-    output: Path, settings: Settings, *, workers: int = 1, progress: Progress = SILENT
+    output: Path, settings: WorldStudySettings, *, workers: int = 1, progress: Progress = SILENT
 ) -> dict[str, list[dict[str, Any]]]:
     """Make worlds, train every regime in each, evaluate all modes, and test the claims.
 
@@ -161,7 +160,7 @@ def name_of(regime: str) -> str:
     return regime.replace(":", "-")
 
 
-def _prepare(place: Path, seed: int, settings: Settings, progress: Progress) -> None:
+def _prepare(place: Path, seed: int, settings: WorldStudySettings, progress: Progress) -> None:
     """Write a seed's worlds and tokenizer, unless they are there."""
     world = replace(settings.world, seed=seed)
     # Sentences of other languages are rare in the text that real tokenizers learn from.
@@ -184,7 +183,7 @@ def _other(place: Path) -> UsageError:
     )
 
 
-def _grid(place: Path, settings: Settings) -> Grid:
+def _grid(place: Path, settings: WorldStudySettings) -> Grid:
     tasks = place / "world" / "tasks"
     return Grid(
         runs=tuple(

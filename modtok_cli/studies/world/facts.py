@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from modtok_cli.world.concepts import ADJECTIVES, ANIMALS, FOODS, JOBS, THINGS
+from modtok_cli.studies.world.languages import ADJECTIVES, ANIMALS, FOODS, JOBS, THINGS
 
 RELATIONS = ("live", "job", "own", "love", "friend", "in", "capital", "make")
 

@@ -6,9 +6,9 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from modtok_cli.world import concepts
-from modtok_cli.world.facts import Fact, World
-from modtok_cli.world.languages import Language
+from modtok_cli.studies.world import languages as concepts
+from modtok_cli.studies.world.facts import Fact, World
+from modtok_cli.studies.world.languages import Language
 
 STATED_BY = {
     "all": "all languages",
