@@ -18,6 +18,7 @@ from modtok_cli.base.arrays import Float64Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.signature import signature
 from modtok_cli.evaluate.results import (
+    MT,
     RESAMPLES,
     SEED,
     bootstrap_means,
@@ -26,6 +27,8 @@ from modtok_cli.evaluate.results import (
     read_examples,
     resampled_sums,
 )
+from modtok_cli.evaluate.text_scores import corpus_metrics
+from modtok_cli.text.labels import target_of
 
 Example = Mapping[str, Any]
 Set = tuple[str, str]  # task and language
@@ -189,13 +192,8 @@ def _bits_per_byte(pairs: Sequence[tuple[Example, Example]]) -> _Drawn:
 
 def _corpus_metrics(key: Set, pairs: Sequence[tuple[Example, Example]]) -> dict[str, _Drawn]:
     """BLEU and chrF++ of translations."""
-    from modtok_cli.evaluate.translation import TASK
-
-    if key[0] != TASK:
+    if key[0] != MT:
         return {}
-    from modtok_cli.evaluate.translation_scores import corpus_metrics
-    from modtok_cli.text.labels import target_of
-
     target = target_of(key[1])
     references = [str(a["reference"]) for a, _ in pairs]
     found = {}

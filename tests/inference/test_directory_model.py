@@ -12,8 +12,7 @@ import torch
 from helpers.external_models import END, build
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT
-from modtok_cli.evaluate.generation import Models
-from modtok_cli.evaluate.modes import Infer
+from modtok_cli.evaluate.models import Infer, Models
 from modtok_cli.inference.decode import generate
 from modtok_cli.inference.directory_model import DirectoryModel
 from modtok_cli.inference.generate import Generator, Prompt

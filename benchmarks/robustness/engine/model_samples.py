@@ -93,11 +93,11 @@ def _published(place: Path, lines: list[str]) -> None:
 
 def _cell(place: Path) -> None:
     from modtok_cli.evaluate.grid.cells import Cell, Place, Store
-    from modtok_cli.evaluate.mcq import Settings
+    from modtok_cli.evaluate.mcq import McqSettings
 
     place_of_run = Place(Path("runs/tiny"), None, None, None)
     cell = Cell(
-        "mcq", place_of_run, "facts", "en", Settings(infer="lang"), "en", {"data": "ab12"}, None
+        "mcq", place_of_run, "facts", "en", McqSettings(infer="lang"), "en", {"data": "ab12"}, None
     )
     Store(place).write(cell, orjson.loads(orjson.dumps(CELL_ROWS)), CELL_EXAMPLES)
     (written,) = (place / "cells").iterdir()

@@ -14,15 +14,12 @@ import numpy as np
 
 from modtok_cli.base.arrays import Float64Array
 from modtok_cli.base.signature import digest
-from modtok_cli.evaluate.bits import TASK as BPB
 from modtok_cli.evaluate.grid.cells import Row, Store
 from modtok_cli.evaluate.grid.grid import GridResult, rows_of
-from modtok_cli.evaluate.results import bootstrap_means, resampled_sums
-from modtok_cli.evaluate.translation import TASK as MT
-from modtok_cli.evaluate.translation_scores import corpus_metrics
+from modtok_cli.evaluate.results import BPB, MCQ, MT, bootstrap_means, resampled_sums
+from modtok_cli.evaluate.text_scores import corpus_metrics
 from modtok_cli.text.labels import target_of
 
-MCQ = "mcq"
 Set = tuple[str, str]
 """Language or pair, and task."""
 
