@@ -414,3 +414,22 @@ def test_model_runs_in_simple_evaluate(few_steps: Path, include: Path) -> None:
     )
     assert found is not None
     assert 100 * found["results"]["choice_fr"]["acc,none"] == ours.results[0].value
+
+
+def test_suites_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    from importlib.metadata import EntryPoint
+
+    from modtok_cli.base import plugins
+    from modtok_cli.evaluate.suite import Suite
+
+    theirs = Suite("riddles", "{question}", 0, "none", order=15)
+    monkeypatch.setattr(EntryPoint, "load", lambda entry: [theirs])
+    entries = [EntryPoint("theirs", "their:SUITES", "modtok.suites")]
+    monkeypatch.setattr(plugins, "entry_points", lambda group: entries)
+    plugins._entry_points.cache_clear()
+    suites.cache_clear()
+    try:
+        assert list(suites())[:3] == ["arc_easy", "riddles", "arc_challenge"]
+    finally:
+        plugins._entry_points.cache_clear()
+        suites.cache_clear()
