@@ -117,10 +117,10 @@ def test_all_pairs_requires_two_languages() -> None:
 def test_language_code_that_is_a_word_is_reported_missing(tmp_path: Path) -> None:
     """Norwegian is "no", and so begins "no questions"."""
     data = lay_out(tmp_path, "hellaswag", "fr", **QUESTIONS)
-    settings, found = mcq.McqSettings(), Evaluation()
+    settings = mcq.McqSettings()
     own, _ = mcq.tasks_of(settings.tasks, data)
-    mcq._collect_jobs(own, ["fr", "fi", "no"], data, settings, found, SILENT)
-    assert found.skipped[-1] == "no questions in no"
+    _, skipped = mcq._collect_jobs(own, ["fr", "fi", "no"], data, settings, SILENT)
+    assert skipped[-1] == "no questions in no"
 
 
 def test_scores_and_examples_are_written_independently(
