@@ -176,7 +176,7 @@ def _vocabularies(models: Models, texts: Sequence[Text], mode: str | None) -> di
         )
     for name in missing:
         models.progress.warn(
-            f"skipped text in {name}: the model does not have it; or use --infer full"
+            f"skipped text in {name}: the model does not have it; --infer full reads it"
         )
     return vocabularies
 
