@@ -41,15 +41,13 @@ from modtok_cli.evaluate.results import (
     interval,
     resampled_sums,
 )
-from modtok_cli.inference.causal_lm import CausalLM
-from modtok_cli.inference.device_memory import check_batch
-from modtok_cli.inference.directory_source import OWN
-from modtok_cli.inference.model import SlicedModel
-from modtok_cli.inference.processes import ALONE, Processes
-from modtok_cli.inference.score import Request, score
-from modtok_cli.inference.slicefile import NAME
-from modtok_cli.inference.sources import RunSource
-from modtok_cli.inference.windows import window_bounds
+from modtok_cli.inference.hf.causal_lm import CausalLM, window_bounds
+from modtok_cli.inference.hf.source import OWN
+from modtok_cli.inference.run.model import SlicedModel
+from modtok_cli.inference.run.processes import ALONE, Processes
+from modtok_cli.inference.run.score import Request, score
+from modtok_cli.inference.slice.directory import NAME
+from modtok_cli.inference.slice.run import RunSource
 from modtok_cli.measure.references import references_or_none
 from modtok_cli.measure.texts import Text, check_texts, load_texts
 from modtok_cli.text.reading import Reading
@@ -136,7 +134,7 @@ def evaluate_bpb(
     )  # fmt: skip
     source, references = models.source, None
     if isinstance(source, RunSource):  # its references identify the language of texts
-        references = references_or_none(None, [str(source.run.tokenizer_path)])
+        references = references_or_none(None, [str(source.tokenizer_path)])
     loaded = load_texts(
         texts, language=language, references=references, keep_documents=True, reading=reading,
         progress=models.progress,
@@ -210,7 +208,7 @@ def document_nats(
     if not requests:
         return nats, tokens
     longest = max(len(context) + len(tail) for context, tail in requests)
-    check_batch(model, min(batch_size, len(requests)), longest)
+    model.check_batch(min(batch_size, len(requests)), longest)
     with progress.task(label, len(requests), "windows") as task:
         likelihoods = score(
             model, requests, batch=batch_size, advance=task.advance, processes=processes

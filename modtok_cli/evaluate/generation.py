@@ -47,11 +47,10 @@ from modtok_cli.evaluate.results import (
 )
 from modtok_cli.evaluate.task_files import Example
 from modtok_cli.evaluate.text_scores import ROUGE, corpus_metrics, rouge
-from modtok_cli.inference.decode import generate
-from modtok_cli.inference.device_memory import check_batch
-from modtok_cli.inference.model import SlicedModel
-from modtok_cli.inference.processes import ALONE, Processes
-from modtok_cli.inference.sampling import SamplingOptions
+from modtok_cli.inference.run.decode import generate
+from modtok_cli.inference.run.model import SlicedModel
+from modtok_cli.inference.run.processes import ALONE, Processes
+from modtok_cli.inference.run.sampling import SamplingOptions
 from modtok_cli.text.labels import split_pair, target_of, the_one
 from modtok_cli.text.languages import is_language, normalize
 
@@ -400,7 +399,7 @@ def write(
 
     def lines(part: list[int]) -> list[tuple[str, int, str]]:
         longest = min(len(prompts[part[-1]].rows) + max_tokens, model.context)
-        check_batch(model, len(part), longest)
+        model.check_batch(len(part), longest)
         fitting = [index for index in part if len(prompts[index].rows) < model.context]
         texts = generate(model, [prompts[index].rows for index in fitting], options)
         written = {

@@ -71,12 +71,15 @@ def _load(
     import datasets
 
     datasets.disable_progress_bars()
+    rows: Iterable[Row]
     if files is None:
-        return datasets.load_dataset(dataset, config, split=split, **settings)
-    kind = "parquet" if Path(files).suffix == ".parquet" else "json"
-    at = f"@{revision}" if revision else ""
-    files = f"hf://datasets/{dataset}{at}/{files}"
-    return datasets.load_dataset(kind, data_files=files, split="train", **settings)
+        rows = datasets.load_dataset(dataset, config, split=split, **settings)
+    else:
+        kind = "parquet" if Path(files).suffix == ".parquet" else "json"
+        at = f"@{revision}" if revision else ""
+        pattern = f"hf://datasets/{dataset}{at}/{files}"
+        rows = datasets.load_dataset(kind, data_files=pattern, split="train", **settings)
+    return rows
 
 
 def _not_loaded(error: Exception, place: str, remedy: str = "") -> ModtokError:

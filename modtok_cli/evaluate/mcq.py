@@ -26,8 +26,8 @@ from modtok_cli.evaluate.results import (
     example,
 )
 from modtok_cli.evaluate.suite import TASK_FILE, Suite, read_suite, suites
-from modtok_cli.inference.processes import ALONE, Processes
-from modtok_cli.inference.source import AnySource
+from modtok_cli.inference.load import Source
+from modtok_cli.inference.run.processes import ALONE, Processes
 
 if TYPE_CHECKING:
     from modtok_cli.evaluate.cloze import ClozeTask
@@ -284,7 +284,7 @@ def _lacks_examples(job: _Job, settings: McqSettings) -> str | None:
     return None
 
 
-def _require_choices_fit(source: AnySource, infer: Infer, jobs: Sequence[_Job]) -> None:
+def _require_choices_fit(source: Source, infer: Infer, jobs: Sequence[_Job]) -> None:
     """Check that every choice fits the context, before hours of other tasks.
 
     Raises:

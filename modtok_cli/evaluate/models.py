@@ -25,14 +25,13 @@ import torch
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.inference.directory_source import OWN, DirectorySource
-from modtok_cli.inference.loading import model_of
-from modtok_cli.inference.model import SlicedModel
-from modtok_cli.inference.processes import ALONE, Processes
-from modtok_cli.inference.route import routing_references
-from modtok_cli.inference.slice_source import SliceSource
-from modtok_cli.inference.source import AnySource
-from modtok_cli.inference.sources import Opened, RunSource, open_source
+from modtok_cli.inference.hf.source import OWN, HfSource
+from modtok_cli.inference.load import Source, model_of, open_source
+from modtok_cli.inference.run.model import SlicedModel
+from modtok_cli.inference.run.processes import ALONE, Processes
+from modtok_cli.inference.run.route import routing_references
+from modtok_cli.inference.slice.directory import SliceSource
+from modtok_cli.inference.slice.run import RunSource
 from modtok_cli.measure.identify import identify
 from modtok_cli.measure.references import Reference
 from modtok_cli.modular.unicode import utf8
@@ -118,13 +117,13 @@ def _subset(names: Sequence[str], languages: Sequence[str], mode: str) -> tuple[
     return tuple(name for name in languages if name in names)
 
 
-def vocabulary_of(source: AnySource, mode: str | None, own: Sequence[str]) -> Infer:
+def vocabulary_of(source: Source, mode: str | None, own: Sequence[str]) -> Infer:
     """`infer_vocabularies`; `mode` None is `lang`, and the own vocabularies of a slice.
 
     Raises:
         UsageError: the source does not support the mode or the language.
     """
-    if isinstance(source, DirectorySource):
+    if isinstance(source, HfSource):
         if mode not in (None, FULL):
             raise UsageError(
                 f"is a model with one vocabulary, not {mode!r}",
@@ -138,14 +137,14 @@ def vocabulary_of(source: AnySource, mode: str | None, own: Sequence[str]) -> In
     return infer_vocabularies(mode or LANG, languages_of(source), own)
 
 
-def mode_name(source: AnySource, mode: str | None) -> str:
+def mode_name(source: Source, mode: str | None) -> str:
     """Name of the mode in result rows."""
-    if isinstance(source, DirectorySource):
+    if isinstance(source, HfSource):
         return OWN
     return mode or (OWN_VOCABULARIES if isinstance(source, SliceSource) else LANG)
 
 
-def languages_of(source: AnySource) -> tuple[str, ...]:
+def languages_of(source: Source) -> tuple[str, ...]:
     """Languages of the source: all of a run; those of both sides of a slice."""
     if isinstance(source, SliceSource):
         return tuple(dict.fromkeys([*source.facts.inputs, *source.facts.outputs]))
@@ -153,7 +152,7 @@ def languages_of(source: AnySource) -> tuple[str, ...]:
 
 
 def vocabularies_of(
-    source: AnySource, mode: str | None, langs: Sequence[str] | None
+    source: Source, mode: str | None, langs: Sequence[str] | None
 ) -> dict[str, Infer]:
     """Vocabularies by language, of those that the user names, else of those of the source.
 
@@ -183,13 +182,13 @@ class LanguageIdentifier:
         self.references = references
 
     @classmethod
-    def of(cls, source: AnySource, progress: Progress = SILENT) -> LanguageIdentifier:
+    def of(cls, source: Source, progress: Progress = SILENT) -> LanguageIdentifier:
         """References of a run's tokenizer; none, with a note, if it has none."""
         if not isinstance(source, RunSource):
             progress.note("no references: the language of outputs is not identified")
             return cls({})
         try:
-            references = routing_references(source.run.tokenizer_path, source.languages)
+            references = routing_references(source.tokenizer_path, source.languages)
             for reference in references.values():
                 _ = reference.prices
         except ModtokError as error:
@@ -222,7 +221,7 @@ class Models:
 
     def __init__(
         self,
-        source: Opened,
+        source: Source,
         *,
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,

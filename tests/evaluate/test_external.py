@@ -17,7 +17,7 @@ from modtok_cli.evaluate.bits import windows
 from modtok_cli.evaluate.lm import ModtokLM, options_of
 from modtok_cli.evaluate.mcq import McqSettings, evaluate_mcq
 from modtok_cli.evaluate.suite import HubSource, suites
-from modtok_cli.inference.loading import load
+from modtok_cli.inference.load import load
 
 DOCS = [
     {"text": "Notre bibliothèque a commencé par une caisse.", "word": "caisse"},

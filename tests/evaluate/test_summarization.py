@@ -27,7 +27,7 @@ from modtok_cli.evaluate.models import Infer, Models
 from modtok_cli.evaluate.results import mean_interval
 from modtok_cli.evaluate.task_files import Example
 from modtok_cli.evaluate.text_scores import rouge
-from modtok_cli.inference.sources import open_source
+from modtok_cli.inference.load import open_source
 
 
 @pytest.fixture(scope="module")

@@ -145,8 +145,8 @@ def serve() -> None:
     import modtok_cli.corpus.build
     import modtok_cli.evaluate.generation
     import modtok_cli.evaluate.mcq
-    import modtok_cli.inference.export
-    import modtok_cli.inference.slice
+    import modtok_cli.inference.export.export
+    import modtok_cli.inference.slice.slice
     import modtok_cli.measure.report.report
     import modtok_cli.training.loop  # noqa: F401
 
