@@ -1,77 +1,86 @@
 """Plug-ins: the modules of a folder of this package, and entry points of other packages.
 
-Each kind of plug-in is a folder, whose modules define one attribute, and a group of entry points
-`modtok.GROUP`, which refer to a value of that attribute:
+    FAMILIES = Plugins("modtok.architectures", "modtok_cli.architectures.families", "ARCHITECTURE")
+    FAMILIES.load("llama")      # ARCHITECTURE of modtok_cli/architectures/families/llama.py
 
-    [project.entry-points."modtok.formats"]
-    mine = "my_package.my_format:FORMAT"
+Another package adds one in its pyproject.toml:
+
+    [project.entry-points."modtok.architectures"]
+    olmo2 = "their_package.olmo2:ARCHITECTURE"
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from modtok_cli.base.errors import ModtokError
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+
+@dataclass(frozen=True)
+class Plugins:
+    """The plug-ins of one kind.
+
+    Attributes:
+        group: entry points of other packages.
+        folder: package with a module for each plug-in of ours; "" if there are none.
+        attribute: what each of these modules defines.
+    """
+
+    group: str
+    folder: str = ""
+    attribute: str = ""
+
+    def own(self) -> tuple[str, ...]:
+        """Names of our modules, ascending; only the folder is imported."""
+        return _modules(self.folder) if self.folder else ()
+
+    def others(self) -> Mapping[str, EntryPoint]:
+        """Entry points by name. To look for them takes tens of milliseconds."""
+        return _entry_points(self.group)
+
+    def names(self) -> tuple[str, ...]:
+        """All names, ascending."""
+        return tuple(sorted({*self.own(), *self.others()}))
+
+    def load(self, name: str) -> Any:
+        """The plug-in of one of `names`; ours before those of other packages.
+
+        Raises:
+            KeyError: there is none.
+            ModtokError: the other package cannot be imported.
+        """
+        if name in self.own():
+            return getattr(import_module(f"{self.folder}.{name}"), self.attribute)
+        entry = self.others()[name]
+        try:
+            return entry.load()
+        except (ImportError, AttributeError) as error:
+            raise ModtokError(
+                f"cannot be loaded ({' '.join(str(error).split())})",
+                where=f"plug-in {name} of {self.group}",
+                remedy=f"reinstall or remove the package of {entry.value}",
+            ) from error
+
+    def all(self) -> dict[str, Any]:
+        """All plug-ins by name."""
+        return {name: self.load(name) for name in self.names()}
+
 
 @cache
-def _entries(group: str) -> Mapping[str, Any]:
-    # Takes tens of milliseconds.
+def _modules(folder: str) -> tuple[str, ...]:
+    return tuple(sorted(module.name for module in iter_modules(import_module(folder).__path__)))
+
+
+@cache
+def _entry_points(group: str) -> Mapping[str, EntryPoint]:
     from importlib.metadata import entry_points
 
-    return {entry.name: entry for entry in entry_points(group=f"modtok.{group}")}
-
-
-@cache
-def modules_in(package: str) -> tuple[str, ...]:
-    """Names of the modules of a package, ascending; none is imported."""
-    return tuple(sorted(module.name for module in iter_modules(import_module(package).__path__)))
-
-
-def plugin_names(package: str, group: str) -> tuple[str, ...]:
-    """Names of all plug-ins of a kind, ascending; none is imported."""
-    return tuple(sorted({*modules_in(package), *_entries(group)}))
-
-
-def entry_point(group: str, name: str) -> Any:
-    """What the entry point of that name refers to.
-
-    Raises:
-        ModtokError: there is none, or it cannot be imported.
-    """
-    entry = _entries(group).get(name)
-    if entry is None:
-        raise ModtokError(f"no entry point '{name}' in modtok.{group}")
-    try:
-        return entry.load()
-    except Exception as error:
-        raise ModtokError(
-            f"plug-in '{name}' cannot be imported: {error}",
-            where=f"entry point of modtok.{group}",
-            remedy=f"install {entry.dist.name if entry.dist else entry.value} again or remove it",
-        ) from error
-
-
-def plugin(package: str, attribute: str, group: str, name: str) -> Any:
-    """The plug-in of that name; only its module is imported."""
-    if name in modules_in(package):
-        return getattr(import_module(f"{package}.{name}"), attribute)
-    return entry_point(group, name)
-
-
-def plugins(package: str, attribute: str, group: str) -> Iterator[tuple[str, Any]]:
-    """Name and attribute of each module of a package that has it, then of each entry point.
-
-    A module goes before an entry point of the same name.
-    """
-    own = modules_in(package)
-    for name in own:
-        module = import_module(f"{package}.{name}")
-        if hasattr(module, attribute):
-            yield name, getattr(module, attribute)
-    for name in sorted(_entries(group).keys() - set(own)):
-        yield name, entry_point(group, name)
+    return {entry.name: entry for entry in entry_points(group=group)}

@@ -11,7 +11,7 @@ import numpy as np
 from modtok_cli.base.arrays import Int32Array, Int64Array, offsets_of
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.modular.adopted.restrict import is_byte_level
-from modtok_cli.modular.formats.external import in_library
+from modtok_cli.modular.encoding.external import in_library
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.segmenters.json_frame import parse_document
 from modtok_cli.modular.subtokenizer import Subtokenizer

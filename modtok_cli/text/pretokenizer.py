@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.plugins import Plugins
 from modtok_cli.core.library import WORD_END, Splitter
 from modtok_cli.core.text import native_pretokenizers
 
@@ -175,15 +176,13 @@ def _native() -> Mapping[str, PreTokenizer]:
     }
 
 
+OTHERS = Plugins("modtok.pretokenizers")
+
+
 @cache
 def pretokenizers() -> Mapping[str, PreTokenizer]:
     """All pre-tokenizers by name, those of other packages too."""
-    from importlib.metadata import entry_points
-
-    others = {
-        entry.name: PatternPreTokenizer(entry.name, entry.load())
-        for entry in entry_points(group="modtok.pretokenizers")
-    }
+    others = {name: PatternPreTokenizer(name, OTHERS.load(name)) for name in OTHERS.names()}
     return {**others, **_native()}
 
 

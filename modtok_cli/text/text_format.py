@@ -6,8 +6,6 @@ discovered.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ import numpy as np
 
 from modtok_cli.base.arrays import Int64Array, UInt8Array
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.plugins import Plugins
 from modtok_cli.base.progress import Progress
 from modtok_cli.core import library
 from modtok_cli.text.labels import fits
@@ -214,17 +213,15 @@ class TextFormat:
     left_out: Callable[[Path], bool] | None = None
 
 
+FORMATS = Plugins("modtok.text_formats", "modtok_cli.text.formats", "FORMATS")
+
+
 @cache
 def text_formats() -> Mapping[str, TextFormat]:
     """Formats by suffix; what a module does not know is not text."""
-    from modtok_cli.text import formats as package
-
-    formats: dict[str, TextFormat] = {}
-    for module in pkgutil.iter_modules(package.__path__):
-        loaded = importlib.import_module(f"{package.__name__}.{module.name}")
-        for each in loaded.FORMATS:
-            formats |= dict.fromkeys(each.suffixes, each)
-    return formats
+    return {
+        suffix: each for some in FORMATS.all().values() for each in some for suffix in each.suffixes
+    }
 
 
 def format_of_name(path: Path) -> TextFormat | None:

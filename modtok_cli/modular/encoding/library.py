@@ -9,7 +9,7 @@ import numpy as np
 from modtok_cli.base.arrays import Int32Array, Int64Array, UInt8Array, offsets_of, unflatten
 from modtok_cli.core.text import packed
 from modtok_cli.modular.encoding.encoder import Encoder
-from modtok_cli.modular.formats.external import as_ids, in_library, library_tokenizer, portions
+from modtok_cli.modular.encoding.external import as_ids, in_library, library_tokenizer, portions
 
 
 class _TextEncoder(Encoder):

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.base.plugins import plugins
+from modtok_cli.base.plugins import Plugins
 from modtok_cli.modular.segmenters.interface import Segmenter
 
 if TYPE_CHECKING:
@@ -44,11 +44,13 @@ class Format(ABC):
         raise UsageError("this format is only read", remedy="write a .json")
 
 
+FORMATS = Plugins("modtok.formats", __name__, "FORMAT")
+
+
 @cache
 def formats() -> Sequence[Format]:
     """Formats in the order in which they are tried."""
-    every = (each for _, each in plugins(__name__, "FORMAT", "formats"))
-    return sorted(every, key=lambda each: each.priority)
+    return sorted(FORMATS.all().values(), key=lambda format: format.priority)
 
 
 def format_of(suffix: str) -> Format:

@@ -10,8 +10,7 @@ import numpy.typing as npt
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.modular.encoding.encoder import strings
-from modtok_cli.modular.formats import Format
-from modtok_cli.modular.formats.external import (
+from modtok_cli.modular.encoding.external import (
     External,
     as_ids,
     as_list,
@@ -19,6 +18,7 @@ from modtok_cli.modular.formats.external import (
     library_tokenizer,
     portions,
 )
+from modtok_cli.modular.formats import Format
 from modtok_cli.modular.segmenters import SEGMENTATIONS, segmentation
 from modtok_cli.modular.segmenters.interface import Segmenter
 from modtok_cli.modular.segmenters.json_frame import PROVENANCE, ignored_settings, parse_document

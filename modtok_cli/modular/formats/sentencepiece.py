@@ -10,8 +10,8 @@ import numpy.typing as npt
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.modular.encoding.encoder import strings
+from modtok_cli.modular.encoding.external import External, as_ids, as_list, one_line
 from modtok_cli.modular.formats import Format
-from modtok_cli.modular.formats.external import External, as_ids, as_list, one_line
 from modtok_cli.modular.segmenters import SEGMENTATIONS, segmentation
 from modtok_cli.modular.segmenters.interface import Segmenter
 from modtok_cli.modular.segmenters.sentencepiece_file import read_model

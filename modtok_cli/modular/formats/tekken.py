@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.modular.encoding.external import one_line
 from modtok_cli.modular.formats import Format
-from modtok_cli.modular.formats.external import one_line
 from modtok_cli.modular.formats.tiktoken import RankTokenizer
 
 

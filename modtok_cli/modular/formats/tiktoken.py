@@ -13,8 +13,8 @@ import numpy.typing as npt
 from modtok_cli.base.arrays import Int32Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.modular.encoding.encoder import strings
+from modtok_cli.modular.encoding.external import External, as_ids, as_list, in_library
 from modtok_cli.modular.formats import Format
-from modtok_cli.modular.formats.external import External, as_ids, as_list, in_library
 
 # Patterns of the published vocabularies; a rank file does not contain its pattern.
 _CL100K = (
