@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from modtok_cli.base.errors import ModtokError
 
@@ -62,6 +62,10 @@ def _value(kind: Any, value: Any, where: str, path: str) -> Any:
             return None
         (kind,) = (part for part in parts if part is not NoneType)
         return _value(kind, value, where, path)
+    if origin is Literal:
+        if value not in parts:
+            raise _invalid(where, path, f"is not one of {', '.join(map(str, parts))}")
+        return value
     if kind is Path and isinstance(value, str):
         return Path(value)
     if dataclasses.is_dataclass(kind):
