@@ -29,8 +29,7 @@ from modtok_cli.inference.sampling import SamplingOptions
 from modtok_cli.inference.slice_source import SliceSource
 from modtok_cli.inference.source import AnySource
 from modtok_cli.inference.sources import Opened, RunSource, open_source
-from modtok_cli.measure.identify import identify
-from modtok_cli.measure.references import Reference
+from modtok_cli.measure.references import Reference, identify
 from modtok_cli.modular.unicode import utf8
 
 LINE = "\n"

@@ -148,7 +148,7 @@ def serve() -> None:
     import modtok_cli.evaluate.translation
     import modtok_cli.inference.export
     import modtok_cli.inference.slice
-    import modtok_cli.measure.report.report
+    import modtok_cli.reports.report
     import modtok_cli.training.loop  # noqa: F401
 
     answers = os.fdopen(os.dup(1), "w", buffering=1)
