@@ -189,7 +189,7 @@ def test_tables_for_the_eye(learned: Path) -> None:
     pty = pytest.importorskip("pty")
     for line, heading in (
         ("fairness parallel", "Over "),
-        ("study scaling --orders 1 -k 400 -o t.jsonl", "Size of T"),
+        ("study scaling --orders 1 -k 400 -o t.jsonl", "Size of the whole"),
     ):
         main, other = pty.openpty()
         done = run_python(
