@@ -28,7 +28,7 @@ Gpus = Annotated[
         "--gpus",
         metavar="N",
         min=1,
-        help="Number of processes, one per GPU; on the CPU without GPUs.",
+        help="Number of processes, one per GPU; without GPUs, on the CPU.",
     ),
 ]
 In = Annotated[

@@ -162,7 +162,7 @@ def evaluate_bpb(
             remedy=f"the model has {', '.join(languages_of(source))}; or use --infer full",
         )
     for name in missing:
-        progress.warn(f"skipped text in {name}: the model does not have it; or use --infer full")
+        progress.warn(f"skipped text in {name}: the model does not have it; --infer full reads it")
     mode = mode_name(source, settings.infer)
     rows: list[dict[str, Any]] = []
     # One vocabulary after another: the rows of each are loaded once.

@@ -161,7 +161,7 @@ class ModelDirectory:
             raise ModtokError(
                 f"field 'vocab_size' is {' and '.join(map(str, sizes)) or 'missing'}",
                 where=str(self.path / "config.json"),
-                remedy="a model with one vocabulary can be sliced",
+                remedy="only models with one vocabulary can be sliced",
             )
         return sizes[0]
 

@@ -17,7 +17,7 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.measure.references import Reference, References, code_lengths
 from modtok_cli.modular.unicode import utf8
 
-# In bits; docs/results-inference.md compares other values.
+# In bits; benchmarks/notes/inference.md compares other values.
 MARGIN = 8.0
 # Languages in a union at most: larger unions are not small.
 MOST = 5

@@ -167,7 +167,7 @@ class _Transplant:
             raise ModtokError(
                 f"field 'vocab_size' is {size!r}, expected a whole number",
                 where=str(self.source.path / CONFIG),
-                remedy="a model of text alone is supported",
+                remedy="only text models are supported",
             )
         return size
 
@@ -301,7 +301,7 @@ class _Transplant:
                 f"tensor '{name}' {shape} is no table with a row for each of "
                 f"{self.vocab_size:,} tokens",
                 where=str(self.source.path),
-                remedy="a model with such tables only can be transplanted",
+                remedy="only models with such tables can be transplanted",
             )
         return axis is not None
 

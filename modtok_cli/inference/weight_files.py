@@ -201,5 +201,5 @@ def _header(file: Path) -> tuple[list[StoredTensor], dict[str, str]]:
     except OSError as error:
         raise ModtokError(f"cannot read: {error.strerror}", where=str(file)) from error
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise ModtokError(f"is no valid safetensors file ({error})", where=str(file)) from error
+        raise ModtokError(f"is not a valid safetensors file ({error})", where=str(file)) from error
     return sorted(found, key=lambda tensor: tensor.start), metadata

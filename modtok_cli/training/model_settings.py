@@ -27,7 +27,7 @@ class ModelSettings(Declared):
         parse=values.sampling,
     )
     p: float = option(
-        "Probability of sampling the larger subtokenizer.",
+        "Probability that a batch also uses the languages drawn by --sampling.",
         default=0.5,
         section="data",
         metavar="P",
@@ -122,7 +122,7 @@ class ModelSettings(Declared):
         of_shape=True,
     )
     gpus: int = option(
-        "Number of processes, one per GPU; on the CPU without GPUs.",
+        "Number of processes, one per GPU; without GPUs, on the CPU.",
         default=1,
         section="parallelism",
         metavar="N",

@@ -397,7 +397,7 @@ PAGES: dict[str, Callable[[Path], None]] = {
     "docs/superwords.md": lambda place: None,
 }
 # Beside those of `CLUSTER`: the home directory, eight GPUs.
-NOT_RUN = re.compile(r"--install-completion|--config recipe.toml|^modtok warmup")
+NOT_RUN = re.compile(r"--install-completion|--config recipe.toml")
 
 
 @pytest.mark.skipif(

@@ -80,7 +80,7 @@ def test_unigram_merge_refuses(here: Any, line: str) -> None:
 
 
 def test_defaults_are_the_functions_own() -> None:
-    """The command writes the defaults of EM out, to show them without loading numba."""
+    """The command writes the defaults of EM out, to show them without loading it."""
     from modtok_cli.learn.em import ITERATIONS, TOLERANCE
 
     assert (TOLERANCE, ITERATIONS) == (1e-6, 100)

@@ -97,7 +97,7 @@ def test_sentencepiece_merges(tmp_path: Path) -> None:
 
 def test_what_is_not_exported(tmp_path: Path) -> None:
     save(tmp_path / "m", "llama", kind="unigram")
-    with pytest.raises(UsageError, match="no known equal of this tokenizer"):
+    with pytest.raises(UsageError, match="no equivalent of this tokenizer"):
         export(tmp_path / "m", tmp_path / "m.gguf")
     document = orjson.loads(external_tokenizer("characters"))
     merges = document["model"]["merges"]

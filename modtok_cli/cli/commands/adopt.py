@@ -45,7 +45,7 @@ Coverage = Annotated[
         metavar="SHARE",
         min=0,
         max=1,
-        help="Remove rare tokens until a text would take 1 - SHARE more tokens, as in 0.999.",
+        help="Drop rare tokens while texts grow by at most 1 − SHARE.",
     ),
 ]
 

@@ -104,7 +104,7 @@ NearHashes = Annotated[
         "--near-hashes",
         metavar="N",
         min=1,
-        help="Number of values of a bucket; pages that agree in all of one are near-duplicates.",
+        help="Values per bucket; pages that agree in all values of a bucket are near-duplicates.",
     ),
 ]
 Layout = Annotated[

@@ -54,8 +54,8 @@ Memory = Annotated[
     typer.Option(
         "--memory",
         metavar="SIZE",
-        help="Most memory for tables of words, such as 4GB; larger ones are sorted on disk. With "
-        "--executor: of each task.",
+        help="Memory limit of word tables, such as 4GB; larger tables are sorted on disk. With "
+        "--executor: per task.",
     ),
 ]
 

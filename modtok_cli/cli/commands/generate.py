@@ -34,8 +34,8 @@ ModelOrPrompt = Annotated[
     str | None,
     typer.Argument(
         metavar="MODEL",
-        help="Run, slice or directory of a Hugging Face model; runs/latest if the only argument "
-        "is no directory: that is the prompt.",
+        help="Run, slice or directory of a Hugging Face model. A single argument that is not a "
+        "directory is the prompt of runs/latest.",
     ),
 ]
 PromptText = Annotated[

@@ -27,7 +27,7 @@ Families = Annotated[
     Option(
         "--families",
         metavar="FILE",
-        help="Learn a T for each family of a file with lines tr<tab>Turkic.",
+        help="Learn one T per family; FILE has lines such as tr<tab>Turkic.",
     ),
 ]
 

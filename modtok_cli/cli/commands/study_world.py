@@ -43,7 +43,7 @@ P = Annotated[
     float,
     typer.Option(
         "--p", metavar="P", min=0, max=1,
-        help="Probability of sampling the larger subtokenizer.",
+        help="Probability that a batch also uses the languages drawn by --sampling.",
     ),
 ]  # fmt: skip
 Seeds = Annotated[

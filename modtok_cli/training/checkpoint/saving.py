@@ -141,7 +141,7 @@ class Checkpointer:
             raise_together(self._ranks, error)
 
     def close(self) -> None:
-        """Wait without a word about errors, at the end of a run that failed otherwise."""
+        """Wait; ignore errors. For the end of a run that failed otherwise."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
