@@ -10,6 +10,7 @@ from statistics import fmean
 from modtok_cli.reports.charts import Chart, Dots, Mark
 from modtok_cli.reports.kinds import Kind
 from modtok_cli.reports.tables import (
+    Form,
     Row,
     Table,
     cell,
@@ -132,14 +133,14 @@ def evaluation_tables(rows: Sequence[Row]) -> list[Table]:
             [language, *(score_cell(scores.get((language, *column))) for column in columns)]
             for language in languages_of(group)
         ]
-        for key, form in (("chance", "score"), ("n", "int")):
+        forms: dict[str, Form] = {"chance": "score", "n": "int"}
+        for key, form in forms.items():
             values = [
                 {row[key] for row in own if row.get(key) is not None} for own in columns.values()
             ]
             if any(values):
-                body.append(
-                    [key, *(cell(*each, form) if len(each) == 1 else "–" for each in values)]
-                )
+                same = (min(each) if len(each) == 1 else None for each in values)
+                body.append([key, *(cell(value, form) for value in same)])
         headings = ["language", *(f"{task} {metric}" for task, metric in columns)]
         tables.append(Table(f"Scores, {name} (95% interval)", headings, body))
     return tables

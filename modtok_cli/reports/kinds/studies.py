@@ -187,6 +187,7 @@ def _has_families(rows: Sequence[Row]) -> bool:
 
 def _scaling_summary(rows: Sequence[Row]) -> list[Summary]:
     total = Column("total", "tokens of T", "int")
+    columns: tuple[Column, ...]
     if _has_families(rows):
         columns = (
             Column("family", "family"),
