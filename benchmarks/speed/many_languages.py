@@ -34,7 +34,7 @@ import zstandard
 
 from benchmarks.common.corpora import texts
 from benchmarks.common.rows import emit
-from modtok_cli.inference.route import route, routing_references
+from modtok_cli.inference.run.route import route, routing_references
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 

@@ -19,11 +19,11 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Progress
 
 if TYPE_CHECKING:
-    from modtok_cli.inference.export import ExportReport
-    from modtok_cli.inference.generate import Generator
-    from modtok_cli.inference.model_directory import VocabularySlice
-    from modtok_cli.inference.slice import SliceReport
-    from modtok_cli.inference.transplant import TransplantReport
+    from modtok_cli.inference.export.export import ExportReport
+    from modtok_cli.inference.hf.directory import VocabularySlice
+    from modtok_cli.inference.hf.transplant import TransplantReport
+    from modtok_cli.inference.run.generate import Generator
+    from modtok_cli.inference.slice.slice import SliceReport
     from modtok_cli.training.loop import RunReport
     from modtok_cli.training.settings import Settings
 
@@ -133,7 +133,7 @@ def slice(
         UsageError: an unknown language, not a run, or an existing output.
         ModtokError: run or slice are damaged, or the slice's run has changed.
     """
-    from modtok_cli.inference.slice_directory import (
+    from modtok_cli.inference.hf.slice import (
         Selection,
         is_model_directory,
         slice_directory,
@@ -158,7 +158,7 @@ def slice(
             force=force,
             progress=progress_or_default(progress),
         )
-    from modtok_cli.inference.slice import slice_model
+    from modtok_cli.inference.slice.slice import slice_model
 
     return slice_model(
         Path(run),
@@ -204,8 +204,8 @@ def tokens(
         UsageError: an unknown language, or neither a tokenizer nor a model.
         ModtokError: a file is damaged.
     """
-    from modtok_cli.inference.slice_directory import Selection
-    from modtok_cli.inference.token_lists import select
+    from modtok_cli.inference.hf.slice import Selection
+    from modtok_cli.inference.hf.token_lists import select
 
     names = tuple(optional_languages(languages) or ())
     selection = Selection(names, data=Path(data), k=k, coverage=coverage)
@@ -248,8 +248,8 @@ def transplant(
         UsageError: not a model, a tokenizer that modtok did not make, or an existing output.
         ModtokError: a file is damaged.
     """
-    from modtok_cli.inference.fit_outputs import FitText
-    from modtok_cli.inference.transplant import transplant
+    from modtok_cli.inference.hf.fit_outputs import FitText
+    from modtok_cli.inference.hf.transplant import transplant
 
     return transplant(
         Path(model),
@@ -295,7 +295,7 @@ def export(
     Raises:
         UsageError: a tokenizer that llama.cpp cannot run, differing ids, or an existing output.
     """
-    from modtok_cli.inference.export import export
+    from modtok_cli.inference.export.export import export
 
     return export(
         Path(model),
@@ -344,7 +344,7 @@ def load_generator(
         UsageError: an unknown language, or none of these.
         ModtokError: it is damaged.
     """
-    from modtok_cli.inference.generate import Generator
+    from modtok_cli.inference.run.generate import Generator
 
     return Generator(
         Path(model),
@@ -394,8 +394,8 @@ def generate(
     Raises:
         UsageError: an unknown language, a prompt longer than the context, or invalid settings.
     """
-    from modtok_cli.inference.generate import Generator, Prompt
-    from modtok_cli.inference.sampling import SamplingOptions
+    from modtok_cli.inference.run.generate import Generator, Prompt
+    from modtok_cli.inference.run.sampling import SamplingOptions
 
     texts = [prompts] if isinstance(prompts, str) else list(prompts)
     wanted = optional_languages(languages)

@@ -13,7 +13,7 @@ import torch
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate.bits import Measured, Settings, documents_of, measure_directory
 from modtok_cli.evaluate.results import data_digest, interval, resampled_sums
-from modtok_cli.inference.causal_lm import CausalLM
+from modtok_cli.inference.hf.causal_lm import CausalLM
 from modtok_cli.measure.texts import Text
 
 

@@ -38,16 +38,14 @@ from modtok_cli.evaluate.results import (
     interval,
     resampled_sums,
 )
-from modtok_cli.inference.causal_lm import CausalLM
-from modtok_cli.inference.device_memory import check_batch
-from modtok_cli.inference.directory_source import OWN
-from modtok_cli.inference.model import SlicedModel
-from modtok_cli.inference.processes import ALONE, Processes
-from modtok_cli.inference.score import Request, score
-from modtok_cli.inference.slicefile import NAME
-from modtok_cli.inference.source import AnySource
-from modtok_cli.inference.sources import RunSource
-from modtok_cli.inference.windows import window_bounds
+from modtok_cli.inference.hf.causal_lm import CausalLM, window_bounds
+from modtok_cli.inference.hf.source import OWN
+from modtok_cli.inference.load import Source
+from modtok_cli.inference.run.model import SlicedModel
+from modtok_cli.inference.run.processes import ALONE, Processes
+from modtok_cli.inference.run.score import Request, score
+from modtok_cli.inference.slice.directory import NAME
+from modtok_cli.inference.slice.run import RunSource
 from modtok_cli.measure.references import References, references_or_none
 from modtok_cli.measure.texts import Text, check_texts, load_texts
 from modtok_cli.text.reading import Reading
@@ -178,11 +176,11 @@ def evaluate_bpb(
     return rows
 
 
-def _references(source: AnySource) -> References | None:
+def _references(source: Source) -> References | None:
     """References of the run's tokenizer, which identify the language of texts."""
     if not isinstance(source, RunSource):
         return None
-    return references_or_none(None, [str(source.run.tokenizer_path)])
+    return references_or_none(None, [str(source.tokenizer_path)])
 
 
 def windows(model: SlicedModel, ids: Sequence[int]) -> list[Request]:
@@ -214,7 +212,7 @@ def document_nats(
     if not requests:
         return nats, tokens
     longest = max(len(context) + len(tail) for context, tail in requests)
-    check_batch(model, min(batch_size, len(requests)), longest)
+    model.check_batch(min(batch_size, len(requests)), longest)
     with progress.task(label, len(requests), "windows") as task:
         found_likelihoods = score(
             model, requests, batch=batch_size, advance=task.advance, processes=processes

@@ -14,8 +14,8 @@ from modtok_cli.evaluate.results import (
     data_digest,
     example,
 )
-from modtok_cli.inference.model import SlicedModel
-from modtok_cli.inference.processes import ALONE, Processes
+from modtok_cli.inference.run.model import SlicedModel
+from modtok_cli.inference.run.processes import ALONE, Processes
 
 PACKAGES = ("torch", "transformers", "lm-eval")
 # Metrics of lm-eval that are fractions of 1.

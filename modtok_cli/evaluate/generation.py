@@ -18,17 +18,15 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate.modes import FULL, LANG, Infer, infer_vocabularies
 from modtok_cli.evaluate.results import ResultBuilder, checkpoint_digest, data_digest
-from modtok_cli.inference.decode import generate
-from modtok_cli.inference.device_memory import check_batch
-from modtok_cli.inference.directory_source import OWN, DirectorySource
-from modtok_cli.inference.loading import model_of
-from modtok_cli.inference.model import SlicedModel
-from modtok_cli.inference.processes import ALONE, Processes
-from modtok_cli.inference.route import routing_references
-from modtok_cli.inference.sampling import SamplingOptions
-from modtok_cli.inference.slice_source import SliceSource
-from modtok_cli.inference.source import AnySource
-from modtok_cli.inference.sources import Opened, RunSource, open_source
+from modtok_cli.inference.hf.source import OWN, HfSource
+from modtok_cli.inference.load import Source, model_of, open_source
+from modtok_cli.inference.run.decode import generate
+from modtok_cli.inference.run.model import SlicedModel
+from modtok_cli.inference.run.processes import ALONE, Processes
+from modtok_cli.inference.run.route import routing_references
+from modtok_cli.inference.run.sampling import SamplingOptions
+from modtok_cli.inference.slice.directory import SliceSource
+from modtok_cli.inference.slice.run import RunSource
 from modtok_cli.measure.references import Reference, identify
 from modtok_cli.modular.unicode import utf8
 
@@ -161,7 +159,7 @@ def write(
 
     def lines(part: list[int]) -> list[tuple[str, int, str]]:
         longest = min(len(prompts[part[-1]].rows) + max_tokens, model.context)
-        check_batch(model, len(part), longest)
+        model.check_batch(len(part), longest)
         fitting = [index for index in part if len(prompts[index].rows) < model.context]
         texts = generate(model, [prompts[index].rows for index in fitting], options)
         found = {
@@ -253,13 +251,13 @@ class LanguageIdentifier:
         self.references = references
 
     @classmethod
-    def of(cls, source: AnySource, progress: Progress = SILENT) -> LanguageIdentifier:
+    def of(cls, source: Source, progress: Progress = SILENT) -> LanguageIdentifier:
         """References of a run's tokenizer; none, with a note, if it has none."""
         if not isinstance(source, RunSource):
             progress.note("no references: the language of outputs is not identified")
             return cls({})
         try:
-            found = routing_references(source.run.tokenizer_path, source.languages)
+            found = routing_references(source.tokenizer_path, source.languages)
             for reference in found.values():
                 _ = reference.prices
         except ModtokError as error:
@@ -281,7 +279,7 @@ class LanguageIdentifier:
         ]
 
 
-def languages_to_evaluate(source: AnySource, langs: Sequence[str] | None) -> list[str]:
+def languages_to_evaluate(source: Source, langs: Sequence[str] | None) -> list[str]:
     """The languages that the user names, else those of the source.
 
     Raises:
@@ -297,7 +295,7 @@ def languages_to_evaluate(source: AnySource, langs: Sequence[str] | None) -> lis
     return found
 
 
-def languages_of(source: AnySource) -> tuple[str, ...]:
+def languages_of(source: Source) -> tuple[str, ...]:
     """Languages of the source: all of a run; those of both sides of a slice."""
     if isinstance(source, SliceSource):
         return tuple(dict.fromkeys([*source.facts.inputs, *source.facts.outputs]))
@@ -305,7 +303,7 @@ def languages_of(source: AnySource) -> tuple[str, ...]:
 
 
 def vocabulary_of(
-    source: AnySource,
+    source: Source,
     mode: str | None,
     *,
     language: str | None = None,
@@ -316,7 +314,7 @@ def vocabulary_of(
     Raises:
         UsageError: the source does not support the mode or the language.
     """
-    if isinstance(source, DirectorySource):
+    if isinstance(source, HfSource):
         if mode not in (None, FULL):
             raise UsageError(
                 f"is a model with one vocabulary, not {mode!r}",
@@ -330,9 +328,9 @@ def vocabulary_of(
     return infer_vocabularies(mode or LANG, languages_of(source), language=language, pair=pair)
 
 
-def mode_name(source: AnySource, mode: str | None) -> str:
+def mode_name(source: Source, mode: str | None) -> str:
     """Name of the mode in result rows."""
-    if isinstance(source, DirectorySource):
+    if isinstance(source, HfSource):
         return OWN
     return mode or (OWN_VOCABULARIES if isinstance(source, SliceSource) else LANG)
 
@@ -346,7 +344,7 @@ class Models:
 
     def __init__(
         self,
-        source: Opened,
+        source: Source,
         *,
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,

@@ -34,8 +34,8 @@ from modtok_cli.evaluate.results import (
 )
 from modtok_cli.evaluate.suite import TASK_FILE, Suite, read_suite
 from modtok_cli.evaluate.suites import suites
-from modtok_cli.inference.processes import ALONE, Processes
-from modtok_cli.inference.source import AnySource
+from modtok_cli.inference.load import Source
+from modtok_cli.inference.run.processes import ALONE, Processes
 
 if TYPE_CHECKING:
     from modtok_cli.evaluate.cloze import ClozeTask
@@ -315,7 +315,7 @@ def _lacks_examples(job: _Job, settings: Settings) -> str | None:
     return None
 
 
-def _require_choices_fit(source: AnySource, infer: Infer, jobs: Sequence[_Job]) -> None:
+def _require_choices_fit(source: Source, infer: Infer, jobs: Sequence[_Job]) -> None:
     """Check that every choice fits the context, before hours of other tasks.
 
     Raises:

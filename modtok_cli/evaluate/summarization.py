@@ -36,8 +36,8 @@ from modtok_cli.evaluate.generation import (
 from modtok_cli.evaluate.modes import Infer
 from modtok_cli.evaluate.results import Evaluation, example
 from modtok_cli.evaluate.rouge import METRICS, scores
-from modtok_cli.inference.model import SlicedModel
-from modtok_cli.inference.processes import ALONE, Processes
+from modtok_cli.inference.run.model import SlicedModel
+from modtok_cli.inference.run.processes import ALONE, Processes
 
 TASK = "sum"
 SHOTS = GenerationSettings.shots

@@ -34,8 +34,8 @@ from modtok_cli.evaluate.modes import Infer
 from modtok_cli.evaluate.parallel import Sentence, find_parallel
 from modtok_cli.evaluate.results import Evaluation, example, interval
 from modtok_cli.evaluate.translation_scores import corpus_metrics
-from modtok_cli.inference.model import SlicedModel
-from modtok_cli.inference.processes import ALONE, Processes
+from modtok_cli.inference.run.model import SlicedModel
+from modtok_cli.inference.run.processes import ALONE, Processes
 from modtok_cli.text.labels import split_pair, the_one
 from modtok_cli.text.languages import is_language, normalize
 

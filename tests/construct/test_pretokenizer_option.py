@@ -14,7 +14,7 @@ from modtok_cli.construct.bpe import bpe
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_parity import bpe_parity, parity_trainer
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.inference.gguf_tokenizer import candidates
+from modtok_cli.inference.export.gguf_tokenizer import candidates
 from modtok_cli.modular.directory import read_reference
 from modtok_cli.modular.open import open_bytes, open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
 from modtok_cli.construct.bpe_merge import bpe_merge
-from modtok_cli.inference.gguf_tokenizer import ScoresTokenizer
+from modtok_cli.inference.export.gguf_tokenizer import ScoresTokenizer
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.modular.inspect import check, describe
 from modtok_cli.modular.tokenizer import ModularTokenizer

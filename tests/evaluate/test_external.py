@@ -18,7 +18,7 @@ from modtok_cli.evaluate.lm import ModtokLM, options_of
 from modtok_cli.evaluate.mcq import Settings, evaluate_mcq
 from modtok_cli.evaluate.suite import HubSource
 from modtok_cli.evaluate.suites import suites
-from modtok_cli.inference.loading import load
+from modtok_cli.inference.load import load
 
 DOCS = [
     {"text": "Notre bibliothèque a commencé par une caisse.", "word": "caisse"},

@@ -24,8 +24,8 @@ from modtok_cli.evaluate.questions import as_question, read_questions
 from modtok_cli.evaluate.results import Evaluation
 from modtok_cli.evaluate.suite import read_suite
 from modtok_cli.evaluate.suites import suites
-from modtok_cli.inference.loading import load
-from modtok_cli.inference.model import SlicedModel
+from modtok_cli.inference.load import load
+from modtok_cli.inference.run.model import SlicedModel
 from modtok_cli.text.languages import normalize
 
 TASKS = SAMPLE / "tasks"
@@ -132,7 +132,7 @@ def test_scores_equal_lm_evals_hugging_face_class(
     """
     from lm_eval.models.huggingface import HFLM
 
-    from modtok_cli.inference.slice import slice_model
+    from modtok_cli.inference.slice.slice import slice_model
 
     path = tmp_path_factory.mktemp("slices") / "en-fr"
     slice_model(few_steps, ["en", "fr"], output=path)
@@ -263,7 +263,7 @@ def test_batch_that_does_not_fit_is_an_error(
     """The batch size is limited by the number of requests: with few of them any size fits."""
     data = lay_out(tmp_path, "hellaswag", "fr", test=QUESTIONS["test"])
     assert ask(few_steps, data, batch_size=10**9).results[0].n == 4
-    monkeypatch.setattr("modtok_cli.inference.model.SlicedModel.scoring_bytes", lambda *_: 1 << 60)
+    monkeypatch.setattr(SlicedModel, "scoring_bytes", lambda *_: 1 << 60)
     with pytest.raises(ModtokError, match=r"a batch of 4 sequences .* lower --batch-size"):
         ask(few_steps, data, batch_size=4)
 

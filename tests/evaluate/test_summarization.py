@@ -23,7 +23,7 @@ from modtok_cli.evaluate.summarization import (
     prompt_of,
     summarize,
 )
-from modtok_cli.inference.sources import open_source
+from modtok_cli.inference.load import open_source
 
 
 @pytest.fixture(scope="module")

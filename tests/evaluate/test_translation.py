@@ -20,10 +20,9 @@ from modtok_cli.evaluate.parallel import Parallel, find_parallel
 from modtok_cli.evaluate.results import SEED
 from modtok_cli.evaluate.translation import Settings, evaluate_mt, parse_pairs
 from modtok_cli.evaluate.translation_scores import corpus_metrics
-from modtok_cli.inference.loading import load
-from modtok_cli.inference.model import SlicedModel
-from modtok_cli.inference.slice import slice_model
-from modtok_cli.inference.sources import open_source
+from modtok_cli.inference.load import load, open_source
+from modtok_cli.inference.run.model import SlicedModel
+from modtok_cli.inference.slice.slice import slice_model
 
 TASKS = SAMPLE / "tasks"
 SMALL = Settings(shots=2, max_tokens=12, limit=6)

@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.inference import weight_files
-from modtok_cli.inference.weight_files import INDEX, Cut, WeightFiles
+from modtok_cli.inference.hf import weight_files
+from modtok_cli.inference.hf.weight_files import INDEX, Cut, WeightFiles
 
 
 def tensors() -> dict[str, torch.Tensor]:

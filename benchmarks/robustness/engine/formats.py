@@ -277,7 +277,7 @@ def _language(path: Path) -> None:
 def _run(path: Path) -> None:
     import torch
 
-    from modtok_cli.inference.loading import load
+    from modtok_cli.inference.load import load
 
     root = path
     while not (root / "checkpoints").is_dir():
@@ -306,7 +306,7 @@ def _resume(path: Path) -> None:
 def _slice(path: Path) -> None:
     import torch
 
-    from modtok_cli.inference.loading import load
+    from modtok_cli.inference.load import load
 
     model = load(path.parent)
     model.logits(torch.tensor([[model.end_of_text, *model.encode_in("a text")]]))

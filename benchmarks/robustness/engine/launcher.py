@@ -146,8 +146,8 @@ def serve() -> None:
     import modtok_cli.evaluate.mcq
     import modtok_cli.evaluate.summarization
     import modtok_cli.evaluate.translation
-    import modtok_cli.inference.export
-    import modtok_cli.inference.slice
+    import modtok_cli.inference.export.export
+    import modtok_cli.inference.slice.slice
     import modtok_cli.reports.report
     import modtok_cli.training.loop  # noqa: F401
 

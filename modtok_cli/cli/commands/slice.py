@@ -29,7 +29,7 @@ from modtok_cli.reports.tables import format_bytes
 from modtok_cli.text.reading import Reading
 
 if TYPE_CHECKING:
-    from modtok_cli.inference.slice_directory import Selection
+    from modtok_cli.inference.hf.slice import Selection
 
 COLUMNS = (
     Column("part", "part"),
@@ -154,7 +154,7 @@ def slice(
     memory.
     """
     run = model
-    from modtok_cli.inference.slice_directory import Selection, is_model_directory
+    from modtok_cli.inference.hf.slice import Selection, is_model_directory
 
     if is_model_directory(run) and not (run / "modtok.json").is_file():
         if append or reading or writing or step is not None or dtype or origin:
@@ -209,7 +209,7 @@ def slice(
             "no output directory given", remedy="as in: modtok slice --langs fr,en -o fr-en/"
         )
     require_models()
-    from modtok_cli.inference.slice import slice_model
+    from modtok_cli.inference.slice.slice import slice_model
 
     made = slice_model(
         run,
@@ -251,7 +251,7 @@ def _slice_directory(
     Raises:
         UsageError: no output, or as `slice_directory`.
     """
-    from modtok_cli.inference.slice_directory import slice_directory
+    from modtok_cli.inference.hf.slice import slice_directory
 
     if output is None:
         raise UsageError(

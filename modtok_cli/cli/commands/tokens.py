@@ -60,8 +60,8 @@ def tokens(
     fields of a request; sglang is a file for --speculative-token-map.
     """
     from modtok_cli.base.files import write_bytes
-    from modtok_cli.inference.slice_directory import Selection
-    from modtok_cli.inference.token_lists import check_format, select, token_list
+    from modtok_cli.inference.hf.slice import Selection
+    from modtok_cli.inference.hf.token_lists import check_format, select, token_list
 
     languages = split_languages(langs)
     if languages is None:
