@@ -24,59 +24,6 @@ if TYPE_CHECKING:
     from modtok_cli.inference.hf.transplant import TransplantReport
     from modtok_cli.inference.run.generate import Generator
     from modtok_cli.inference.slice.slice import SliceReport
-    from modtok_cli.training.loop import RunReport
-    from modtok_cli.training.settings import Settings
-
-
-@checked
-def pretrain(
-    settings: Settings | None = None,
-    *,
-    resume: bool = False,
-    force: bool = False,
-    progress: Progress | None = None,
-) -> RunReport:
-    """Pretrain a decoder on sampled subtokenizers, as `modtok pretrain` does.
-
-    A process that torchrun or srun started is one rank of the run; otherwise this process is
-    the only rank.
-
-    Args:
-        settings: See `TrainingSettings`; the tiny model for 300 steps by default.
-        resume: Resume `runs/latest`, or the run that the settings name.
-        force: Replace an existing run of the same name.
-        progress: Receives progress; warnings become `ModtokWarning` by default.
-
-    Returns:
-        `output` (the run's directory), `step`, and held-out figures per language.
-
-    Examples:
-        >>> settings = modtok.TrainingSettings(
-        ...     langs="en,fi,fr", sampling="sub:1", steps=3, seq_length=64, name="example"
-        ... )
-        >>> report = modtok.pretrain(settings)
-        >>> report.step, [row["language"] for row in report.lines]
-        (3, ['en', 'fi', 'fr'])
-
-    Raises:
-        ModtokError, UsageError: the settings, the tokenizer or the text are not usable, the disk
-            is full, or the loss is not finite. The last checkpoint stays.
-    """
-    from modtok_cli.evaluate.in_training import TrainingTasks
-    from modtok_cli.training.loop import finish
-    from modtok_cli.training.loop import pretrain as run
-    from modtok_cli.training.settings import Settings
-
-    try:
-        return run(
-            settings or Settings(),
-            resume=resume,
-            force=force,
-            progress=progress_or_default(progress),
-            evaluator=TrainingTasks(),
-        )
-    finally:
-        finish()
 
 
 @checked

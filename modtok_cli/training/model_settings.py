@@ -56,6 +56,7 @@ class ModelSettings(Declared):
         section="data",
         metavar="LANG,...",
         parse=values.languages,
+        complete="languages",
     )
     model: str = option(
         "Preset, a recipe of the package: tiny, small, 0.5b, 1b, 2.5b, 7b-32, 7b, 12b, 30b. "
@@ -64,6 +65,7 @@ class ModelSettings(Declared):
         section="architecture",
         metavar="NAME",
         parse=values.model,
+        complete="presets",
     )
     layers: int = option(
         "Number of layers. Default: by preset.",

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from modtok_cli.base.files import path_text
 from modtok_cli.base.option import option, options_of
-from modtok_cli.text.reading import Reading
+from modtok_cli.text.reading import PANEL, Reading
 from modtok_cli.training import option_values as values
 from modtok_cli.training.model.execution import has_kernels
 from modtok_cli.training.model_settings import ModelSettings
@@ -275,7 +275,8 @@ class Settings(ModelSettings):
         default=Path("tokenizer"),
         section="data",
         metavar="TOKENIZER",
-        short="-t",
+        flags="-t --tokenizer",
+        complete="tokenizers",
         changeable=True,
     )
     runs: Path = option("Directory of all runs.", default=Path("runs"), metavar="DIR")
@@ -283,16 +284,19 @@ class Settings(ModelSettings):
         "Text that is not UTF-8: stop, insert U+FFFD, or skip the document.",
         default="strict",
         section="data",
+        panel=PANEL,
     )
     field: str = option(
         "Field or column of the text in JSON, Parquet, CSV and Arrow files; a.b if nested.",
         default="text",
         section="data",
         metavar="NAME",
+        panel=PANEL,
     )
     lang_field: str | None = option(
         "Field of each document's language, for files of several languages.",
         section="data",
+        panel=PANEL,
         metavar="NAME",
     )
 

@@ -124,7 +124,7 @@ def test_nsl_is_that_of_the_tokens_of_the_text(made: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "what"),
     [
-        ({"superwords": -1}, "negative"),
+        ({"superwords": -1}, "superwords: expected at least 0"),
         ({"superwords": 301}, "more than half"),
         ({"superwords": 5, "pretokenizer": "gpt2"}, "words of 'bpe'"),
         ({"superwords": 5, "whole_characters": True}, "SentencePiece"),

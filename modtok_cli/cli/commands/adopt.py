@@ -16,10 +16,10 @@ from modtok_cli.cli.options import (
     Langs,
     Output,
     Threads,
-    split_languages,
 )
 from modtok_cli.cli.output import emit_rows
 from modtok_cli.cli.session import Session
+from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
 
 Source = Annotated[
@@ -104,7 +104,7 @@ def adopt(
     check_output(output, force=force)
     made = adopt_tokenizer(
         source,
-        split_languages(langs),
+        optional_languages(langs),
         data=data,
         k=k,
         coverage=coverage,

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.parameters import text_paths
 from modtok_cli.cli.command import command
-from modtok_cli.cli.commands.nsl import text_paths
 from modtok_cli.cli.evaluation_output import Infer, Limit, torch_dtype
 from modtok_cli.cli.inference_options import (
     LATEST,

@@ -29,11 +29,12 @@ from modtok_cli.cli.inference_options import (
     Step,
     require_models,
 )
-from modtok_cli.cli.options import Json, Langs, Plot, split_languages
+from modtok_cli.cli.options import Json, Langs, Plot
 from modtok_cli.cli.output import Column, emit_tables
 from modtok_cli.cli.plotting import check_plot, emit_plot
 from modtok_cli.cli.session import Session
 from modtok_cli.cli.several_processes import sharing
+from modtok_cli.text.languages import optional_languages
 
 if TYPE_CHECKING:
     from modtok_cli.evaluate.results import Result
@@ -121,8 +122,8 @@ def eval_mcq(
     """
     check_plot(plot)
     check_examples(examples)
-    languages = split_languages(langs)
-    names = split_languages(tasks, "--tasks")
+    languages = optional_languages(langs)
+    names = optional_languages(tasks, "--tasks")
     if data is not None and not data.is_dir():
         raise UsageError(
             "directory does not exist", where=str(data), remedy="see docs/evaluation.md"

@@ -25,10 +25,11 @@ from modtok_cli.cli.inference_options import (
     Step,
     require_models,
 )
-from modtok_cli.cli.options import Json, Langs, Plot, split_languages
+from modtok_cli.cli.options import Json, Langs, Plot
 from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
 from modtok_cli.cli.several_processes import sharing
+from modtok_cli.text.languages import optional_languages
 
 
 @command(
@@ -70,7 +71,7 @@ def eval_sum(
     --data is a directory with LANG.jsonl and, for shots, LANG.train.jsonl, directly or in
     sum/. Languages without documents are reported, and the exit status is 1.
     """
-    languages = split_languages(langs)
+    languages = optional_languages(langs)
     check_plot(plot)
     check_examples(examples)
     require_models()

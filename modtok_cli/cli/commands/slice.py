@@ -21,11 +21,12 @@ from modtok_cli.cli.inference_options import (
     require_models,
     sides,
 )
-from modtok_cli.cli.options import Data, Force, Json, Langs, Output, split_languages
+from modtok_cli.cli.options import Data, Force, Json, Langs, Output
 from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.cli.report_output import Report, emit_with_report, load_report
 from modtok_cli.cli.session import Session
 from modtok_cli.reports.tables import format_bytes
+from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ def slice(
             run,
             output,
             Selection(
-                languages=tuple(split_languages(langs) or ()),
+                languages=tuple(optional_languages(langs) or ()),
                 tokenizer=tokenizer,
                 data=data,
                 texts=tuple("-" if name == "-" else Path(name) for name in text or ()),
@@ -195,7 +196,7 @@ def slice(
             "models",
             where=str(run),
         )
-    added = split_languages(append, "--append")
+    added = optional_languages(append, "--append")
     inputs, outputs = sides(langs, reading, writing)
     if added is not None and (inputs is not None or outputs is not None):
         raise UsageError(

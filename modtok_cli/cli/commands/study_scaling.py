@@ -15,11 +15,11 @@ from modtok_cli.cli.options import (
     Output,
     Plot,
     Threads,
-    split_languages,
 )
 from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
 from modtok_cli.cli.study import Orders, Seed, command_line, emit_study, study_output
+from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
 
 Families = Annotated[
@@ -71,7 +71,7 @@ def study_scaling(
     from modtok_cli.studies.scaling import study_scaling
 
     rows = study_scaling(
-        split_languages(langs),
+        optional_languages(langs),
         data=data,
         output=study_output(output, "scaling"),
         k=k,

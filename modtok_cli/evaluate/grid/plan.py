@@ -265,7 +265,7 @@ def _suite(suite: Suite) -> list[Any]:
 
 
 def _texts(task: Bpb, languages: Sequence[str]) -> Iterator[_Item]:
-    reading = Reading(task.errors, task.field, task.lang_field)
+    reading = Reading(task.errors, task.field, task.lang_field)  # type: ignore[arg-type]
     for source in task.texts:
         for path in map(Path, files_in(source)):
             label = task.language or label_of_path(path)
