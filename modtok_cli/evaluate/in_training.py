@@ -35,9 +35,9 @@ class TrainingTasks:
             )
         for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):  # all data is local
             os.environ.setdefault(name, "1")
-        from modtok_cli.evaluate.mcq import Settings, check_local
+        from modtok_cli.evaluate.mcq import McqSettings, check_local
 
-        return check_local(plan.data, languages, Settings(tasks=plan.tasks, limit=plan.limit))
+        return check_local(plan.data, languages, McqSettings(tasks=plan.tasks, limit=plan.limit))
 
     def evaluate(
         self,
@@ -54,9 +54,9 @@ class TrainingTasks:
         Raises:
             ModtokError: a choice exceeds the context.
         """
-        from modtok_cli.evaluate.mcq import Settings, evaluate_mcq, languages_with_questions
+        from modtok_cli.evaluate.mcq import McqSettings, evaluate_mcq, languages_with_questions
 
-        settings = Settings(tasks=plan.tasks, limit=plan.limit)
+        settings = McqSettings(tasks=plan.tasks, limit=plan.limit)
         chosen = languages_with_questions(plan.data, languages, settings)
         if not chosen:
             return []

@@ -20,13 +20,15 @@ from modtok_cli.base.arrays import Float64Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import atomic_file
 from modtok_cli.base.signature import digest, signature
-from modtok_cli.evaluate.json_lines import json_lines
+from modtok_cli.evaluate.task_files import json_lines
 
 if TYPE_CHECKING:
     from modtok_cli.inference.load import Source
     from modtok_cli.inference.run.model import SlicedModel
 
 
+MCQ, MT, SUM, BPB = "mcq", "mt", "sum", "bpb"
+"""Names of the kinds of tasks."""
 RESAMPLES = 1000
 SEED = 12345  # the default of sacreBLEU
 _COVERED = (2.5, 97.5)

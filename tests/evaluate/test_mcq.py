@@ -17,13 +17,12 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.evaluate import hub
 from modtok_cli.evaluate.cloze import ClozeTask, choose
-from modtok_cli.evaluate.harness import run_tasks
+from modtok_cli.evaluate.external import run_tasks
 from modtok_cli.evaluate.lm import ModtokLM
-from modtok_cli.evaluate.mcq import Settings, evaluate_mcq
+from modtok_cli.evaluate.mcq import McqSettings, evaluate_mcq
 from modtok_cli.evaluate.questions import as_question, read_questions
 from modtok_cli.evaluate.results import Evaluation
-from modtok_cli.evaluate.suite import read_suite
-from modtok_cli.evaluate.suites import suites
+from modtok_cli.evaluate.suite import read_suite, suites
 from modtok_cli.inference.load import load
 from modtok_cli.inference.run.model import SlicedModel
 from modtok_cli.text.languages import normalize
@@ -38,7 +37,7 @@ MODES = {
 
 
 def ask(run: Path, data: Path, mode: str | None = None, **settings: Any) -> Evaluation:
-    return evaluate_mcq(run, ["fr"], data=data, settings=Settings(infer=mode, **settings))
+    return evaluate_mcq(run, ["fr"], data=data, settings=McqSettings(infer=mode, **settings))
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +113,7 @@ def test_batch_and_order_do_not_change_results(few_steps: Path, tmp_path: Path, 
     shutil.copytree(TASKS / "mcq", data / "mcq")
     for path in data.rglob("??.jsonl"):
         path.write_text("".join(f"{line}\n" for line in reversed(path.read_text().splitlines())))
-    other = evaluate_mcq(few_steps, ["en", "fr"], data=data, settings=Settings(batch_size=batch))
+    other = evaluate_mcq(few_steps, ["en", "fr"], data=data, settings=McqSettings(batch_size=batch))
     by_name = {(row["task"], row["language"], row["id"]): row for row in other.examples}
     assert len(by_name) == len(first.examples) > 40
     for row in first.examples:
@@ -291,7 +290,7 @@ def test_files_that_cannot_be_read(few_steps: Path, tmp_path: Path) -> None:
 def test_missing_tasks_are_reported_and_others_evaluated(few_steps: Path, tmp_path: Path) -> None:
     data = lay_out(tmp_path, "hellaswag", "fra_Latn", test=QUESTIONS["test"])
     lay_out(tmp_path, "arc_easy", "fr", **QUESTIONS)
-    found = evaluate_mcq(few_steps, ["fr", "fi"], data=data, settings=Settings(limit=3))
+    found = evaluate_mcq(few_steps, ["fr", "fi"], data=data, settings=McqSettings(limit=3))
     assert [(result.task, result.n) for result in found.results] == [("hellaswag", 3)]
     told = "\n".join(found.skipped)
     assert "arc_easy has 2 few-shot examples, expected 5" in told

@@ -12,8 +12,7 @@ import torch
 from helpers.external_models import END, build
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT
-from modtok_cli.evaluate.generation import Models
-from modtok_cli.evaluate.modes import Infer
+from modtok_cli.evaluate.models import Infer, Models
 from modtok_cli.inference.hf.directory import ModelDirectory
 from modtok_cli.inference.hf.model import HfModel
 from modtok_cli.inference.load import load, open_source

@@ -143,9 +143,8 @@ def serve() -> None:
     import modtok_cli.construct.bpe_seq
     import modtok_cli.construct.unigram_merge
     import modtok_cli.corpus.build
+    import modtok_cli.evaluate.generation
     import modtok_cli.evaluate.mcq
-    import modtok_cli.evaluate.summarization
-    import modtok_cli.evaluate.translation
     import modtok_cli.inference.export.export
     import modtok_cli.inference.slice.slice
     import modtok_cli.reports.report

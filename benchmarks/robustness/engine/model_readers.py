@@ -99,7 +99,7 @@ def cell(path: Path) -> None:
 
 def world(path: Path) -> None:
     """Settings of a world, as `study world` reads them."""
-    from modtok_cli.world.corpus import read_settings
+    from modtok_cli.studies.world.corpus import read_settings
 
     read_settings(path.parent)
 

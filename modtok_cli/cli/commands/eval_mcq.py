@@ -132,9 +132,9 @@ def eval_mcq(
     folder = data or (WORKSPACE_TASKS if (WORKSPACE_TASKS / "mcq").is_dir() else None)
     if folder is not None and all_local(folder, names):
         stay_local()
-    from modtok_cli.evaluate.mcq import Settings, evaluate_mcq
+    from modtok_cli.evaluate.mcq import McqSettings, evaluate_mcq
 
-    settings = Settings(
+    settings = McqSettings(
         infer=infer,
         tasks=None if names is None else tuple(names),
         shots=shots,
@@ -173,7 +173,7 @@ def eval_mcq(
 def all_local(folder: Path, tasks: Sequence[str] | None) -> bool:
     """Whether all `tasks` are local files; lm-eval tasks may load data from the hub."""
     from modtok_cli.evaluate.questions import Folder
-    from modtok_cli.evaluate.suites import suites
+    from modtok_cli.evaluate.suite import suites
 
     return tasks is None or {*suites(), *Folder(folder).tasks}.issuperset(tasks)
 

@@ -75,11 +75,11 @@ def eval_sum(
     check_plot(plot)
     check_examples(examples)
     require_models()
-    from modtok_cli.evaluate.summarization import SHOTS, Settings, evaluate_sum
+    from modtok_cli.evaluate.generation import GenerationSettings, evaluate_sum
 
-    settings = Settings(
+    settings = GenerationSettings(
         infer=infer,
-        shots=SHOTS if shots is None else shots,
+        shots=5 if shots is None else shots,
         max_tokens=max_tokens,
         batch_size=batch_size,
         limit=limit,

@@ -13,9 +13,9 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.option import options_of
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.signature import digest
-from modtok_cli.evaluate.generation import languages_of
 from modtok_cli.evaluate.grid.cells import Place
 from modtok_cli.evaluate.grid.spec import Runs
+from modtok_cli.evaluate.models import languages_of
 from modtok_cli.evaluate.results import source_digest
 from modtok_cli.inference.hf.source import HfSource
 from modtok_cli.inference.load import Source, open_source

@@ -10,9 +10,8 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
 
+from modtok_cli.base.plugins import Plugins
 from modtok_cli.reports.charts import Chart
 from modtok_cli.reports.tables import (
     Row,
@@ -119,12 +118,11 @@ def measuring_command(*words: str) -> Callable[[Sequence[Row]], str]:
     return command
 
 
+PLUGINS = Plugins("modtok.kinds", __name__, "KINDS")
+
+
 @cache
 def kinds() -> dict[str, Kind]:
     """All kinds by name, in the order of the report."""
-    every: list[Kind] = [
-        kind
-        for module in iter_modules(__path__)
-        for kind in import_module(f"{__name__}.{module.name}").KINDS
-    ]
+    every: list[Kind] = [kind for those in PLUGINS.all().values() for kind in those]
     return {kind.name: kind for kind in sorted(every, key=lambda kind: kind.order)}
