@@ -172,6 +172,7 @@ class ModularUnigram(ModularSegmenter):
     """T of pieces; a subset keeps the scores and drops pieces."""
 
     kind = Unigram
+    scores: Float64Array
 
     def __init__(
         self,
