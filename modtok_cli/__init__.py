@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from modtok_cli.api.models import slice as slice
     from modtok_cli.api.models import tokens as tokens
     from modtok_cli.api.models import transplant as transplant
-    from modtok_cli.api.settings import TrainingSettings as TrainingSettings
     from modtok_cli.api.tokenizers import adopt as adopt
     from modtok_cli.api.tokenizers import check_subsets as check_subsets
     from modtok_cli.api.tokenizers import compare_tokenizers as compare_tokenizers
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from modtok_cli.modular.protocol import Tokenizer as Tokenizer
     from modtok_cli.modular.subtokenizer import Subtokenizer as Subtokenizer
     from modtok_cli.modular.tokenizer import ModularTokenizer as ModularTokenizer
+    from modtok_cli.training.settings import RunSettings as RunSettings
 
 __version__ = "0.1.0"
 
@@ -63,13 +63,13 @@ _NAMES = {
     "api.learners": "bpe bpe_merge bpe_seq unigram unigram_merge",
     "api.measures": "check explore fairness nsl origin report",
     "api.models": "export generate load_generator pretrain slice tokens transplant",
-    "api.settings": "TrainingSettings",
     "api.tokenizers": "adopt check_subsets compare_tokenizers encode_files extract "
     "extract_frequent inspect load open_tokenizer",
     "base.errors": "ModtokError UsageError",
     "modular.protocol": "Tokenizer",
     "modular.subtokenizer": "Subtokenizer",
     "modular.tokenizer": "ModularTokenizer",
+    "training.settings": "RunSettings",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -153,7 +153,7 @@ def memory() -> dict[str, Any]:
     from modtok_cli.training.distributed.ranks import start_ranks
     from modtok_cli.training.model.model import Model
     from modtok_cli.training.rows.microbatch import active_ids
-    from modtok_cli.training.settings import Settings
+    from modtok_cli.training.settings import RunSettings
 
     ranks, size, length = start_ranks(), 120_000, 256
     shape = llama(2, WIDE, 64, 704)
@@ -173,7 +173,7 @@ def memory() -> dict[str, Any]:
         file.write("5")
     model.step(batch, 1e-4)
     peak = status("VmHWM") - before
-    options = Settings(model="tiny", seq_length=length, batch_size=2 * SLOTS, micro_batch=2)
+    options = RunSettings(model="tiny", seq_length=length, batch_size=2 * SLOTS, micro_batch=2)
     config = replace(resolve(options, gpu=False), shape=shape)
     plans = model.exchange.plan(active_ids(model.tables, batch, ranks)).values()
     rows = StepRows(

@@ -51,7 +51,7 @@ def measure(case: list[Any]) -> dict[str, Any]:
     from modtok_cli.training.device_memory import StepRows, memory_parts
     from modtok_cli.training.distributed.ranks import start_ranks
     from modtok_cli.training.model.model import MicroBatch, Model
-    from modtok_cli.training.settings import Settings
+    from modtok_cli.training.settings import RunSettings
 
     torch.set_num_threads(1)
     layers, hidden, ffn, heads, kv_heads, width, sequences, length, rows, dtype, recompute = case
@@ -73,7 +73,7 @@ def measure(case: list[Any]) -> dict[str, Any]:
         file.write("5")  # the high-water mark starts again
     model.step([full], 1e-4)
     peak = status("VmHWM") - before
-    options = Settings(
+    options = RunSettings(
         model="tiny", seq_length=length, batch_size=sequences, micro_batch=sequences, dtype=dtype,
         recompute=recompute,
     )  # fmt: skip

@@ -33,7 +33,7 @@ GROUPS = {
     "Train, slice and generate": "api.models",
     "Evaluate": "api.evaluations",
     "Classes": "modular.",
-    "Settings": "api.settings",
+    "Settings": "training.settings",
     "Errors and warnings": "base.errors api.arguments",
 }
 

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from modtok_cli.inference.slice import SliceReport
     from modtok_cli.inference.transplant import TransplantReport
     from modtok_cli.training.loop import RunReport
-    from modtok_cli.training.settings import Settings
+    from modtok_cli.training.settings import RunSettings
 
 
 @checked
 def pretrain(
-    settings: Settings | None = None,
+    settings: RunSettings | None = None,
     *,
     resume: bool = False,
     force: bool = False,
@@ -42,7 +42,7 @@ def pretrain(
     the only rank.
 
     Args:
-        settings: See `TrainingSettings`; the tiny model for 300 steps by default.
+        settings: See `RunSettings`; the tiny model for 300 steps by default.
         resume: Resume `runs/latest`, or the run that the settings name.
         force: Replace an existing run of the same name.
         progress: Receives progress; warnings become `ModtokWarning` by default.
@@ -51,7 +51,7 @@ def pretrain(
         `output` (the run's directory), `step`, and held-out figures per language.
 
     Examples:
-        >>> settings = modtok.TrainingSettings(
+        >>> settings = modtok.RunSettings(
         ...     langs="en,fi,fr", sampling="sub:1", steps=3, seq_length=64, name="example"
         ... )
         >>> report = modtok.pretrain(settings)
@@ -65,11 +65,11 @@ def pretrain(
     from modtok_cli.evaluate.in_training import TrainingTasks
     from modtok_cli.training.loop import finish
     from modtok_cli.training.loop import pretrain as run
-    from modtok_cli.training.settings import Settings
+    from modtok_cli.training.settings import RunSettings
 
     try:
         return run(
-            settings or Settings(),
+            settings or RunSettings(),
             resume=resume,
             force=force,
             progress=progress_or_default(progress),

@@ -12,7 +12,7 @@ from modtok_cli.base.option import Option, options_of
 from modtok_cli.cli import completion
 from modtok_cli.cli.options import READING, TEXT_PANEL
 from modtok_cli.cli.session import Session
-from modtok_cli.training.settings import Settings
+from modtok_cli.training.settings import RunSettings
 
 # Titles of the sections of a recipe in help.
 _PANELS = {
@@ -32,11 +32,11 @@ _COMPLETIONS = {
 def with_training_options(
     names: Sequence[str] | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Replace `**options` of a command by the options of `Settings`, all or those of `names`.
+    """Replace `**options` of a command by the options of `RunSettings`, all or those of `names`.
 
     They follow the session and precede the command's own options.
     """
-    options = options_of(Settings)
+    options = options_of(RunSettings)
     chosen = [options[name] for name in (names or options)]
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
@@ -95,7 +95,7 @@ def training_settings(
     *,
     resume: bool = False,
     recipe: Mapping[str, Any] | None = None,
-) -> Settings:
+) -> RunSettings:
     """Settings from the parsed options: the command line overrides a recipe, which overrides
     modtok.toml and the environment.
 
@@ -105,7 +105,7 @@ def training_settings(
     Raises:
         UsageError: a value that its declaration refuses.
     """
-    options = options_of(Settings)
+    options = options_of(RunSettings)
     given = {}
     for name, value in values.items():
         on_command_line = name in session.explicit
@@ -116,4 +116,4 @@ def training_settings(
     for name, value in (recipe or {}).items():
         if name not in session.explicit:
             given[name] = value
-    return Settings(**given)
+    return RunSettings(**given)

@@ -10,7 +10,7 @@ from typing import Any
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.training.config import Config, Origin, resolve
-from modtok_cli.training.settings import OPTIONS, Settings, plain
+from modtok_cli.training.settings import OPTIONS, RunSettings, plain
 
 
 def command_line(config: Config, name: str, *, gpu: bool) -> str:
@@ -20,7 +20,7 @@ def command_line(config: Config, name: str, *, gpu: bool) -> str:
     `name`: that of the run's directory. `gpu`: as in `resolve`.
     """
     source = Origin(config.model, config.shape) if config.init_from is not None else None
-    settings = Settings(name=name, init_from=config.init_from)
+    settings = RunSettings(name=name, init_from=config.init_from)
     chosen = {"init_from": config.init_from} if source else {"model": config.model}
     if source is None:
         settings = replace(settings, model=config.model)

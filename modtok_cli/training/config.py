@@ -17,20 +17,20 @@ from modtok_cli.training.model.initialization import InitStd
 from modtok_cli.training.option_values import SEEDS
 from modtok_cli.training.presets import PRESETS, continued, preset
 from modtok_cli.training.schedule import Schedule
-from modtok_cli.training.settings import OPTIONS, Settings, plain
+from modtok_cli.training.settings import OPTIONS, RunSettings, plain
 
 if TYPE_CHECKING:
     from modtok_cli.training.model.execution import Execution
     from modtok_cli.training.rows.table import AdamW
 
-DTYPES: tuple[str, ...] = get_args(get_type_hints(Settings)["dtype"])
+DTYPES: tuple[str, ...] = get_args(get_type_hints(RunSettings)["dtype"])
 """Dtypes that a run computes with."""
 
 _RESTORE = "restore the file, or start another run with --name"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(Settings):
+class Config(RunSettings):
     """Settings in which every option has its value. `resolve` and `from_json` make them.
 
     `shape` is the model. Options of its fields, such as `tied`, repeat what it holds.
@@ -91,7 +91,7 @@ class Config(Settings):
     def lr_at(self, step: int) -> float:
         """Learning rate of a step (1 …).
 
-        >>> resolve(Settings(lr=1.0, warmup=10, steps=110), gpu=False).lr_at(5)
+        >>> resolve(RunSettings(lr=1.0, warmup=10, steps=110), gpu=False).lr_at(5)
         0.5
         """
         schedule = Schedule(
@@ -233,7 +233,7 @@ class Origin:
     shape: Shape
 
 
-def resolve(settings: Settings, *, gpu: bool, source: Origin | None = None) -> Config:
+def resolve(settings: RunSettings, *, gpu: bool, source: Origin | None = None) -> Config:
     """Fill in the options that are not given, and check the combination.
 
     An option has the value of `settings`, else of the preset, else its default. `source` is the
@@ -274,7 +274,7 @@ def resolve(settings: Settings, *, gpu: bool, source: Origin | None = None) -> C
     return config
 
 
-def _check_origin(settings: Settings, source: Origin) -> None:
+def _check_origin(settings: RunSettings, source: Origin) -> None:
     """Refuse options of the model that differ from those of `--init-from`.
 
     Raises:
@@ -362,7 +362,7 @@ def check_ranks(config: Config, world: int) -> None:
         )
 
 
-def resumed(then: Config, settings: Settings, where: str) -> tuple[Config, list[str]]:
+def resumed(then: Config, settings: RunSettings, where: str) -> tuple[Config, list[str]]:
     """The configuration of a resumed run: as stored, except for options given now.
 
     Returns:
@@ -402,7 +402,7 @@ __all__ = [
     "SEEDS",
     "Config",
     "Origin",
-    "Settings",
+    "RunSettings",
     "check_holds_shape",
     "check_ranks",
     "plain",

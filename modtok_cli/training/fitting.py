@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import ceil
 
-from modtok_cli.training.config import Config, Settings
+from modtok_cli.training.config import Config, RunSettings
 from modtok_cli.training.data.sampling import Regime
 
 # Evaluation takes at most this share of training's time. It has no backward pass, which is two
@@ -17,7 +17,7 @@ _TOKEN_BYTES = 2
 _LEAST_BYTES = 4096
 
 
-def fitted(config: Config, settings: Settings, languages: int) -> Config:
+def fitted(config: Config, settings: RunSettings, languages: int) -> Config:
     """The configuration of a new run, with what `settings` leave open fitted to its languages.
 
     A run of 12 steps of 2,048 tokens in 21 languages may evaluate 7,372 tokens: once, 351 tokens

@@ -11,7 +11,7 @@ import torch
 from modtok_cli.architectures.hf_directory import is_hf_directory, open_hf_directory
 from modtok_cli.base.errors import UsageError
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.training.config import Origin, Settings
+from modtok_cli.training.config import Origin, RunSettings
 from modtok_cli.training.initial_model import InitialModel, stored_rows
 from modtok_cli.training.initial_run import InitialRun, new_rows
 from modtok_cli.training.rundir import METRICS
@@ -37,7 +37,7 @@ def open_initial(path: Path) -> Initial:
     )
 
 
-def origin_of(settings: Settings) -> Origin | None:
+def origin_of(settings: RunSettings) -> Origin | None:
     """The model of `--init-from`, None without it.
 
     Raises:

@@ -16,7 +16,7 @@ import torch
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.training import checkpoint
-from modtok_cli.training.config import OPTIONS, Settings
+from modtok_cli.training.config import OPTIONS, RunSettings
 from modtok_cli.training.data.sampling import draw
 from modtok_cli.training.data.slot_packer import Batch
 from modtok_cli.training.data.stream import BatchStream, StreamPlan
@@ -289,7 +289,7 @@ def save_checkpoint(run: Run, model: Model, stream: Prefetcher, step: int) -> No
 
 
 def pretrain(
-    settings: Settings,
+    settings: RunSettings,
     *,
     resume: bool = False,
     force: bool = False,

@@ -16,7 +16,7 @@ from modtok_cli.training import option_values as values
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSettings(Declared):
-    """Options of the model and its training; see `Settings`."""
+    """Options of the model and its training; see `RunSettings`."""
 
     sampling: str = option(
         "Subtokenizer of a batch: none (its language only), full (all of T), sub:N (N more "

@@ -23,7 +23,15 @@ from modtok_cli.modular.manifest import languages_of
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.workspace import language_files
 from modtok_cli.training import checkpoint
-from modtok_cli.training.config import OPTIONS, Config, Settings, plain, resolve, resumed, run_name
+from modtok_cli.training.config import (
+    OPTIONS,
+    Config,
+    RunSettings,
+    plain,
+    resolve,
+    resumed,
+    run_name,
+)
 from modtok_cli.training.fitting import fitted
 from modtok_cli.training.initial import origin_of
 from modtok_cli.training.rundir import CONFIG, LATEST, RunDirectory
@@ -45,7 +53,7 @@ def text_files(config: Config, progress: Progress = SILENT) -> dict[str, list[Pa
 
 
 def choose_run(
-    settings: Settings, *, resume: bool, gpu: bool
+    settings: RunSettings, *, resume: bool, gpu: bool
 ) -> tuple[RunDirectory, Config, list[str]]:
     """The run's directory, its configuration, and what a resumed run changes, in sentences.
 
@@ -72,7 +80,7 @@ def choose_run(
     return directory, config, notes
 
 
-def stored_run(settings: Settings) -> tuple[RunDirectory, Config]:
+def stored_run(settings: RunSettings) -> tuple[RunDirectory, Config]:
     """The run that `--resume` continues: the one of `name`, else `latest`.
 
     Raises:
@@ -119,7 +127,7 @@ def _find_data(directory: RunDirectory) -> Path:
     return found
 
 
-def _find_texts(directory: RunDirectory, then: Config, settings: Settings) -> Config:
+def _find_texts(directory: RunDirectory, then: Config, settings: RunSettings) -> Config:
     """The configuration with the directories of `--valid` and the tasks where they are now.
 
     Raises:

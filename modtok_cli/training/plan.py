@@ -8,7 +8,7 @@ from typing import Any
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.text.readers import is_text
-from modtok_cli.training.config import Config, Settings, check_ranks
+from modtok_cli.training.config import Config, RunSettings, check_ranks
 from modtok_cli.training.data.sampling import Draw, Mixture, draw
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.device_memory import (
@@ -105,7 +105,7 @@ class Plan:
 
 
 def plan(
-    settings: Settings,
+    settings: RunSettings,
     *,
     resume: bool = False,
     ranks: int | None = None,

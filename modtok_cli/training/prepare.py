@@ -16,7 +16,7 @@ from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.text.parallel import cores
 from modtok_cli.training.checkpoint import Checkpointer
 from modtok_cli.training.command_line import command_line
-from modtok_cli.training.config import Config, Settings, check_ranks
+from modtok_cli.training.config import Config, RunSettings, check_ranks
 from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore, text_stores
@@ -84,7 +84,7 @@ class Run:
 
 
 def prepare(
-    settings: Settings,
+    settings: RunSettings,
     *,
     resume: bool,
     force: bool,
@@ -181,7 +181,9 @@ def prepare(
     return run
 
 
-def prepare_text(settings: Settings, *, resume: bool, progress: Progress) -> list[dict[str, Any]]:
+def prepare_text(
+    settings: RunSettings, *, resume: bool, progress: Progress
+) -> list[dict[str, Any]]:
     """Unpack the text of a run, without joining ranks: a row per language.
 
     Ranks that start later find it. What is unpacked already is not read again.

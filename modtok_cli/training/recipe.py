@@ -7,7 +7,7 @@
     steps = 300000
     lr = 3e-4
 
-Every key is an option of `settings.Settings`, in the section that its declaration names.
+Every key is an option of `settings.RunSettings`, in the section that its declaration names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.training.settings import OPTIONS, Settings, plain
+from modtok_cli.training.settings import OPTIONS, RunSettings, plain
 
 # A recipe has some dozens of lines.
 _LARGEST = 1 << 20
@@ -67,7 +67,7 @@ def read_recipe(path: Path) -> dict[str, Any]:
     return given
 
 
-def as_sections(config: Settings) -> dict[str, dict[str, Any]]:
+def as_sections(config: RunSettings) -> dict[str, dict[str, Any]]:
     """A resolved configuration in sections, without options that are None or have no meaning."""
     return {
         section: {name: plain(getattr(config, name)) for name in names if _applies(config, name)}
@@ -75,12 +75,12 @@ def as_sections(config: Settings) -> dict[str, dict[str, Any]]:
     }
 
 
-def _applies(config: Settings, name: str) -> bool:
+def _applies(config: RunSettings, name: str) -> bool:
     needed = OPTIONS[name].needs
     return getattr(config, name) is not None and (not needed or bool(getattr(config, needed)))
 
 
-def write_recipe(config: Settings) -> str:
+def write_recipe(config: RunSettings) -> str:
     """A resolved configuration as TOML; `read_recipe` reads it back."""
     blocks = []
     for section, values in as_sections(config).items():

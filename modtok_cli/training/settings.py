@@ -22,7 +22,7 @@ from modtok_cli.training.model_settings import ModelSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(ModelSettings):
+class RunSettings(ModelSettings):
     """Options of a run. Those that are not given are None until `config.resolve`.
 
     `batch_size` counts sequences per step over all ranks; sequence s of a step is slot s.
@@ -302,7 +302,7 @@ class Settings(ModelSettings):
         return Reading(self.errors, self.field, self.lang_field)
 
 
-OPTIONS = options_of(Settings)
+OPTIONS = options_of(RunSettings)
 """The options by name, in order."""
 
 

@@ -21,7 +21,7 @@ from modtok_cli.measure.identify import identify
 from modtok_cli.measure.references import Reference, find_references
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.training import checkpoint, loop
-from modtok_cli.training.config import Config, Settings, resolve
+from modtok_cli.training.config import Config, RunSettings, resolve
 from modtok_cli.training.data.sampling import Regime
 from modtok_cli.training.heldout import add_texts, held_out_texts
 from modtok_cli.training.metrics import LanguageSums
@@ -37,7 +37,7 @@ PROMPT_TOKENS = 12
 
 
 def study_sampling(
-    settings: Settings,
+    settings: RunSettings,
     regimes: Sequence[str] = REGIMES,
     *,
     probabilities: Sequence[float] | None = None,
@@ -86,21 +86,21 @@ def study_sampling(
 
 
 def study_runs(
-    settings: Settings,
+    settings: RunSettings,
     regimes: Sequence[str],
     probabilities: Sequence[float] | None = None,
     seeds: Sequence[int] | None = None,
-) -> list[Settings]:
+) -> list[RunSettings]:
     """The settings of every run of a study; regimes without p once for each seed.
 
     A name is `study-<regime>`, and of several p or seeds that of the run, if it is not the default:
     `study-sub-2-p-0.25-seed-1`. So a study can grow.
 
-    >>> [each.name for each in study_runs(Settings(), ["none", "full"], [0.5, 0.2], [0, 1])]
+    >>> [each.name for each in study_runs(RunSettings(), ["none", "full"], [0.5, 0.2], [0, 1])]
     ['study-none', 'study-none-seed-1', 'study-full', 'study-full-seed-1', 'study-full-p-0.2', \
 'study-full-p-0.2-seed-1']
     """
-    options, runs = options_of(Settings), []
+    options, runs = options_of(RunSettings), []
     for regime in regimes:
         chosen = None if regime in _WITHOUT_P else probabilities
         for p in chosen or (None,):
@@ -116,7 +116,7 @@ def study_runs(
 
 
 def train_or_resume(
-    settings: Settings, *, force: bool = False, progress: Progress = SILENT
+    settings: RunSettings, *, force: bool = False, progress: Progress = SILENT
 ) -> None:
     """Train the run of `settings`, resume it, or leave it if it is finished.
 
@@ -137,7 +137,7 @@ def train_or_resume(
     languages = list(text_files(resolved))
     before = then.as_json() | {"langs": sorted(config["mixture"])}
     now = resolved.as_json() | {"langs": languages}
-    changeable = {name for name, option in options_of(Settings).items() if option.changeable}
+    changeable = {name for name, option in options_of(RunSettings).items() if option.changeable}
     differing = [n for n in now if before[n] != now[n] and (n == "steps" or n not in changeable)]
     if differing:
         raise UsageError(

@@ -11,7 +11,7 @@ from helpers.sample import SAMPLE
 from helpers.toy_preset import toy_preset
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.training.config import Settings
+from modtok_cli.training.config import RunSettings
 from modtok_cli.training.presets import PRESETS
 
 LANGUAGES = ("el", "en", "fi", "fr")
@@ -32,7 +32,7 @@ def small_run(factory: pytest.TempPathFactory) -> Path:
         shutil.copy(SAMPLE / "data" / f"{language}.jsonl", root / "data")
     bpe_seq(LANGUAGES, data=root / "data", output=root / "tokenizer", k=600)
     pretrain(
-        Settings(
+        RunSettings(
             model=NAME,
             sampling="sub:1",
             data=root / "data",

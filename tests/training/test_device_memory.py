@@ -23,7 +23,7 @@ from modtok_cli.training.device_memory import (
 )  # fmt: skip
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model.model import MicroBatch, Model
-from modtok_cli.training.settings import Settings
+from modtok_cli.training.settings import RunSettings
 
 ROOT = Path(__file__).parents[2]
 GIB = 2**30
@@ -119,7 +119,7 @@ def test_what_is_no_size(text: str) -> None:
 
 
 def large(**options: object) -> Config:
-    return resolve(Settings(model="2.5b", gpus=8, **options), gpu=True)  # type: ignore[arg-type]
+    return resolve(RunSettings(model="2.5b", gpus=8, **options), gpu=True)  # type: ignore[arg-type]
 
 
 def test_what_does_not_fit_is_refused_with_what_would() -> None:
@@ -194,6 +194,6 @@ def test_every_recipe_that_is_shipped_fits_80_gb(command: str) -> None:
                 value = int(value)
             values[word[2:].replace("-", "_")] = value
     values.setdefault("gpus", 8)
-    config = resolve(Settings(**values), gpu=True)  # type: ignore[arg-type]
+    config = resolve(RunSettings(**values), gpu=True)  # type: ignore[arg-type]
     need = total(memory_parts(config, SIZE, ROWS, config.gpus))
     assert need < 80e9 * 0.94, f"{need / GIB:.1f} GiB"

@@ -14,7 +14,7 @@ from benchmarks.gpu.masked_model import MaskedModel
 from helpers.metrics import read_metrics
 from modtok_cli.base.errors import UsageError
 from modtok_cli.training import prepare
-from modtok_cli.training.config import Config, Settings, resolve
+from modtok_cli.training.config import Config, RunSettings, resolve
 from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.data.stream import BatchStream, StreamPlan
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
@@ -31,7 +31,7 @@ DRAWS = ("step", "rank", "micro")
 
 def config_of(draw: str, **changes: Any) -> Config:
     given = {"batch_size": 8, "micro_batch": 4, "seq_length": 24, "sampling": "sub:1", **changes}
-    return resolve(Settings(draw=draw, **given), gpu=False)  # type: ignore[arg-type]
+    return resolve(RunSettings(draw=draw, **given), gpu=False)  # type: ignore[arg-type]
 
 
 def steps_of(
@@ -136,7 +136,7 @@ def test_replay_by_the_masked_softmax(
 
 
 def test_draws_of_ranks_need_their_number(
-    settings: Settings,  # noqa: F811
+    settings: RunSettings,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pretrain(replace(settings, draw="rank", steps=2))
@@ -148,4 +148,4 @@ def test_draws_of_ranks_need_their_number(
 
     monkeypatch.setattr(prepare, "start_ranks", two)
     with pytest.raises(UsageError, match=r"--gpus: the run has 1 replicas, and --draw rank"):
-        pretrain(Settings(runs=settings.runs, steps=3), resume=True)
+        pretrain(RunSettings(runs=settings.runs, steps=3), resume=True)

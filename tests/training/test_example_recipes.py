@@ -19,7 +19,7 @@ from modtok_cli.training.plan import row_counts
 from modtok_cli.training.presets import PRESETS
 from modtok_cli.training.recipe import read_recipe
 from modtok_cli.training.rows.host_need import host_need
-from modtok_cli.training.settings import Settings
+from modtok_cli.training.settings import RunSettings
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "examples" / "recipes").glob("*.toml"))
@@ -39,7 +39,7 @@ def measured(config: Config) -> tuple[int, StepRows]:
 @pytest.mark.parametrize("file", RECIPES, ids=lambda file: file.stem)
 def test_example_recipes_fit_their_machine(file: Path) -> None:
     given: dict[str, Any] = read_recipe(file)
-    config = resolve(Settings(**given), gpu=True)
+    config = resolve(RunSettings(**given), gpu=True)
     assert {"gpus", "device_memory"} <= given.keys()  # the machine
     check_ranks(config, config.gpus)
     size, rows = measured(config)
@@ -72,7 +72,7 @@ def test_active_rows_are_those_of_the_plan(subtokenizers: SubtokenizerCache, dra
         expected = subtokenizers.tokenizer.subset(languages).size
         assert rows.count(frozenset(languages)) == expected
     options: dict[str, Any] = {"sampling": "sub:1", "draw": draw, "steps": 2, "gpus": 8}
-    config = resolve(Settings(model="1b", **options), gpu=True)
+    config = resolve(RunSettings(model="1b", **options), gpu=True)
     mixture = Mixture.of({"el": 1, "en": 2, "fi": 3, "fr": 4})
     found, row = measure(config, mixture, rows, 2)
     assert found == row_counts(config, mixture, subtokenizers, 8)

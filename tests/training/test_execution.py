@@ -14,7 +14,7 @@ import torch
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.errors import UsageError
 from modtok_cli.training import settings as declared
-from modtok_cli.training.config import Config, Settings, resolve
+from modtok_cli.training.config import Config, RunSettings, resolve
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model import megatron
 from modtok_cli.training.model.execution import Execution, has_kernels
@@ -33,11 +33,11 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def on_gpus(**options: Any) -> Config:
-    return resolve(Settings(model="7b", **options), gpu=True)
+    return resolve(RunSettings(model="7b", **options), gpu=True)
 
 
 def test_everything_is_off_on_a_cpu() -> None:
-    config = resolve(Settings(gpus=4, tp=2), gpu=False)
+    config = resolve(RunSettings(gpus=4, tp=2), gpu=False)
     assert config.execution(2) == OFF
 
 

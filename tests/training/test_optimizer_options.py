@@ -23,7 +23,7 @@ from modtok_cli.architectures.families.llama import llama
 from modtok_cli.architectures.registry import with_switches
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT
-from modtok_cli.training.config import Config, Settings, resolve
+from modtok_cli.training.config import Config, RunSettings, resolve
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import build_model
 from modtok_cli.training.model.initialization import InitStd
@@ -206,7 +206,7 @@ OPTIONS = {
 
 
 def test_options_are_stored_and_reach_the_model() -> None:
-    config = resolve(Settings(**OPTIONS, qk_norm=True, layers=1), gpu=False)  # type: ignore[arg-type]
+    config = resolve(RunSettings(**OPTIONS, qk_norm=True, layers=1), gpu=False)  # type: ignore[arg-type]
     stored = orjson.loads(orjson.dumps(config.as_json()))
     again = Config.from_json(stored)
     assert {name: getattr(again, name) for name in OPTIONS} == OPTIONS
@@ -222,7 +222,7 @@ def test_options_are_stored_and_reach_the_model() -> None:
     # A run that is older than the options had their defaults.
     for name in OPTIONS:
         del stored[name]
-    older, default = Config.from_json(stored), resolve(Settings(layers=1), gpu=False)
+    older, default = Config.from_json(stored), resolve(RunSettings(layers=1), gpu=False)
     assert [getattr(older, n) for n in OPTIONS] == [getattr(default, n) for n in OPTIONS]
 
 
@@ -239,4 +239,4 @@ def test_options_are_stored_and_reach_the_model() -> None:
 )
 def test_invalid_values(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        Settings(**options)
+        RunSettings(**options)

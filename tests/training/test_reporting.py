@@ -13,7 +13,7 @@ import torch
 
 from helpers.metrics import read_metrics
 from modtok_cli.training import loop, metrics, spikes
-from modtok_cli.training.config import Settings
+from modtok_cli.training.config import RunSettings
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.plan import plan
 from modtok_cli.training.spikes import SpikeDetector
@@ -65,7 +65,7 @@ def test_spikes_as_computed_from_all_losses() -> None:
 
 
 def test_spikes_are_reported_and_resume(
-    settings: Settings,  # noqa: F811
+    settings: RunSettings,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     whole = loop.train_step
@@ -92,7 +92,7 @@ def test_spikes_are_reported_and_resume(
     assert len(told) == 1  # one warning for a spike of several steps
     expected = numbers(settings.runs / "it")
     shutil.rmtree(settings.runs / "it" / "checkpoints" / "step-00000006")
-    pretrain(Settings(runs=settings.runs), resume=True)
+    pretrain(RunSettings(runs=settings.runs), resume=True)
     assert numbers(settings.runs / "it") == expected
 
 
@@ -109,7 +109,7 @@ def test_status_by_hand() -> None:
     assert str(status) == "loss 3.214, lr 2.90e-03, 2,000 tokens/s"
 
 
-def test_status_lines_outside_a_terminal(settings: Settings) -> None:  # noqa: F811
+def test_status_lines_outside_a_terminal(settings: RunSettings) -> None:  # noqa: F811
     plain, drawn = Notes(), Notes()
     drawn.draws = True
     pretrain(replace(settings, log_every=2), progress=plain)
@@ -120,7 +120,7 @@ def test_status_lines_outside_a_terminal(settings: Settings) -> None:  # noqa: F
 
 
 def test_utilization_needs_the_devices_peak(
-    settings: Settings,  # noqa: F811
+    settings: RunSettings,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pretrain(replace(settings, steps=1))

@@ -10,7 +10,7 @@ import pytest
 from helpers.toy_preset import toy_preset
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.training.config import Settings
+from modtok_cli.training.config import RunSettings
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model.model import Model
@@ -31,7 +31,7 @@ def test_every_regime_under_every_inference_set(
     data.mkdir()
     for language in ("en", "fi"):
         shutil.copy(SAMPLE / f"{language}.jsonl", data)
-    settings = Settings(
+    settings = RunSettings(
         model="toy",
         data=data,
         tokenizer=tokenizer,
@@ -79,7 +79,7 @@ def test_what_cannot_be_finished_is_not_begun(
     data.mkdir()
     for language in ("en", "fi"):
         shutil.copy(SAMPLE / f"{language}.jsonl", data)
-    settings = Settings(
+    settings = RunSettings(
         model="toy",
         data=data,
         tokenizer=tokenizer,

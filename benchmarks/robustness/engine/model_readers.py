@@ -74,10 +74,10 @@ def ids_to_keep(path: Path) -> None:
 
 def recipe(path: Path) -> None:
     """Options of a run."""
-    from modtok_cli.training.config import Settings
+    from modtok_cli.training.config import RunSettings
     from modtok_cli.training.recipe import read_recipe
 
-    Settings(**read_recipe(path))
+    RunSettings(**read_recipe(path))
 
 
 def grid(path: Path) -> None:

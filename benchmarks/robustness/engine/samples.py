@@ -89,12 +89,12 @@ def _plan(root: Path) -> None:
 def run_samples(root: Path) -> None:
     """A run of a few steps and a slice of it; needs the extra `lm`, after `light_samples`."""
     from modtok_cli.inference.slice import slice_model
-    from modtok_cli.training.config import Settings
+    from modtok_cli.training.config import RunSettings
     from modtok_cli.training.loop import pretrain
 
     know_toy()
     pretrain(
-        Settings(
+        RunSettings(
             model="toy-faults",
             sampling="sub:1",
             data=root / "data",

@@ -107,7 +107,7 @@ def study_world(
         raise UsageError("no output directory given", remedy="as in: modtok study world -o worlds")
     from modtok_cli.evaluate.world.study import Settings, study_world
     from modtok_cli.training.loop import finish
-    from modtok_cli.training.settings import Settings as Training
+    from modtok_cli.training.settings import RunSettings
     from modtok_cli.world.corpus import Settings as World
 
     settings = Settings(
@@ -116,7 +116,7 @@ def study_world(
         k=k,
         limit=limit,
         world=World(documents=documents, private=private, quotes=quotes, sentences=100),
-        training=Training(steps=steps, p=p),
+        training=RunSettings(steps=steps, p=p),
     )
     try:
         found = study_world(Path(output), settings, workers=workers, progress=session.progress)

@@ -29,7 +29,7 @@ from modtok_cli.evaluate.world.claims import Figures, check_claims, interval
 from modtok_cli.evaluate.world.train import train_runs
 from modtok_cli.modular.manifest import read_manifest
 from modtok_cli.training.data.sampling import Regime
-from modtok_cli.training.settings import Settings as TrainingSettings
+from modtok_cli.training.settings import RunSettings
 from modtok_cli.world.corpus import Settings as WorldSettings
 from modtok_cli.world.corpus import read_settings, write_world
 
@@ -83,7 +83,7 @@ class Settings:
     world: WorldSettings = field(
         default_factory=lambda: WorldSettings(documents=15_000, quotes=0.7, sentences=100)
     )
-    training: TrainingSettings = field(default_factory=TrainingSettings)
+    training: RunSettings = field(default_factory=RunSettings)
 
     def __post_init__(self) -> None:
         for name in ("seeds", "regimes"):
@@ -117,7 +117,7 @@ def study_world(
     """
     training = with_recipe(settings.training)
     places = {seed: output / f"seed-{seed}" for seed in settings.seeds}
-    runs: list[TrainingSettings] = []
+    runs: list[RunSettings] = []
     for seed, place in places.items():
         _prepare(place, seed, settings, progress)
         runs += [
@@ -148,7 +148,7 @@ def study_world(
     return found
 
 
-def with_recipe(training: TrainingSettings) -> TrainingSettings:
+def with_recipe(training: RunSettings) -> RunSettings:
     """The settings with `RECIPE` where they leave something open."""
     left = {name: value for name, value in RECIPE.items() if getattr(training, name) is None}
     if "model" not in left:  # a model that was chosen has its own shape
