@@ -28,10 +28,10 @@ import torch
 from benchmarks.common.rows import emit
 from modtok_cli.base.progress import SILENT
 from modtok_cli.training import loop
-from modtok_cli.training.config import RunSettings
 from modtok_cli.training.model.model import Model
 from modtok_cli.training.prepare import Run, prepare
 from modtok_cli.training.rows.microbatch import active_ids
+from modtok_cli.training.settings import RunSettings
 
 LENGTH, SEQUENCES, HIDDEN = 128, 16, 96
 # Name and micro-batch of `--draw micro` that gives the number of draws; None: one per step.

@@ -27,7 +27,7 @@ from modtok_cli.evaluate.bits import evaluate_bpb
 from modtok_cli.measure.plot.charts import Curves
 from modtok_cli.measure.plot.draw import write_plot
 from modtok_cli.training import loop
-from modtok_cli.training.config import RunSettings
+from modtok_cli.training.settings import RunSettings
 
 OLD, ADDED = ("el", "en", "fi"), "fr"
 ALL = (*OLD, ADDED)

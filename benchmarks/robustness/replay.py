@@ -32,10 +32,11 @@ import torch
 from benchmarks.common.machine import ROOT
 from benchmarks.common.rows import emit
 from benchmarks.robustness.engine.plain_training import PlainTraining, Rates, Sequences
-from modtok_cli.training.config import Config, RunSettings
+from modtok_cli.training.config import Config
 from modtok_cli.training.data.sampling import Draw
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.rundir import RunDirectory
+from modtok_cli.training.settings import RunSettings
 
 SAMPLE = ROOT / "examples" / "sample" / "data"
 LANGUAGES = ("el", "en", "fi", "fr")

@@ -26,7 +26,7 @@ from modtok_cli.text.readers import read_documents
 from modtok_cli.text.workspace import language_files
 from modtok_cli.training.config import Config, resolve
 from modtok_cli.training.data.sampling import Mixture, draw
-from modtok_cli.training.device_memory import StepRows, memory_parts
+from modtok_cli.training.memory import StepRows, memory_parts
 from modtok_cli.training.settings import RunSettings
 
 RECIPES = ("0.5b", "1b", "2.5b", "7b-32")

@@ -43,8 +43,8 @@ def questions(language: str, count: int) -> tuple[list[Any], list[Any]]:
 def prepare(options: argparse.Namespace, work: Path) -> Path:
     """A run, one step old."""
     from modtok_cli.construct.bpe_seq import bpe_seq
-    from modtok_cli.training.config import RunSettings
     from modtok_cli.training.loop import pretrain
+    from modtok_cli.training.settings import RunSettings
 
     languages = options.langs.split(",")
     bpe_seq(languages, data=options.corpus, output=work / "tokenizer", k=options.k)

@@ -17,7 +17,7 @@ import torch
 
 from benchmarks.common.rows import emit
 from modtok_cli.inference.random_model import RandomModel
-from modtok_cli.training.presets import PRESETS
+from modtok_cli.training.recipe import PRESETS
 
 
 @torch.inference_mode()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modtok_cli.training.config import Config, resolve
-from modtok_cli.training.device_memory import StepRows, memory_parts, total
+from modtok_cli.training.memory import StepRows, memory_parts, total
 from modtok_cli.training.rows.exchange import sent_bytes
 from modtok_cli.training.settings import RunSettings
 

@@ -16,7 +16,7 @@ from modtok_cli.base.reading import read_bounded
 from modtok_cli.inference.memory import choose_models, memory
 from modtok_cli.text.reading import Reading
 from modtok_cli.training.config import stored_shape
-from modtok_cli.training.run_tokenizer import find_tokenizer
+from modtok_cli.training.rundir import find_tokenizer
 
 
 def footprint(

@@ -13,7 +13,7 @@ import pytest
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.evaluate.world import study
-from modtok_cli.training.config import RunSettings
+from modtok_cli.training.settings import RunSettings
 from modtok_cli.world.corpus import Settings as WorldSettings
 
 from .conftest import StandIn

@@ -14,8 +14,7 @@ from modtok_cli.base.option import Declared, option, options_of
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.training_options import _parameter
 from modtok_cli.cli.tree import nodes
-from modtok_cli.training.command_line import command_line
-from modtok_cli.training.config import Config, resolve
+from modtok_cli.training.config import Config, command_line, resolve
 from modtok_cli.training.settings import RunSettings
 
 

@@ -13,8 +13,8 @@ from helpers.small_run import small_run
 from helpers.toy_preset import toy_preset
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.training.config import RunSettings
-from modtok_cli.training.presets import PRESETS
+from modtok_cli.training.recipe import PRESETS
+from modtok_cli.training.settings import RunSettings
 
 BY_HEART = toy_preset(llama(1, 128, 32, 256), 64, 8, 8, 140, 10, 5e-3)
 

@@ -11,8 +11,8 @@ from helpers.sample import SAMPLE
 from helpers.toy_preset import toy_preset
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.training.config import RunSettings
-from modtok_cli.training.presets import PRESETS
+from modtok_cli.training.recipe import PRESETS
+from modtok_cli.training.settings import RunSettings
 
 LANGUAGES = ("el", "en", "fi", "fr")
 # The context holds some shots of the sample text, and not all.

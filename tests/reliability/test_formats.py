@@ -35,7 +35,8 @@ from modtok_cli.text.pretokenizer import BPE
 from modtok_cli.text.table_files import check_counts
 from modtok_cli.training import checkpoint
 from modtok_cli.training.checkpoint import files
-from modtok_cli.training.config import Config, RunSettings, resolve
+from modtok_cli.training.config import Config, resolve
+from modtok_cli.training.settings import RunSettings
 
 # Others take long to make, or their libraries may end the process: the benchmark tries them.
 LIGHT = [form for form in FORMATS if form.needs == "light"]

@@ -14,14 +14,16 @@ from benchmarks.gpu.masked_model import MaskedModel
 from helpers.metrics import read_metrics
 from modtok_cli.base.errors import UsageError
 from modtok_cli.training import prepare
-from modtok_cli.training.config import Config, RunSettings, resolve
+from modtok_cli.training.config import Config, resolve
 from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.data.stream import BatchStream, StreamPlan
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.distributed.ranks import pick_device, start_ranks
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.model.model import Model
-from modtok_cli.training.rows.prefetcher import Prefetcher, Step
+from modtok_cli.training.rows.microbatch import Prefetcher, Step
+from modtok_cli.training.settings import RunSettings
+from modtok_cli.training.step import optimizer_step
 
 from .test_model import SHAPE
 from .test_run import _toy, settings  # noqa: F401  (fixtures)
@@ -130,7 +132,7 @@ def test_replay_by_the_masked_softmax(
         # One process computes the microbatches of both replicas.
         every = [microbatch for step in replicas for microbatch in step.microbatches]
         rate = 1e-3 * min(1, number / 10)
-        losses, _ = sliced.step(every, rate, dense=True)
+        losses, _ = optimizer_step(sliced, every, rate, dense=True)
         found = torch.stack([nll.mean() for nll in losses]).mean().cpu()
         torch.testing.assert_close(found, masked.step(every, rate), atol=2e-5, rtol=2e-5)
 

@@ -14,9 +14,9 @@ import pytest
 from helpers.metrics import read_metrics
 from helpers.questions import QUESTIONS, lay_out, own_task
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.training import device_memory
-from modtok_cli.training.config import RunSettings
+from modtok_cli.training import memory
 from modtok_cli.training.loop import pretrain
+from modtok_cli.training.settings import RunSettings
 
 from .test_resume import Notes
 from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
@@ -41,7 +41,7 @@ def asked(settings: RunSettings, tmp_path: Path) -> RunSettings:  # noqa: F811
 
 
 def test_the_plan_knows_the_batch_of_an_evaluation() -> None:
-    assert McqSettings().batch_size == device_memory._CHOICES
+    assert McqSettings().batch_size == memory._CHOICES
 
 
 def task_lines(run: Path) -> list[dict[str, Any]]:

@@ -7,18 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from benchmarks.speed.active_rows import Rows, measure
 from modtok_cli.architectures.sizes import PAPER
 from modtok_cli.training.config import Config, check_ranks, resolve
 from modtok_cli.training.data.sampling import Mixture
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
-from modtok_cli.training.device_memory import StepRows, capacity, check_fits
+from modtok_cli.training.memory import StepRows, capacity, check_fits, host_need
 from modtok_cli.training.plan import row_counts
-from modtok_cli.training.presets import PRESETS
-from modtok_cli.training.recipe import read_recipe
-from modtok_cli.training.rows.host_need import host_need
+from modtok_cli.training.recipe import PRESETS, read_recipe
 from modtok_cli.training.settings import RunSettings
 
 ROOT = Path(__file__).parents[2]
@@ -45,16 +42,7 @@ def test_example_recipes_fit_their_machine(file: Path) -> None:
     size, rows = measured(config)
     check_fits(config, size, rows, config.gpus, *capacity(config, gpu=True))
     if config.offload:
-        need = host_need(
-            size,
-            config.shape.hidden_size,
-            config.shape.tables,
-            moments=getattr(torch, config.offload_moments),
-            union=rows.union,
-            dtype=getattr(torch, config.dtype),
-            ranks=config.gpus,
-            node=8,
-        )
+        need = host_need(config, size, rows.union, config.gpus, 8)
         assert need.tables + need.buffers < HOST
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from modtok_cli.training.config import resolve
-from modtok_cli.training.fitting import evaluation_plan, fitted
+from modtok_cli.training.config import evaluation_plan, fitted, resolve
 from modtok_cli.training.settings import RunSettings
 
 

@@ -16,9 +16,9 @@ from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.inference.loading import load
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.training import loop
-from modtok_cli.training.config import RunSettings
 from modtok_cli.training.loop import pretrain
-from modtok_cli.training.presets import PRESETS
+from modtok_cli.training.recipe import PRESETS
+from modtok_cli.training.settings import RunSettings
 
 from .conftest import SAMPLE
 from .test_run import TOY, _toy, numbers  # noqa: F401

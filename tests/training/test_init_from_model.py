@@ -18,11 +18,11 @@ from modtok_cli.base.progress import SILENT
 from modtok_cli.construct.bpe import bpe
 from modtok_cli.inference.slice import slice_model
 from modtok_cli.modular.tokenizer import ModularTokenizer
-from modtok_cli.training.config import RunSettings
 from modtok_cli.training.distributed.ranks import start_ranks
-from modtok_cli.training.initial_model import InitialModel
+from modtok_cli.training.initial import InitialModel
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.model.model import Model
+from modtok_cli.training.settings import RunSettings
 
 from .conftest import SAMPLE
 

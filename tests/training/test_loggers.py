@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from helpers.metrics import read_metrics
-from modtok_cli.training.config import Config, RunSettings, resolve
+from modtok_cli.training.config import Config, resolve
 from modtok_cli.training.loop import pretrain
+from modtok_cli.training.settings import RunSettings
 
 from .test_run import _toy, settings  # noqa: F401  (fixtures)
 

@@ -12,15 +12,15 @@ from safetensors.torch import load_file
 
 from helpers.metrics import read_metrics
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.training.config import RunSettings
+from modtok_cli.training import memory as planned
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.plan import plan
-from modtok_cli.training.rows import host_memory as hostmemory
-from modtok_cli.training.rows import host_need as hostneed
+from modtok_cli.training.rows import host_tables
 from modtok_cli.training.rows.copies import CudaCopies
-from modtok_cli.training.rows.host_memory import HostMemory
+from modtok_cli.training.rows.host_tables import HostMemory
 from modtok_cli.training.rows.table import RowTable
+from modtok_cli.training.settings import RunSettings
 
 from . import test_run
 
@@ -101,18 +101,18 @@ def test_a_worker_that_dies_stops_the_run_and_the_checkpoint_stays(
 def test_too_little_memory_is_said_first(
     settings: RunSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hostneed, "available", lambda: 1 << 17)
+    monkeypatch.setattr(planned, "available", lambda: 1 << 17)
     with pytest.raises(ModtokError) as caught:
-        pretrain(replace(settings, **OFFLOAD))
+        pretrain(replace(settings, **OFFLOAD, device_memory=1 << 40))
     said = str(caught.value)
     assert re.search(r"2 × [\d,]+ rows × 32 × \(4 \+ 2 × 4\) bytes = 0\.0 GiB", said)
     assert "0.0 GiB are free" in said
     assert "--offload-moments bfloat16" in said
     assert "--offload-file" in said
     assert not (settings.runs / "offload").exists()
-    monkeypatch.setattr(hostneed, "available", lambda: 1 << 40)
+    monkeypatch.setattr(planned, "available", lambda: 1 << 40)
     disk = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(hostneed.shutil, "disk_usage", lambda path: disk._replace(free=5))
+    monkeypatch.setattr(planned.shutil, "disk_usage", lambda path: disk._replace(free=5))
     changes = {**OFFLOAD, "offload_file": tmp_path / "x", "offload_moments": "bfloat16"}
     with pytest.raises(ModtokError, match=r"GiB of disk .*2 × 2\) bytes.*fewer --langs"):
         pretrain(replace(settings, **changes))
@@ -122,7 +122,7 @@ def test_a_disk_that_is_full_after_all(tmp_path: Path, monkeypatch: pytest.Monke
     def full(opened: int, start: int, size: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(hostmemory.os, "posix_fallocate", full)
+    monkeypatch.setattr(host_tables.os, "posix_fallocate", full)
     memory = HostMemory(start_ranks(), tmp_path)
     with pytest.raises(ModtokError, match=r"cannot allocate 4,096 bytes for rows \(No space left"):
         memory.zeros((32, 32), torch.float32)

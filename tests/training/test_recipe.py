@@ -6,9 +6,9 @@ import pytest
 
 from modtok_cli.architectures.sizes import RECIPES, SIZES
 from modtok_cli.base.errors import UsageError
-from modtok_cli.training.config import RunSettings, resolve
-from modtok_cli.training.presets import PRESETS, Preset
-from modtok_cli.training.recipe import as_sections, read_recipe, write_recipe
+from modtok_cli.training.config import resolve
+from modtok_cli.training.recipe import PRESETS, Preset, as_sections, read_recipe, write_recipe
+from modtok_cli.training.settings import RunSettings
 
 
 def test_a_resolved_configuration_is_a_recipe(tmp_path: Path) -> None:

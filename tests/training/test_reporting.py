@@ -12,12 +12,11 @@ import pytest
 import torch
 
 from helpers.metrics import read_metrics
-from modtok_cli.training import loop, metrics, spikes
-from modtok_cli.training.config import RunSettings
+from modtok_cli.training import loop, metrics
 from modtok_cli.training.loop import pretrain
+from modtok_cli.training.metrics import SpikeDetector, Status
 from modtok_cli.training.plan import plan
-from modtok_cli.training.spikes import SpikeDetector
-from modtok_cli.training.status import Status
+from modtok_cli.training.settings import RunSettings
 
 from .test_resume import Notes
 from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
@@ -50,7 +49,7 @@ def test_spikes_as_computed_from_all_losses() -> None:
         losses = {name: rng.gauss(3 + 2 / step, 0.1) * (2 if wild else 1) for name in drawn}
         expected = {}
         for name, loss in losses.items():
-            past = [x for then, x in history[name] if then >= step - spikes.WINDOW]
+            past = [x for then, x in history[name] if then >= step - metrics.WINDOW]
             if len(past) >= 20:
                 median = statistics.median(past)
                 spread = statistics.median(abs(x - median) for x in past)
@@ -78,7 +77,7 @@ def test_spikes_are_reported_and_resume(
         return line
 
     monkeypatch.setattr(loop, "train_step", spiking)
-    monkeypatch.setattr(spikes, "_LEAST", 2)
+    monkeypatch.setattr(metrics, "_LEAST", 2)
     notes = Notes()
     pretrain(settings, progress=notes)
     lines = [line for line in read_metrics(settings.runs / "it") if "loss" in line]

@@ -13,9 +13,10 @@ from helpers.metrics import read_metrics
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.training.config import Config, RunSettings, resolve
+from modtok_cli.training.config import Config, resolve
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.plan import plan
+from modtok_cli.training.settings import RunSettings
 
 from .conftest import LANGUAGES, SAMPLE
 from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)

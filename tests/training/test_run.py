@@ -18,12 +18,12 @@ from helpers.toy_preset import toy_preset
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
-from modtok_cli.training import loop
+from modtok_cli.training import loop, step
 from modtok_cli.training.checkpoint import saving
-from modtok_cli.training.config import RunSettings
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.model.model import Model
-from modtok_cli.training.presets import PRESETS
+from modtok_cli.training.recipe import PRESETS
+from modtok_cli.training.settings import RunSettings
 
 from .conftest import LANGUAGES, SAMPLE
 
@@ -222,7 +222,7 @@ def test_an_empty_language_directory(settings: RunSettings) -> None:
 
 
 def test_loss_that_is_not_finite(settings: RunSettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Model.step
+    whole = step.optimizer_step
 
     def poisoned(model: Model, microbatches: Any, rate: float, **options: Any) -> Any:
         if poisoned.calls == 4:  # type: ignore[attr-defined]
@@ -231,7 +231,7 @@ def test_loss_that_is_not_finite(settings: RunSettings, monkeypatch: pytest.Monk
         return whole(model, microbatches, rate, **options)
 
     poisoned.calls = 0  # type: ignore[attr-defined]
-    monkeypatch.setattr(Model, "step", poisoned)
+    monkeypatch.setattr(step, "optimizer_step", poisoned)
     with pytest.raises(ModtokError) as caught:
         pretrain(settings)
     text = str(caught.value)
@@ -239,7 +239,7 @@ def test_loss_that_is_not_finite(settings: RunSettings, monkeypatch: pytest.Monk
     assert "sequence 2, language" in text
     assert "from document" in text
     assert "checkpoint of step 4 is kept" in text
-    monkeypatch.setattr(Model, "step", whole)
+    monkeypatch.setattr(step, "optimizer_step", whole)
     pretrain(settings, resume=True)
     assert read_metrics(settings.runs / "it")[-1]["step"] == 6
 
@@ -277,9 +277,9 @@ from pathlib import Path
 
 import torch
 
-from modtok_cli.training import loop, presets
-from modtok_cli.training.config import RunSettings
-presets.PRESETS["toy"] = presets.Preset(json.loads(os.environ["TOY"]))
+from modtok_cli.training import loop, recipe
+from modtok_cli.training.settings import RunSettings
+recipe.PRESETS["toy"] = recipe.Preset(json.loads(os.environ["TOY"]))
 torch.use_deterministic_algorithms("MODTOK_GPU_CHECK" in os.environ, warn_only=True)
 if __name__ == "__main__":
     data, tokenizer, runs = map(Path, sys.argv[1:4])

@@ -20,13 +20,13 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.inference.footprint import footprint
 from modtok_cli.inference.run import open_run
 from modtok_cli.training import loop
-from modtok_cli.training.config import RunSettings
 from modtok_cli.training.data.sampling import parse_mix
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.loop import pretrain
 from modtok_cli.training.model.model import Model
-from modtok_cli.training.presets import PRESETS
+from modtok_cli.training.recipe import PRESETS
 from modtok_cli.training.rundir import point_latest
+from modtok_cli.training.settings import RunSettings
 
 from .test_run import _toy, numbers, settings  # noqa: F401  (fixtures)
 

@@ -10,13 +10,12 @@ import pytest
 from helpers.toy_preset import toy_preset
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.training.config import RunSettings
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model.model import Model
-from modtok_cli.training.presets import PRESETS
-from modtok_cli.training.sample_text import continue_texts
-from modtok_cli.training.study import study_sampling
+from modtok_cli.training.recipe import PRESETS
+from modtok_cli.training.settings import RunSettings
+from modtok_cli.training.study import continue_texts, study_sampling
 
 from .conftest import SAMPLE
 

@@ -14,13 +14,14 @@ from modtok_cli.base.errors import ModtokError
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.text import parallel
 from modtok_cli.text.text_format import Spans
-from modtok_cli.training.config import RunSettings, resolve
+from modtok_cli.training.config import resolve
 from modtok_cli.training.data import unpack as unpacking
 from modtok_cli.training.data.sampling import Mixture, Regime
 from modtok_cli.training.data.slot_packer import SlotPacker
 from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
 from modtok_cli.training.data.text_store import TextStore, permuted, text_store, text_stores
 from modtok_cli.training.opening import text_files
+from modtok_cli.training.settings import RunSettings
 
 
 def packer(

@@ -11,8 +11,8 @@ import pytest
 
 from helpers.metrics import read_metrics
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.training.config import RunSettings
 from modtok_cli.training.loop import pretrain
+from modtok_cli.training.settings import RunSettings
 
 from .conftest import SAMPLE
 from .test_resume import Notes

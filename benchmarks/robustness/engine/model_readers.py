@@ -74,8 +74,8 @@ def ids_to_keep(path: Path) -> None:
 
 def recipe(path: Path) -> None:
     """Options of a run."""
-    from modtok_cli.training.config import RunSettings
     from modtok_cli.training.recipe import read_recipe
+    from modtok_cli.training.settings import RunSettings
 
     RunSettings(**read_recipe(path))
 

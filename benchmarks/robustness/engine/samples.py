@@ -89,8 +89,8 @@ def _plan(root: Path) -> None:
 def run_samples(root: Path) -> None:
     """A run of a few steps and a slice of it; needs the extra `lm`, after `light_samples`."""
     from modtok_cli.inference.slice import slice_model
-    from modtok_cli.training.config import RunSettings
     from modtok_cli.training.loop import pretrain
+    from modtok_cli.training.settings import RunSettings
 
     know_toy()
     pretrain(
@@ -163,7 +163,7 @@ def _kept(path: Path, results: Path) -> None:
 
 def know_toy() -> None:
     """Make the size of the sample run known to this process."""
-    from modtok_cli.training.presets import PRESETS, Preset
+    from modtok_cli.training.recipe import PRESETS, Preset
 
     shape = {"layers": 1, "hidden_size": 32, "head_width": 8, "ffn": 48, "heads": 4, "kv_heads": 2}
     data = {"seq_length": 32, "batch_size": 2, "micro_batch": 1}

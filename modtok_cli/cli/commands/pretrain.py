@@ -17,7 +17,7 @@ from modtok_cli.cli.session import Session
 from modtok_cli.cli.training_options import training_settings, with_training_options
 
 if TYPE_CHECKING:
-    from modtok_cli.training.config import RunSettings
+    from modtok_cli.training.settings import RunSettings
 
 COLUMNS = (
     Column("language", "language"),

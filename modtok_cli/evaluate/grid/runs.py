@@ -22,8 +22,8 @@ from modtok_cli.inference.slice_source import SliceSource
 from modtok_cli.inference.slicefile import NAME
 from modtok_cli.inference.source import AnySource
 from modtok_cli.inference.sources import RunSource, open_source
-from modtok_cli.training.model_settings import ModelSettings
 from modtok_cli.training.rundir import is_run
+from modtok_cli.training.settings import ModelSettings
 
 
 @dataclass(frozen=True)

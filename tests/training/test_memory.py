@@ -10,9 +10,10 @@ import torch
 from modtok_cli.architectures.families.llama import Llama
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.memory import parse_bytes
-from modtok_cli.training import device_memory
+from modtok_cli.training import memory
 from modtok_cli.training.config import Config, resolve
-from modtok_cli.training.device_memory import (
+from modtok_cli.training.distributed.ranks import start_ranks
+from modtok_cli.training.memory import (
     StepRows,
     capacity,
     check_disk,
@@ -21,7 +22,6 @@ from modtok_cli.training.device_memory import (
     memory_parts,
     total,
 )  # fmt: skip
-from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model.model import MicroBatch, Model
 from modtok_cli.training.settings import RunSettings
 
@@ -157,7 +157,7 @@ def test_checkpoints_must_fit_the_disk(tmp_path: Path, monkeypatch: pytest.Monke
     config = large()
     one = checkpoint_bytes(config, SIZE)
     free = type("Usage", (), {"free": 3 * one})
-    monkeypatch.setattr(device_memory.shutil, "disk_usage", lambda path: free)
+    monkeypatch.setattr(memory.shutil, "disk_usage", lambda path: free)
     check_disk(config, SIZE, tmp_path / "runs" / "it")
     with pytest.raises(ModtokError, match=r"4 checkpoints of .* GiB do not fit.*--keep"):
         check_disk(replace(config, keep=3), SIZE, tmp_path)
