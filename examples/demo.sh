@@ -24,9 +24,7 @@ cd "$workspace"
 
 say "Six languages in three scripts: Greek, English, Finnish, French, Nepali, Swahili." \
     "$workspace/data has text to learn from, $workspace/parallel the same 114 lines in each" \
-    "language to measure on, $workspace/tasks questions for the evaluation. The first command" \
-    "compiles kernels, once per installation."
-run "modtok warmup"
+    "language to measure on, $workspace/tasks questions for the evaluation."
 
 say "1. LEARN a modular tokenizer. Each language gets 1,500 tokens: it adopts useful tokens of" \
     "   earlier languages and adds its own. 'total' is the size of the whole vocabulary so far;" \

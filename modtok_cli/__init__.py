@@ -8,7 +8,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from modtok_cli.api.arguments import ModtokWarning as ModtokWarning
     from modtok_cli.api.corpora import corpus_build as corpus_build
     from modtok_cli.api.corpora import corpus_count as corpus_count
     from modtok_cli.api.evaluations import compare as compare
@@ -18,21 +17,14 @@ if TYPE_CHECKING:
     from modtok_cli.api.evaluations import evaluate_mt as evaluate_mt
     from modtok_cli.api.evaluations import evaluate_sum as evaluate_sum
     from modtok_cli.api.evaluations import write_examples as write_examples
-    from modtok_cli.api.learners import bpe as bpe
-    from modtok_cli.api.learners import bpe_merge as bpe_merge
-    from modtok_cli.api.learners import bpe_seq as bpe_seq
-    from modtok_cli.api.learners import unigram as unigram
-    from modtok_cli.api.learners import unigram_merge as unigram_merge
     from modtok_cli.api.measures import check as check
     from modtok_cli.api.measures import explore as explore
     from modtok_cli.api.measures import fairness as fairness
-    from modtok_cli.api.measures import nsl as nsl
     from modtok_cli.api.measures import origin as origin
     from modtok_cli.api.measures import report as report
     from modtok_cli.api.models import export as export
     from modtok_cli.api.models import generate as generate
     from modtok_cli.api.models import load_generator as load_generator
-    from modtok_cli.api.models import pretrain as pretrain
     from modtok_cli.api.models import slice as slice
     from modtok_cli.api.models import tokens as tokens
     from modtok_cli.api.models import transplant as transplant
@@ -47,28 +39,48 @@ if TYPE_CHECKING:
     from modtok_cli.api.tokenizers import open_tokenizer as open_tokenizer
     from modtok_cli.base.errors import ModtokError as ModtokError
     from modtok_cli.base.errors import UsageError as UsageError
+    from modtok_cli.base.public import ModtokWarning as ModtokWarning
+    from modtok_cli.construct.bpe import bpe as bpe
+    from modtok_cli.construct.bpe_concat import bpe_concat as bpe_concat
+    from modtok_cli.construct.bpe_merge import bpe_merge as bpe_merge
+    from modtok_cli.construct.bpe_parity import bpe_parity as bpe_parity
+    from modtok_cli.construct.bpe_seq import bpe_seq as bpe_seq
+    from modtok_cli.construct.unigram import unigram as unigram
+    from modtok_cli.construct.unigram_merge import unigram_merge as unigram_merge
+    from modtok_cli.measure.nsl import nsl as nsl
     from modtok_cli.modular.protocol import Tokenizer as Tokenizer
     from modtok_cli.modular.subtokenizer import Subtokenizer as Subtokenizer
     from modtok_cli.modular.tokenizer import ModularTokenizer as ModularTokenizer
+    from modtok_cli.text.reading import Reading as Reading
+    from modtok_cli.training.pretrain import pretrain as pretrain
     from modtok_cli.training.settings import RunSettings as RunSettings
 
 __version__ = "0.1.0"
 
 # What the imports above say to type checkers and editors, at run time; a test compares both.
 _NAMES = {
-    "api.arguments": "ModtokWarning",
+    "base.public": "ModtokWarning",
     "api.corpora": "corpus_build corpus_count",
     "api.evaluations": "compare evaluate_bpb evaluate_grid evaluate_mcq evaluate_mt evaluate_sum "
     "write_examples",
-    "api.learners": "bpe bpe_merge bpe_seq unigram unigram_merge",
-    "api.measures": "check explore fairness nsl origin report",
-    "api.models": "export generate load_generator pretrain slice tokens transplant",
+    "api.measures": "check explore fairness origin report",
+    "api.models": "export generate load_generator slice tokens transplant",
     "api.tokenizers": "adopt check_subsets compare_tokenizers encode_files extract "
     "extract_frequent inspect load open_tokenizer",
     "base.errors": "ModtokError UsageError",
+    "construct.bpe": "bpe",
+    "construct.bpe_concat": "bpe_concat",
+    "construct.bpe_merge": "bpe_merge",
+    "construct.bpe_parity": "bpe_parity",
+    "construct.bpe_seq": "bpe_seq",
+    "construct.unigram": "unigram",
+    "construct.unigram_merge": "unigram_merge",
+    "measure.nsl": "nsl",
     "modular.protocol": "Tokenizer",
     "modular.subtokenizer": "Subtokenizer",
     "modular.tokenizer": "ModularTokenizer",
+    "text.reading": "Reading",
+    "training.pretrain": "pretrain",
     "training.settings": "RunSettings",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}

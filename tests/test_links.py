@@ -47,11 +47,12 @@ def test_links_point_to_files_and_headings(page: Path) -> None:
             assert heading in anchors(found), target
 
 
-def test_readme_links_every_page() -> None:
+def test_readme_and_results_link_every_page() -> None:
     linked = {
         (page.parent / target.partition("#")[0]).resolve()
         for page in (ROOT / "README.md", ROOT / "docs" / "results.md")
         for target in LINK.findall(prose(page))
     }
-    unlinked = {page for page in PAGES if page.is_relative_to(ROOT / "docs")} - linked
-    assert unlinked == set()
+    folders = (ROOT / "docs", ROOT / "benchmarks" / "notes")
+    pages = {page for page in PAGES if any(map(page.is_relative_to, folders))}
+    assert pages - linked == {ROOT / "docs" / "index.md"}  # the first page of the site

@@ -33,9 +33,9 @@ import torch
 
 from benchmarks.common.rows import emit
 from modtok_cli.base.errors import UsageError
-from modtok_cli.inference.export import export
-from modtok_cli.inference.model_directory import ModelDirectory
-from modtok_cli.inference.slice_directory import Selection, slice_directory
+from modtok_cli.inference.export.export import export
+from modtok_cli.inference.hf.directory import ModelDirectory
+from modtok_cli.inference.hf.slice import Selection, slice_directory
 from modtok_cli.modular.segmenters.adopted import Library
 
 Ids = npt.NDArray[np.int32]

@@ -24,7 +24,7 @@ from statistics import mean, median
 from typing import Any
 
 from benchmarks.common.rows import emit
-from modtok_cli.inference.route import MARGIN, Route, route, routing_references
+from modtok_cli.inference.run.route import MARGIN, Route, route, routing_references
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 

@@ -26,12 +26,12 @@ import numpy as np
 import torch
 
 from benchmarks.common.rows import emit
-from modtok_cli.inference.decode import generate
-from modtok_cli.inference.export import export
-from modtok_cli.inference.gguf_tokenizer import candidates
-from modtok_cli.inference.loading import load
-from modtok_cli.inference.model import SlicedModel
-from modtok_cli.inference.sampling import SamplingOptions
+from modtok_cli.inference.export.export import export
+from modtok_cli.inference.export.gguf_tokenizer import candidates
+from modtok_cli.inference.load import load
+from modtok_cli.inference.run.decode import generate
+from modtok_cli.inference.run.model import SlicedModel
+from modtok_cli.inference.run.sampling import SamplingOptions
 
 NOT_TEXT = [
     "",

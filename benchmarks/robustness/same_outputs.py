@@ -279,12 +279,11 @@ def commit_of(checkout: Path) -> str:
 def run_all(checkout: Path, place: Path, kept: Path, only: str) -> Iterator[tuple[str, Outcome]]:
     """Run all calls in `place`; copies of what each wrote are stored under `kept`."""
     known = flags(checkout)
-    # Kernels compiled for other code, or for a file changed within a second, must not be loaded.
+    # Bytecode of other code, or of a file changed within a second, must not be loaded.
     cache = Path(tempfile.gettempdir()) / f"modtok-same-outputs-{commit_of(checkout)}"
     environment = os.environ | {
         "PYTHONPATH": str(checkout),
-        "NUMBA_CACHE_DIR": str(cache / "kernels"),
-        "PYTHONPYCACHEPREFIX": str(cache / "bytecode"),
+        "PYTHONPYCACHEPREFIX": str(cache),
         "OMP_NUM_THREADS": "1",
         "HF_HUB_OFFLINE": "1",
         "COLUMNS": "100",

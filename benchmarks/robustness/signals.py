@@ -1,4 +1,4 @@
-"""SIGTERM, SIGINT and kill -9 at random moments of `pretrain`; Ctrl-C while kernels load.
+"""SIGTERM, SIGINT and kill -9 at random moments of `pretrain`; Ctrl-C during `encode`.
 
     python -m benchmarks signals [--moments 100] [--only pretrain|encode] [--seed 0] > results.jsonl
 
@@ -153,7 +153,7 @@ def pretrain(moments: int, seed: int) -> list[dict[str, Any]]:
 
 
 def encode(moments: int, seed: int) -> list[dict[str, Any]]:
-    """Ctrl-C at random moments of `encode`, most of which loads compiled kernels."""
+    """Ctrl-C at random moments of `encode`, most of which is starting."""
     rows = []
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Counting words: the kernel, reading and counting, and the library's pre-tokenizer.
+"""Counting words: the core, reading and counting, and the library's pre-tokenizer.
 
     python -m benchmarks counting ../shared/data/corpus/fr.jsonl.zst [more files]
 
@@ -56,7 +56,7 @@ def measure(path: Path, repeat: int, library_mb: float) -> dict[str, object]:
 
     table = counter.result()
     rates = {
-        "kernel": size / best_seconds(count, repeat),
+        "core": size / best_seconds(count, repeat),
         "read": size / best_seconds(read, repeat),
         "read_and_count": size / best_seconds(lambda: count_corpus([path]), repeat),
         "library_pretokenizer": some_size / best_seconds(library, 1),

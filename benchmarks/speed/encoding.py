@@ -98,7 +98,7 @@ def main() -> None:
     tokenizer = ModularTokenizer.load(options.tokenizer)
     emit({"what": "load", "seconds": round(time.perf_counter() - start, 2), "of": tokenizer.size})
     languages = options.languages.split(",")
-    # The first subset of a process also loads the compiled kernels; the others do not.
+    # The first subset of a process also pays for what is loaded once.
     emit({**new_subset(tokenizer, languages, texts[0]), "first_of_the_process": True})
     others = [language for language in tokenizer.languages if language not in languages]
     for i in range(min(3, len(others) - 2)):

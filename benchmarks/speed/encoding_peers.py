@@ -110,7 +110,7 @@ def measure(options: argparse.Namespace) -> None:
         ids = flat_ids(encode(texts[:: max(1, len(texts) // 500)]))
         emit({"ids": len(ids), "hash": hashlib.sha256(str(ids).encode()).hexdigest()})
         return
-    encode([b"word " * (1 << 14)])  # few kilobytes are encoded without kernels
+    encode([b"word " * (1 << 14)])
     rates, of_cpu = [], []
     size = sum(map(len, texts)) / 1e6
     for _ in range(3):

@@ -64,7 +64,7 @@ def measure(options: argparse.Namespace, path: Path, name: str) -> dict[str, Any
     from modtok_cli.evaluate.cloze import ClozeTask
     from modtok_cli.evaluate.lm import ModtokLM
     from modtok_cli.evaluate.suite import Suite
-    from modtok_cli.inference.loading import load
+    from modtok_cli.inference.load import load
 
     suite = Suite("lines", "{Question}: {question}\n{Answer}:", options.shots, "characters")
     model = load(path)
@@ -125,7 +125,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=3)
     options = parser.parse_args()
     os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
-    from modtok_cli.inference.slice import slice_model
+    from modtok_cli.inference.slice.slice import slice_model
 
     with tempfile.TemporaryDirectory() as work:
         run = prepare(options, Path(work))

@@ -40,7 +40,7 @@ def compare(data: Path, k: int, runs: int, scratch: Path) -> None:
     for i in range(runs + 1):
         mine = timed(ours(data, k, scratch / f"a{i}", ALL))
         if i == 0:
-            continue  # the warm-up: compiled kernels and files come into the caches
+            continue  # files come into the caches
         a.append(mine)
         b.append(
             timed(

@@ -34,7 +34,7 @@ import zstandard
 
 from benchmarks.common.corpora import texts
 from benchmarks.common.rows import emit
-from modtok_cli.inference.route import route, routing_references
+from modtok_cli.inference.run.route import route, routing_references
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.tokenizer import ModularTokenizer
 
@@ -202,7 +202,7 @@ def measure(options: argparse.Namespace) -> None:
     }
     sample = [line[:2000].encode() for of in lines.values() for line in of[:5] if line]
     for name, those in (("three", tokenizer.subset(some)), ("all", tokenizer.full())):
-        those.encode_utf8(sample)  # kernels, and the words of the cache
+        those.encode_utf8(sample)  # words enter the cache
         spent = seconds(lambda those=those: those.encode_utf8(sample), 5)  # type: ignore[misc]
         rate = sum(map(len, sample)) / spent / 1e6
         emit({"what": "encode", "by": name, "mb_per_second": round(rate, 1)})

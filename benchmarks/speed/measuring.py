@@ -45,7 +45,7 @@ def main() -> None:
 
     paths = sorted(options.folder.glob("*.txt"))
     texts = {path.stem: path.read_text(encoding="utf-8").split("\n")[:-1] for path in paths}
-    # The kernels are loaded once before, as after the first command of a day.
+    # Libraries and files come into the caches first.
     nsl(options.tokenizer[:1], paths[:1], references=options.references)
     start = time.perf_counter()
     rows = nsl(options.tokenizer, paths, references=options.references)

@@ -102,7 +102,7 @@ def against_python(pieces: LearnedPieces, counts: WordCounts) -> list[str]:
     return [
         f"- plain Python, {SAMPLE_WORDS:,} unique words ({characters:,} characters): "
         f"{python / characters * 1e9:,.0f} ns a character of processor time;",
-        f"- the kernel on one thread, all {len(counts):,} words: {kernel * 1e9:,.1f} ns each;",
+        f"- the core on one thread, all {len(counts):,} words: {kernel * 1e9:,.1f} ns each;",
         f"- **{python / characters / kernel:,.0f} times** per character and core (bar: 100);",
         f"- largest relative difference of an expected count on the sample {error:.1e}, of the "
         f"log-likelihood {abs(likelihood - slow_likelihood) / abs(likelihood):.1e}.",

@@ -1,8 +1,8 @@
 """Hooks of mkdocs: pages made from the sources, and links that leave the folder docs/.
 
-README.md becomes the home page. CHANGELOG.md, CONTRIBUTING.md and the pages of examples/ join the
-site. The command line's reference comes from the command tree, that of Python from `__all__`.
-A link to a file that is not on the site becomes its text.
+README.md, CHANGELOG.md, CONTRIBUTING.md and the pages of examples/ join the site. The command
+line's reference comes from the command tree, that of Python from `__all__`. A link to a file that
+is not on the site becomes its label and path.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = "reference/cli"
-API = "reference/api.md"
+API = "reference/api"
 PAGES = {  # in the repository → on the site
-    "README.md": "index.md",
+    "README.md": "overview.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "examples/sample/README.md": "examples/sample.md",
@@ -25,16 +25,17 @@ PAGES = {  # in the repository → on the site
 SOURCES = {site: source for source, site in PAGES.items()}
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
 CODE = re.compile(r"`[^`]+`")
-GROUPS = {
-    "Build corpora and count words": "api.corpora",
-    "Learn tokenizers": "api.learners",
-    "Open, extract and check tokenizers": "api.tokenizers",
-    "Measure": "api.measures",
-    "Train, slice and generate": "api.models",
-    "Evaluate": "api.evaluations",
-    "Classes": "modular.",
-    "Settings": "training.settings",
-    "Errors and warnings": "base.errors api.arguments",
+TASKS = {  # page of the Python reference → its title, and the modules with its names
+    "corpora": ("Build corpora and count words", "api.corpora corpus text world"),
+    "learners": ("Learn tokenizers", "api.learners construct learn"),
+    "tokenizers": ("Open, extract and check tokenizers", "api.tokenizers modular"),
+    "measures": ("Measure and report", "api.measures measure report"),
+    "models": (
+        "Train, slice and generate",
+        "api.models architectures training inference",
+    ),
+    "evaluations": ("Evaluate and study", "api.evaluations evaluate studies"),
+    "errors": ("Errors and warnings", ""),  # and all that no other page has
 }
 
 
@@ -47,17 +48,21 @@ def command_pages() -> dict[str, str]:
     return {f"{COMMANDS}/{name.replace(' ', '-')}.md": text for name, text in found.items()}
 
 
-def api_page() -> str:
-    """The reference of all public names, in groups."""
+def api_pages() -> dict[str, str]:
+    """Path on the site → Markdown: the public names by task."""
     import modtok_cli
 
-    lines = ["# Python reference", "", "All names are attributes of `modtok_cli`.", ""]
-    for title, modules in GROUPS.items():
-        lines += [f"## {title}", ""]
-        for name, module in modtok_cli._MODULES.items():
-            if any(module.startswith(prefix) for prefix in modules.split()):
-                lines += [f"::: modtok_cli.{module}.{name}", ""]
-    return "\n".join(lines)
+    names: dict[str, list[str]] = {task: [] for task in TASKS}
+    for name, module in modtok_cli._MODULES.items():
+        parts = {module, module.partition(".")[0]}
+        task = next((task for task, (_, of) in TASKS.items() if parts & {*of.split()}), "errors")
+        names[task].append(f"::: modtok_cli.{module}.{name}\n")
+    head = "All names are attributes of `modtok_cli`.\n\n"
+    return {
+        f"{API}/{task}.md": f"# {title}\n\n{head}" + "\n".join(names[task])
+        for task, (title, _) in TASKS.items()
+        if names[task]
+    }
 
 
 def relink(text: str, site: str) -> str:
@@ -75,7 +80,9 @@ def relink(text: str, site: str) -> str:
         elif place in PAGES and (ROOT / place).is_file():
             there = PAGES[place]
         else:
-            return label if "`" in label else f"`{label}`"
+            name = label.strip("`")
+            is_path = name in (place, posixpath.basename(place))
+            return f"`{name}`" if is_path else f"{label} (`{place}`)"
         return f"[{label}]({posixpath.relpath(there, posixpath.dirname(site))}{mark}{heading})"
 
     return LINK.sub(link, text)
@@ -95,17 +102,12 @@ def unescape_pipes(text: str) -> str:
 
 
 def on_config(config: Any) -> Any:
-    """Replace the entry of the commands by a list of their pages."""
+    """Replace the entries of the two references by lists of their pages."""
+    folders = {COMMANDS: sorted(command_pages()), API: list(api_pages())}
 
     def filled(entries: list[Any]) -> list[Any]:
         return [
-            {
-                title: sorted(command_pages())
-                if item == COMMANDS
-                else filled(item)
-                if isinstance(item, list)
-                else item
-            }
+            {title: filled(item) if isinstance(item, list) else folders.get(item, item)}
             for entry in entries
             for title, item in entry.items()
         ]
@@ -118,7 +120,7 @@ def on_files(files: Any, config: Any) -> Any:
     """Add the pages that are not in docs/."""
     from mkdocs.structure.files import File
 
-    made = {**command_pages(), API: api_page()}
+    made = {**command_pages(), **api_pages()}
     for source, site in PAGES.items():
         if (ROOT / source).is_file():
             made[site] = (ROOT / source).read_text(encoding="utf-8")

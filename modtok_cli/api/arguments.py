@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-import threading
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from numbers import Integral, Real
@@ -13,55 +10,12 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.base.progress import Progress, Silent
+from modtok_cli.base.progress import Progress
+from modtok_cli.base.public import PythonWarnings
 from modtok_cli.text.languages import language_list
 
 FilePath = str | os.PathLike[str]
 Languages = str | Iterable[str]
-
-
-class ModtokWarning(UserWarning):
-    """A result that is usable but probably not what was intended."""
-
-
-PACKAGE = str(Path(__file__).parents[1]) + os.sep
-
-
-class PythonWarnings(Silent):
-    """A progress that draws nothing and raises each warning as a `ModtokWarning`.
-
-    A warning has the line of the user's program that called modtok, also if a thread of modtok
-    issues it.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._thread = threading.get_ident()
-        self._caller = _caller()
-
-    def warn(self, text: str) -> None:
-        """Issue a Python warning."""
-        own = threading.get_ident() == self._thread
-        file, line, names = _caller() if own else self._caller
-        warnings.warn_explicit(
-            text,
-            ModtokWarning,
-            file,
-            line,
-            module=names.get("__name__", "<string>"),
-            registry=names.setdefault("__warningregistry__", {}),
-        )
-
-
-def _caller() -> tuple[str, int, dict[str, Any]]:
-    """File, line and global names of the program that called the first function of modtok."""
-    frame = found = sys._getframe()
-    while frame.f_back is not None:
-        ours = frame.f_code.co_filename.startswith(PACKAGE)
-        frame = frame.f_back
-        if ours and not frame.f_code.co_filename.startswith(PACKAGE):
-            found = frame
-    return found.f_code.co_filename, found.f_lineno, found.f_globals
 
 
 P = ParamSpec("P")

@@ -59,13 +59,13 @@ def evaluate_bpb(
         UsageError: a mode that does not fit the model.
         ModtokError: a text is missing or damaged, or no text is in a language of the model.
     """
-    from modtok_cli.evaluate.bits import Settings, evaluate_bpb
+    from modtok_cli.evaluate.bits import BitsSettings, evaluate_bpb
 
     return evaluate_bpb(
         Path(model),
         text_paths(texts),
         language=language,
-        settings=Settings(infer=infer, batch_size=batch_size, limit=limit),
+        settings=BitsSettings(infer=infer, batch_size=batch_size, limit=limit),
         tokenizer=optional_path(tokenizer),
         step=step,
         progress=progress_or_default(progress),
@@ -119,14 +119,14 @@ def evaluate_mcq(
         UsageError: a task, language or mode that does not fit the model.
         ModtokError: no questions at all, or a damaged row.
     """
-    from modtok_cli.evaluate.mcq import Settings, evaluate_mcq
+    from modtok_cli.evaluate.mcq import McqSettings, evaluate_mcq
 
     return evaluate_mcq(
         Path(model),
         optional_languages(languages),
         data=optional_path(data),
         include=optional_path(include),
-        settings=Settings(
+        settings=McqSettings(
             infer=infer,
             tasks=None if tasks is None else tuple(tasks),
             shots=shots,
@@ -181,13 +181,13 @@ def evaluate_mt(
         UsageError: a pair or a mode that does not fit the model.
         ModtokError: no parallel text, or it is damaged.
     """
-    from modtok_cli.evaluate.translation import Settings, evaluate_mt
+    from modtok_cli.evaluate.generation import TranslationSettings, evaluate_mt
 
     return evaluate_mt(
         Path(model),
         pairs,
         data=Path(data),
-        settings=Settings(
+        settings=TranslationSettings(
             infer=infer,
             shots=shots,
             max_tokens=max_tokens,
@@ -235,13 +235,13 @@ def evaluate_sum(
         UsageError: a language or a mode that does not fit the model.
         ModtokError: no documents, or a damaged row.
     """
-    from modtok_cli.evaluate.summarization import Settings, evaluate_sum
+    from modtok_cli.evaluate.generation import GenerationSettings, evaluate_sum
 
     return evaluate_sum(
         Path(model),
         optional_languages(languages),
         data=Path(data),
-        settings=Settings(
+        settings=GenerationSettings(
             infer=infer, shots=shots, max_tokens=max_tokens, batch_size=batch_size, limit=limit
         ),
         tokenizer=optional_path(tokenizer),

@@ -30,59 +30,6 @@ Rows = list[dict[str, Any]]
 
 
 @checked
-def nsl(
-    tokenizers: AnyTokenizer | Sequence[AnyTokenizer],
-    texts: FilePath | Sequence[FilePath],
-    *,
-    references: FilePath | None = None,
-    morphemes: FilePath | None = None,
-    language: str | None = None,
-    errors: Errors = "strict",
-    field: str = "text",
-    lang_field: str | None = None,
-    progress: Progress | None = None,
-) -> Rows:
-    """Measure sequence lengths relative to monolingual tokenizers (NSL).
-
-    Args:
-        tokenizers: Tokenizers, files or directories (see `open_tokenizer`). `DIR@each` uses the
-            subtokenizer of each text's language.
-        texts: Files or directories; the language comes from the file name by default.
-        references: Directory with a `<lang>.json` per language. By default `references/` of the
-            first tokenizer directory, else of `tokenizer/`.
-        morphemes: File or directory with segmented words; adds MorphScore and boundary F1.
-        language: Language of all texts.
-        errors: What to do with invalid UTF-8.
-        field: Field or column of the text in JSON, Parquet, CSV and Arrow files.
-        lang_field: Field of each document's language, for files of several languages.
-        progress: Receives progress; warnings become `ModtokWarning` by default.
-
-    Returns:
-        One row per text, language and tokenizer, with `nsl`, `tokens`, `tokens_per_character`,
-        `tokens_per_byte`, `tokens_per_word` and a signature.
-
-    Examples:
-        >>> rows = modtok.nsl(["tokenizer@each", "tokenizer"], "parallel/fi.txt")
-        >>> [row["tokenizer"] for row in rows], rows[0]["nsl"] < 1.1
-        (['tokenizer@each', 'tokenizer'], True)
-
-    Raises:
-        ModtokError: a file is missing or damaged, or no language has a reference.
-    """
-    from modtok_cli.measure.nsl import nsl
-
-    return nsl(
-        _tokenizers(tokenizers),
-        text_paths(texts),
-        references=optional_path(references),
-        morphemes=optional_path(morphemes),
-        language=language,
-        reading=Reading(errors, field, lang_field),
-        progress=progress_or_default(progress),
-    )
-
-
-@checked
 def check(
     tokenizers: AnyTokenizer | Sequence[AnyTokenizer],
     texts: FilePath | Sequence[FilePath],
@@ -96,7 +43,7 @@ def check(
     """Judge how well tokenizers suit languages, without references or parallel text.
 
     Args:
-        tokenizers, texts, language, errors, field, lang_field, progress: As in `nsl`.
+        tokenizers, texts, language, errors, field, lang_field, progress: See `nsl`.
 
     Returns:
         One row per language, text and tokenizer, the worst languages first: `tokens_per_word`,
@@ -140,7 +87,7 @@ def fairness(
     """Compare the cost of the same content across languages on line-aligned texts.
 
     Args:
-        tokenizers, references, language, errors, field, lang_field, progress: As in `nsl`.
+        tokenizers, references, language, errors, field, lang_field, progress: See `nsl`.
         texts: One line-aligned file per language, or a directory of them.
         pivot: Language that premiums are relative to; English by default.
 
@@ -185,7 +132,7 @@ def origin(
 
     Args:
         tokenizer: A modular directory, or `DIR@fr,en` for a subset of it.
-        texts, language, errors, field, lang_field, progress: As in `nsl`.
+        texts, language, errors, field, lang_field, progress: See `nsl`.
 
     Returns:
         One row per text and language: `tokens`, `outside` (share of tokens that the language's
@@ -227,7 +174,7 @@ def explore(
         output: File to write.
         languages: Languages that are chosen when the page opens.
         force: Replace an existing page.
-        progress: As in `nsl`.
+        progress: See `nsl`.
 
     Returns:
         `output`, its size in `bytes`, and the names of the `tokenizers`.
@@ -268,7 +215,7 @@ def report(
         workspace: Directory to look in.
         output: File to write.
         force: Replace an existing page.
-        progress: As in `nsl`.
+        progress: See `nsl`.
 
     Returns:
         One row per section.

@@ -19,64 +19,11 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import Progress
 
 if TYPE_CHECKING:
-    from modtok_cli.inference.export import ExportReport
-    from modtok_cli.inference.generate import Generator
-    from modtok_cli.inference.model_directory import VocabularySlice
-    from modtok_cli.inference.slice import SliceReport
-    from modtok_cli.inference.transplant import TransplantReport
-    from modtok_cli.training.loop import RunReport
-    from modtok_cli.training.settings import RunSettings
-
-
-@checked
-def pretrain(
-    settings: RunSettings | None = None,
-    *,
-    resume: bool = False,
-    force: bool = False,
-    progress: Progress | None = None,
-) -> RunReport:
-    """Pretrain a decoder on sampled subtokenizers, as `modtok pretrain` does.
-
-    A process that torchrun or srun started is one rank of the run; otherwise this process is
-    the only rank.
-
-    Args:
-        settings: See `RunSettings`; the tiny model for 300 steps by default.
-        resume: Resume `runs/latest`, or the run that the settings name.
-        force: Replace an existing run of the same name.
-        progress: Receives progress; warnings become `ModtokWarning` by default.
-
-    Returns:
-        `output` (the run's directory), `step`, and held-out figures per language.
-
-    Examples:
-        >>> settings = modtok.RunSettings(
-        ...     langs="en,fi,fr", sampling="sub:1", steps=3, seq_length=64, name="example"
-        ... )
-        >>> report = modtok.pretrain(settings)
-        >>> report.step, [row["language"] for row in report.lines]
-        (3, ['en', 'fi', 'fr'])
-
-    Raises:
-        ModtokError, UsageError: the settings, the tokenizer or the text are not usable, the disk
-            is full, or the loss is not finite. The last checkpoint stays.
-    """
-    from modtok_cli.evaluate.in_training import TrainingTasks
-    from modtok_cli.training.loop import finish
-    from modtok_cli.training.loop import pretrain as run
-    from modtok_cli.training.settings import RunSettings
-
-    try:
-        return run(
-            settings or RunSettings(),
-            resume=resume,
-            force=force,
-            progress=progress_or_default(progress),
-            evaluator=TrainingTasks(),
-        )
-    finally:
-        finish()
+    from modtok_cli.inference.export.export import ExportReport
+    from modtok_cli.inference.hf.directory import VocabularySlice
+    from modtok_cli.inference.hf.transplant import TransplantReport
+    from modtok_cli.inference.run.generate import Generator
+    from modtok_cli.inference.slice.slice import SliceReport
 
 
 @checked
@@ -133,7 +80,7 @@ def slice(
         UsageError: an unknown language, not a run, or an existing output.
         ModtokError: run or slice are damaged, or the slice's run has changed.
     """
-    from modtok_cli.inference.slice_directory import (
+    from modtok_cli.inference.hf.slice import (
         Selection,
         is_model_directory,
         slice_directory,
@@ -158,7 +105,7 @@ def slice(
             force=force,
             progress=progress_or_default(progress),
         )
-    from modtok_cli.inference.slice import slice_model
+    from modtok_cli.inference.slice.slice import slice_model
 
     return slice_model(
         Path(run),
@@ -204,8 +151,8 @@ def tokens(
         UsageError: an unknown language, or neither a tokenizer nor a model.
         ModtokError: a file is damaged.
     """
-    from modtok_cli.inference.slice_directory import Selection
-    from modtok_cli.inference.token_lists import select
+    from modtok_cli.inference.hf.slice import Selection
+    from modtok_cli.inference.hf.token_lists import select
 
     names = tuple(optional_languages(languages) or ())
     selection = Selection(names, data=Path(data), k=k, coverage=coverage)
@@ -248,8 +195,8 @@ def transplant(
         UsageError: not a model, a tokenizer that modtok did not make, or an existing output.
         ModtokError: a file is damaged.
     """
-    from modtok_cli.inference.fit_outputs import FitText
-    from modtok_cli.inference.transplant import transplant
+    from modtok_cli.inference.hf.fit_outputs import FitText
+    from modtok_cli.inference.hf.transplant import transplant
 
     return transplant(
         Path(model),
@@ -295,7 +242,7 @@ def export(
     Raises:
         UsageError: a tokenizer that llama.cpp cannot run, differing ids, or an existing output.
     """
-    from modtok_cli.inference.export import export
+    from modtok_cli.inference.export.export import export
 
     return export(
         Path(model),
@@ -344,7 +291,7 @@ def load_generator(
         UsageError: an unknown language, or none of these.
         ModtokError: it is damaged.
     """
-    from modtok_cli.inference.generate import Generator
+    from modtok_cli.inference.run.generate import Generator
 
     return Generator(
         Path(model),
@@ -394,8 +341,8 @@ def generate(
     Raises:
         UsageError: an unknown language, a prompt longer than the context, or invalid settings.
     """
-    from modtok_cli.inference.generate import Generator, Prompt
-    from modtok_cli.inference.sampling import SamplingOptions
+    from modtok_cli.inference.run.generate import Generator, Prompt
+    from modtok_cli.inference.run.sampling import SamplingOptions
 
     texts = [prompts] if isinstance(prompts, str) else list(prompts)
     wanted = optional_languages(languages)

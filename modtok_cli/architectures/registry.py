@@ -53,13 +53,13 @@ def with_switches(shape: Shape) -> Shape:
     >>> with_switches(replace(llama(4, 128, 32, 352), qk_norm=True)).architecture
     'qwen3'
     """
-    values = {each.name: getattr(shape, each.name) for each in fields(shape) if each.init}
+    values = {each.name: getattr(shape, each.name) for each in fields(shape)}
     for name in (shape.architecture, *BY_SWITCHES):
         kind = architecture(name)
         if values.keys() <= {each.name for each in fields(kind)}:
-            found = kind(**values)
-            if found.invalid_field() is None:
-                return found
+            other = kind(**values)
+            if other.invalid_field() is None:
+                return other
     return shape
 
 

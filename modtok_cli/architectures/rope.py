@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import pi
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,14 +39,25 @@ class RopeScaling:
         }
         return next((name for name, valid in checks.items() if not valid), None)
 
+    def to_hf(self) -> dict[str, Any]:
+        """Fields of "rope_parameters" in a transformers configuration."""
+        fields: dict[str, Any] = {"rope_type": self.kind, "factor": self.factor}
+        if self.kind == "llama3":
+            fields |= {
+                "low_freq_factor": self.low_frequency_factor,
+                "high_freq_factor": self.high_frequency_factor,
+                "original_max_position_embeddings": self.original_context,
+            }
+        return fields
+
     def divisors(self, frequencies: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Divisor of each frequency; (d,) to (d,), 1 where it is kept."""
         if self.kind == "linear":
             return np.full_like(frequencies, self.factor)
         turns = frequencies * self.original_context / (2 * pi)
         width = self.high_frequency_factor - self.low_frequency_factor
-        kept = ((turns - self.low_frequency_factor) / width).clip(0, 1)
-        divisors: npt.NDArray[np.float64] = 1 / ((1 - kept) / self.factor + kept)
+        share = ((turns - self.low_frequency_factor) / width).clip(0, 1)  # that stays as it is
+        divisors: npt.NDArray[np.float64] = 1 / ((1 - share) / self.factor + share)
         return divisors
 
 

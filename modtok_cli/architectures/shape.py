@@ -1,39 +1,61 @@
-"""The shape of a decoder, and what its model family must provide.
+"""The shape of a decoder: sizes and switches, arithmetic, and its names in other programs.
 
-A `Shape` is a frozen dataclass with all sizes and switches of a backbone. Its class is the
-adapter of a model family (`families/`): Megatron configuration, names and configuration in
-transformers, names in GGUF. Arithmetic (parameters, FLOPs, memory) is here, for all families.
+A `Shape` is a frozen dataclass whose class is a model family (`families/`). What Llama, Mistral and
+Qwen share is here: RMS pre-norm, gated feed-forward, rotary embeddings, grouped queries. A family
+states how it differs.
+
+Megatron keeps queries, keys and values of a key-value head together, [q … q k v], and [gate; up]
+of the feed-forward layer in one matrix; transformers has a matrix for each. Rotary embeddings of
+both rotate the two halves of a head, so rows within a head stay in order.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from modtok_cli.architectures.rope import RopeScaling, rope_frequencies
+from modtok_cli.base.errors import ModtokError
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     from torch import Tensor
 
-NORMS = ("rms", "layer")
+_QKV = "self_attention.linear_qkv"
+_GATE_UP = "mlp.linear_fc1"
+_FINAL = "block.final_layernorm.weight"
+# transformers → GGUF, of the matrices that Megatron keeps together.
+_GGUF = {
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+}
 
 
 @dataclass(frozen=True)
-class Shape(ABC):
+class Shape:
     """Sizes and switches of a decoder, without its vocabulary.
 
     Attributes:
-        architecture: name of the model family, see `registry`.
         ffn: hidden size of the gated feed-forward layer.
         heads, kv_heads, head_width: query heads, key-value heads, and the size of each.
-        norm: "rms" or "layer".
+        norm: "rms".
         qk_norm: whether queries and keys are normalized per head.
         qkv_bias: whether the query, key and value projections have biases.
         tied: whether input and output embeddings are one table.
+        architecture: name of the model family, see `registry`.
+        options: fields of the shape that the family fixes; `qk_norm` and `qkv_bias` are off in
+            others.
+        hf_name: beginning of the names of its classes in transformers.
+        hf_plain: its fields in transformers that must be unset, and the value that unsets them.
+        gguf_name: name of the architecture in GGUF.
+        gguf_pairs: whether llama.cpp rotates adjacent rows of this family's heads.
+        own_layer: whether `megatron_layer` changes Megatron's layer; Transformer Engine's layers
+            are not used then.
     """
 
     layers: int
@@ -49,23 +71,23 @@ class Shape(ABC):
     qk_norm: bool = False
     qkv_bias: bool = False
     tied: bool = False
-    architecture: str = field(init=False, default="")
 
-    # Names of the classes in transformers.
-    hf_config: ClassVar[str]
-    hf_model: ClassVar[str]
-    hf_causal_model: ClassVar[str]
-    # Name of the architecture in GGUF.
+    architecture: ClassVar[str] = ""
+    options: ClassVar[Mapping[str, Any]] = {}
+    hf_name: ClassVar[str]
+    hf_plain: ClassVar[Mapping[str, bool | None]] = {}
     gguf_name: ClassVar[str]
+    gguf_pairs: ClassVar[bool] = False
+    own_layer: ClassVar[bool] = False
 
     # --- reading and checking ---
 
     def as_json(self) -> dict[str, Any]:
-        """All fields, `architecture` included; `registry.read_shape` reads it."""
-        return asdict(self)
+        """All fields and `architecture`; `registry.read_shape` reads it."""
+        return {**asdict(self), "architecture": self.architecture}
 
     def invalid_field(self) -> str | None:
-        """Name of the first field that no model can have, None if all are valid.
+        """Name of the first field that no model of the family can have, None if all are valid.
 
         Sizes are bounded: memory and time are spent by them before weights are seen.
         """
@@ -77,14 +99,14 @@ class Shape(ABC):
             "kv_heads": 1 <= self.kv_heads <= self.heads and self.heads % self.kv_heads == 0,
             "head_width": 2 <= self.head_width <= 1 << 12 and self.head_width % 2 == 0,
             "rope_theta": 1 <= self.rope_theta < 1 << 53,
-            "norm": self.norm in NORMS,
+            "norm": self.norm == "rms",
             "norm_epsilon": 0 <= self.norm_epsilon < 1,
         }
-        found = next((name for name, valid in checks.items() if not valid), None)
-        if found is None and self.rope_scaling is not None:
-            inner = self.rope_scaling.invalid_field()
-            found = None if inner is None else f"rope_scaling.{inner}"
-        return found
+        inner = None if self.rope_scaling is None else self.rope_scaling.invalid_field()
+        checks[f"rope_scaling.{inner}"] = inner is None
+        for name, value in {"qk_norm": False, "qkv_bias": False, **self.options}.items():
+            checks[name] = getattr(self, name) == value
+        return next((name for name, valid in checks.items() if not valid), None)
 
     def rope_divisors(self) -> npt.NDArray[np.float64] | None:
         """Divisor of each rotary frequency, (head_width / 2,); None without scaling."""
@@ -95,6 +117,26 @@ class Shape(ABC):
     # --- arithmetic ---
 
     @property
+    def layer_tensors(self) -> dict[str, tuple[str, str, tuple[int, ...]]]:
+        """Modules of a layer whose weight only changes its name: Megatron → (transformers, GGUF,
+        size of the weight).
+        """
+        d, width = self.hidden_size, self.head_width
+        tensors: dict[str, tuple[str, str, tuple[int, ...]]] = {
+            "self_attention.linear_proj": (
+                "self_attn.o_proj", "attn_output", (d, self.heads * width)
+            ),
+            "mlp.linear_fc2": ("mlp.down_proj", "ffn_down", (d, self.ffn)),
+            "input_layernorm": ("input_layernorm", "attn_norm", (d,)),
+            "pre_mlp_layernorm": ("post_attention_layernorm", "ffn_norm", (d,)),
+        }  # fmt: skip
+        if self.qk_norm:
+            for part in "qk":
+                names = (f"self_attn.{part}_norm", f"attn_{part}_norm", (width,))
+                tensors[f"self_attention.{part}_layernorm"] = names
+        return tensors
+
+    @property
     def layer_products(self) -> int:
         """Weights of one layer that are multiplied with every token: its matrices."""
         attention = self.hidden_size * self.head_width * 2 * (self.heads + self.kv_heads)
@@ -103,15 +145,14 @@ class Shape(ABC):
     @property
     def layer_parameters(self) -> int:
         """Parameters of one layer: matrices, norms and biases."""
-        norm = self.hidden_size * (2 if self.norm == "layer" else 1)
         biases = (self.heads + 2 * self.kv_heads) * self.head_width if self.qkv_bias else 0
-        return self.layer_products + 2 * norm + biases + 2 * self.head_width * self.qk_norm
+        sizes = [size for _, _, size in self.layer_tensors.values()]
+        return self.layer_products + biases + sum(size[0] for size in sizes if len(size) == 1)
 
     @property
     def parameters(self) -> int:
         """Parameters of the backbone: all layers and the final norm, no embeddings."""
-        final = self.hidden_size * (2 if self.norm == "layer" else 1)
-        return self.layers * self.layer_parameters + final
+        return self.layers * self.layer_parameters + self.hidden_size
 
     @property
     def tables(self) -> int:
@@ -198,26 +239,77 @@ class Shape(ABC):
 
     # --- Megatron ---
 
-    @abstractmethod
     def megatron_config(self) -> dict[str, Any]:
         """Arguments of Megatron's `TransformerConfig` that the shape determines."""
+        from torch.nn.functional import silu
 
-    @abstractmethod
+        return {
+            "num_layers": self.layers,
+            "hidden_size": self.hidden_size,
+            "num_attention_heads": self.heads,
+            "num_query_groups": self.kv_heads,
+            "kv_channels": self.head_width,
+            "ffn_hidden_size": self.ffn,
+            "normalization": "RMSNorm",
+            "layernorm_epsilon": self.norm_epsilon,
+            "gated_linear_unit": True,
+            "activation_func": silu,
+            "add_bias_linear": False,
+            "add_qkv_bias": self.qkv_bias,
+            "qk_layernorm": self.qk_norm,
+        }
+
+    def megatron_layer(self, parts: Any) -> None:
+        """Change the `submodules` of Megatron's local layer, of a family with `own_layer`."""
+
     def megatron_partition(self, name: str) -> tuple[int, int] | None:
         """How tensor parallelism splits a parameter: (dimension, interleaved parts), None if whole.
 
-        With two parts ([gate; up] of SwiGLU) a shard holds its slice of each.
+        Projections out of the hidden size are split by rows, those into it by columns. With two
+        parts ([gate; up] of SwiGLU) a shard holds its slice of each.
         """
+        splits = {
+            "linear_proj.weight": (1, 1),
+            "linear_fc2.weight": (1, 1),
+            "linear_qkv.weight": (0, 1),
+            "linear_qkv.bias": (0, 1),
+            "linear_fc1.weight": (0, 2),
+        }
+        return next((split for end, split in splits.items() if name.endswith(end)), None)
 
-    @abstractmethod
     def to_hf(self, backbone: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Megatron's parameters under the names of the transformers backbone.
+
+        Example: "block.layers.0.mlp.linear_fc1.weight" (2 f, d) becomes
+        "layers.0.mlp.gate_proj.weight" and "layers.0.mlp.up_proj.weight", (f, d) each.
 
         Raises:
             ModtokError: the family has no such parameter.
         """
+        result: dict[str, Tensor] = {}
+        renamed = self.layer_tensors
+        for name, tensor in backbone.items():
+            if name == _FINAL:
+                result["norm.weight"] = tensor
+                continue
+            parts = name.removeprefix("block.").split(".", 2)
+            layer, (module, _, kind) = f"layers.{parts[1]}.", parts[-1].rpartition(".")
+            if module in renamed and kind == "weight":
+                result[f"{layer}{renamed[module][0]}.weight"] = tensor
+            elif module == _QKV:
+                heads = tensor.reshape(self.kv_heads, -1, self.head_width, *tensor.shape[1:])
+                queries = heads.shape[1] - 2
+                split = heads[:, :queries], heads[:, queries : queries + 1], heads[:, queries + 1 :]
+                for part, rows in zip("qkv", split, strict=True):
+                    result[f"{layer}self_attn.{part}_proj.{kind}"] = rows.flatten(0, 2).contiguous()
+            elif module == _GATE_UP and kind == "weight":
+                gate, up = tensor.chunk(2)
+                result[f"{layer}mlp.gate_proj.weight"] = gate.contiguous()
+                result[f"{layer}mlp.up_proj.weight"] = up.contiguous()
+            else:
+                raise ModtokError(f"parameter '{name}' has no counterpart in {self.hf_name}Model")
+        return result
 
-    @abstractmethod
     def from_hf(self, weights: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
         """The inverse of `to_hf`: names and parameters of Megatron, one at a time.
 
@@ -226,28 +318,158 @@ class Shape(ABC):
         Raises:
             ModtokError: a parameter is missing, unknown or of another size.
         """
+        import torch
+
+        left = set(weights)
+
+        def take(name: str, *size: int) -> Tensor:
+            if name not in left:
+                raise ModtokError(f"parameter '{name}' is missing")
+            left.remove(name)
+            tensor = weights[name]
+            if tensor.shape != size:
+                raise ModtokError(f"'{name}' is {tuple(tensor.shape)}, expected {size}")
+            return tensor
+
+        d, width, groups = self.hidden_size, self.head_width, self.kv_heads
+        counts = (("q", self.heads), ("k", groups), ("v", groups))
+        for index in range(self.layers):
+            here, there = f"block.layers.{index}.", f"layers.{index}."
+            for module, (renamed, _, size) in self.layer_tensors.items():
+                yield f"{here}{module}.weight", take(f"{there}{renamed}.weight", *size)
+            for kind, columns in (("weight", (d,)), ("bias", ()))[: 2 if self.qkv_bias else 1]:
+                parts = [
+                    take(f"{there}self_attn.{part}_proj.{kind}", heads * width, *columns).reshape(
+                        groups, -1, width, *columns
+                    )
+                    for part, heads in counts
+                ]
+                yield f"{here}{_QKV}.{kind}", torch.cat(parts, 1).flatten(0, 2)
+            gates = [take(f"{there}mlp.{part}_proj.weight", self.ffn, d) for part in ("gate", "up")]
+            yield f"{here}{_GATE_UP}.weight", torch.cat(gates)
+        yield _FINAL, take("norm.weight", d)
+        if left:
+            raise ModtokError(f"parameter '{min(left)}' has no counterpart in {self.hf_name}Model")
 
     # --- transformers ---
 
-    @abstractmethod
     def hf_arguments(self) -> dict[str, Any]:
         """Arguments of the transformers configuration that the shape determines."""
+        scaling = self.rope_scaling
+        rope = {"rope_type": "default"} if scaling is None else scaling.to_hf()
+        return {
+            "hidden_size": self.hidden_size,
+            "intermediate_size": self.ffn,
+            "num_hidden_layers": self.layers,
+            "num_attention_heads": self.heads,
+            "num_key_value_heads": self.kv_heads,
+            "head_dim": self.head_width,
+            "hidden_act": "silu",
+            "rms_norm_eps": self.norm_epsilon,
+            "rope_parameters": {**rope, "rope_theta": float(self.rope_theta)},
+            "tie_word_embeddings": self.tied,
+            **self.hf_plain,
+        }
 
     @classmethod
-    @abstractmethod
     def of_hf(cls, config: Mapping[str, Any]) -> Shape:
-        """The shape of a transformers `config.json`.
+        """The shape of a `config.json` of transformers, version 4 or 5.
 
         Raises:
             ModtokError: a model that this family does not cover, or a missing field.
         """
+        for name in (*cls.hf_plain, "use_sliding_window"):
+            if config.get(name):
+                raise ModtokError(f"field '{name}' is set, which is not supported")
+        if config.get("hidden_act", "silu") != "silu":
+            raise ModtokError(f"activation '{config['hidden_act']}' is not supported")
+        heads = count(config, "num_attention_heads")
+        hidden_size = count(config, "hidden_size")
+        theta, scaling = _rope_of_hf(config)
+        shape = cls(
+            layers=count(config, "num_hidden_layers"),
+            hidden_size=hidden_size,
+            ffn=count(config, "intermediate_size"),
+            heads=heads,
+            kv_heads=count(config, "num_key_value_heads", heads),
+            head_width=count(config, "head_dim", hidden_size // max(1, heads)),
+            rope_theta=theta,
+            rope_scaling=scaling,
+            norm_epsilon=number(config, "rms_norm_eps", 1e-6),
+            tied=bool(config.get("tie_word_embeddings", False)),
+            **cls.options,
+        )
+        invalid = shape.invalid_field()
+        if invalid:
+            raise ModtokError(f"field '{invalid}' of the model is out of range")
+        return shape
 
     # --- GGUF ---
 
-    @abstractmethod
     def gguf_tensor(self, name: str, tensor: Tensor) -> tuple[str, Tensor]:
         """Name and layout in GGUF of a backbone parameter, given under its transformers name.
 
         Raises:
             ModtokError: GGUF has no place for it.
         """
+        if name == "norm.weight":
+            return "output_norm.weight", tensor
+        parts = name.split(".", 2)
+        module, _, kind = parts[-1].rpartition(".")
+        short = (_GGUF | {hf: gguf for hf, gguf, _ in self.layer_tensors.values()}).get(module)
+        if parts[0] != "layers" or short is None:
+            raise ModtokError(f"parameter '{name}' has no counterpart in GGUF")
+        heads = {"attn_q": self.heads, "attn_k": self.kv_heads}.get(short)
+        if self.gguf_pairs and heads is not None:
+            # From halves to pairs: a head with rows 0 1 2 3 (0 rotates with 2) becomes 0 2 1 3.
+            split = tensor.reshape(heads, 2, -1, tensor.shape[1])
+            tensor = split.transpose(1, 2).reshape(tensor.shape)
+        return f"blk.{parts[1]}.{short}.{kind}", tensor
+
+
+# --- fields of config.json ---
+
+
+def count(config: Mapping[str, Any], name: str, default: int | None = None) -> int:
+    """A whole number, an error if it is missing and has no default, or is something else."""
+    value = config.get(name)
+    value = default if value is None else value
+    if type(value) is not int:
+        raise ModtokError(f"field '{name}' is {value!r}, expected a whole number")
+    return value
+
+
+def number(config: Mapping[str, Any], name: str, default: float | None = None) -> float:
+    """As `count`, for any number."""
+    value = config.get(name)
+    value = default if value is None else value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ModtokError(f"field '{name}' is {value!r}, expected a number")
+    return float(value)
+
+
+def _rope_of_hf(config: Mapping[str, Any]) -> tuple[float, RopeScaling | None]:
+    """Base and scaling of the rotary embeddings.
+
+    Version 5 has "rope_parameters"; version 4 has "rope_theta" and "rope_scaling".
+    """
+    fields = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if not isinstance(fields, Mapping):
+        raise ModtokError("the field for rotary embeddings is not an object")
+    theta = number({**config, **fields}, "rope_theta", 10_000.0)
+    if number({**config, **fields}, "partial_rotary_factor", 1.0) != 1:
+        raise ModtokError("field 'partial_rotary_factor' is not 1, which is not supported")
+    kind = fields.get("rope_type", fields.get("type", "default"))
+    if kind == "default":
+        return theta, None
+    if kind == "linear":
+        return theta, RopeScaling(kind, number(fields, "factor"))
+    if kind == "llama3":
+        return theta, RopeScaling(
+            kind,
+            number(fields, "factor"),
+            number(fields, "low_freq_factor"),
+            number(fields, "high_freq_factor"),
+            count(fields, "original_max_position_embeddings"),
+        )
+    raise ModtokError(f"rotary scaling '{kind}' is not supported")

@@ -30,17 +30,17 @@ def shape_of(values: Mapping[str, Any]) -> Shape:
     Raises:
         TypeError: a size is missing.
     """
-    names = {field.name for field in fields(Llama) if field.init}
+    names = {field.name for field in fields(Llama)}
     return with_switches(Llama(**{name: values[name] for name in names & values.keys()}))
 
 
 def _read() -> dict[str, Shape]:
     """All sizes, smallest first."""
-    found = {
+    shapes = {
         path.stem: shape_of(tomllib.loads(path.read_text(encoding="utf-8"))["architecture"])
         for path in RECIPES.glob("*.toml")
     }
-    return dict(sorted(found.items(), key=lambda item: item[1].parameters))
+    return dict(sorted(shapes.items(), key=lambda item: item[1].parameters))
 
 
 SIZES: dict[str, Shape] = _read()

@@ -6,7 +6,17 @@ with `exit_code`. Any other exception is a bug.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from enum import IntEnum
+
+# `-k/--budget`: the flags of one option, or one of them.
+_FLAGS = re.compile(r"(?<![\w./-])--?[a-z][\w-]*(/--?[a-z][\w-]*)*(?![\w./])")
+
+
+def _names(flags: str, names: Mapping[str, str]) -> str:
+    options = [names.get(flag, flag) for flag in flags.split("/")]
+    return "/".join(dict.fromkeys(options))
 
 
 class Exit(IntEnum):
@@ -33,9 +43,29 @@ class ModtokError(Exception):
         self.what = what
         self.where = where
         self.remedy = remedy
-        place = f"{where}: " if where else ""
-        advice = f"; {remedy}" if remedy else ""
-        super().__init__(f"{place}{what}{advice}")
+        super().__init__(self._line())
+
+    def _line(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        return f"{place}{self.what}{f'; {self.remedy}' if self.remedy else ''}"
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Replace flags by `names` of parameters; a remedy that is a command line stays.
+
+        >>> error = UsageError("--langs repeats 'fi'", where="-k/--budget")
+        >>> error.rename({"--langs": "languages", "-k": "k", "--budget": "k"})
+        >>> str(error)
+        "k: languages repeats 'fi'"
+        """
+
+        def renamed(text: str | None) -> str | None:
+            if not text or "modtok " in text:
+                return text
+            return _FLAGS.sub(lambda flags: _names(flags[0], names), text)
+
+        self.what = renamed(self.what) or ""
+        self.where, self.remedy = renamed(self.where), renamed(self.remedy)
+        self.args = (self._line(),)
 
 
 class Stopped(ModtokError):

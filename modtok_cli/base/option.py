@@ -1,24 +1,31 @@
-"""Options of a command, declared once, as fields of a dataclass.
+"""Options, declared once: on the parameters of a function, or as fields of a dataclass.
+
+    @public
+    def nsl(texts: Texts, *, limit: Annotated[int, Option("Most lines.", low=1)] = 100): ...
 
     @dataclass(frozen=True, kw_only=True)
-    class Settings(Declared):
+    class RunSettings(Declared):
         steps: int = option("Number of optimizer steps.", default=100, low=1)
 
-The declaration is the only place that names the option: the command line, settings files,
-recipes and stored configurations are read and checked by it. Fields that are not given are
-None; what fills them is the owner's business (see `Option.default`).
+The declaration is the only place that names the option: the command line, its help, settings
+files, recipes, stored configurations and the reference of the Python API are made from it, and
+values are checked by it (`base.public`, `cli.declaration`). A parameter whose type is a `Declared`
+dataclass stands for all options of that class.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from modtok_cli.base.errors import UsageError
 
@@ -29,7 +36,9 @@ _WORDS = {
     bool: "true or false",
     str: "text",
     Path: "text",
+    list: "a list",
 }
+_TYPES: dict[Any, tuple[type, ...]] = {int: (Integral,), float: (Real,), Path: (str, os.PathLike)}
 
 
 @dataclass(frozen=True)
@@ -37,14 +46,25 @@ class Option:
     """One option.
 
     Attributes:
-        name, kind, optional: name and type of the field, and whether a resolved value may
-            be None.
+        name, kind, optional: name and type of the field or parameter, and whether its value may
+            be None. On a parameter of a union type, `kind` is the type on the command line.
         help: imperative or noun phrase, ends with a full stop.
-        default: a value, or a function of an object with the options declared before it.
+        default: a value, or a function of an object with the options declared before it. A
+            parameter with this default has None in the signature, so that it is known whether it
+            was given.
         adapt: makes a preset's value fit the options declared before it.
         section: table of a recipe file.
         metavar: placeholder for the value in help; "" for flags and choices.
-        short: short flag, such as "-t".
+        flags: flags in place of --name, such as "-t --tokenizer", "--text/--no-text", or
+            "--no-text" for a parameter that is True by default.
+        key: name in settings files and environment variables in place of the long flag's.
+        argument: positional on the command line.
+        complete: name of the function in `cli.completion` that lists values.
+        panel: title of the group in help.
+        environment: may be set by an environment variable.
+        stdout: accepts - for standard output; the function gets None.
+        python_only: not on the command line.
+        accepts: whether a value of a Python call is right, and what the error says it must be.
         low, high, above, below: the value is at least, at most, greater or less than this.
         parse: from the text of the command line to the value; also normalizes other values.
             Raises ValueError.
@@ -58,7 +78,15 @@ class Option:
     adapt: Callable[[Any, Any], Any] | None = None
     section: str = ""
     metavar: str = ""
-    short: str = ""
+    flags: str = ""
+    key: str = ""
+    argument: bool = False
+    complete: str = ""
+    panel: str = ""
+    environment: bool = True
+    stdout: bool = False
+    python_only: bool = False
+    accepts: tuple[Callable[[Any], bool], str] | None = None
     low: float | None = None
     high: float | None = None
     above: float | None = None
@@ -74,7 +102,26 @@ class Option:
     @property
     def flag(self) -> str:
         """The long flag: `--offload-delay`."""
+        if self.flags:
+            return self.flags.split()[-1].partition("/")[0]
         return f"--{self.name.replace('_', '-')}"
+
+    @property
+    def all_flags(self) -> tuple[str, ...]:
+        """Every flag, `--no-text` of `--text/--no-text` too."""
+        return tuple(self.flags.replace("/", " ").split()) or (self.flag,)
+
+    @property
+    def parameter(self) -> str:
+        """Name in click, settings files and environment variables: `offload_delay`."""
+        if self.argument:
+            return self.key or self.name
+        return self.key or self.flag[2:].replace("-", "_")
+
+    @property
+    def is_inverted(self) -> bool:
+        """Whether it has one flag, `--no-NAME`."""
+        return self.kind is bool and self.flags.startswith("--no-")
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -97,12 +144,19 @@ class Option:
             if value not in self.choices:
                 raise ValueError(f"expected {' or '.join(self.choices)}, got {value!r}")
             return value
-        if self.kind is Path and isinstance(value, str):
-            return Path(value)
-        if self.kind is float and type(value) is int:
-            value = float(value)
-        if not isinstance(value, self.kind) or (type(value) is bool and self.kind is not bool):
-            raise ValueError(f"expected {_WORDS[self.kind]}, got {value!r}")
+        if self.accepts is not None:
+            fits, words = self.accepts
+            if not fits(value):
+                raise ValueError(f"expected {words}, got {value!r}")
+            return value
+        kind = get_origin(self.kind) or self.kind
+        if kind not in _WORDS:
+            return value
+        is_flag = isinstance(value, bool) and kind is not bool
+        if is_flag or not isinstance(value, _TYPES.get(kind, kind)):
+            raise ValueError(f"expected {_WORDS[kind]}, got {value!r}")
+        if kind in (Path, float, int):
+            value = kind(value)
         self._check_range(value)
         return value
 
@@ -146,12 +200,57 @@ def option(help: str, **facts: Any) -> Any:
 
 
 def options_of(kind: Any) -> Mapping[str, Option]:
-    """The options that a dataclass declares, by name, in order."""
+    """The options that a dataclass or a function declares, by name, in order."""
     return _options(kind)
 
 
 @cache
+def parameters_of(function: Callable[..., Any]) -> Mapping[str, Option | type[Declared]]:
+    """Parameters of a function with their option, or the dataclass of options that they stand for.
+
+    Parameters without either are left out.
+    """
+    function = inspect.unwrap(function)
+    declared: dict[str, Option | type[Declared]] = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        annotation = parameter.annotation
+        if isinstance(annotation, str):
+            try:
+                annotation = eval(annotation, function.__globals__)
+            except (NameError, TypeError):  # a type that only type checkers know
+                continue
+        if isinstance(annotation, type) and issubclass(annotation, Declared):
+            declared[name] = annotation
+            continue
+        facts = [each for each in get_args(annotation)[1:] if isinstance(each, Option)]
+        if get_origin(annotation) is not Annotated or not facts:
+            continue
+        option, default = facts[-1], parameter.default
+        if default is not None and default is not parameter.empty:
+            option = dataclasses.replace(option, default=default)
+        declared[name] = dataclasses.replace(
+            option,
+            name=name,
+            kind=option.kind or _plain_kind(get_args(annotation)[0]),
+            optional=default is None,
+        )
+    return declared
+
+
+def _plain_kind(annotation: Any) -> Any:
+    """Type of a value on the command line: a path where a path is accepted too."""
+    if isinstance(annotation, str):
+        raise TypeError(f"an option of the type {annotation!r} needs a kind")
+    parts = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else ()
+    if any((get_origin(part) or part) is os.PathLike for part in parts):
+        return Path
+    return _without_none(annotation)
+
+
+@cache
 def _options(kind: Any) -> Mapping[str, Option]:
+    if not isinstance(kind, type):
+        return {name: each for name, each in parameters_of(kind).items() if type(each) is Option}
     hints = get_type_hints(kind)
     return {
         field.name: dataclasses.replace(

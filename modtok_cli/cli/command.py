@@ -22,7 +22,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.cli.options import READING, STDOUT, Debug, NoKeep, Quiet, Table, Verbose
+from modtok_cli.base.option import options_of
+from modtok_cli.base.public import IN_COMMAND
+from modtok_cli.cli.declaration import Declaration, as_parameter
+from modtok_cli.cli.options import STDOUT, Debug, NoKeep, Quiet, Table, Verbose
 from modtok_cli.cli.output import KEEP, TABLES
 from modtok_cli.cli.session import Session
 from modtok_cli.cli.tree import by_panel, describe
@@ -161,11 +164,12 @@ def session_of(ctx: typer.Context) -> Session:
 
 @dataclass(frozen=True)
 class Registered:
-    """A registered command: its words (`corpus count`), its function, its examples."""
+    """A registered command: its words (`corpus count`), what its public function declares."""
 
     words: tuple[str, ...]
     run: Callable[..., None]
     examples: str
+    declaration: Declaration | None = None
 
     def add_to(self, app: typer.Typer) -> None:
         """Add the command to `app`."""
@@ -177,41 +181,52 @@ REGISTERED: dict[str, Registered] = {}
 
 def command(
     words: str,
+    function: Callable[..., Any] | None = None,
     *,
     examples: str,
     tables: bool = True,
     resumes: bool = False,
     keeps: bool = False,
 ) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Register a function `f(session, …)` as the command `words`; returns `f`.
+    """Register the command `words`; returns the decorated function.
+
+    With a public `function`, its options are those of the command and its docstring is the help,
+    and the decorated function `f(session, call, …)` calls it and prints the result; what `f`
+    declares and documents besides is of the command line only. Without, `f(session, …)` declares
+    everything.
 
     A command with `--json` has `--table` too, unless its results are no `tables`. One that
     `resumes` keeps what it has finished when it is interrupted; one that `keeps` writes its rows to
     `results/` of a workspace.
     """
 
-    def register(function: Callable[P, None]) -> Callable[P, None]:
+    def register(show: Callable[P, None]) -> Callable[P, None]:
+        declaration = Declaration(function) if function else None
         REGISTERED[words] = Registered(
             tuple(words.split()),
-            as_command(function, tables=tables, resumes=resumes, keeps=keeps),
+            as_command(show, declaration, tables=tables, resumes=resumes, keeps=keeps),
             examples,
+            declaration,
         )
-        return function
+        return show
 
     return register
 
 
 def as_command(
-    function: Callable[..., None],
+    show: Callable[..., None],
+    public: Declaration | None = None,
     *,
     tables: bool = True,
     resumes: bool = False,
     keeps: bool = False,
 ) -> Callable[..., None]:
-    """Adapt `function` to click: context to session, plus the shared flags."""
-    declared = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-    own = [option for parameter in declared for option in _options_of(parameter)]
-    reading = next((each.name for each in declared if each.annotation is Reading), None)
+    """Adapt a public function and what `show` adds to it to click, with the shared flags."""
+    skipped = 2 if public else 1  # session, call
+    own = list(inspect.signature(show, eval_str=True).parameters.values())[skipped:]
+    if public is None:
+        own = [option for parameter in own for option in _options_of(parameter)]
+    reading = None if public else _parameter_of_reading(show)
     annotations = {parameter.name: parameter.annotation for parameter in own}
 
     def run(**values: Any) -> None:
@@ -234,37 +249,45 @@ def as_command(
                 value = checked_value(param, annotations[param.name], values[param.name])
                 values[param.name] = value
         if reading is not None:
-            values[reading] = Reading(**{name: values.pop(name) for name, _, _ in READING})
+            values[reading] = Reading(**{name: values.pop(name) for name in options_of(Reading)})
         if session.verbose:
             _say_settings(session, ctx)
         started = time.perf_counter()
-        function(session, **values)
+        IN_COMMAND.set(True)
+        if public:
+            call = public.call(ctx, values, session)
+            show(session, call, **{name: values[name] for name in annotations})
+        else:
+            show(session, **values)
         if session.verbose:
             _say_cost(session, time.perf_counter() - started)
 
     keyword = inspect.Parameter.KEYWORD_ONLY
+    extra: list[tuple[str, Any]] = []
+    if tables and "json" in annotations:
+        extra.append(("table", Table))
+    if keeps:
+        extra.append(("no_keep", NoKeep))
     parameters = [
         inspect.Parameter("ctx", keyword, annotation=typer.Context),
+        *(public.parameters if public else ()),
         *(parameter.replace(kind=keyword) for parameter in own),
         *(
-            [inspect.Parameter("table", keyword, default=False, annotation=Table)]
-            if tables and "json" in annotations
-            else []
-        ),
-        *(
-            [inspect.Parameter("no_keep", keyword, default=False, annotation=NoKeep)]
-            if keeps
-            else []
-        ),
-        *(
             inspect.Parameter(flag, keyword, default=False, annotation=annotation)
-            for flag, annotation in _SHARED
+            for flag, annotation in (*extra, *_SHARED)
         ),
     ]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    run.__doc__ = function.__doc__
+    run.__doc__ = "\n\n".join(
+        part for part in (public.help if public else "", inspect.getdoc(show)) if part
+    )
     return run
+
+
+def _parameter_of_reading(show: Callable[..., None]) -> str | None:
+    declared = inspect.signature(show, eval_str=True).parameters.values()
+    return next((each.name for each in declared if each.annotation is Reading), None)
 
 
 def _keep(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -276,10 +299,7 @@ def _keep(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
 def _options_of(parameter: inspect.Parameter) -> list[inspect.Parameter]:
     if parameter.annotation is not Reading:
         return [parameter]
-    return [
-        inspect.Parameter(name, parameter.kind, default=default, annotation=annotation)
-        for name, annotation, default in READING
-    ]
+    return [as_parameter(option) for option in options_of(Reading).values()]
 
 
 def checked_value(param: Any, annotation: Any, value: Any) -> Any:

@@ -126,9 +126,11 @@ def presets(incomplete: str) -> list[str]:
 
 def tasks(incomplete: str) -> list[str]:
     """Comma-separated suites of multiple-choice questions, and tasks in tasks/mcq."""
-    from modtok_cli.evaluate.suites import suites
+    found: set[str] = set()
+    with suppress(ImportError):  # without the extra [eval]
+        from modtok_cli.evaluate.suite import suites
 
-    found = set(suites())
+        found.update(suites())
     with suppress(OSError):
         found |= {path.name for path in Path("tasks/mcq").iterdir() if path.is_dir()}
     return _in_list(incomplete, found)

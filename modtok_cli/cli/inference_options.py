@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli import completion
-from modtok_cli.cli.options import split_languages
+from modtok_cli.text.languages import optional_languages
 
 LATEST = Path("runs/latest")
 
@@ -28,7 +28,7 @@ Gpus = Annotated[
         "--gpus",
         metavar="N",
         min=1,
-        help="Number of processes, one per GPU; on the CPU without GPUs.",
+        help="Number of processes, one per GPU; without GPUs, on the CPU.",
     ),
 ]
 In = Annotated[
@@ -95,9 +95,9 @@ def sides(
     if langs is not None and (reading is not None or writing is not None):
         raise UsageError("--langs conflicts with --in and --out", remedy="use one or the other")
     if langs is not None:
-        return split_languages(langs), None
-    inputs = split_languages(reading, "--in")
-    outputs = split_languages(writing, "--out")
+        return optional_languages(langs), None
+    inputs = optional_languages(reading, "--in")
+    outputs = optional_languages(writing, "--out")
     return (["full"] if outputs and inputs is None else inputs), outputs
 
 

@@ -184,15 +184,17 @@ def _named(args: Sequence[str]) -> str | None:
     Declaring all commands takes longer than encoding a line. Settings of a file and of the
     environment are checked against all of them.
     """
-    found = next((name for n in (1, 2) if (name := " ".join(args[:n])) in ORDER), None)
-    return None if os.path.lexists(FILE) or has_variables() else found
+    if args[:1] in (["-V"], ["--version"]):
+        return "doctor"
+    name = next((name for n in (1, 2) if (name := " ".join(args[:n])) in ORDER), None)
+    return None if os.path.lexists(FILE) or has_variables() else name
 
 
 def main() -> NoReturn:
     """Entry point of the `modtok` script."""
     if completion.is_of_bash():
         with completion.words_of_bash():
-            run(command_tree(), [])
+            run(command_tree(_named(os.environ.get("COMP_WORDS", "").split()[1:])), [])
     status = run(command_tree(_named(sys.argv[1:])), sys.argv[1:])
     # The output is complete: Ctrl-C during interpreter shutdown ends the process quietly.
     signal.signal(signal.SIGINT, signal.SIG_DFL)

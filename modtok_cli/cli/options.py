@@ -7,22 +7,19 @@ A command declares `langs: Langs = None`; flags, help and type are defined here.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli import completion
-from modtok_cli.text.languages import canonical
+from modtok_cli.text.languages import optional_languages
 
 STDOUT = "stdout"  # mark of an output option that accepts - for standard output
-TEXT_PANEL = "Reading text"  # title of the options of `Reading` in help
 MAX_BUDGET = 2**31 - 1  # token ids are int32
 
 if TYPE_CHECKING:
-    from modtok_cli.cli.session import Session
-
-ErrorHandling = Literal["strict", "replace", "skip"]
+    pass
 
 Langs = Annotated[
     str | None,
@@ -99,34 +96,6 @@ Tokenizers = Annotated[
         "Repeatable.",
     ),
 ]
-Errors = Annotated[
-    ErrorHandling,
-    Option(
-        "--errors",
-        rich_help_panel=TEXT_PANEL,
-        help="Invalid UTF-8: fail, replace with U+FFFD, or skip the document.",
-    ),
-]
-Field = Annotated[
-    str,
-    Option(
-        "--field",
-        metavar="NAME",
-        rich_help_panel=TEXT_PANEL,
-        help="Field or column of the text in JSON, Parquet, CSV and Arrow files; a.b if nested.",
-    ),
-]
-LangField = Annotated[
-    str | None,
-    Option(
-        "--lang-field",
-        metavar="NAME",
-        rich_help_panel=TEXT_PANEL,
-        help="Field of each document's language, for files of several languages.",
-    ),
-]
-READING = (("errors", Errors, "strict"), ("field", Field, "text"), ("lang_field", LangField, None))
-"""The options that a command gets for a parameter of type `Reading`: name, type, default."""
 Threads = Annotated[
     int | None,
     Option("--threads", metavar="N", min=1, help="Number of threads; all cores by default."),
@@ -137,31 +106,6 @@ Special = Annotated[
         "--special",
         metavar="TEXT",
         help="Special token to add to <|endoftext|> and <|pad|>. Repeatable.",
-    ),
-]
-NoDefaultSpecials = Annotated[
-    bool,
-    Option(
-        "--no-default-specials",
-        help="Omit the special tokens <|endoftext|> and <|pad|>; pretrain needs an end of text.",
-    ),
-]
-Extended = Annotated[
-    str | None,
-    Option(
-        "-t",
-        "--tokenizer",
-        metavar="TOKENIZER",
-        autocompletion=completion.tokenizers,
-        help="Directory of the tokenizer to extend; the result goes to -o. Without it, that of "
-        "-o is extended in place, and its old version kept beside it.",
-    ),
-]
-NoReferences = Annotated[
-    bool,
-    Option(
-        "--no-references",
-        help="Do not learn the monolingual reference tokenizers that NSL is relative to.",
     ),
 ]
 GlobalIds = Annotated[
@@ -215,45 +159,6 @@ Verbose = Annotated[
 Debug = Annotated[bool, Option("--debug", help="Print the traceback of an error.")]
 
 
-def extension(session: Session, tokenizer: str | None, output: Path) -> tuple[Path | None, Path]:
-    """Tokenizer to extend (None: the output) and output, from `-t` and `-o`.
-
-    With `-t` and without `-o`, that tokenizer is extended in place. modtok.toml and the
-    environment do not choose a tokenizer to extend.
-    """
-    chosen = session.if_explicit("tokenizer", tokenizer)
-    if chosen is None:
-        return None, output
-    return Path(chosen), output if "output" in session.explicit else Path(chosen)
-
-
-def split_languages(text: str | None, flag: str = "--langs") -> list[str] | None:
-    """Languages of a `--langs` value (or of another `flag`) in the given order; None for None.
-
-    >>> split_languages("en, fi")
-    ['en', 'fi']
-
-    Raises:
-        UsageError: an empty entry, or a repeated language.
-    """
-    if text is None:
-        return None
-    languages = [part.strip() for part in text.split(",")]
-    if not all(languages):
-        raise UsageError(f"{flag} {text!r} has an empty entry", remedy=f"as in: {flag} en,fi,fr")
-    seen: dict[str, str] = {}
-    for language in languages:
-        first = seen.setdefault(canonical(language), language)
-        if languages.count(language) > 1:
-            raise UsageError(f"{flag} repeats {language!r}", remedy="give each language once")
-        if first != language:
-            raise UsageError(
-                f"{flag}: {first!r} and {language!r} are one language",
-                remedy=f"both mean {canonical(language)!r}: give it once",
-            )
-    return languages
-
-
 def subset_spec(tokenizer: str, langs: str | None) -> str:
     """The tokenizer specification equivalent to `-t TOKENIZER --langs LANGS`.
 
@@ -263,7 +168,7 @@ def subset_spec(tokenizer: str, langs: str | None) -> str:
     Raises:
         UsageError: an empty or repeated language, or languages given twice.
     """
-    languages = split_languages(langs)
+    languages = optional_languages(langs)
     if languages is None:
         return tokenizer
     if "@" in tokenizer and not Path(tokenizer).exists():

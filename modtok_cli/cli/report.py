@@ -1,16 +1,37 @@
-"""The result of learning as a table."""
+"""Calls of learners, and their result as a table."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from modtok_cli.cli.declaration import Call
 from modtok_cli.cli.output import Column, emit_rows
-
-if TYPE_CHECKING:
-    from modtok_cli.construct.request import BuildReport
+from modtok_cli.construct.request import BuildReport
 
 _CAPTION = ("output", "signature")  # equal in every row: shown below the table
 _FORMS = {"seconds": "seconds", "bytes": "bytes", "nsl": "ratio"}
+
+
+# What modtok.toml and the environment say of an existing tokenizer too.
+_NO_SETTINGS = {"append", "remove", "data", "output", "references", "threads", "force"}
+
+
+def learned(call: Call) -> BuildReport:
+    """Call a learner.
+
+    modtok.toml and the environment do not choose a tokenizer to extend, and what they say of
+    settings is for new tokenizers: only an option of the command line can disagree with those of
+    an existing one.
+    """
+    ignored = set(call.values) - call.explicit
+    if "tokenizer" not in call.explicit:
+        ignored &= {"tokenizer"}
+    else:
+        ignored &= {"output"}
+    if "append" in call.values or "remove" in call.values:
+        ignored |= set(call.values) - call.explicit - _NO_SETTINGS
+    for name in ignored:
+        del call.values[name]
+    report: BuildReport = call()
+    return report
 
 
 def emit_report(report: BuildReport, *, title: str, json: bool) -> None:

@@ -15,7 +15,7 @@ from modtok_cli.base.processes import MESSAGES
 from modtok_cli.cli.session import Session
 
 if TYPE_CHECKING:
-    from modtok_cli.inference.processes import Processes
+    from modtok_cli.inference.run.processes import Processes
 
 # The others have nothing to save after one has failed.
 _GRACE_SECONDS = 1.0
@@ -33,7 +33,7 @@ def sharing(session: Session, gpus: int, *, reads_input: bool = False) -> Iterat
         UsageError: processes that torchrun starts cannot all read standard input.
         ModtokError: another process failed, or cannot be reached.
     """
-    from modtok_cli.inference.processes import AGAIN, ALONE, joined
+    from modtok_cli.inference.run.processes import AGAIN, ALONE, joined
     from modtok_cli.training.distributed.launch import launch, needs_launch
 
     if gpus == 1:

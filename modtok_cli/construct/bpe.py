@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import orjson
 
+from modtok_cli.base.parameters import (
+    Budget,
+    Data,
+    DefaultSpecials,
+    Force,
+    Joint,
+    Langs,
+    Output,
+    Pretokenizer,
+    Specials,
+    Threads,
+)
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
 from modtok_cli.construct.cancellable import results_of
 from modtok_cli.construct.existing_output import check_absent, check_files
-from modtok_cli.construct.learner import BpeSettings, Learner
+from modtok_cli.construct.learner import Learner
 from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.plain_files import PlainFiles
 from modtok_cli.construct.references import reference_json
@@ -27,16 +38,10 @@ from modtok_cli.text.counts import merge_counts
 from modtok_cli.text.reading import Reading
 
 
-@dataclass(frozen=True)
-class NoSettings:
-    """A construction without settings of its own."""
-
-
-class SeparateBpe(Learner[BpeSettings]):
+class SeparateBpe(Learner):
     """A plain `tokenizer.json` per language."""
 
     algorithm = "bpe"
-    settings_type = BpeSettings
 
     def check_output(self, request: Request, languages: Sequence[str]) -> None:
         """Plain files do not record their settings."""
@@ -70,23 +75,10 @@ class SeparateBpe(Learner[BpeSettings]):
         return output.rows()
 
 
-@dataclass(frozen=True)
-class JointSettings:
-    """Settings of one vocabulary over all languages."""
-
-    joint: bool = True
-
-
-@dataclass(frozen=True)
-class JointBpeSettings(JointSettings, BpeSettings):
-    """Those of BPE among them."""
-
-
-class JointBpe(Learner[JointBpeSettings]):
+class JointBpe(Learner):
     """One vocabulary over the text of all languages."""
 
     algorithm = "bpe"
-    settings_type = JointBpeSettings
     _learned: LearnedMerges
 
     def check_output(self, request: Request, languages: Sequence[str]) -> None:
@@ -123,42 +115,38 @@ class JointBpe(Learner[JointBpeSettings]):
         return [{"language": ",".join(output.languages), "tokens": output.size}]
 
 
+@public
 def bpe(
-    languages: Sequence[str] | None = None,
+    languages: Langs = None,
     *,
-    data: Path = Path("data"),
-    output: Path | None = None,
-    k: int | None = None,
-    joint: bool = False,
-    pretokenizer: str = "bpe",
-    specials: Sequence[str] = (),
-    default_specials: bool = True,
+    k: Budget = None,
+    joint: Joint = False,
+    pretokenizer: Pretokenizer = None,
+    specials: Specials = (),
+    default_specials: DefaultSpecials = True,
+    data: Data = "data",
+    output: Output = None,
     reading: Reading = Reading(),
-    threads: int | None = None,
-    force: bool = False,
+    threads: Threads = None,
+    force: Force = False,
     progress: Progress = SILENT,
 ) -> BuildReport:
-    """Learn plain BPE tokenizers of `k` tokens (default 24000).
+    """Learn plain BPE tokenizers, per language or jointly.
 
-    Without `joint`, `output` (default `bpe/`) holds a `<lang>.json` per language. With it,
-    `output` (default `bpe-joint/`) is a tokenizer directory with one vocabulary over the
-    text of all languages together, every token of it belonging to each: the ordinary
-    multilingual baseline. `pretokenizer` is the name of one.
+    These are baselines for modular tokenizers. Each output is a tokenizer.json that the
+    tokenizers library loads; with `joint` it is a tokenizer directory in which every token
+    belongs to every language. Without `languages`, all languages of the data are used.
+
+    Returns:
+        A report: `output` (bpe/ or bpe-joint/ by default), `signature` and a row per language in
+        `lines`.
+
+    Examples:
+        >>> [row["tokens"] for row in modtok.bpe("fi,fr", k=1200, output="bpe").lines]
+        [1200, 1200]
 
     Raises:
         ModtokError, UsageError: the text, the settings or the output are not usable.
     """
-    request = Request(
-        output=output or Path("bpe-joint" if joint else "bpe"),
-        languages=languages,
-        data=data,
-        k=k,
-        specials=specials,
-        default_specials=default_specials,
-        reading=reading,
-        threads=threads,
-        force=force,
-        progress=progress,
-    )
-    settings = {"pretokenizer": pretokenizer}
-    return construct(JointBpe if joint else SeparateBpe, request, settings)
+    kind = JointBpe if joint else SeparateBpe
+    return construct(kind, bpe, locals(), "bpe-joint" if joint else "bpe")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.option import Option
+from modtok_cli.base.public import public
 from modtok_cli.learn.concatenation import concatenate
 from modtok_cli.learn.state import GlobalMerges
 from modtok_cli.modular.open import open_tokenizer
@@ -23,15 +26,32 @@ class Concatenation:
     unreached: int
 
 
-def bpe_concat(tokenizers: Sequence[str]) -> Concatenation:
-    """Append the missing tokens and merges of the other tokenizers to the first.
+@public
+def bpe_concat(
+    tokenizers: Annotated[
+        Sequence[str],
+        Option(
+            "BPE tokenizers, in order of concatenation.",
+            argument=True,
+            kind=list[str],
+            metavar="TOKENIZER",
+        ),
+    ],
+) -> Concatenation:
+    """Concatenate BPE tokenizers naively, as a baseline.
 
-    The paper's baseline, naive on purpose: the result depends on the order, and tokens of
-    later languages can become unreachable.
+    The first tokenizer is kept. Of each further one, tokens and merges that are not present
+    yet are appended. Early merges of one language then block tokens of another, which
+    sequential training (bpe-seq) avoids.
 
-    Args:
-        tokenizers: byte-level BPE tokenizers of one pre-tokenizer (files of `modtok bpe`,
-            references, `DIR@fi`), in order.
+    Returns:
+        The `tokenizer.json` in `data`, its `size`, and the number of tokens that became
+        unreachable, `unreached`.
+
+    Examples:
+        >>> report = modtok.bpe("fi,fr", k=600, output="parts")
+        >>> modtok.bpe_concat(["parts/fi.json", "parts/fr.json"]).size > 600
+        True
 
     Raises:
         UsageError: fewer than two tokenizers, or tokenizers that cannot be concatenated.

@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import (
+    Budget,
+    Data,
+    DefaultSpecials,
+    ExtendedTokenizer,
+    Force,
+    JournalSeconds,
+    Langs,
+    Languages,
+    LearnReferences,
+    ModularOutput,
+    Pretokenizer,
+    Specials,
+    Threads,
+    languages_option,
+)
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
 from modtok_cli.construct.cancellable import HiddenProgress
 from modtok_cli.construct.journal import Kept
-from modtok_cli.construct.learner import BpeSettings, Learner
+from modtok_cli.construct.learner import Learner
 from modtok_cli.construct.merges_state import merges_from_arrays, merges_to_arrays
 from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.references import reference_of
-from modtok_cli.construct.request import BuildReport, Request
+from modtok_cli.construct.request import BuildReport
 from modtok_cli.construct.work import Work
 from modtok_cli.learn.bpe import learn_plain
 from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
@@ -35,33 +52,6 @@ from modtok_cli.text.reading import Reading
 
 
 @dataclass(frozen=True)
-class MergeSettings(BpeSettings):
-    """Settings of united BPE; see `bpe_merge`."""
-
-    overtrain: float = OVERTRAIN
-    whole_characters: bool = False
-    superwords: int = 0
-
-    def __post_init__(self) -> None:
-        if self.superwords < 0:
-            raise UsageError(f"{self.superwords} is negative", where="--superwords")
-        if self.superwords and self.pretokenizer != BPE.name:
-            raise UsageError(
-                f"superwords consist of words of 'bpe', not of '{self.pretokenizer}'",
-                where="--pretokenizer",
-                remedy="omit it, or omit --superwords",
-            )
-        if self.superwords and self.whole_characters:
-            raise UsageError(
-                "a SentencePiece model cannot hold superwords",
-                where="--whole-characters",
-                remedy="omit it, or omit --superwords",
-            )
-        if not 1.0 <= self.overtrain <= 16.0:
-            raise UsageError(f"{self.overtrain} is not between 1 and 16", where="--overtrain")
-
-
-@dataclass(frozen=True)
 class LearnedLanguage:
     """One language, learned independently, and the seconds it took."""
 
@@ -69,14 +59,13 @@ class LearnedLanguage:
     seconds: float
 
 
-class UnitedBpe(Learner[MergeSettings]):
+class UnitedBpe(Learner):
     """Each language's tokens learned independently, several at a time, then united."""
 
     algorithm = "bpe-merge"
-    settings_type = MergeSettings
     segmentation = FEWEST_TOKENS
 
-    def __init__(self, k: int, specials: Sequence[str], settings: MergeSettings) -> None:
+    def __init__(self, k: int, specials: Sequence[str], settings: Mapping[str, Any]) -> None:
         super().__init__(k, specials, settings)
         self._languages: dict[str, LearnedLanguage] = {}
         self._base: ModularTokenizer | None = None
@@ -90,8 +79,20 @@ class UnitedBpe(Learner[MergeSettings]):
         return settings
 
     def check(self) -> None:
-        """Check also that superwords leave room for words."""
+        """Check also that superwords leave room for words, and what they exclude."""
         super().check()
+        if self.settings.superwords and self.settings.pretokenizer != BPE.name:
+            raise UsageError(
+                f"superwords consist of words of 'bpe', not of '{self.settings.pretokenizer}'",
+                where="--pretokenizer",
+                remedy="omit it, or omit --superwords",
+            )
+        if self.settings.superwords and self.settings.whole_characters:
+            raise UsageError(
+                "a SentencePiece model cannot hold superwords",
+                where="--whole-characters",
+                remedy="omit it, or omit --superwords",
+            )
         if 2 * self.settings.superwords > self.k:
             raise UsageError(
                 f"{self.settings.superwords:,} superwords are more than half of k = {self.k:,}",
@@ -245,80 +246,90 @@ class UnitedBpe(Learner[MergeSettings]):
         )
 
 
+@public
 def bpe_merge(
-    languages: Sequence[str] | None = None,
+    languages: Langs = None,
     *,
-    data: Path = Path("data"),
-    output: Path = Path("tokenizer"),
-    k: int | None = None,
-    overtrain: float | None = None,
-    whole_characters: bool | None = None,
-    superwords: int | None = None,
-    pretokenizer: str | None = None,
-    append: Sequence[str] | None = None,
-    tokenizer: Path | None = None,
-    remove: Sequence[str] | None = None,
-    references: bool = True,
-    specials: Sequence[str] = (),
-    default_specials: bool = True,
+    k: Budget = None,
+    overtrain: Annotated[
+        float | None,
+        Option(
+            "Learn FACTOR times N tokens by BPE, then prune to the N most useful.",
+            metavar="FACTOR",
+            default=OVERTRAIN,
+            low=1,
+            high=16,
+        ),
+    ] = None,
+    whole_characters: Annotated[
+        bool | None,
+        Option(
+            "Learn only tokens of whole characters, as SentencePiece models require.",
+            default=False,
+        ),
+    ] = None,
+    superwords: Annotated[
+        int | None,
+        Option(
+            "Use up to N of the tokens of each language for sequences of words, as ' of the'.",
+            metavar="N",
+            default=0,
+            low=0,
+        ),
+    ] = None,
+    pretokenizer: Pretokenizer = None,
+    append: Annotated[
+        Languages | None,
+        languages_option(
+            "Add languages to an existing tokenizer; all its ids stay unchanged. Conflicting "
+            "options are an error.",
+            "--append",
+            "appended",
+        ),
+    ] = None,
+    remove: Annotated[
+        Languages | None,
+        languages_option(
+            "Remove languages from an existing tokenizer, with tokens only they use.",
+            "--remove",
+            "",
+        ),
+    ] = None,
+    tokenizer: ExtendedTokenizer = None,
+    references: LearnReferences = True,
+    specials: Specials = (),
+    default_specials: DefaultSpecials = True,
+    data: Data = "data",
+    output: ModularOutput = None,
     reading: Reading = Reading(),
-    threads: int | None = None,
-    force: bool = False,
+    threads: Threads = None,
+    force: Force = False,
     progress: Progress = SILENT,
-    journal_seconds: float | None = None,
+    journal_seconds: JournalSeconds = None,
 ) -> BuildReport:
-    """Learn the tokens of each language independently, unite them, segment into fewest tokens.
+    """Learn a modular tokenizer with fewest-tokens segmentation.
 
-    Args:
-        languages: languages of `data` to learn; None for all.
-        data: directory with the text of each language.
-        output: modular directory to write.
-        k: tokens per language, special tokens and the 256 bytes included; default 24000.
-        overtrain: number of BPE tokens to choose from, as a multiple of k; default 1.25.
-        whole_characters: only tokens of whole characters, as SentencePiece requires.
-        superwords: most tokens of each language that may be sequences of words; default 0. The
-            tokenizer then splits text into phrases.
-        pretokenizer: name of the pre-tokenizer; default "bpe".
-        append: languages to add to `tokenizer`; its settings apply, and others are refused.
-            All of its ids stay the same, which is checked.
-        remove: languages to remove from `tokenizer`.
-        tokenizer: tokenizer to change. None: `output` in place; the old version is kept beside
-            it as `NAME.SIGNATURE`.
-        references: keep the monolingual BPE tokenizer of each language too.
-        specials: special tokens, after the default ones (end of text and padding).
-        default_specials: include the default special tokens.
-        reading: which field has the text, and handling of invalid UTF-8.
-        threads: number of languages to learn at a time; default one per core.
-        force: replace an existing output.
-        journal_seconds: least time between two writes of the journal.
+    A vocabulary is learned for each language on its own; the tokenizer is their union. Words
+    are segmented into the fewest tokens instead of by merges.
+
+    BPE learns more than N tokens per language, which are pruned to the N whose removal would
+    increase the token count most. Without merges, languages do not interfere: any subset can
+    be extracted, and adding or removing a language does not change the others. Without
+    `languages`, all languages of the data are used.
+
+    With `superwords`, tokens may span words, but no line end, number or double space. Text is
+    then split into phrases instead of words.
 
     Returns:
-        A row per language: tokens, tokens of no other language, size of T.
+        A report, as `bpe_seq`; rows have tokens, tokens of no other language, size of T.
+
+    Examples:
+        >>> report = modtok.bpe_merge("en,fi", output="merged", k=1200)
+        >>> report = modtok.bpe_merge(append="sw", output="merged")
+        >>> modtok.load("merged").languages
+        ('en', 'fi', 'sw')
 
     Raises:
         ModtokError, UsageError: the text, the settings or the output are not usable.
     """
-    request = Request(
-        output=output,
-        languages=languages,
-        data=data,
-        k=k,
-        specials=specials,
-        default_specials=default_specials,
-        append=append,
-        tokenizer=tokenizer,
-        remove=remove,
-        references=references,
-        reading=reading,
-        threads=threads,
-        force=force,
-        progress=progress,
-        journal_seconds=journal_seconds,
-    )
-    settings = {
-        "overtrain": overtrain,
-        "whole_characters": whole_characters,
-        "superwords": superwords,
-        "pretokenizer": pretokenizer,
-    }
-    return construct(UnitedBpe, request, settings)
+    return construct(UnitedBpe, bpe_merge, locals())

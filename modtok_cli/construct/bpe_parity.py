@@ -9,19 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import write_bytes
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import (
+    MAX_BUDGET,
+    Data,
+    DefaultSpecials,
+    FilePath,
+    Force,
+    Langs,
+    Pretokenizer,
+    Specials,
+)
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
 from modtok_cli.construct.existing_output import check_absent
 from modtok_cli.construct.request import BuildReport, Request
 from modtok_cli.construct.specials import check_specials
 from modtok_cli.learn.state import check_budget
 from modtok_cli.modular.open import open_bytes
-from modtok_cli.text.pretokenizer import find_pretokenizer
+from modtok_cli.text.pretokenizer import BPE, find_pretokenizer
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.reading import Reading
 from modtok_cli.text.table_files import is_table
@@ -35,47 +47,66 @@ def parity_trainer() -> Any | None:
     return getattr(trainers, "ParityBpeTrainer", None)
 
 
+@public
 def bpe_parity(
-    parallel: Path,
-    languages: Sequence[str] | None = None,
+    parallel: Annotated[
+        FilePath,
+        Option(
+            "Directory of line-aligned text that compression is balanced on.",
+            argument=True,
+            metavar="PARALLEL",
+        ),
+    ],
+    languages: Langs = None,
     *,
-    data: Path = Path("data"),
-    output: Path = Path("bpe-parity.json"),
-    k: int = 128000,
-    pretokenizer: str = "bpe",
-    specials: Sequence[str] = (),
-    default_specials: bool = True,
+    k: Annotated[
+        int,
+        Option(
+            "Total vocabulary size, including bytes.",
+            flags="-k --budget",
+            key="k",
+            metavar="N",
+            high=MAX_BUDGET,
+        ),
+    ] = 128000,
+    pretokenizer: Pretokenizer = None,
+    specials: Specials = (),
+    default_specials: DefaultSpecials = True,
+    data: Data = "data",
+    output: Annotated[
+        FilePath, Option("Output file or directory.", flags="-o --output", metavar="PATH")
+    ] = "bpe-parity.json",
     reading: Reading = Reading(),
-    force: bool = False,
+    force: Force = False,
     progress: Progress = SILENT,
 ) -> BuildReport:
-    """Learn one vocabulary of `k` tokens over all languages, balanced on parallel text.
+    """Learn parity-aware BPE, a fairness baseline.
 
-    Args:
-        parallel: directory of line-aligned text, one file per language, to balance on. Do not
-            measure on the same text.
-        languages: languages of `data` to use; None for all.
-        output: the `tokenizer.json` to write.
-        pretokenizer: name of the pre-tokenizer.
+    One vocabulary of N tokens for all languages. Each merge is chosen for the language with
+    the worst compression on `parallel` so far. Requires a version of the tokenizers library
+    with this trainer. Do not evaluate on `parallel`.
+
+    Returns:
+        A report, as `bpe`, with one row.
 
     Raises:
         ModtokError: the installed `tokenizers` has no such trainer; text is not usable.
         UsageError: `output` exists, a language has no parallel text, or an unknown pre-tokenizer.
     """
+    request = Request.of(locals())
     trainer_class = parity_trainer()
     if trainer_class is None:
         raise ModtokError(
             "the installed tokenizers library has no trainer for parity-aware BPE",
             remedy="install a newer release: pip install -U tokenizers",
         )
-    splits = find_pretokenizer(pretokenizer)
-    request = Request(output, specials=specials, default_specials=default_specials, force=force)
+    splits = find_pretokenizer(pretokenizer or BPE.name)
     specials = request.special_tokens()
     check_budget(k, specials)
     check_specials(specials)
     check_absent(request)
-    files = language_files(data, languages, reading, progress=progress)
-    balance = language_files(parallel, list(files), reading)
+    files = language_files(request.data, request.languages, reading, progress=progress)
+    balance = language_files(Path(parallel), list(files), reading)
     for language, paths in [*files.items(), *balance.items()]:
         tables = [path for path in paths if is_table(path)]
         if tables:
@@ -113,8 +144,8 @@ def bpe_parity(
         )
     data_out = tokenizer.to_str().encode()
     made = open_bytes(data_out, str(output), str(output))
-    write_bytes(output, data_out)
+    write_bytes(request.output, data_out)
     if made.size < k:
         progress.warn(f"the text gives {made.size:,} tokens, not {k:,}")
     line = {"language": ",".join(files), "tokens": made.size}
-    return BuildReport(output, made.signature, [line])
+    return BuildReport(request.output, made.signature, [line])

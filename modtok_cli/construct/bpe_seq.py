@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from modtok_cli.base.arrays import Int64Array
-from modtok_cli.base.errors import UsageError
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import (
+    Budget,
+    Data,
+    DefaultSpecials,
+    ExtendedTokenizer,
+    Force,
+    JournalSeconds,
+    Langs,
+    Languages,
+    LearnReferences,
+    ModularOutput,
+    Pretokenizer,
+    Specials,
+    Threads,
+    languages_option,
+)
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
 from modtok_cli.construct.cancellable import HiddenProgress
 from modtok_cli.construct.existing_output import check_modular
 from modtok_cli.construct.journal import Kept
-from modtok_cli.construct.learner import BpeSettings, Learner
+from modtok_cli.construct.learner import Learner
 from modtok_cli.construct.merges_state import merges_from_arrays, merges_to_arrays
 from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.references import reference_json, reference_of
@@ -33,38 +48,16 @@ from modtok_cli.text.counts import WordCounts
 from modtok_cli.text.labels import matching
 from modtok_cli.text.reading import Reading
 
-SEGMENTATIONS = ("merges", FEWEST_TOKENS)
-ORDERS = ("alphabetical", "given", "size")
-
 # Languages counted before the first is learned: enough that learning never waits for text.
 _AHEAD = 2
 
 
-@dataclass(frozen=True)
-class SequentialSettings(BpeSettings):
-    """Settings of sequential BPE; see `bpe_seq`."""
-
-    order: str = "alphabetical"
-    passes: int = 1
-    unit_counts: str = "all"
-    segmentation: str = field(default="merges", metadata={"unrecorded": True})
-
-    def __post_init__(self) -> None:
-        for name, value, choices in (
-            ("--segmentation", self.segmentation, SEGMENTATIONS),
-            ("--order", self.order, ORDERS),
-        ):
-            if value not in choices:
-                raise UsageError(f"'{value}' is not one of {', '.join(choices)}", where=name)
-
-
-class SequentialBpe(Learner[SequentialSettings]):
+class SequentialBpe(Learner):
     """Languages one after the other, each with the tokens and merges of those before it."""
 
     algorithm = "bpe-seq"
-    settings_type = SequentialSettings
 
-    def __init__(self, k: int, specials: Sequence[str], settings: SequentialSettings) -> None:
+    def __init__(self, k: int, specials: Sequence[str], settings: Mapping[str, Any]) -> None:
         super().__init__(k, specials, settings)
         self._rows: list[dict[str, Any]] = []
         self._token_counts: list[Int64Array | Future[Int64Array]] = []
@@ -73,7 +66,7 @@ class SequentialBpe(Learner[SequentialSettings]):
     @property
     def segmentation(self) -> str:
         """Of the tokenizer; the merges are learned in either case."""
-        return self.settings.segmentation
+        return str(self.settings.segmentation)
 
     def check(self) -> None:
         """Also what `SequentialLearner` checks."""
@@ -209,80 +202,75 @@ def _token_counts(counts: WordCounts, merges: GlobalMerges, member: Int64Array) 
     return count_tokens(counts, tokens.tokens(), len(merges.specials))
 
 
+@public
 def bpe_seq(
-    languages: Sequence[str] | None = None,
+    languages: Langs = None,
     *,
-    data: Path = Path("data"),
-    output: Path = Path("tokenizer"),
-    k: int | None = None,
-    order: str | None = None,
-    passes: int | None = None,
-    unit_counts: str | None = None,
-    segmentation: str | None = None,
-    pretokenizer: str | None = None,
-    append: Sequence[str] | None = None,
-    tokenizer: Path | None = None,
-    references: bool = True,
-    specials: Sequence[str] = (),
-    default_specials: bool = True,
+    k: Budget = None,
+    order: Annotated[
+        Literal["alphabetical", "given", "size"] | None,
+        Option("Order of the languages; size: largest text first.", default="alphabetical"),
+    ] = None,
+    passes: Annotated[
+        int | None,
+        Option(
+            "With 2, resegment with the adopted merges only, then relearn the new merges.",
+            metavar="N",
+            default=1,
+            low=1,
+            high=2,
+        ),
+    ] = None,
+    unit_counts: Annotated[
+        Literal["all", "word"] | None,
+        Option(
+            "Adopt tokens by their count in all words, or by their count as whole words.",
+            default="all",
+        ),
+    ] = None,
+    segmentation: Annotated[
+        Literal["merges", "fewest-tokens"] | None,
+        Option("Segment words by merges, or into the fewest tokens.", default="merges"),
+    ] = None,
+    pretokenizer: Pretokenizer = None,
+    append: Annotated[
+        Languages | None,
+        languages_option(
+            "Add languages to an existing tokenizer; all its ids and merges stay unchanged. "
+            "Conflicting options are an error.",
+            "--append",
+            "appended",
+        ),
+    ] = None,
+    tokenizer: ExtendedTokenizer = None,
+    references: LearnReferences = True,
+    specials: Specials = (),
+    default_specials: DefaultSpecials = True,
+    data: Data = "data",
+    output: ModularOutput = None,
     reading: Reading = Reading(),
-    threads: int | None = None,
-    force: bool = False,
+    threads: Threads = None,
+    force: Force = False,
     progress: Progress = SILENT,
-    journal_seconds: float | None = None,
+    journal_seconds: JournalSeconds = None,
 ) -> BuildReport:
-    """Learn a modular tokenizer by sequential BPE (Algorithm 2 of the paper).
+    """Learn a modular tokenizer by sequential BPE.
 
-    Args:
-        languages: languages of `data` to learn; None for all.
-        data: directory with the text of each language.
-        output: modular directory to write.
-        k: tokens per language, special tokens and the 256 bytes included; default 24000.
-        order: "alphabetical" (default), "given" (as in `languages`), "size" (most bytes first).
-        passes: 2 to segment again with the adopted merges only; see `SequentialLearner`.
-        unit_counts: "all" (the paper; default) or "word" (the authors' release).
-        segmentation: "merges" (BPE; default), or "fewest-tokens": the same vocabulary, words
-            segmented into the fewest tokens.
-        pretokenizer: name of the pre-tokenizer; default "bpe".
-        append: languages to add, in this order, to `tokenizer`; its settings apply, and others
-            are refused. All of its ids and merges stay the same, which is checked.
-        tokenizer: tokenizer to extend. None: `output` in place; the old version is kept beside
-            it as `NAME.SIGNATURE`.
-        references: learn the monolingual tokenizer of each language too.
-        specials: special tokens, after the default ones (end of text and padding).
-        default_specials: include the default special tokens.
-        reading: which field has the text, and handling of invalid UTF-8.
-        threads: threads for counting and references; default one per core.
-        force: replace an existing output.
-        journal_seconds: least time between two writes of the journal.
+    The result is one vocabulary in which each language uses N tokens. A compact tokenizer can
+    be extracted for any subset of the languages. Languages are processed in order: each
+    adopts useful existing tokens and adds new ones until it has N. Without `languages`, all
+    languages of the data are used. This is Algorithm 2 of the paper.
 
     Returns:
-        A row per language: tokens, adopted tokens, new tokens, size of T after it.
+        A report: `output`, `signature` and a row per language in `lines`: tokens, adopted tokens,
+        new tokens, size of T after it.
+
+    Examples:
+        >>> report = modtok.bpe_seq("en,fi,fr", data="data", output="tokenizer", k=1200)
+        >>> modtok.load(report.output).subset("fi").size
+        1200
 
     Raises:
         ModtokError, UsageError: the text, the settings or the output are not usable.
     """
-    request = Request(
-        output=output,
-        languages=languages,
-        data=data,
-        k=k,
-        specials=specials,
-        default_specials=default_specials,
-        append=append,
-        tokenizer=tokenizer,
-        references=references,
-        reading=reading,
-        threads=threads,
-        force=force,
-        progress=progress,
-        journal_seconds=journal_seconds,
-    )
-    settings = {
-        "order": order,
-        "passes": passes,
-        "unit_counts": unit_counts,
-        "segmentation": segmentation,
-        "pretokenizer": pretokenizer,
-    }
-    return construct(SequentialBpe, request, settings)
+    return construct(SequentialBpe, bpe_seq, locals())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.files import refuse_others
@@ -21,7 +21,7 @@ _REPLACE = "choose another -o, or --force to replace it"
 
 
 def check_modular(
-    request: Request, learner: Learner[Any], languages: Sequence[str], *, ordered: bool
+    request: Request, learner: Learner, languages: Sequence[str], *, ordered: bool
 ) -> BuildReport | None:
     """The report of a modular directory that exists with these settings; None to build it.
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.construct.existing_output import check_modular
@@ -26,14 +26,8 @@ from modtok_cli.text.pretokenizer import BPE, PreTokenizer, find_pretokenizer
 if TYPE_CHECKING:
     from modtok_cli.construct.work import References, Work
 
-SettingsT = TypeVar("SettingsT")
-
-
-@dataclass(frozen=True)
-class BpeSettings:
-    """The setting that all BPE constructions share."""
-
-    pretokenizer: str = field(default=BPE.name, metadata={"unrecorded": True})
+# Settings that the manifest has elsewhere, or not at all.
+_UNRECORDED = frozenset({"segmentation", "pretokenizer", "models"})
 
 
 class Output(Protocol):
@@ -47,32 +41,29 @@ class Output(Protocol):
         """Write all of it, or nothing."""
 
 
-class Learner(ABC, Generic[SettingsT]):
+class Learner(ABC):
     """One run of a construction. Subclasses implement `learn`, `result` and `rows`.
 
     Attributes:
         algorithm: name in the manifest.
         pretokenizer: splits text into the words that are counted; of the setting `pretokenizer`,
             if there is one.
-        settings_type: frozen dataclass of settings with defaults. A field is recorded in the
-            manifest unless its metadata say `unrecorded`; `--field-name` is its option.
+        settings: values of the options of the construction that `Request` does not have.
         first_specials: special tokens that come before those of the user.
         journal_seconds: least time between two writes of the journal.
     """
 
     algorithm: ClassVar[str]
     pretokenizer: PreTokenizer = BPE
-    settings_type: ClassVar[type[Any]]
     first_specials: ClassVar[tuple[str, ...]] = ()
     journal_seconds: ClassVar[float] = INTERVAL_SECONDS
 
-    def __init__(self, k: int, specials: Sequence[str], settings: SettingsT) -> None:
+    def __init__(self, k: int, specials: Sequence[str], settings: Mapping[str, Any]) -> None:
         self.k = k
         self.specials = tuple(specials)
-        self.settings = settings
-        name = getattr(settings, "pretokenizer", None)
-        if name is not None:
-            self.pretokenizer = find_pretokenizer(name)
+        self.settings: Any = SimpleNamespace(**settings)
+        if "pretokenizer" in settings:
+            self.pretokenizer = find_pretokenizer(settings["pretokenizer"])
 
     @classmethod
     def settings_of(cls, base: ModularTokenizer) -> dict[str, Any]:
@@ -85,11 +76,8 @@ class Learner(ABC, Generic[SettingsT]):
 
     def recorded(self) -> dict[str, Any]:
         """Settings as the manifest records them."""
-        return {
-            field.name: getattr(self.settings, field.name)
-            for field in fields(self.settings)  # type: ignore[arg-type]
-            if not field.metadata.get("unrecorded")
-        }
+        settings = vars(self.settings)
+        return {name: settings[name] for name in settings if name not in _UNRECORDED}
 
     @property
     def segmentation(self) -> str:
@@ -156,22 +144,3 @@ class Learner(ABC, Generic[SettingsT]):
     def without(self, base: ModularTokenizer, removed: Sequence[str]) -> ModularTokenizer:
         """`base` without some of its languages."""
         raise UsageError(f"{self.algorithm} cannot remove languages", where="--remove")
-
-
-def resolved(
-    settings_type: type[SettingsT], given: Mapping[str, Any], base: Mapping[str, Any] | None = None
-) -> SettingsT:
-    """Settings from the values that were given (None: not given), the rest from `base`."""
-    names = [field.name for field in fields(settings_type)]  # type: ignore[arg-type]
-    values = {name: base[name] for name in names if base is not None and name in base}
-    values |= {name: value for name, value in given.items() if value is not None}
-    return settings_type(**values)
-
-
-def option(name: str) -> str:
-    """The option of a setting.
-
-    >>> option("unit_counts")
-    '--unit-counts'
-    """
-    return f"--{name.replace('_', '-')}"

@@ -8,16 +8,18 @@ A killed build resumes from its journal; the output appears complete or not at a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any
 
 from modtok_cli.base.allocator import return_large_blocks
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.locks import locked
+from modtok_cli.base.option import Option, options_of
 from modtok_cli.construct.corpora import file_stamps
 from modtok_cli.construct.existing_output import report_of
 from modtok_cli.construct.extend import previous_version, prove_unchanged, refuse_disagreement
 from modtok_cli.construct.journal import JournalDir, clear_finished
-from modtok_cli.construct.learner import Learner, Output, option, resolved
+from modtok_cli.construct.learner import Learner, Output
 from modtok_cli.construct.request import (
     DEFAULT_K,
     BuildReport,
@@ -31,18 +33,29 @@ from modtok_cli.text.workspace import language_files
 
 
 def construct(
-    kind: type[Learner[Any]], request: Request, given: Mapping[str, Any] | None = None
+    kind: type[Learner],
+    function: Callable[..., Any],
+    arguments: Mapping[str, Any],
+    output: str = "tokenizer",
 ) -> BuildReport:
     """Build a tokenizer with a learner of type `kind`.
 
     Args:
         kind: the learner.
-        request: text, output and resources.
-        given: values of its settings; None for a setting that was not given.
+        function: the public function, which declares the options.
+        arguments: its arguments. What `Request` does not have are settings of the learner.
+        output: where the tokenizer is written by default.
 
     Raises:
         ModtokError, UsageError: the text, the settings or the output are not usable.
     """
+    request = Request.of(arguments, output)
+    shared = {each.name for each in fields(Request)}
+    settings = {
+        name: (option, arguments[name])
+        for name, option in options_of(function).items()
+        if name not in shared
+    }
     chosen = (request.languages, request.append, request.remove)
     if sum(names is not None for names in chosen) > 1:
         raise UsageError("--langs, --append and --remove exclude each other")
@@ -50,18 +63,22 @@ def construct(
         raise UsageError("--tokenizer requires --append or --remove", where=str(request.tokenizer))
     return_large_blocks()
     with locked(request.output):
-        return _construct(kind, request, given or {})
+        return _construct(kind, request, settings)
+
+
+LearnerSettings = Mapping[str, tuple[Option, Any]]
+"""Settings of a learner: how they are declared, and the value, None if it was not given."""
 
 
 def _construct(
-    kind: type[Learner[Any]],
+    kind: type[Learner],
     request: Request,
-    given: Mapping[str, Any],
+    settings: LearnerSettings,
 ) -> BuildReport:
     base, existed = None, request.output.exists()
     if request.append or request.remove:
         base = ModularTokenizer.load(request.source)
-    learner = _learner(kind, request, given, base)
+    learner = _learner(kind, request, settings, base)
     if base is not None and request.remove:
         return _remove(learner, base, request)
     learner.check()
@@ -143,16 +160,20 @@ def _save(
 
 
 def _learner(
-    kind: type[Learner[Any]],
+    kind: type[Learner],
     request: Request,
-    given: Mapping[str, Any],
+    settings: LearnerSettings,
     base: ModularTokenizer | None,
-) -> Learner[Any]:
+) -> Learner:
     """The learner with its settings: those given, or those of the tokenizer to extend."""
     specials = request.special_tokens(kind.first_specials)
     if base is None:
         k = DEFAULT_K if request.k is None else request.k
-        return kind(k, specials, resolved(kind.settings_type, given))
+        values = {
+            name: option.default if value is None else value
+            for name, (option, value) in settings.items()
+        }
+        return kind(k, specials, values)
     if base.algorithm != kind.algorithm:
         raise UsageError(
             f"was built by {base.algorithm} and cannot be changed by {kind.algorithm}",
@@ -166,11 +187,14 @@ def _learner(
         {
             "-k": (request.k, base.k),
             "--special": (chosen, base.vocabulary.specials),
-            **{option(name): (value, existing.get(name)) for name, value in given.items()},
+            **{
+                option.flag: (value, existing.get(name))
+                for name, (option, value) in settings.items()
+            },
         },
     )
-    settings = resolved(kind.settings_type, {}, existing)
-    return kind(base.k, base.vocabulary.specials, settings)
+    values = {name: existing.get(name, option.default) for name, (option, _) in settings.items()}
+    return kind(base.k, base.vocabulary.specials, values)
 
 
 def _refuse_present(base: ModularTokenizer, request: Request, languages: list[str]) -> None:
@@ -180,7 +204,7 @@ def _refuse_present(base: ModularTokenizer, request: Request, languages: list[st
         raise UsageError(f"{request.source} already has {', '.join(present)}", where="--append")
 
 
-def _remove(learner: Learner[Any], base: ModularTokenizer, request: Request) -> BuildReport:
+def _remove(learner: Learner, base: ModularTokenizer, request: Request) -> BuildReport:
     removed = base.resolve(request.remove or ())
     if len(removed) == len(base.languages):
         raise UsageError("no language would remain", where="--remove")

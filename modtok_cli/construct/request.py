@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.text.languages import language_list
 from modtok_cli.text.reading import Reading
 
 # The end-of-text token separates documents in pretraining; padding fills batches.
@@ -17,24 +18,12 @@ DEFAULT_K = 24000
 
 @dataclass(frozen=True)
 class Request:
-    """Text, output and resources of a construction; the same for every learner.
+    """Text, output and resources of a construction: the options that learners share.
 
-    Attributes:
-        output: directory to write.
-        languages: languages of `data` to learn; None for all.
-        data: directory with the text of each language.
-        k: tokens per language, special tokens and the 256 bytes included; None: `DEFAULT_K`,
-            or the k of the tokenizer that is extended.
-        specials: special tokens, after the default ones.
-        default_specials: include `DEFAULT_SPECIALS`.
-        append: languages to add to an existing tokenizer.
-        remove: languages to remove from it.
-        tokenizer: that tokenizer; None: `output`, which is then changed in place.
-        references: keep a monolingual tokenizer per language to measure against.
-        reading: which field has the text, and handling of invalid UTF-8.
-        threads: threads to use; None: one per core.
-        force: replace an existing output.
-        journal_seconds: least time between two writes of the journal; None: the learner's.
+    `languages`: those of `data` to learn, None for all; `k`: None for `DEFAULT_K`, or that of the
+    tokenizer that is extended; `tokenizer`: the one that `append` and `remove` change, None for
+    `output` in place; `journal_seconds`: least time between two writes of the journal, None for the
+    learner's. The others are described where they are declared, in `base.parameters`.
     """
 
     output: Path
@@ -52,6 +41,26 @@ class Request:
     force: bool = False
     progress: Progress = SILENT
     journal_seconds: float | None = None
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any], default: str = "tokenizer") -> Request:
+        """Of the arguments of a public function; `default`: its output.
+
+        With `tokenizer`, that is extended in place by default.
+
+        Raises:
+            UsageError: a list of languages with an empty entry or a repeated language.
+        """
+        values = {each.name: arguments[each.name] for each in fields(cls) if each.name in arguments}
+        for name in ("languages", "append", "remove"):
+            if values.get(name) is not None:
+                flag = "--langs" if name == "languages" else f"--{name}"
+                values[name] = language_list(values[name], flag)
+        tokenizer = values.get("tokenizer")
+        values["output"] = Path(values.get("output") or tokenizer or default)
+        values["tokenizer"] = None if tokenizer is None else Path(tokenizer)
+        values["data"] = Path(values["data"])
+        return cls(**values)
 
     @property
     def source(self) -> Path:

@@ -5,17 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from modtok_cli.base.parameters import (
+    Budget,
+    Data,
+    DefaultSpecials,
+    Force,
+    Joint,
+    Langs,
+    Output,
+    Specials,
+    Threads,
+)
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.construct.bpe import JointSettings, NoSettings
+from modtok_cli.base.public import public
 from modtok_cli.construct.cancellable import results_of
 from modtok_cli.construct.existing_output import check_absent, check_files
 from modtok_cli.construct.journal import Kept
-from modtok_cli.construct.learner import Learner, SettingsT
+from modtok_cli.construct.learner import Learner
 from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.plain_files import PlainFiles
 from modtok_cli.construct.request import BuildReport, Request
@@ -35,7 +45,7 @@ EM_SECONDS = 10.0
 """How much EM a kill may lose; its state is some megabytes."""
 
 
-class UnigramLearner(Learner[SettingsT]):
+class UnigramLearner(Learner):
     """What all Unigram constructions share: budget, workers, journal, monolingual models."""
 
     pretokenizer = UNIGRAM
@@ -43,7 +53,7 @@ class UnigramLearner(Learner[SettingsT]):
     first_specials = (UNKNOWN,)
     journal_seconds = EM_SECONDS
 
-    def __init__(self, k: int, specials: Sequence[str], settings: SettingsT) -> None:
+    def __init__(self, k: int, specials: Sequence[str], settings: Mapping[str, Any]) -> None:
         super().__init__(k, specials, settings)
         self._state = UnigramState(self.specials)
 
@@ -89,11 +99,10 @@ class UnigramLearner(Learner[SettingsT]):
         return model
 
 
-class SeparateUnigram(UnigramLearner[NoSettings]):
+class SeparateUnigram(UnigramLearner):
     """A `tokenizer.json` and a SentencePiece model per language."""
 
     algorithm = "unigram"
-    settings_type = NoSettings
 
     def check_output(self, request: Request, languages: Sequence[str]) -> None:
         """Plain files do not record their settings."""
@@ -119,11 +128,10 @@ class SeparateUnigram(UnigramLearner[NoSettings]):
         return output.rows()
 
 
-class JointUnigram(UnigramLearner[JointSettings]):
+class JointUnigram(UnigramLearner):
     """One vocabulary over the text of all languages."""
 
     algorithm = "unigram"
-    settings_type = JointSettings
 
     def check_output(self, request: Request, languages: Sequence[str]) -> None:
         """An existing output is an error, as for separate tokenizers."""
@@ -157,41 +165,38 @@ class JointUnigram(UnigramLearner[JointSettings]):
         return [{"language": ",".join(output.languages), "tokens": output.size}]
 
 
+@public
 def unigram(
-    languages: Sequence[str] | None = None,
+    languages: Langs = None,
     *,
-    data: Path = Path("data"),
-    output: Path | None = None,
-    k: int | None = None,
-    joint: bool = False,
-    specials: Sequence[str] = (),
-    default_specials: bool = True,
+    k: Budget = None,
+    joint: Joint = False,
+    specials: Specials = (),
+    default_specials: DefaultSpecials = True,
+    data: Data = "data",
+    output: Output = None,
     reading: Reading = Reading(),
-    threads: int | None = None,
-    force: bool = False,
+    threads: Threads = None,
+    force: Force = False,
     progress: Progress = SILENT,
 ) -> BuildReport:
-    """Learn Unigram tokenizers of `k` tokens (default 24000) by the SentencePiece trainer.
+    """Learn plain Unigram tokenizers, per language or jointly.
 
-    Learned models are kept in a journal beside the output until all are learned.
+    SentencePiece trains on word counts with the settings of the paper: no normalization,
+    whitespace preserved, digits split, byte fallback. Each tokenizer is written as
+    tokenizer.json and as SentencePiece .model; both give the same tokens. Without `languages`,
+    all languages of the data are used. Learned models are kept beside the output until all are
+    learned.
 
-    Without `joint`, `output` (default `unigram/`) holds a `<lang>.json` and a `<lang>.model`
-    per language. With it, `output` (default `unigram-joint/`) is a tokenizer directory with
-    one vocabulary over the text of all languages together: the shared baseline.
+    Returns:
+        A report, as `bpe`; `output` is unigram/ or unigram-joint/ by default.
+
+    Examples:
+        >>> [row["tokens"] for row in modtok.unigram("fi,fr", k=600).lines]
+        [600, 600]
 
     Raises:
         ModtokError, UsageError: the text, the settings or the output are not usable.
     """
-    request = Request(
-        output=output or Path("unigram-joint" if joint else "unigram"),
-        languages=languages,
-        data=data,
-        k=k,
-        specials=specials,
-        default_specials=default_specials,
-        reading=reading,
-        threads=threads,
-        force=force,
-        progress=progress,
-    )
-    return construct(JointUnigram if joint else SeparateUnigram, request)
+    kind = JointUnigram if joint else SeparateUnigram
+    return construct(kind, unigram, locals(), "unigram-joint" if joint else "unigram")

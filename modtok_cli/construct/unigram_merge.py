@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import (
+    Budget,
+    Data,
+    DefaultSpecials,
+    FilePath,
+    Force,
+    JournalSeconds,
+    Langs,
+    LearnReferences,
+    ModularOutput,
+    Specials,
+    Threads,
+    optional_path,
+)
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
 from modtok_cli.construct.cancellable import results_of
 from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.request import BuildReport, Request
@@ -42,42 +57,36 @@ from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import WordCounts, merge_counts
 from modtok_cli.text.reading import Reading
 
-INITS = ("uniform", "mean")
 MODELS = Path("unigram")
 
 
-@dataclass(frozen=True)
-class UnigramMergeSettings:
-    """Settings of merged Unigram; see `unigram_merge`."""
+def weights_text(weights: str | Mapping[str, float]) -> str:
+    """Weights as text: `fr=2,en=0.5`.
 
-    init: str = "uniform"
-    weights: str | None = None
-    tolerance: float = TOLERANCE
-    iterations: int = ITERATIONS
-    models: Path | None = field(default=None, metadata={"unrecorded": True})
+    Raises:
+        ValueError: neither text nor a mapping.
+    """
+    if isinstance(weights, Mapping):
+        return ",".join(f"{name}={value}" for name, value in weights.items())
+    if not isinstance(weights, str):
+        raise ValueError(f"expected text or a mapping, got {weights!r}")
+    return weights
 
-    def __post_init__(self) -> None:
-        if self.init not in INITS:
-            raise UsageError(f"'{self.init}' is not one of {', '.join(INITS)}", where="--init")
-        if not 0 <= self.iterations < 1 << 31:
-            raise UsageError(
-                f"{self.iterations} is not between 0 and 2^31 - 1", where="--iterations"
-            )
-        if not 0 <= self.tolerance < float("inf"):
-            raise UsageError(f"{self.tolerance} is not a number of 0 or more", where="--tolerance")
-        if self.iterations == 0 and self.init == "uniform":
+
+class UnitedUnigram(UnigramLearner):
+    """Monolingual models in the thread pool, then EM over the text of all languages."""
+
+    algorithm = "unigram-merge"
+
+    def check(self) -> None:
+        """Check also that EM has something to do."""
+        super().check()
+        if self.settings.iterations == 0 and self.settings.init == "uniform":
             raise UsageError(
                 "without EM, a uniform start gives all pieces the same score",
                 where="--iterations",
                 remedy="add --init mean to keep the mean of the models",
             )
-
-
-class UnitedUnigram(UnigramLearner[UnigramMergeSettings]):
-    """Monolingual models in the thread pool, then EM over the text of all languages."""
-
-    algorithm = "unigram-merge"
-    settings_type = UnigramMergeSettings
 
     def check_output(self, request: Request, languages: Sequence[str]) -> BuildReport | None:
         """Also check the weights, now that the languages are known."""
@@ -265,78 +274,78 @@ def _outcome(estimate: Estimate | None) -> dict[str, Any] | None:
     }
 
 
+@public
 def unigram_merge(
-    languages: Sequence[str] | None = None,
+    languages: Langs = None,
     *,
-    data: Path = Path("data"),
-    output: Path = Path("tokenizer"),
-    k: int | None = None,
-    models: Path | None = None,
-    init: str = "uniform",
-    weights: str | None = None,
-    tolerance: float = TOLERANCE,
-    iterations: int = ITERATIONS,
-    references: bool = True,
-    specials: Sequence[str] = (),
-    default_specials: bool = True,
+    k: Budget = None,
+    models: Annotated[
+        FilePath | None,
+        Option(
+            "Directory of models, LANG.json or LANG.model. By default, matching models in unigram/ "
+            "are used and missing ones are learned.",
+            metavar="DIR",
+        ),
+    ] = None,
+    init: Annotated[
+        Literal["uniform", "mean"],
+        Option("Initial probabilities of EM: uniform, or the mean of the models."),
+    ] = "uniform",
+    weights: Annotated[
+        str | Mapping[str, float] | None,
+        Option(
+            "Weight of each language, such as fr=2,en=0.5; equal: equal total weight.",
+            kind=str,
+            metavar="LANG=X,...",
+            parse=weights_text,
+        ),
+    ] = None,
+    tolerance: Annotated[
+        float,
+        Option(
+            "Stop EM when the relative change of the log-likelihood is below X.",
+            metavar="X",
+            low=0,
+        ),
+    ] = TOLERANCE,
+    iterations: Annotated[
+        int,
+        Option(
+            "Maximum number of EM iterations; 0 with --init mean disables EM.",
+            metavar="N",
+            low=0,
+            high=2**31 - 1,
+        ),
+    ] = ITERATIONS,
+    references: LearnReferences = True,
+    specials: Specials = (),
+    default_specials: DefaultSpecials = True,
+    data: Data = "data",
+    output: ModularOutput = None,
     reading: Reading = Reading(),
-    threads: int | None = None,
-    force: bool = False,
+    threads: Threads = None,
+    force: Force = False,
     progress: Progress = SILENT,
-    journal_seconds: float | None = None,
+    journal_seconds: JournalSeconds = None,
 ) -> BuildReport:
-    """Build a modular tokenizer from monolingual Unigram models (Algorithm 1 of the paper).
+    """Merge monolingual Unigram models into a modular tokenizer.
 
-    The vocabulary is the union of the languages' pieces; their probabilities are estimated
-    again over the text of all languages.
-
-    Args:
-        languages: languages of `data` to learn; None for all.
-        data: directory with the text of each language.
-        output: modular directory to write.
-        k: tokens per language, special tokens and the 256 bytes included; default 24000.
-        models: directory with `<lang>.json` or `<lang>.model` for every language. None: use
-            those of `unigram/` that were learned from this text with these settings, and
-            learn the others.
-        init: "uniform" (the paper) or "mean" of the monolingual probabilities.
-        weights: factors for the languages' counts, "fr=2,en=0.5", or "equal".
-        tolerance, iterations: EM ends when the relative change of the log-likelihood is less
-            than `tolerance`, or after so many iterations. 0 iterations with `init` "mean":
-            no EM, the mean of the models stays.
-        references: keep the monolingual models, for `nsl` to measure against.
-        specials: special tokens, after `<unk>` and the default ones (end of text and padding).
-        default_specials: include the default special tokens.
-        reading: which field has the text, and handling of invalid UTF-8.
-        threads: threads to use; default one per core.
-        force: replace an existing output.
-        journal_seconds: least time between two writes of the state of EM. Models are written
-            when they are learned.
+    Each language keeps its N pieces; shared pieces are stored once. Expectation-maximization
+    over the text of all languages reestimates their probabilities. A compact tokenizer can be
+    extracted for any subset of the languages. Without `languages`, all languages of the data are
+    used. This is Algorithm 1 of the paper.
 
     Returns:
-        A row per language: tokens, tokens of no other language, tokens at the floor.
+        A report, as `bpe_seq`; rows have tokens, tokens of no other language, tokens at the floor
+        of EM, size of T.
+
+    Examples:
+        >>> report = modtok.unigram_merge("en,fi", weights={"fi": 2.0}, output="pieces", k=600)
+        >>> modtok.load("pieces").segmentation
+        'unigram'
 
     Raises:
         ModtokError, UsageError: the text, the models, the settings or the output are not usable.
     """
-    request = Request(
-        output=output,
-        languages=languages,
-        data=data,
-        k=k,
-        specials=specials,
-        default_specials=default_specials,
-        references=references,
-        reading=reading,
-        threads=threads,
-        force=force,
-        progress=progress,
-        journal_seconds=journal_seconds,
-    )
-    settings = {
-        "init": init,
-        "weights": weights,
-        "tolerance": tolerance,
-        "iterations": iterations,
-        "models": models,
-    }
-    return construct(UnitedUnigram, request, settings)
+    arguments = {**locals(), "models": optional_path(models)}
+    return construct(UnitedUnigram, unigram_merge, arguments)

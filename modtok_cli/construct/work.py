@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct.cancellable import CancellableProgress
@@ -50,7 +50,7 @@ class Work:
     def __init__(
         self,
         request: Request,
-        learner: Learner[Any],
+        learner: Learner,
         files: Mapping[str, Sequence[Path]],
         languages: Sequence[str],
         journal: JournalDir,

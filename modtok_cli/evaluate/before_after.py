@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.evaluate.bits import Measured, Settings, documents_of, measure_directory
+from modtok_cli.evaluate.bits import BitsSettings, Measured, documents_of, measure_directory
 from modtok_cli.evaluate.results import data_digest, interval, resampled_sums
-from modtok_cli.inference.causal_lm import CausalLM
+from modtok_cli.inference.hf.causal_lm import CausalLM
 from modtok_cli.measure.texts import Text
 
 
@@ -38,7 +38,7 @@ def compare(
         UsageError: a directory is not a model.
         ModtokError: a model does not fit in memory, or transformers does not open it.
     """
-    settings = Settings(batch_size=batch_size)
+    settings = BitsSettings(batch_size=batch_size)
     sides: list[tuple[int, int, list[Measured]]] = []
     for path in (before, after):
         model = CausalLM(path, dtype=dtype)

@@ -22,15 +22,18 @@ from modtok_cli.architectures.hf_directory import is_hf_directory
 from modtok_cli.base.arrays import Float64Array
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.evaluate.generation import (
+from modtok_cli.evaluate.models import (
+    FULL_LANG,
+    LANG,
+    Infer,
     Models,
     languages_of,
     mode_name,
     open_models,
     vocabulary_of,
 )
-from modtok_cli.evaluate.modes import FULL_LANG, LANG, Infer
 from modtok_cli.evaluate.results import (
+    BPB,
     checkpoint_digest,
     data_digest,
     evaluation_signature,
@@ -38,31 +41,27 @@ from modtok_cli.evaluate.results import (
     interval,
     resampled_sums,
 )
-from modtok_cli.inference.causal_lm import CausalLM
-from modtok_cli.inference.device_memory import check_batch
-from modtok_cli.inference.directory_source import OWN
-from modtok_cli.inference.model import SlicedModel
-from modtok_cli.inference.processes import ALONE, Processes
-from modtok_cli.inference.score import Request, score
-from modtok_cli.inference.slicefile import NAME
-from modtok_cli.inference.source import AnySource
-from modtok_cli.inference.sources import RunSource
-from modtok_cli.inference.windows import window_bounds
-from modtok_cli.measure.references import References, references_or_none
+from modtok_cli.inference.hf.causal_lm import CausalLM, window_bounds
+from modtok_cli.inference.hf.source import OWN
+from modtok_cli.inference.run.model import SlicedModel
+from modtok_cli.inference.run.processes import ALONE, Processes
+from modtok_cli.inference.run.score import Request, score
+from modtok_cli.inference.slice.directory import NAME
+from modtok_cli.inference.slice.run import RunSource
+from modtok_cli.measure.references import references_or_none
 from modtok_cli.measure.texts import Text, check_texts, load_texts
 from modtok_cli.text.reading import Reading
 
-TASK = "bpb"
 Measured = tuple[Float64Array, Float64Array]
 """(negative log-likelihood in nats, number of tokens) of each document, (n,) each."""
 
 
 @dataclass(frozen=True)
-class Settings:
+class BitsSettings:
     """Settings of bits per byte.
 
     Attributes:
-        infer: inference mode, see `modes`. None: `lang`, or for a slice its own vocabularies.
+        infer: inference mode, see `models`. None: `lang`, or for a slice its own vocabularies.
         batch_size: number of windows that run together.
         limit: maximum number of documents of each text and language.
     """
@@ -77,7 +76,7 @@ def evaluate_bpb(
     texts: Sequence[Path | str],
     *,
     language: str | None = None,
-    settings: Settings | None = None,
+    settings: BitsSettings | None = None,
     reading: Reading = Reading(),
     tokenizer: Path | None = None,
     step: int | None = None,
@@ -108,7 +107,7 @@ def evaluate_bpb(
         UsageError: the run does not support the mode.
         ModtokError: a text is missing, empty or damaged, or none is in a language of the run.
     """
-    settings = settings or Settings()
+    settings = settings or BitsSettings()
     check_texts(texts)
     if isinstance(run, Path) and is_hf_directory(run) and not (run / NAME).is_file():
         if settings.infer or tokenizer or step is not None:
@@ -124,37 +123,49 @@ def evaluate_bpb(
             progress=progress,
         )  # fmt: skip
         model = CausalLM(run, dtype=dtype, device=device)
-        found, measured = measure_directory(model, loaded, settings, progress)
+        rows, measured = measure_directory(model, loaded, settings, progress)
         if examples is not None:
             for text, (nats, _) in zip(loaded, measured, strict=True):
                 examples += document_examples(text, documents_of(text, settings.limit), nats)
-        return found
+        return rows
     models = open_models(
-        run,
-        tokenizer=tokenizer,
-        step=step,
-        dtype=dtype,
-        device=device or processes.device,
+        run, tokenizer=tokenizer, step=step, dtype=dtype, device=device, processes=processes,
         progress=progress,
-    )
-    source = models.source
+    )  # fmt: skip
+    source, references = models.source, None
+    if isinstance(source, RunSource):  # its references identify the language of texts
+        references = references_or_none(None, [str(source.tokenizer_path)])
     loaded = load_texts(
-        texts,
-        language=language,
-        references=_references(source),
-        keep_documents=True,
-        reading=reading,
-        progress=progress,
-    )
-    of_language = settings.infer in (LANG, FULL_LANG) or (
-        settings.infer is None and isinstance(source, RunSource)
-    )
+        texts, language=language, references=references, keep_documents=True, reading=reading,
+        progress=models.progress,
+    )  # fmt: skip
+    vocabularies = _vocabularies(models, loaded, settings.infer)
+    rows = []
+    # One vocabulary after another: the rows of each are loaded once.
+    for infer in dict.fromkeys(vocabularies.values()):
+        for text in loaded:
+            if vocabularies.get(text.language) == infer:
+                row, documents = _measure(models, text, infer, settings)
+                rows.append(row)
+                if examples is not None:
+                    examples += documents
+    return rows
+
+
+def _vocabularies(models: Models, texts: Sequence[Text], mode: str | None) -> dict[str, Infer]:
+    """Vocabularies by language; warns of texts that the mode does not support.
+
+    Raises:
+        ModtokError: it supports none.
+    """
+    source = models.source
+    of_language = mode in (LANG, FULL_LANG) or (mode is None and isinstance(source, RunSource))
     vocabularies = {
-        text.language: vocabulary_of(source, settings.infer, language=text.language)
-        for text in loaded
+        text.language: vocabulary_of(source, mode, [text.language])
+        for text in texts
         if text.language in languages_of(source) or not of_language
     }
-    missing = sorted({text.language for text in loaded} - set(vocabularies))
+    missing = sorted({text.language for text in texts} - set(vocabularies))
     if missing and not vocabularies:
         raise ModtokError(
             f"no text in a language of the model, only in {', '.join(missing)}",
@@ -162,27 +173,10 @@ def evaluate_bpb(
             remedy=f"the model has {', '.join(languages_of(source))}; or use --infer full",
         )
     for name in missing:
-        progress.warn(f"skipped text in {name}: the model does not have it; or use --infer full")
-    mode = mode_name(source, settings.infer)
-    rows: list[dict[str, Any]] = []
-    # One vocabulary after another: the rows of each are loaded once.
-    for infer in dict.fromkeys(vocabularies.values()):
-        for text in loaded:
-            if vocabularies.get(text.language) == infer:
-                row, read = _measure(
-                    models.of(infer), text, infer, mode, settings, processes, progress
-                )
-                rows.append(row)
-                if examples is not None:
-                    examples += read
-    return rows
-
-
-def _references(source: AnySource) -> References | None:
-    """References of the run's tokenizer, which identify the language of texts."""
-    if not isinstance(source, RunSource):
-        return None
-    return references_or_none(None, [str(source.run.tokenizer_path)])
+        models.progress.warn(
+            f"skipped text in {name}: the model does not have it; --infer full reads it"
+        )
+    return vocabularies
 
 
 def windows(model: SlicedModel, ids: Sequence[int]) -> list[Request]:
@@ -199,7 +193,7 @@ def document_nats(
     documents: Sequence[str],
     *,
     batch_size: int = 8,
-    label: str = TASK,
+    label: str = BPB,
     processes: Processes = ALONE,
     progress: Progress = SILENT,
 ) -> Measured:
@@ -207,41 +201,37 @@ def document_nats(
     requests: list[Request] = []
     owners: list[int] = []
     for owner, document in enumerate(documents):
-        found = windows(model, model.encode_out(document))
-        requests += found
-        owners += [owner] * len(found)
+        parts = windows(model, model.encode_out(document))
+        requests += parts
+        owners += [owner] * len(parts)
     nats, tokens = np.zeros(len(documents)), np.zeros(len(documents))
     if not requests:
         return nats, tokens
     longest = max(len(context) + len(tail) for context, tail in requests)
-    check_batch(model, min(batch_size, len(requests)), longest)
+    model.check_batch(min(batch_size, len(requests)), longest)
     with progress.task(label, len(requests), "windows") as task:
-        found_likelihoods = score(
+        likelihoods = score(
             model, requests, batch=batch_size, advance=task.advance, processes=processes
         )
-    for owner, likelihood in zip(owners, found_likelihoods, strict=True):
+    for owner, likelihood in zip(owners, likelihoods, strict=True):
         nats[owner] -= likelihood.nats
         tokens[owner] += likelihood.tokens
     return nats, tokens
 
 
 def _measure(
-    model: SlicedModel,
-    text: Text,
-    infer: Infer,
-    mode: str,
-    settings: Settings,
-    processes: Processes,
-    progress: Progress,
+    models: Models, text: Text, infer: Infer, settings: BitsSettings
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """(row, examples) of a text."""
     documents = documents_of(text, settings.limit)
+    model, mode = models.of(infer), mode_name(models.source, settings.infer)
     nats, tokens = document_nats(
         model,
         documents,
         batch_size=settings.batch_size,
         label=f"{text.language} {text.name}",
-        processes=processes,
-        progress=progress,
+        processes=models.processes,
+        progress=models.progress,
     )
     row = bits_row(
         text,
@@ -257,7 +247,7 @@ def _measure(
 
 
 def measure_directory(
-    model: CausalLM, texts: Sequence[Text], settings: Settings, progress: Progress = SILENT
+    model: CausalLM, texts: Sequence[Text], settings: BitsSettings, progress: Progress = SILENT
 ) -> tuple[list[dict[str, Any]], list[Measured]]:
     """Rows as those of `evaluate_bpb`, and what they are made of.
 
@@ -305,7 +295,7 @@ def document_examples(
     """A row per document with its bits and bytes, as `compare` reads it."""
     return [
         example(
-            TASK,
+            BPB,
             text.language,
             f"{text.name}:{number}",
             {},
@@ -360,7 +350,7 @@ def bits_row(
         "size": size,
         "checkpoint": checkpoint,
         "signature": evaluation_signature(
-            TASK,
+            BPB,
             language=text.language,
             data=data_digest(documents),
             shots=0,

@@ -18,6 +18,7 @@ from modtok_cli.base.arrays import Float64Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.signature import signature
 from modtok_cli.evaluate.results import (
+    MT,
     RESAMPLES,
     SEED,
     bootstrap_means,
@@ -26,6 +27,8 @@ from modtok_cli.evaluate.results import (
     read_examples,
     resampled_sums,
 )
+from modtok_cli.evaluate.text_scores import corpus_metrics
+from modtok_cli.text.labels import target_of
 
 Example = Mapping[str, Any]
 Set = tuple[str, str]  # task and language
@@ -36,8 +39,8 @@ _ALIKE = ("reference", "source", "question", "choices", "gold", "lowercase", "by
 
 
 @dataclass(frozen=True)
-class _Drawn:
-    """A metric of both systems: observed (2,), and for each resample (resamples, 2)."""
+class Drawn:
+    """A metric of s systems: observed (s,), and for each resample (resamples, s)."""
 
     observed: Float64Array
     draws: Float64Array
@@ -55,16 +58,16 @@ def compare(first: Path, second: Path) -> list[dict[str, Any]]:
     """
     ours, theirs = _by_set(first), _by_set(second)
     _require_same(first, ours, second, theirs)
-    rows, drawn = [], dict[tuple[str, str], list[_Drawn]]()
+    rows, drawn = [], dict[tuple[str, str], list[Drawn]]()
     for key, examples in ours.items():
         pairs = [(examples[name], theirs[key][name]) for name in examples]
         names = data_digest(name for name in examples)
-        for metric, found in _metrics(key, pairs, second).items():
-            drawn.setdefault((key[0], metric), []).append(found)
-            rows.append(_row(key, metric, found, len(pairs), names))
+        for metric, each in _metrics(key, pairs, second).items():
+            drawn.setdefault((key[0], metric), []).append(each)
+            rows.append(_row(key, metric, each, len(pairs), names))
     for (task, metric), parts in drawn.items():
         if len(parts) > 1:
-            mean = _Drawn(
+            mean = Drawn(
                 np.mean([part.observed for part in parts], axis=0),
                 np.mean([part.draws for part in parts], axis=0),
             )
@@ -77,16 +80,16 @@ def compare(first: Path, second: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _row(key: Set, metric: str, found: _Drawn, count: int, names: str) -> dict[str, Any]:
-    differences = found.draws[:, 1] - found.draws[:, 0]
-    difference = float(found.observed[1] - found.observed[0])
+def _row(key: Set, metric: str, both: Drawn, count: int, names: str) -> dict[str, Any]:
+    differences = both.draws[:, 1] - both.draws[:, 0]
+    difference = float(both.observed[1] - both.observed[0])
     low, high = interval(differences)
     return {
         "task": key[0],
         "language": key[1],
         "metric": metric,
-        "a": float(found.observed[0]),
-        "b": float(found.observed[1]),
+        "a": float(both.observed[0]),
+        "b": float(both.observed[1]),
         "difference": difference,
         "low": low,
         "high": high,
@@ -117,9 +120,9 @@ def p_value(differences: Float64Array, observed: float) -> float:
 
 
 def _by_set(path: Path) -> dict[Set, dict[str, Example]]:
-    found: dict[Set, dict[str, Example]] = {}
+    sets: dict[Set, dict[str, Example]] = {}
     for row in read_examples(path):
-        group = found.setdefault((row["task"], row["language"]), {})
+        group = sets.setdefault((row["task"], row["language"]), {})
         if row["id"] in group:
             raise ModtokError(
                 f"contains example {row['id']} of {row['task']} {row['language']} twice",
@@ -127,7 +130,7 @@ def _by_set(path: Path) -> dict[Set, dict[str, Example]]:
                 remedy="pass a file written by one call of modtok eval --examples",
             )
         group[row["id"]] = row
-    return dict(sorted(found.items()))
+    return dict(sorted(sets.items()))
 
 
 def _require_same(
@@ -159,13 +162,7 @@ def _require_same(
                     )
 
 
-def _metrics(key: Set, pairs: Sequence[tuple[Example, Example]], second: Path) -> dict[str, _Drawn]:
-    """All metrics of a set, resampled for both systems on the same examples."""
-    found = {}
-    if all("bits" in row and "bytes" in row for pair in pairs for row in pair):
-        found[BITS] = _bits_per_byte(pairs)
-    if all("output" in row and "reference" in row for pair in pairs for row in pair):
-        found.update(_corpus_metrics(key, pairs))
+def _metrics(key: Set, pairs: Sequence[tuple[Example, Example]], second: Path) -> dict[str, Drawn]:
     names = list(pairs[0][0]["scores"])
     for a, b in pairs:
         if list(a["scores"]) != names or set(b["scores"]) != set(names):
@@ -174,38 +171,39 @@ def _metrics(key: Set, pairs: Sequence[tuple[Example, Example]], second: Path) -
                 where=str(second),
                 remedy="evaluate both with the same settings",
             )
-    for name in names:
-        values = np.array([[a["scores"][name], b["scores"][name]] for a, b in pairs], dtype=float)
-        found[name] = _Drawn(100 * values.mean(0), 100 * bootstrap_means(values))
-    return found
+    return drawn_metrics(key, list(zip(*pairs, strict=True)))
 
 
-def _bits_per_byte(pairs: Sequence[tuple[Example, Example]]) -> _Drawn:
-    """Bits of all documents divided by their bytes."""
-    values = np.array([[a["bits"], b["bits"], a["bytes"]] for a, b in pairs], dtype=float)
-    drawn, total = resampled_sums(values), values.sum(0)
-    return _Drawn(total[:2] / total[2], drawn[:, :2] / drawn[:, 2:])
+def drawn_metrics(key: Set, systems: Sequence[Sequence[Example]]) -> dict[str, Drawn]:
+    """All metrics of a set, resampled for all systems on the same examples."""
+    rows = [row for system in systems for row in system]
+    metrics: dict[str, Drawn] = {}
+    if all("bits" in row and "bytes" in row for row in rows):
+        sizes = [row["bytes"] for row in systems[0]]
+        bits = [[row["bits"] for row in system] for system in systems]
+        values = np.column_stack([*bits, sizes]).astype(np.float64)
+        sums, total = resampled_sums(values), values.sum(0)
+        metrics[BITS] = Drawn(total[:-1] / total[-1], sums[:, :-1] / sums[:, -1:])
+    if key[0] == MT and all("output" in row and "reference" in row for row in rows):
+        metrics.update(_corpus_metrics(target_of(key[1]), systems))
+    for name in rows[0]["scores"]:
+        values = np.column_stack([[row["scores"][name] for row in system] for system in systems])
+        values = values.astype(np.float64)
+        metrics[name] = Drawn(100 * values.mean(0), 100 * bootstrap_means(values))
+    return metrics
 
 
-def _corpus_metrics(key: Set, pairs: Sequence[tuple[Example, Example]]) -> dict[str, _Drawn]:
+def _corpus_metrics(target: str, systems: Sequence[Sequence[Example]]) -> dict[str, Drawn]:
     """BLEU and chrF++ of translations."""
-    from modtok_cli.evaluate.translation import TASK
-
-    if key[0] != TASK:
-        return {}
-    from modtok_cli.evaluate.translation_scores import corpus_metrics
-    from modtok_cli.text.labels import target_of
-
-    target = target_of(key[1])
-    references = [str(a["reference"]) for a, _ in pairs]
-    found = {}
-    for metric in corpus_metrics(target, lowercase=bool(pairs[0][0].get("lowercase"))):
-        both = [
-            metric.statistics([str(pair[side]["output"]) for pair in pairs], references)
-            for side in (0, 1)
+    references = [str(row["reference"]) for row in systems[0]]
+    metrics = {}
+    for metric in corpus_metrics(target, lowercase=bool(systems[0][0].get("lowercase"))):
+        statistics = [
+            metric.statistics([str(row["output"]) for row in system], references)
+            for system in systems
         ]
-        found[metric.name] = _Drawn(
-            np.array([metric.score(rows.sum(0)) for rows in both]),
-            np.stack([metric.resampled(rows) for rows in both], axis=1),
+        metrics[metric.name] = Drawn(
+            np.array([metric.score(rows.sum(0)) for rows in statistics]),
+            np.stack([metric.resampled(rows) for rows in statistics], axis=1),
         )
-    return found
+    return metrics

@@ -12,14 +12,12 @@ space, because a line end terminates an example of the prompt.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.evaluate.json_lines import json_lines, own_name
-from modtok_cli.evaluate.parallel import KEPT
-from modtok_cli.evaluate.split_files import SplitFiles
+from modtok_cli.evaluate.task_files import Example, SplitFiles, json_lines, own_name, with_shots
 
 LAYOUT = (
     'provide documents as DIR/sum/fr.jsonl and DIR/sum/fr.train.jsonl, {"document": "…", '
@@ -27,15 +25,6 @@ LAYOUT = (
 )
 _ROW = 'a row is {"document": "…", "summary": "…"}'
 _NAMES = (("document", "summary"), ("source", "target"))
-
-
-@dataclass(frozen=True)
-class Summarized:
-    """One document; `name` is its "id" or line number, unique within its file."""
-
-    name: str
-    document: str
-    summary: str
 
 
 class Documents:
@@ -69,7 +58,7 @@ class Documents:
         """The files of a language."""
         return self._files.of(language)
 
-    def of(self, language: str, shots: int) -> tuple[list[Summarized], list[Summarized]]:
+    def of(self, language: str, shots: int) -> tuple[Sequence[Example], Sequence[Example]]:
         """(few-shot examples, documents to score) of a language.
 
         Raises:
@@ -78,38 +67,28 @@ class Documents:
         path = self._files.find(language, "test")
         if path is None:
             raise ModtokError(f"no documents in {language}", where=str(self.path), remedy=LAYOUT)
-        tests = read_documents(path)
         training = self._files.find(language, "train")
-        if training is not None:
-            pool = read_documents(training)
-        else:
-            kept = max(shots, KEPT)
-            pool, tests = tests[:kept], tests[kept:]
-        if len(pool) < shots or not tests:
-            raise ModtokError(
-                f"too few rows in {language} for {shots} shots and one example",
-                where=str(self.path),
-                remedy="lower --shots, or provide more rows",
-            )
-        return pool[:shots], tests
+        pool = None if training is None else read_documents(training)
+        tests = read_documents(path)
+        return with_shots(tests, pool, shots, of=f"rows in {language}", where=self.path)
 
 
-def read_documents(path: Path) -> list[Summarized]:
+def read_documents(path: Path) -> list[Example]:
     """Read the rows of a file.
 
     Raises:
         ModtokError: the file cannot be read, or a row has no document or no summary.
     """
-    rows: dict[str, Summarized] = {}
+    rows: dict[str, Example] = {}
     for number, row in json_lines(path, _ROW):
         document, summary = _texts(row)
         for name, text in (("document", document), ("summary", summary)):
             if text is None:
-                raise _bad(path, number, f'no text in "{name}"')
+                raise ModtokError(f'no text in "{name}"', where=f"{path}:{number}", remedy=_ROW)
             if not text:
-                raise _bad(path, number, f"the {name} is empty")
+                raise ModtokError(f"the {name} is empty", where=f"{path}:{number}", remedy=_ROW)
         name = own_name(row, number, rows)
-        rows[name] = Summarized(name, str(document), str(summary))
+        rows[name] = Example(name, str(document), str(summary))
     return list(rows.values())
 
 
@@ -133,7 +112,3 @@ def one_line(value: Any) -> str | None:
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
         value = " ".join(value)
     return " ".join(value.split()) if isinstance(value, str) else None
-
-
-def _bad(path: Path, number: int, what: str) -> ModtokError:
-    return ModtokError(what, where=f"{path}:{number}", remedy=_ROW)

@@ -1,12 +1,17 @@
-"""Tasks of lm-eval that are not suites of this package."""
+"""Run tasks of lm-eval without its output: our objects, and its own and users' tasks by name."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.evaluate.models import Infer, Models
 from modtok_cli.evaluate.results import (
     Evaluation,
     ResultBuilder,
@@ -14,10 +19,10 @@ from modtok_cli.evaluate.results import (
     data_digest,
     example,
 )
-from modtok_cli.inference.model import SlicedModel
-from modtok_cli.inference.processes import ALONE, Processes
 
-PACKAGES = ("torch", "transformers", "lm-eval")
+if TYPE_CHECKING:
+    from modtok_cli.evaluate.mcq import McqSettings
+
 # Metrics of lm-eval that are fractions of 1.
 _FRACTIONS = frozenset(
     {"acc", "acc_norm", "acc_bytes", "acc_mutual_info", "exact_match", "f1", "em", "mcc"}
@@ -25,19 +30,13 @@ _FRACTIONS = frozenset(
 
 
 def run_external_tasks(
-    model: SlicedModel,
-    infer: str,
+    models: Models,
+    infer: Infer,
     mode: str,
     language: str,
     names: Sequence[str],
-    *,
-    include: Path | None = None,
-    allow_code: bool = False,
-    shots: int | None = None,
-    batch_size: int = 32,
-    limit: int | None = None,
-    processes: Processes = ALONE,
-    progress: Progress = SILENT,
+    settings: McqSettings,
+    include: Path | None,
 ) -> Evaluation:
     """Run tasks of lm-eval by name, from YAML files in `include` or from lm-eval's own index.
 
@@ -45,23 +44,21 @@ def run_external_tasks(
 
     Raises:
         UsageError: no task has that name.
-        ModtokError: its data is not available, or it contains code and `allow_code` is not set.
+        ModtokError: its data is not available, or it contains code that is not allowed.
     """
-    from modtok_cli.evaluate.harness import find_tasks, run_tasks
     from modtok_cli.evaluate.lm import ModtokLM
 
-    evaluation = Evaluation()
-    for name, task in find_tasks(
-        names, include=include, allow_code=allow_code, shots=shots
-    ).items():
+    evaluation, model = Evaluation(), models.of(infer)
+    tasks = find_tasks(names, include=include, allow_code=settings.allow_code, shots=settings.shots)
+    for name, task in tasks.items():
         lm = ModtokLM(
             model,
-            batch_size=batch_size,
-            processes=processes,
-            progress=progress,
+            batch_size=settings.batch_size,
+            processes=models.processes,
+            progress=models.progress,
             label=f"{language} {name}",
         )
-        outcome = run_tasks(lm, {name: task}, limit=limit)
+        outcome = run_tasks(lm, {name: task}, limit=settings.limit)
         samples = outcome.samples[name]
         builder = ResultBuilder(
             name,
@@ -71,9 +68,9 @@ def run_external_tasks(
             mode,
             signed={
                 "data": data_digest(str(row["doc_hash"]) for row in samples),
-                "infer": infer,
+                "infer": f"{mode}:{infer}",
                 "checkpoint": checkpoint_digest(model),
-                "packages": PACKAGES,
+                "packages": ("torch", "transformers", "lm-eval"),
             },
             facts={"truncated": lm.truncated},
         )
@@ -94,3 +91,170 @@ def _example(task: str, language: str, row: Mapping[str, Any]) -> dict[str, Any]
         name: float(row[name]) for name in row["metrics"] if isinstance(row[name], (int, float))
     }
     return example(task, language, str(row["doc_id"]), scores, target=str(row["target"]))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Results of lm-eval.
+
+    Attributes:
+        scores: aggregated metrics of each task, without standard errors.
+        samples: one row per example of each task.
+        shots: number of few-shot examples of each task.
+    """
+
+    scores: Mapping[str, Mapping[str, float]]
+    samples: Mapping[str, Sequence[Mapping[str, Any]]]
+    shots: Mapping[str, int]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Suppress lm-eval's progress bars and log messages, and sandbox its templates."""
+    import lm_eval.api.task as tasks
+    from lm_eval import utils
+
+    logger, bars, templates = logging.getLogger("lm_eval"), tasks.tqdm, utils.env
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    tasks.tqdm = partial(bars, disable=True)
+    utils.env = _sandboxed(templates)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        tasks.tqdm, utils.env = bars, templates
+
+
+def _sandboxed(templates: Any) -> Any:
+    """The same Jinja environment, without access to attributes that lead to code."""
+    from jinja2.sandbox import SandboxedEnvironment
+
+    sandbox = SandboxedEnvironment(
+        loader=templates.loader,
+        undefined=templates.undefined,
+        keep_trailing_newline=templates.keep_trailing_newline,
+    )
+    sandbox.filters.update(templates.filters)
+    return sandbox
+
+
+def run_tasks(lm: Any, tasks: Mapping[str, Any], *, limit: int | None = None) -> Outcome:
+    """Run task objects on a model with lm-eval's evaluator."""
+    from lm_eval.evaluator import evaluate
+
+    with _quiet():
+        for task in tasks.values():
+            if task.get_config("num_fewshot") is None:
+                task.set_config(key="num_fewshot", value=0)
+            task.set_fewshot_seed(seed=1234)
+        answer = evaluate(
+            lm=lm,
+            task_dict={"tasks": dict(tasks), "groups": {}, "group_map": {}},
+            limit=limit,
+            bootstrap_iters=0,
+            log_samples=True,
+        )
+    scores = {
+        name: {
+            key.removesuffix(",none"): float(value)
+            for key, value in metrics.items()
+            if isinstance(value, (int, float)) and "_stderr" not in key and key != "sample_len"
+        }
+        for name, metrics in answer["results"].items()
+    }
+    return Outcome(scores, answer["samples"], answer["n-shot"])
+
+
+def find_tasks(
+    names: Sequence[str],
+    *,
+    include: Path | None = None,
+    allow_code: bool = False,
+    shots: int | None = None,
+) -> dict[str, Any]:
+    """Tasks of lm-eval by name: from YAML files in `include`, else from lm-eval's own index.
+
+    The index takes about 14 s to build, once a process, and is used only for names that `include`
+    lacks.
+
+    Raises:
+        UsageError: no task has that name.
+        ModtokError: a task cannot be loaded, or it runs code and `allow_code` is not set.
+    """
+    from lm_eval.tasks import TaskManager
+
+    with _quiet(), nullcontext() if allow_code else _without_code():
+        folder = [str(include)] if include is not None else None
+        manager = TaskManager(include_path=folder, include_defaults=False)
+        if any(name not in manager.all_tasks for name in names):
+            manager = _all_tasks(include, allow_code)
+        unknown = [name for name in names if name not in manager.all_tasks]
+        if unknown:
+            raise UsageError(
+                f"unknown task {unknown[0]!r}",
+                where="--tasks",
+                remedy="use a suite, a task of lm-eval, or pass its directory with --include",
+            )
+        try:
+            tasks: dict[str, Any] = manager.load(list(names))["tasks"]
+        except ModtokError:
+            raise
+        except Exception as error:  # any error of lm-eval or of the task's data
+            raise ModtokError(
+                f"lm-eval cannot load {','.join(names)} ({' '.join(str(error).split())[:300]})",
+                remedy="check the task; its data may have to be downloaded from the hub",
+            ) from error
+        for task in tasks.values():
+            if shots is not None and task.get_config("num_fewshot") != 0:
+                task.set_config(key="num_fewshot", value=shots)
+    return tasks
+
+
+@cache
+def _all_tasks(include: Path | None, allow_code: bool) -> Any:
+    """The index of lm-eval's own tasks and those of a directory."""
+    from lm_eval.tasks import TaskManager
+
+    return TaskManager(include_path=None if include is None else [str(include)])
+
+
+@contextmanager
+def _without_code() -> Iterator[None]:
+    """Refuse task files that run code: `!function`, and metrics that `evaluate` would download.
+
+    lm-eval's own task files are part of the installed package and may use `!function`.
+
+    Raises (within):
+        ModtokError: a task file runs code.
+    """
+    import lm_eval
+    import lm_eval.api.task as tasks
+    from lm_eval.tasks import _yaml_loader as loader
+
+    own = Path(lm_eval.__file__).parent / "tasks"
+    import_function, get_metric = loader._import_func_in_yml, tasks.get_metric
+
+    def import_own(name: str, directory: Path) -> Any:
+        if not Path(directory).resolve().is_relative_to(own.resolve()):
+            raise _runs_code(f"!function {name}", str(directory))
+        return import_function(name, directory)
+
+    def registered_metric(name: str, hf_evaluate_metric: bool = False) -> Any:
+        from lm_eval.api.registry import metric_registry
+
+        if hf_evaluate_metric or name not in metric_registry:
+            raise _runs_code(f"metric {name} of the package evaluate", "")
+        return get_metric(name, hf_evaluate_metric)
+
+    loader._import_func_in_yml, tasks.get_metric = import_own, registered_metric
+    try:
+        yield
+    finally:
+        loader._import_func_in_yml, tasks.get_metric = import_function, get_metric
+
+
+def _runs_code(what: str, where: str) -> ModtokError:
+    return ModtokError(
+        f"the task runs code ({what})", where=where, remedy="pass --allow-code if you trust it"
+    )

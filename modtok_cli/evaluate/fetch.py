@@ -22,22 +22,7 @@ from modtok_cli.base.files import atomic_directory, write_bytes
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.reading import read_bounded
 from modtok_cli.evaluate import documents, hub, mcq, parallel
-from modtok_cli.evaluate.hub_text import (
-    ARTICLES,
-    FLORES,
-    GEM,
-    WIKILINGUA,
-    Hub,
-    RemoteHub,
-    articles,
-    flores_codes,
-    flores_plus,
-    flores_wide,
-    gem,
-)
-from modtok_cli.evaluate.suites import suites
-
-Row = Mapping[str, Any]
+from modtok_cli.evaluate.suite import Row, suites
 
 _JOURNAL = ".fetch.json"
 TASKS = ("mcq", "mt", "sum")
@@ -56,6 +41,12 @@ class Fetched:
     rows: list[dict[str, Any]] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
 
+    def add(self, place: Path, language: str, sizes: tuple[int, int], dataset: str) -> None:
+        """A row of the set in `place`; `sizes` are the numbers of examples and of shots."""
+        examples, shots = sizes
+        row = {"task": place.name, "language": language, "examples": examples, "shots": shots}
+        self.rows.append({**row, "source": dataset, "path": str(place)})
+
     def require_complete(self) -> None:
         """Report sets that are missing.
 
@@ -72,13 +63,11 @@ def fetch(
     output: Path,
     *,
     force: bool = False,
-    source: Hub | None = None,
     progress: Progress = SILENT,
 ) -> Fetched:
     """Write the data of `tasks` ("mcq", "mt", "sum") in `languages` to `output`.
 
-    `source` replaces the Hugging Face Hub. After an interruption the same call resumes: finished
-    directories are kept.
+    After an interruption the same call resumes: finished directories are kept.
 
     Raises:
         UsageError: a task is unknown, or a directory already exists.
@@ -87,28 +76,30 @@ def fetch(
     for task in tasks:
         if task not in TASKS:
             raise UsageError(f"unknown task {task!r}", remedy=f"use {', '.join(TASKS)}")
-    if source is None:
-        if not hub.reachable():
-            layouts = "; ".join(LAYOUTS[task].split("; modtok eval fetch")[0] for task in tasks)
-            raise ModtokError("the hub cannot be reached", remedy=layouts)
-        source = RemoteHub()
+    if not hub.reachable():
+        layouts = "; ".join(LAYOUTS[task].split("; modtok eval fetch")[0] for task in tasks)
+        raise ModtokError("the hub cannot be reached", remedy=layouts)
+    places = [(task, place) for task in tasks for place in _places(task, output)]
     journal = _Journal(output, languages, force)
     # All places are checked before anything is downloaded.
-    for task in tasks:
-        for place in _places(task, output):
-            if place.exists() and not force and not journal.has(place):
-                raise UsageError(
-                    "already exists",
-                    where=str(place),
-                    remedy="pass --force to replace it in all languages, or choose another -o",
-                )
-    journal.begin([place for task in tasks for place in _places(task, output)], progress)
+    for _, place in places:
+        if place.exists() and not force and not journal.has(place):
+            raise UsageError(
+                "already exists",
+                where=str(place),
+                remedy="pass --force to replace it in all languages, or choose another -o",
+            )
+    journal.begin([place for _, place in places], progress)
     fetched = Fetched()
-    for task in tasks:
-        for place in _places(task, output):
-            if not journal.has(place):
-                _FETCHERS[task](source, languages, output, place, fetched, progress)
-                journal.add(place)
+    for task, place in places:
+        if not journal.has(place):
+            files = _FETCHERS[task](place, languages, fetched, progress)
+            if files:
+                with atomic_directory(place) as beside:
+                    for name, data in files.items():
+                        (beside / name).parent.mkdir(parents=True, exist_ok=True)
+                        (beside / name).write_bytes(data)
+            journal.add(place)
     journal.end()
     return fetched
 
@@ -167,23 +158,18 @@ def _lines(rows: Iterable[Row]) -> bytes:
     return b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
 
 
-def _fetch_mcq(
-    source: Hub,
-    languages: Sequence[str],
-    output: Path,
-    place: Path,
-    fetched: Fetched,
-    progress: Progress,
-) -> None:
+def _suite(
+    place: Path, languages: Sequence[str], fetched: Fetched, progress: Progress
+) -> dict[str, bytes]:
+    """Files of the suite that the directory is named after."""
     suite = suites()[place.name]
     files: dict[str, bytes] = {}
-    rows = []
     for language in languages:
-        dataset = suite.source(language)
-        if dataset is None:
+        source = suite.source(language)
+        if source is None:
             continue
         try:
-            questions, shown = hub.fetch(dataset, language, progress=progress)
+            questions, shown = hub.questions(source, language, progress=progress)
         except hub.Unreachable:
             raise  # for all others too; the same call resumes
         except ModtokError as error:
@@ -191,31 +177,22 @@ def _fetch_mcq(
             continue
         files[f"{language}.jsonl"] = _lines(question.as_row() for question in questions)
         if shown:
-            files[f"{language}.train.jsonl"] = _lines(q.as_row() for q in shown)
-        rows.append(
-            _row(suite.task, language, len(questions), len(shown), dataset.dataset, output / "mcq")
-        )
-    _write(place, files)
-    fetched.rows += rows
+            files[f"{language}.train.jsonl"] = _lines(question.as_row() for question in shown)
+        fetched.add(place, language, (len(questions), len(shown)), source.dataset)
+    return files
 
 
-def _fetch_mt(
-    source: Hub,
-    languages: Sequence[str],
-    output: Path,
-    place: Path,
-    fetched: Fetched,
-    progress: Progress,
-) -> None:
-    codes = flores_codes()
-    known = [language for language in languages if language in codes]
-    _note_unknown("FLORES", languages, known, progress)
+def _translation(
+    place: Path, languages: Sequence[str], fetched: Fetched, progress: Progress
+) -> dict[str, bytes]:
+    codes = hub.flores_codes()
+    known = _known("FLORES", languages, codes, progress)
     if not known:
-        return
-    dataset, parts, errors = _flores(source, known)
+        return {}
+    dataset, parts, errors = hub.flores(known)
     if not parts:
         fetched.skipped.append(f"mt: {'; '.join(errors)}")
-        return
+        return {}
     files: dict[str, bytes] = {}
     for language in known:
         if not all(language in columns for columns in parts.values()):
@@ -225,98 +202,44 @@ def _fetch_mt(
         for part, columns in parts.items():
             text = "".join(f"{line}\n" for line in columns[language])
             files[f"{part}/{codes[language]}.{part}"] = text.encode()
-        examples, shots = (len(parts[part][language]) for part in ("devtest", "dev"))
-        fetched.rows.append(_row("mt", language, examples, shots, dataset, output))
-    _write(place, files)
+        sizes = len(parts["devtest"][language]), len(parts["dev"][language])
+        fetched.add(place, language, sizes, dataset)
+    return files
 
 
-def _flores(
-    source: Hub, languages: Sequence[str]
-) -> tuple[str, dict[str, dict[str, list[str]]], list[str]]:
-    """(dataset, split -> language -> lines, errors): the first dataset with all languages.
-
-    If none has all, the one with most. Languages of two datasets are never mixed: their lines may
-    differ.
-    """
-    best: tuple[str, dict[str, dict[str, list[str]]]] = ("", {})
-    most, errors = 0, []
-    for dataset, read in zip(FLORES, (flores_wide, flores_plus), strict=True):
-        try:
-            parts = {part: read(source, dataset, part, languages) for part in ("dev", "devtest")}
-        except ModtokError as error:
-            errors.append(str(error))
-            continue
-        present = set.intersection(*(set(columns) for columns in parts.values()))
-        if len(present) > most:
-            best, most = (dataset, parts), len(present)
-        if most == len(languages):
-            break
-        lacking = ", ".join(name for name in languages if name not in present)
-        errors.append(f"{dataset} has no {lacking}")
-    return *best, errors
-
-
-def _fetch_sum(
-    source: Hub,
-    languages: Sequence[str],
-    output: Path,
-    place: Path,
-    fetched: Fetched,
-    progress: Progress,
-) -> None:
-    known = [language for language in languages if language in WIKILINGUA]
-    _note_unknown("WikiLingua", languages, known, progress)
+def _summaries(
+    place: Path, languages: Sequence[str], fetched: Fetched, progress: Progress
+) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
-    for language in known:
+    for language in _known("WikiLingua", languages, hub.WIKILINGUA, progress):
         errors = []
-        for dataset, read in ((GEM, gem), (ARTICLES, articles)):
+        for dataset, read in ((hub.GEM, hub.gem), (hub.ARTICLES, hub.articles)):
             try:
-                tests, shown = read(source, language, progress)
+                tests, shown = read(language, progress)
             except ModtokError as error:
                 errors.append(str(error))
                 continue
             files[f"{language}.jsonl"] = _lines(tests)
             files[f"{language}.train.jsonl"] = _lines(shown)
-            fetched.rows.append(_row("sum", language, len(tests), len(shown), dataset, output))
+            fetched.add(place, language, (len(tests), len(shown)), dataset)
             break
         else:
             fetched.skipped.append(f"sum {language}: {'; '.join(errors)}")
-    _write(place, files)
+    return files
 
 
-def _write(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Write the files of one directory, whole or not at all; nothing if there are no files."""
-    if not files:
-        return
-    with atomic_directory(directory) as beside:
-        for name, data in files.items():
-            (beside / name).parent.mkdir(parents=True, exist_ok=True)
-            (beside / name).write_bytes(data)
-
-
-def _row(
-    task: str, language: str, examples: int, shots: int, dataset: str, place: Path
-) -> dict[str, Any]:
-    return {
-        "task": task,
-        "language": language,
-        "examples": examples,
-        "shots": shots,
-        "source": dataset,
-        "path": str(place / task),
-    }
-
-
-def _note_unknown(
-    name: str, languages: Sequence[str], known: Sequence[str], progress: Progress
-) -> None:
-    unknown = [language for language in languages if language not in known]
+def _known(
+    name: str, languages: Sequence[str], codes: Mapping[str, str], progress: Progress
+) -> list[str]:
+    """The languages that a dataset has; a note of the others."""
+    unknown = [language for language in languages if language not in codes]
     if unknown:
         progress.note(f"{name} has no {', '.join(unknown)}")
+    return [language for language in languages if language in codes]
 
 
-_FETCHERS: dict[str, Callable[[Hub, Sequence[str], Path, Path, Fetched, Progress], None]] = {
-    "mcq": _fetch_mcq,
-    "mt": _fetch_mt,
-    "sum": _fetch_sum,
+_FETCHERS: dict[str, Callable[[Path, Sequence[str], Fetched, Progress], Mapping[str, bytes]]] = {
+    "mcq": _suite,
+    "mt": _translation,
+    "sum": _summaries,
 }

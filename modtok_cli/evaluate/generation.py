@@ -1,41 +1,63 @@
-"""Few-shot prompts and one-line generations.
+"""`modtok eval mt` and `modtok eval sum`: few-shot generation under any inference vocabulary.
 
-A prompt is a list of `Piece`s of the source side and the target side. Under a crossed vocabulary
-(`src|tgt`) each piece is tokenized by the subtokenizer of its side; otherwise the whole prompt is
-one text. Shots that do not fit the context are dropped, the first ones first.
+A task is a table entry: what stands between a source and its target, and how targets are scored.
+
+    mt     a line `source = target`. The prompt contains no text in a third language, which a
+           subtokenizer would have to spell out in bytes.
+    sum    a document, a line `TL;DR: summary`, and an empty line. A document that does not fit
+           alone is truncated at its end.
+
+The generated text up to the end of the line is the output. A prompt is a list of `Piece`s of the
+source side and the target side: under a crossed vocabulary (`src|tgt`, the paper's EN|Lang) each is
+tokenized by the subtokenizer of its side, in the shots too; otherwise the prompt is one text. Shots
+that do not fit the context are dropped, the first ones first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.evaluate.modes import FULL, LANG, Infer, infer_vocabularies
-from modtok_cli.evaluate.results import ResultBuilder, checkpoint_digest, data_digest
-from modtok_cli.inference.decode import generate
-from modtok_cli.inference.device_memory import check_batch
-from modtok_cli.inference.directory_source import OWN, DirectorySource
-from modtok_cli.inference.loading import model_of
-from modtok_cli.inference.model import SlicedModel
-from modtok_cli.inference.processes import ALONE, Processes
-from modtok_cli.inference.route import routing_references
-from modtok_cli.inference.sampling import SamplingOptions
-from modtok_cli.inference.slice_source import SliceSource
-from modtok_cli.inference.source import AnySource
-from modtok_cli.inference.sources import Opened, RunSource, open_source
-from modtok_cli.measure.identify import identify
-from modtok_cli.measure.references import Reference
-from modtok_cli.modular.unicode import utf8
+from modtok_cli.evaluate.documents import Documents
+from modtok_cli.evaluate.models import (
+    Infer,
+    Models,
+    languages_of,
+    mode_name,
+    open_models,
+    vocabularies_of,
+    vocabulary_of,
+)
+from modtok_cli.evaluate.parallel import find_parallel
+from modtok_cli.evaluate.results import (
+    MT,
+    SUM,
+    Evaluation,
+    ResultBuilder,
+    checkpoint_digest,
+    data_digest,
+    example,
+    interval,
+)
+from modtok_cli.evaluate.task_files import Example
+from modtok_cli.evaluate.text_scores import ROUGE, corpus_metrics, rouge
+from modtok_cli.inference.run.decode import generate
+from modtok_cli.inference.run.model import SlicedModel
+from modtok_cli.inference.run.processes import ALONE, Processes
+from modtok_cli.inference.run.sampling import SamplingOptions
+from modtok_cli.text.labels import split_pair, target_of, the_one
+from modtok_cli.text.languages import is_language, normalize
 
+ALL = "all"
 LINE = "\n"
 IN_LANGUAGE = "in language"
-OWN_VOCABULARIES = "slice"  # inference mode of a slice: its own vocabularies
+Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -43,7 +65,7 @@ class GenerationSettings:
     """Settings of a generation task.
 
     Attributes:
-        infer: inference mode, see `modes`. None: `lang`, or for a slice its own vocabularies.
+        infer: inference mode, see `models`. None: `lang`, or for a slice its own vocabularies.
         shots: number of few-shot examples.
         max_tokens: maximum number of generated tokens.
         batch_size: number of prompts that run together.
@@ -55,6 +77,189 @@ class GenerationSettings:
     max_tokens: int = 128
     batch_size: int = 8
     limit: int | None = None
+
+
+@dataclass(frozen=True)
+class TranslationSettings(GenerationSettings):
+    """`lowercase`: whether scores ignore case (as in the authors' release)."""
+
+    lowercase: bool = False
+
+
+@dataclass(frozen=True)
+class GenerationTask:
+    """One kind of generation.
+
+    Attributes:
+        ask: between a source and its target.
+        end: after the target of a shot.
+        cuts: whether a source that does not fit alone is truncated at its end.
+        normalization: of the scores of examples.
+        scores: (target, output) → scores of an example, fractions of 1.
+    """
+
+    name: str
+    ask: str
+    end: str
+    cuts: bool = False
+    normalization: str = "none"
+    scores: Callable[[str, str], Mapping[str, float]] = lambda target, output: {}
+
+
+TASKS = {
+    MT: GenerationTask(MT, " =", "\n"),
+    SUM: GenerationTask(SUM, "\nTL;DR:", "\n\n", True, "words", rouge),
+}
+
+
+@dataclass(frozen=True)
+class ExampleSet:
+    """What is generated in one language or pair."""
+
+    infer: Infer
+    shots: Sequence[Example]
+    tests: Sequence[Example]
+
+
+def evaluate_mt(
+    run: Path | Models,
+    pairs: str | None = None,
+    *,
+    data: Path,
+    settings: TranslationSettings | None = None,
+    tokenizer: Path | None = None,
+    step: int | None = None,
+    dtype: torch.dtype | None = None,
+    device: torch.device | str | None = None,
+    processes: Processes = ALONE,
+    progress: Progress = SILENT,
+) -> Evaluation:
+    """Translate the parallel text in `data` and score the translations.
+
+    Args:
+        run: its directory, or models that are open already.
+        pairs: "en-fr,en-fi"; "all" for every pair of the run's languages; None for English into
+            each other language.
+
+    Returns:
+        BLEU, chrF++ and "in language" (share of outputs in the target language) of each pair. Pairs
+        without data are in `skipped`.
+
+    Raises:
+        UsageError: the run does not support a pair or the mode.
+        ModtokError: there is no parallel text, or it is damaged.
+    """
+    settings = settings or TranslationSettings()
+    models = open_models(
+        run, tokenizer=tokenizer, step=step, dtype=dtype, device=device, processes=processes,
+        progress=progress,
+    )  # fmt: skip
+    source = models.source
+    wanted = parse_pairs(pairs, languages_of(source))
+    vocabularies = {pair: vocabulary_of(source, settings.infer, pair) for pair in wanted}
+    parallel = find_parallel(data, models.progress)
+    missing = {name for pair in wanted for name in pair if not parallel.has(name)}
+    # All texts are read before generation starts, so that an invalid one is found immediately.
+    sets = {
+        "-".join(pair): ExampleSet(
+            vocabularies[pair], *parallel.pair(*pair, settings.shots, models.progress)
+        )
+        for pair in wanted
+        if missing.isdisjoint(pair)
+    }
+    skipped = [f"no text in {name} in {parallel.path}" for name in sorted(missing)]
+    return _evaluate(TASKS[MT], models, sets, settings, skipped)
+
+
+def evaluate_sum(
+    run: Path | Models,
+    langs: Sequence[str] | None = None,
+    *,
+    data: Path,
+    settings: GenerationSettings | None = None,
+    tokenizer: Path | None = None,
+    step: int | None = None,
+    dtype: torch.dtype | None = None,
+    device: torch.device | str | None = None,
+    processes: Processes = ALONE,
+    progress: Progress = SILENT,
+) -> Evaluation:
+    """Summarize the documents in `data` and score the summaries.
+
+    `run` is its directory, or models that are open already. `langs` are the languages to
+    evaluate, by default all of the run.
+
+    Returns:
+        rouge1, rouge2, rougeL and "in language" of each language. Languages without documents are
+        in `skipped`.
+
+    Raises:
+        UsageError: the run does not support a language or the mode.
+        ModtokError: there are no documents, or a row is invalid.
+    """
+    settings = settings or GenerationSettings()
+    models = open_models(
+        run, tokenizer=tokenizer, step=step, dtype=dtype, device=device, processes=processes,
+        progress=progress,
+    )  # fmt: skip
+    vocabularies = vocabularies_of(models.source, settings.infer, langs)
+    documents = Documents(data)
+    sets, skipped = {}, []
+    # All files are read before generation starts, so that an invalid row is found immediately.
+    for language, infer in vocabularies.items():
+        if documents.has(language):
+            sets[language] = ExampleSet(infer, *documents.of(language, settings.shots))
+        else:
+            skipped.append(f"no documents in {language} in {documents.path}")
+    return _evaluate(TASKS[SUM], models, sets, settings, skipped)
+
+
+def _evaluate(
+    task: GenerationTask,
+    models: Models,
+    sets: Mapping[str, ExampleSet],
+    settings: GenerationSettings,
+    skipped: list[str],
+) -> Evaluation:
+    evaluation = Evaluation(skipped=skipped)
+    for name, examples in sets.items():
+        part = generate_set(task, models, name, examples, settings)
+        evaluation.results += part.results
+        evaluation.examples += part.examples
+    return evaluation
+
+
+def parse_pairs(text: str | None, languages: Sequence[str]) -> list[Pair]:
+    """Parse --pairs, for a run with `languages`.
+
+    >>> parse_pairs("en-fr,fin_Latn-en", ["en", "fr"])
+    [('en', 'fr'), ('fi', 'en')]
+
+    Raises:
+        UsageError: a part is not XX-YY, a pair occurs twice, or there is no default.
+    """
+    if text is None:
+        if "en" not in languages or len(languages) < 2:
+            raise UsageError("no language pairs", remedy="pass --pairs fr-fi, or --pairs all")
+        return [("en", language) for language in languages if language != "en"]
+    if text == ALL:
+        if len(languages) < 2:
+            raise UsageError(
+                f"the model has fewer than two languages: {','.join(languages)}",
+                remedy="name a pair: --pairs en-fr --infer full",
+            )
+        return [(one, other) for one in languages for other in languages if one != other]
+    pairs: list[Pair] = []
+    for part in text.split(","):
+        names = split_pair(part)
+        if names is None or not all(map(is_language, names)):
+            raise UsageError(f"{part!r} is not a pair of languages", remedy="use --pairs en-fr")
+        source, target = (the_one(name, languages) or normalize(name) for name in names)
+        if source == target or (source, target) in pairs:
+            what = "has one language twice" if source == target else "occurs twice"
+            raise UsageError(f"--pairs: {part.strip()!r} {what}", remedy="remove it")
+        pairs.append((source, target))
+    return pairs
 
 
 @dataclass(frozen=True)
@@ -81,7 +286,7 @@ class Prompt:
 
 
 @dataclass(frozen=True)
-class Written:
+class Output:
     """First line generated after a prompt.
 
     Attributes:
@@ -141,19 +346,51 @@ def fit(
     return Prompt(tuple(rows), 0, cut=True)
 
 
+def pieces_of(task: GenerationTask, text: Example, *, whole: bool) -> list[Piece]:
+    """Prompt pieces of an example; up to its target if `whole` is False."""
+    asked = [Piece(text.source + task.ask)]
+    return [*asked, Piece(f" {text.target}{task.end}", target=True)] if whole else asked
+
+
+def prompt_of(
+    task: GenerationTask,
+    model: SlicedModel,
+    shots: Sequence[Example],
+    test: Example,
+    *,
+    max_tokens: int,
+    crossed: bool = False,
+) -> Prompt:
+    """Prompt of an example."""
+    shown = [pieces_of(task, shot, whole=True) for shot in shots]
+    asked = pieces_of(task, test, whole=False)
+    prompt = fit(model, shown, asked, max_tokens=max_tokens, crossed=crossed)
+    if not (prompt.cut and task.cuts):
+        return prompt
+    limit, rows = prompt_limit(model, max_tokens), prompt.rows
+    low, high = 0, len(test.source)  # characters: `low` fits, `high` does not
+    while high - low > 1:
+        middle = (low + high) // 2
+        tried = encode(model, [Piece(test.source[:middle] + task.ask)], crossed=crossed)
+        if len(tried) <= limit:
+            low, rows = middle, tuple(tried)
+        else:
+            high = middle
+    return Prompt(rows, 0, cut=True)
+
+
 def write(
+    models: Models,
     model: SlicedModel,
     prompts: Sequence[Prompt],
     *,
     max_tokens: int,
     batch_size: int,
     label: str = "writing",
-    processes: Processes = ALONE,
-    progress: Progress = SILENT,
-) -> list[Written]:
-    """Generate one line greedily after each prompt, in the order given.
+) -> list[Output]:
+    """Generate one line greedily after each prompt, in the order of the prompts.
 
-    Prompts of similar length run together. Batching changes results by rounding only; `processes`
+    Prompts of similar length run together. Batching changes results by rounding only; the processes
     share the batches.
     """
     options = SamplingOptions(max_tokens=max_tokens, stop=(LINE,))
@@ -162,76 +399,104 @@ def write(
 
     def lines(part: list[int]) -> list[tuple[str, int, str]]:
         longest = min(len(prompts[part[-1]].rows) + max_tokens, model.context)
-        check_batch(model, len(part), longest)
+        model.check_batch(len(part), longest)
         fitting = [index for index in part if len(prompts[index].rows) < model.context]
         texts = generate(model, [prompts[index].rows for index in fitting], options)
-        found = {
+        written = {
             index: (text.text.strip(), len(text.ids), text.reason)
             for index, text in zip(fitting, texts, strict=True)
         }
-        return [found.get(index, ("", 0, "long")) for index in part]
+        return [written.get(index, ("", 0, "long")) for index in part]
 
-    with progress.task(label, len(prompts), "examples") as task:
-        written = processes.map(lines, parts, done=lambda part: task.advance(len(part)))
-    found = {
-        index: Written(*line)
+    with models.progress.task(label, len(prompts), "examples") as task:
+        written = models.processes.map(lines, parts, done=lambda part: task.advance(len(part)))
+    outputs = {
+        index: Output(*line)
         for part, made in zip(parts, written, strict=True)
         for index, line in zip(part, made, strict=True)
     }
-    return [found[index] for index in range(len(prompts))]
+    return [outputs[index] for index in range(len(prompts))]
 
 
-def builder_of(
-    task: str,
-    language: str,
-    model: SlicedModel,
-    infer: Infer,
+def generate_set(
+    task: GenerationTask,
+    models: Models,
+    name: str,
+    examples: ExampleSet,
     settings: GenerationSettings,
-    read: Iterable[str],
-    prompts: Sequence[Prompt],
-    texts: Sequence[Written],
-    progress: Progress = SILENT,
-) -> ResultBuilder:
-    """Result builder of a set of generations; `read` are all texts that determine the scores.
-
-    Its facts count truncated prompts and unfinished outputs; truncation is also reported.
-    """
-    mode = mode_name(model.source, settings.infer)
-    builder = ResultBuilder(
-        task,
-        language,
-        len(texts),
-        settings.shots,
-        mode,
-        signed={
-            "data": data_digest(read),
-            "infer": f"{mode}:{infer}",
-            "checkpoint": checkpoint_digest(model),
-            "most": settings.max_tokens,
-        },
-        facts={
-            "max_tokens": settings.max_tokens,
-            "shots_dropped": sum(settings.shots - prompt.shots for prompt in prompts),
-            "prompts_cut": sum(prompt.cut for prompt in prompts),
-            "unfinished": sum(text.reason not in ("stop", "end") for text in texts),
-            "tokens": sum(text.tokens for text in texts),
-        },
+) -> Evaluation:
+    """Generate and score the examples of a language or pair."""
+    infer, shots, tests = examples.infer, examples.shots, examples.tests[: settings.limit]
+    model, length = models.of(infer), settings.max_tokens
+    prompts = [
+        prompt_of(task, model, shots, test, max_tokens=length, crossed=infer.crossed)
+        for test in tests
+    ]
+    outputs = write(
+        models, model, prompts, max_tokens=length, batch_size=settings.batch_size, label=name
     )
-    _note_dropped(builder, model.context, progress)
-    return builder
-
-
-def output_fields(prompt: Prompt, text: Written, infer: str) -> dict[str, Any]:
-    """Fields of an example's row about its prompt and output, under the mode `infer`."""
-    return {
-        "output": text.text,
-        "reason": text.reason,
-        "tokens": text.tokens,
-        "prompt_tokens": len(prompt.rows),
-        "shots": prompt.shots,
-        "cut": prompt.cut,
-        "infer": infer,
+    texts, target = [output.text for output in outputs], target_of(name)
+    rows = [dict(task.scores(test.target, text)) for test, text in zip(tests, texts, strict=True)]
+    in_language = models.identifier.in_language(target, texts)
+    for row, value in zip(rows, in_language or (), strict=False):
+        row[IN_LANGUAGE] = value
+    mode = mode_name(model.source, settings.infer)
+    facts = {
+        "max_tokens": length,
+        "shots_dropped": sum(settings.shots - prompt.shots for prompt in prompts),
+        "prompts_cut": sum(prompt.cut for prompt in prompts),
+        "unfinished": sum(output.reason not in ("stop", "end") for output in outputs),
+        "tokens": sum(output.tokens for output in outputs),
     }
+    signed = {
+        "data": data_digest(
+            part for each in (*shots, *tests) for part in (each.source, each.target)
+        ),
+        "infer": f"{mode}:{infer}",
+        "checkpoint": checkpoint_digest(model),
+        "most": length,
+    }
+    builder = ResultBuilder(task.name, name, len(tests), settings.shots, mode, signed, facts)
+    _note_dropped(builder, model.context, models.progress)
+    if isinstance(settings, TranslationSettings):
+        _add_corpus_scores(builder, target, texts, tests, lowercase=settings.lowercase)
+    for metric in rows[0]:
+        normalization = task.normalization if metric in ROUGE else "none"
+        builder.add_mean(metric, [row[metric] for row in rows], normalization=normalization)
+    evaluation = Evaluation(builder.results)
+    for test, row, prompt, output in zip(tests, rows, prompts, outputs, strict=True):
+        fields: dict[str, Any] = {"source": test.source} if task.name == MT else {}
+        fields |= {
+            "reference": test.target,
+            "output": output.text,
+            "reason": output.reason,
+            "tokens": output.tokens,
+            "prompt_tokens": len(prompt.rows),
+            "shots": prompt.shots,
+            "cut": prompt.cut,
+            "infer": builder.infer,
+        }
+        if isinstance(settings, TranslationSettings):
+            fields["lowercase"] = settings.lowercase
+        evaluation.examples.append(example(task.name, name, test.name, row, **fields))
+    return evaluation
+
+
+def _add_corpus_scores(
+    builder: ResultBuilder,
+    target: str,
+    outputs: Sequence[str],
+    tests: Sequence[Example],
+    *,
+    lowercase: bool,
+) -> None:
+    case = "lowercase" if lowercase else "none"
+    references = [test.target for test in tests]
+    for metric in corpus_metrics(target, lowercase=lowercase):
+        statistics = metric.statistics(outputs, references)
+        bounds = interval(metric.resampled(statistics))
+        value = metric.score(statistics.sum(0))
+        builder.add(metric.name, value, bounds, normalization=case, sacrebleu=metric.signature)
 
 
 def _note_dropped(builder: ResultBuilder, context: int, progress: Progress) -> None:
@@ -242,163 +507,3 @@ def _note_dropped(builder: ResultBuilder, context: int, progress: Progress) -> N
             f"{builder.task} {builder.language}: the context has {context:,} tokens; {dropped:,} "
             f"of {of:,} shots were dropped and {cut:,} of {builder.n:,} texts were truncated"
         )
-
-
-class LanguageIdentifier:
-    """Identify the language of a text among the languages of a model.
-
-    Uses the monolingual references of its tokenizer, as `modtok generate --langs auto` does.
-    """
-
-    def __init__(self, references: dict[str, Reference]) -> None:
-        self.references = references
-
-    @classmethod
-    def of(cls, source: AnySource, progress: Progress = SILENT) -> LanguageIdentifier:
-        """References of a run's tokenizer; none, with a note, if it has none."""
-        if not isinstance(source, RunSource):
-            progress.note("no references: the language of outputs is not identified")
-            return cls({})
-        try:
-            found = routing_references(source.run.tokenizer_path, source.languages)
-            for reference in found.values():
-                _ = reference.prices
-        except ModtokError as error:
-            progress.note(f"the language of outputs is not identified: {error}")
-            return cls({})
-        return cls(found)
-
-    def in_language(self, language: str, texts: Sequence[str]) -> list[float] | None:
-        """1.0 for each text in `language`, 0.0 for other texts and for texts without letters.
-
-        None if there is no reference of `language`, or no other reference to compare with.
-        """
-        if language not in self.references or len(self.references) < 2:
-            return None
-        found = identify([utf8(text) for text in texts], self.references)
-        return [
-            float(name == language and any(map(str.isalpha, text)))
-            for text, name in zip(texts, found, strict=True)
-        ]
-
-
-def languages_to_evaluate(source: AnySource, langs: Sequence[str] | None) -> list[str]:
-    """The languages that the user names, else those of the source.
-
-    Raises:
-        UsageError: a model without languages, and none are named.
-    """
-    found = list(langs or languages_of(source))
-    if not found:
-        raise UsageError(
-            "has no languages",
-            where=str(source.path),
-            remedy="name those of the texts: --langs fr,en",
-        )
-    return found
-
-
-def languages_of(source: AnySource) -> tuple[str, ...]:
-    """Languages of the source: all of a run; those of both sides of a slice."""
-    if isinstance(source, SliceSource):
-        return tuple(dict.fromkeys([*source.facts.inputs, *source.facts.outputs]))
-    return source.languages
-
-
-def vocabulary_of(
-    source: AnySource,
-    mode: str | None,
-    *,
-    language: str | None = None,
-    pair: tuple[str, str] | None = None,
-) -> Infer:
-    """`modes.infer_vocabularies`; `mode` None is `lang`, and the own vocabularies of a slice.
-
-    Raises:
-        UsageError: the source does not support the mode or the language.
-    """
-    if isinstance(source, DirectorySource):
-        if mode not in (None, FULL):
-            raise UsageError(
-                f"is a model with one vocabulary, not {mode!r}",
-                where=str(source.path),
-                remedy="leave --infer out",
-            )
-        return Infer(FULL)
-    if mode is None and isinstance(source, SliceSource):
-        reading, writing = tuple(source.facts.inputs), tuple(source.facts.outputs)
-        return Infer(reading, None if reading == writing else writing)
-    return infer_vocabularies(mode or LANG, languages_of(source), language=language, pair=pair)
-
-
-def mode_name(source: AnySource, mode: str | None) -> str:
-    """Name of the mode in result rows."""
-    if isinstance(source, DirectorySource):
-        return OWN
-    return mode or (OWN_VOCABULARIES if isinstance(source, SliceSource) else LANG)
-
-
-class Models:
-    """One run under several vocabularies. The backbone is loaded once, rows when needed.
-
-    Attributes:
-        source: the run, slice or model.
-    """
-
-    def __init__(
-        self,
-        source: Opened,
-        *,
-        dtype: torch.dtype | None = None,
-        device: torch.device | str | None = None,
-        progress: Progress = SILENT,
-    ) -> None:
-        self.source = source
-        self._progress = progress
-        self._dtype = dtype or source.dtype
-        self._device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        self._last: tuple[Infer, SlicedModel] | None = None
-        self._identifier: LanguageIdentifier | None = None
-
-    def identifier(self, progress: Progress = SILENT) -> LanguageIdentifier:
-        """What identifies the language of outputs, see `LanguageIdentifier.of`; made once."""
-        if self._identifier is None:
-            self._identifier = LanguageIdentifier.of(self.source, progress)
-        return self._identifier
-
-    def of(self, infer: Infer) -> SlicedModel:
-        """Model with the vocabularies of `infer`; the last one is cached.
-
-        Raises:
-            UsageError: the run lacks a language, or the slice has other vocabularies.
-        """
-        if self._last is None or self._last[0] != infer:
-            if self._last is not None:
-                model = self._last[1].with_vocabulary(infer.inputs, infer.outputs)
-            else:
-                vocabularies = self.source.vocabularies(infer.inputs, infer.outputs)
-                with self._progress.task("loading the model", None, ""):
-                    model = model_of(self.source, vocabularies, self._dtype, self._device)
-            self._last = (infer, model)
-        return self._last[1]
-
-
-def open_models(
-    run: Path | Models,
-    *,
-    tokenizer: Path | None = None,
-    step: int | None = None,
-    dtype: torch.dtype | None = None,
-    device: torch.device | str | None = None,
-    progress: Progress = SILENT,
-) -> Models:
-    """The models of a run, a checkpoint or a slice; `run` itself if it is open.
-
-    Raises:
-        UsageError: the directory is none of these.
-        ModtokError: it is damaged.
-    """
-    if isinstance(run, Models):
-        return run
-    source = open_source(Path(run), tokenizer=tokenizer, step=step, progress=progress)
-    return Models(source, dtype=dtype, device=device, progress=progress)

@@ -14,7 +14,7 @@ from modtok_cli.base.progress import Progress
 if TYPE_CHECKING:
     import torch
 
-    from modtok_cli.evaluate.mcq import Settings
+    from modtok_cli.evaluate.mcq import McqSettings
     from modtok_cli.training.config import Config
 
 _FLAG = "--eval-tasks"
@@ -73,8 +73,8 @@ class TrainingTasks:
         return [result.as_row() for result in found.results]
 
 
-def _settings(config: Config) -> Settings:
-    from modtok_cli.evaluate.mcq import Settings
+def _settings(config: Config) -> McqSettings:
+    from modtok_cli.evaluate.mcq import McqSettings
 
     tasks = None if config.eval_tasks == ("all",) else config.eval_tasks
-    return Settings(tasks=tasks, limit=config.eval_tasks_limit)
+    return McqSettings(tasks=tasks, limit=config.eval_tasks_limit)

@@ -22,12 +22,11 @@ from lm_eval.api.model import LM
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.evaluate.bits import windows
-from modtok_cli.inference.decode import generate
-from modtok_cli.inference.device_memory import check_batch
-from modtok_cli.inference.model import SlicedModel
-from modtok_cli.inference.processes import ALONE, Processes
-from modtok_cli.inference.sampling import SamplingOptions
-from modtok_cli.inference.score import Likelihood, Request, score
+from modtok_cli.inference.run.decode import generate
+from modtok_cli.inference.run.model import SlicedModel
+from modtok_cli.inference.run.processes import ALONE, Processes
+from modtok_cli.inference.run.sampling import SamplingOptions
+from modtok_cli.inference.run.score import Likelihood, Request, score
 
 _MAX_TOKENS = 256  # default of lm-eval
 
@@ -90,7 +89,7 @@ class ModtokLM(LM):
         if requests:
             longest = max(len(context) + len(tail) for context, tail in requests)
             sequences = min(self.batch_size, len(requests))
-            check_batch(self.model, sequences, min(longest, self.model.context + 1))
+            self.model.check_batch(sequences, min(longest, self.model.context + 1))
         with self._progress.task(self._label, len(requests), "requests") as task:
             found = score(
                 self.model,
@@ -155,7 +154,7 @@ class ModtokLM(LM):
     def _generate(self, part: tuple[SamplingOptions, list[int], list[list[int]]]) -> list[str]:
         """Texts after a batch of prompts."""
         options, indices, prompts = part
-        check_batch(self.model, len(indices), len(prompts[0]) + options.max_tokens)
+        self.model.check_batch(len(indices), len(prompts[0]) + options.max_tokens)
         return [made.text for made in generate(self.model, prompts, options, indices=indices)]
 
     def _prompt(self, rows: Sequence[int], options: SamplingOptions) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -14,15 +15,7 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.signature import digest, signature
 from modtok_cli.evaluate import hub
-from modtok_cli.evaluate.external import PACKAGES, run_external_tasks
-from modtok_cli.evaluate.generation import (
-    Models,
-    languages_to_evaluate,
-    mode_name,
-    open_models,
-    vocabulary_of,
-)
-from modtok_cli.evaluate.modes import Infer
+from modtok_cli.evaluate.models import Infer, Models, mode_name, open_models, vocabularies_of
 from modtok_cli.evaluate.questions import Folder, Question
 from modtok_cli.evaluate.results import (
     Evaluation,
@@ -32,10 +25,9 @@ from modtok_cli.evaluate.results import (
     data_digest,
     example,
 )
-from modtok_cli.evaluate.suite import TASK_FILE, Suite, read_suite
-from modtok_cli.evaluate.suites import suites
-from modtok_cli.inference.processes import ALONE, Processes
-from modtok_cli.inference.source import AnySource
+from modtok_cli.evaluate.suite import TASK_FILE, Suite, read_suite, suites
+from modtok_cli.inference.load import Source
+from modtok_cli.inference.run.processes import ALONE, Processes
 
 if TYPE_CHECKING:
     from modtok_cli.evaluate.cloze import ClozeTask
@@ -50,11 +42,11 @@ LAYOUT = (
 
 
 @dataclass(frozen=True)
-class Settings:
+class McqSettings:
     """Settings of multiple choice.
 
     Attributes:
-        infer: inference mode, see `modes`. None: `lang`, or for a slice its own vocabularies.
+        infer: inference mode, see `models`. None: `lang`, or for a slice its own vocabularies.
         tasks: names of suites or of lm-eval's tasks. None: all that have data.
         shots: number of few-shot examples. None: the suite's default.
         batch_size: number of choices that run together.
@@ -86,7 +78,7 @@ def evaluate_mcq(
     *,
     data: Path | None = None,
     include: Path | None = None,
-    settings: Settings | None = None,
+    settings: McqSettings | None = None,
     tokenizer: Path | None = None,
     step: int | None = None,
     dtype: torch.dtype | None = None,
@@ -111,23 +103,14 @@ def evaluate_mcq(
         UsageError: the run does not support a task, language or mode.
         ModtokError: there are no questions at all, or a row is invalid.
     """
-    settings = settings or Settings()
+    settings = settings or McqSettings()
     models = open_models(
-        run,
-        tokenizer=tokenizer,
-        step=step,
-        dtype=dtype,
-        device=device or processes.device,
+        run, tokenizer=tokenizer, step=step, dtype=dtype, device=device, processes=processes,
         progress=progress,
-    )
-    source = models.source
-    languages = languages_to_evaluate(source, langs)
-    vocabularies = {
-        language: vocabulary_of(source, settings.infer, language=language) for language in languages
-    }
-    evaluation = Evaluation()
+    )  # fmt: skip
+    vocabularies = vocabularies_of(models.source, settings.infer, langs)
     own, external = tasks_of(settings.tasks, data)
-    jobs = _collect_jobs(own, languages, data, settings, evaluation, progress)
+    jobs, skipped = _collect_jobs(own, list(vocabularies), data, settings, models.progress)
     if external and len(set(vocabularies.values())) > 1:
         raise UsageError(
             f"the language of the task {external[0]!r} is unknown",
@@ -135,42 +118,34 @@ def evaluate_mcq(
             remedy="pass one language with --langs, or --infer full",
         )
     if not jobs and not external:
-        raise _no_questions(evaluation, data)
-    by_language = {
-        language: [job for job in jobs if job.language == language] for language in vocabularies
-    }
+        raise _no_questions(skipped, data)
     for language, infer in vocabularies.items():
-        if by_language[language]:
-            _require_choices_fit(source, infer, by_language[language])
-    mode = mode_name(source, settings.infer)
+        of_language = [job for job in jobs if job.language == language]
+        if of_language:
+            _require_choices_fit(models.source, infer, of_language)
+    evaluation = Evaluation(skipped=skipped)
+    mode = mode_name(models.source, settings.infer)
     for language, infer in vocabularies.items():
-        for job in by_language[language]:
-            _run_job(models, infer, mode, job, settings, evaluation, processes, progress)
-        tasks = [job.suite.task for job in by_language[language] if job.suite.in_mean]
-        _add_mean(evaluation, language, mode, tasks)
+        results = []
+        for job in jobs:
+            if job.language == language:
+                result, rows = _run_job(models, infer, mode, job, settings)
+                evaluation.examples += rows
+                results.append((job.suite, result))
+        evaluation.results += [result for _, result in results]
+        evaluation.results += _mean([result for suite, result in results if suite.in_mean])
     if external:
+        from modtok_cli.evaluate.external import run_external_tasks
+
         language, infer = next(iter(vocabularies.items()))
         name = language if len(vocabularies) == 1 else str(infer)
-        found = run_external_tasks(
-            models.of(infer),
-            f"{mode}:{infer}",
-            mode,
-            name,
-            external,
-            include=include,
-            allow_code=settings.allow_code,
-            shots=settings.shots,
-            batch_size=settings.batch_size,
-            limit=settings.limit,
-            processes=processes,
-            progress=progress,
-        )
-        evaluation.results += found.results
-        evaluation.examples += found.examples
+        others = run_external_tasks(models, infer, mode, name, external, settings, include)
+        evaluation.results += others.results
+        evaluation.examples += others.examples
     return evaluation
 
 
-def check_local(data: Path, languages: Sequence[str], settings: Settings) -> list[str]:
+def check_local(data: Path, languages: Sequence[str], settings: McqSettings) -> list[str]:
     """Check that local files have questions; returns what is missing, in sentences.
 
     Raises:
@@ -180,18 +155,19 @@ def check_local(data: Path, languages: Sequence[str], settings: Settings) -> lis
     own, external = tasks_of(settings.tasks, data)
     if external:
         raise UsageError(f"no local task '{external[0]}' in {Folder(data).path}", remedy=LAYOUT)
-    evaluation = Evaluation()
-    if not _collect_jobs(own, languages, data, settings, evaluation, SILENT):
-        raise _no_questions(evaluation, data)
-    return evaluation.skipped
+    jobs, skipped = _collect_jobs(own, languages, data, settings, SILENT)
+    if not jobs:
+        raise _no_questions(skipped, data)
+    return skipped
 
 
-def languages_with_questions(data: Path, languages: Sequence[str], settings: Settings) -> list[str]:
+def languages_with_questions(
+    data: Path, languages: Sequence[str], settings: McqSettings
+) -> list[str]:
     """The languages that local files have questions in."""
     own, _ = tasks_of(settings.tasks, data)
-    jobs = _collect_jobs(own, languages, data, settings, Evaluation(), SILENT)
-    found = {job.language for job in jobs}
-    return [language for language in languages if language in found]
+    jobs, _ = _collect_jobs(own, languages, data, settings, SILENT)
+    return [language for language in languages if any(job.language == language for job in jobs)]
 
 
 def tasks_of(names: Sequence[str] | None, data: Path | None) -> tuple[list[Suite], list[str]]:
@@ -231,91 +207,84 @@ def _collect_jobs(
     own: Sequence[Suite],
     languages: Sequence[str],
     data: Path | None,
-    settings: Settings,
-    evaluation: Evaluation,
+    settings: McqSettings,
     progress: Progress,
-) -> list[_Job]:
-    """All tasks and languages with questions; the others are added to `evaluation.skipped`."""
-    found: list[_Job] = []
+) -> tuple[list[_Job], list[str]]:
+    """All tasks and languages with questions, and what is missing, in sentences."""
+    jobs: list[_Job] = []
     missing: dict[str, list[str]] = {}
+
+    def lacks(what: str, language: str) -> None:
+        languages_of = missing.setdefault(what, [])
+        if language not in languages_of:
+            languages_of.append(language)
+
+    folder = None if data is None else Folder(data)
     with progress.task("loading questions", len(own) * len(languages), "files") as task:
         for suite, language in product(own, languages):
             task.advance(1)
-            if (
-                suite.hub
-                and suite.source(language) is None
-                and not _has_local(data, suite, language)
-            ):
+            local = folder is not None and folder.has(suite.task, language)
+            if suite.hub and suite.source(language) is None and not local:
                 if settings.tasks is not None:
-                    missing.setdefault(f"{suite.task} does not exist", []).append(language)
+                    lacks(f"{suite.task} does not exist", language)
                 continue
-            questions = _questions(suite, language, data, missing, progress)
-            if questions is None:
+            if folder is None and (NO_HUB in missing or not hub.reachable()):
+                lacks(NO_HUB, language)  # the same for all other tasks
                 continue
-            job = _Job(suite, language, questions[0][: settings.limit], questions[1])
+            try:
+                questions, shown = _questions(suite, language, folder, progress)
+            except (hub.Unreachable, _Missing) as error:
+                lacks(NO_HUB if isinstance(error, hub.Unreachable) else str(error), language)
+                continue
+            job = _Job(suite, language, questions[: settings.limit], shown)
             lacking = _lacks_examples(job, settings)
             if lacking:
-                missing.setdefault(f"{suite.task} {lacking}", []).append(language)
+                lacks(f"{suite.task} {lacking}", language)
             else:
-                found.append(job)
-    evaluation.skipped += [f"{what} in {','.join(langs)}" for what, langs in missing.items()]
-    covered = {name for names in missing.values() for name in names}
-    covered.update(job.language for job in found)
+                jobs.append(job)
+    skipped = [f"{what} in {','.join(langs)}" for what, langs in missing.items()]
+    covered = {job.language for job in jobs}.union(*missing.values())
     bare = [name for name in languages if name not in covered]
     if bare and own:
-        evaluation.skipped.append(f"no questions in {','.join(bare)}")
-    return found
+        skipped.append(f"no questions in {','.join(bare)}")
+    return jobs, skipped
 
 
-def _has_local(data: Path | None, suite: Suite, language: str) -> bool:
-    """Whether local files have a language that the suite's datasets lack."""
-    return data is not None and Folder(data).has(suite.task, language)
+class _Missing(Exception):
+    """Why there are no questions."""
 
 
 def _questions(
-    suite: Suite,
-    language: str,
-    data: Path | None,
-    missing: dict[str, list[str]],
-    progress: Progress,
-) -> tuple[list[Question], list[Question]] | None:
-    if data is not None:
-        folder = Folder(data)
+    suite: Suite, language: str, folder: Folder | None, progress: Progress
+) -> tuple[list[Question], list[Question]]:
+    if folder is not None:
         local = folder.of(suite.task, language)
         if local is None:
-            missing.setdefault(f"no questions in {folder.path / suite.task}", []).append(language)
+            raise _Missing(f"no questions in {folder.path / suite.task}")
         return local
     source = suite.source(language)
     assert source is not None  # without local files
-    if NO_HUB not in missing and hub.reachable():
-        try:
-            return hub.fetch(source, language, progress=progress)
-        except hub.Unreachable:
-            pass
-        except ModtokError as error:
-            missing.setdefault(f"{suite.task} ({error})", []).append(language)
-            return None
-    named = missing.setdefault(NO_HUB, [])  # the same for all other tasks
-    if language not in named:
-        named.append(language)
-    return None
+    try:
+        return hub.questions(source, language, progress=progress)
+    except hub.Unreachable:
+        raise
+    except ModtokError as error:
+        raise _Missing(f"{suite.task} ({error})") from error
 
 
-def _lacks_examples(job: _Job, settings: Settings) -> str | None:
+def _lacks_examples(job: _Job, settings: McqSettings) -> str | None:
     """Reason why few-shot examples are missing; None if there are enough."""
     shots = job.suite.shots if settings.shots is None else settings.shots
     if not shots:
         return None
-    groups: dict[str, int] = {}
-    for row in job.shown:
-        groups[row.group] = groups.get(row.group, 0) + 1
-    fewest = min(groups.get(row.group, 0) for row in job.questions)
+    groups = Counter(row.group for row in job.shown)
+    fewest = min(groups[row.group] for row in job.questions)
     if fewest < shots:
         return f"has {fewest} few-shot examples, expected {shots} (<lang>.train.jsonl)"
     return None
 
 
-def _require_choices_fit(source: AnySource, infer: Infer, jobs: Sequence[_Job]) -> None:
+def _require_choices_fit(source: Source, infer: Infer, jobs: Sequence[_Job]) -> None:
     """Check that every choice fits the context, before hours of other tasks.
 
     Raises:
@@ -334,9 +303,9 @@ def _require_choices_fit(source: AnySource, infer: Infer, jobs: Sequence[_Job]) 
                 )
 
 
-def _no_questions(evaluation: Evaluation, data: Path | None) -> ModtokError:
+def _no_questions(skipped: Sequence[str], data: Path | None) -> ModtokError:
     where = str(Folder(data).path) if data is not None else "tasks/"
-    what = "no questions: " + "; ".join(evaluation.skipped or ["no task"])
+    what = "no questions: " + "; ".join(skipped or ["no task"])
     remedy = f"{LAYOUT}; then pass DIR with --data"
     if NO_HUB in what:
         remedy = f"where it can, download them with modtok eval fetch mcq -o DIR; or {remedy}"
@@ -344,18 +313,11 @@ def _no_questions(evaluation: Evaluation, data: Path | None) -> ModtokError:
 
 
 def _run_job(
-    models: Models,
-    infer: Infer,
-    mode: str,
-    job: _Job,
-    settings: Settings,
-    evaluation: Evaluation,
-    processes: Processes,
-    progress: Progress,
-) -> None:
-    """Score one task in one language."""
+    models: Models, infer: Infer, mode: str, job: _Job, settings: McqSettings
+) -> tuple[Result, list[dict[str, Any]]]:
+    """(score, examples) of one task in one language."""
     from modtok_cli.evaluate.cloze import ClozeTask
-    from modtok_cli.evaluate.harness import run_tasks
+    from modtok_cli.evaluate.external import run_tasks
     from modtok_cli.evaluate.lm import ModtokLM
 
     model = models.of(infer)
@@ -364,8 +326,8 @@ def _run_job(
     lm = ModtokLM(
         model,
         batch_size=settings.batch_size,
-        processes=processes,
-        progress=progress,
+        processes=models.processes,
+        progress=models.progress,
         label=label,
     )
     task = ClozeTask(suite, language, job.questions, job.shown, shots=settings.shots, fits=lm.fits)
@@ -377,23 +339,17 @@ def _run_job(
     rows = [_example(job, row) for row in samples]
     facts = _facts(job, rows, lm, task)
     if facts["truncated"]:
-        progress.warn(f"{label}: {facts['truncated']:,} contexts were truncated on the left")
+        models.progress.warn(f"{label}: {facts['truncated']:,} contexts were truncated on the left")
     signed = {
         "data": data_digest(_texts(job)),
         "infer": f"{mode}:{infer}",
         "checkpoint": checkpoint_digest(model),
-        "packages": PACKAGES,
+        "packages": ("torch", "transformers", "lm-eval"),
     }
-    results = ResultBuilder(
-        suite.task, language, len(rows), task.shots, mode, signed=signed, facts=facts
-    )
-    results.add_mean(
-        suite.metric,
-        [row["scores"][suite.metric] for row in rows],
-        normalization=suite.normalization,
-    )
-    evaluation.results += results.results
-    evaluation.examples += rows
+    builder = ResultBuilder(suite.task, language, len(rows), task.shots, mode, signed, facts)
+    values = [row["scores"][suite.metric] for row in rows]
+    builder.add_mean(suite.metric, values, normalization=suite.normalization)
+    return builder.results[0], rows
 
 
 def _facts(
@@ -446,20 +402,16 @@ def _texts(job: _Job) -> list[str]:
     return texts
 
 
-def _add_mean(evaluation: Evaluation, language: str, mode: str, tasks: Sequence[str]) -> None:
-    """Add the unweighted mean over these tasks of a language: the paper's MCQ."""
-    parts = [
-        result
-        for result in evaluation.results
-        if result.language == language and result.task in tasks
-    ]
+def _mean(parts: Sequence[Result]) -> list[Result]:
+    """The unweighted mean of the tasks of a language, the paper's MCQ, if there are several."""
     if len(parts) < 2:
-        return
+        return []
+    tasks = "+".join(part.task for part in parts)
     sign = digest(*(part.signature.encode() for part in parts))
-    evaluation.results.append(
+    return [
         Result(
             task=MEAN,
-            language=language,
+            language=parts[0].language,
             metric="accuracy",
             value=sum(part.value for part in parts) / len(parts),
             low=None,
@@ -467,9 +419,9 @@ def _add_mean(evaluation: Evaluation, language: str, mode: str, tasks: Sequence[
             n=sum(part.n for part in parts),
             shots=max(part.shots for part in parts),
             normalization="per task",
-            infer=mode,
-            signature=signature(MEAN, [("tasks", "+".join(tasks)), ("of", sign)]),
+            infer=parts[0].infer,
+            signature=signature(MEAN, [("tasks", tasks), ("of", sign)]),
             checkpoint=parts[0].checkpoint,
             facts={"chance": sum(part.facts["chance"] for part in parts) / len(parts)},
         )
-    )
+    ]

@@ -20,30 +20,19 @@ import numpy as np
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.evaluate.task_files import Example, with_shots
 from modtok_cli.measure.aligned import parting
 from modtok_cli.text.labels import by_label, matching
 from modtok_cli.text.languages import is_language, label_of_path
 from modtok_cli.text.streams import Broken, read_chunks
 from modtok_cli.text.text_format import format_of_name
 
-# Without a dev split this many lines are reserved for shots even if fewer are used, so that scores
-# with 0 and with 5 shots are on the same lines.
-KEPT = 5
 _DEV, _TEST = ("dev", "valid", "validation"), ("devtest", "test")
 LAYOUTS = (
     "provide parallel text as DIR/mt/dev/eng_Latn.dev and DIR/mt/devtest/eng_Latn.devtest "
     "(FLORES), DIR/mt/test.tsv with languages in its first line, or line-aligned DIR/mt/en.txt, "
     "DIR/mt/fr.txt; modtok eval fetch mt downloads FLORES"
 )
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """One example of a pair; `number` is its line, from 1."""
-
-    number: int
-    source: str
-    target: str
 
 
 @dataclass(frozen=True)
@@ -97,40 +86,31 @@ class Parallel:
 
     def files_of(self, languages: Sequence[str]) -> list[Path]:
         """The files with the lines of some languages."""
-        found: list[Path] = []
+        paths: list[Path] = []
         for part in filter(None, (self._test, self._dev)):
             labels = filter(None, map(part.find, languages))
             names = [part.files[label] for label in labels if label in part.files]
-            found += [part.table] if part.table is not None else names
-        return found
+            paths += [part.table] if part.table is not None else names
+        return paths
 
     def pair(
         self, source: str, target: str, shots: int, progress: Progress = SILENT
-    ) -> tuple[list[Sentence], list[Sentence]]:
-        """(shots, examples) of a pair; the shots are the first lines of dev.
+    ) -> tuple[Sequence[Example], Sequence[Example]]:
+        """(shots, examples) of a pair, named by their lines; the shots are the first lines of dev.
 
         Lines that are empty on one side are skipped with a warning.
 
         Raises:
             ModtokError: the sides differ in length, or there are fewer lines than shots.
         """
-        tests = self._sentences(self._test, source, target, progress)
+        tests, pool = self._sentences(self._test, source, target, progress), None
         if self._dev is not None and all(map(self._dev.find, (source, target))):
             pool = self._sentences(self._dev, source, target, progress)
-        else:
-            kept = max(shots, KEPT)
-            pool, tests = tests[:kept], tests[kept:]
-        if len(pool) < shots or not tests:
-            raise ModtokError(
-                f"too few lines for {shots} shots and one example of {source}-{target}",
-                where=str(self.path),
-                remedy="lower --shots, or provide more text",
-            )
-        return pool[:shots], tests
+        return with_shots(tests, pool, shots, of=f"lines of {source}-{target}", where=self.path)
 
     def _sentences(
         self, part: _Part, source: str, target: str, progress: Progress
-    ) -> list[Sentence]:
+    ) -> list[Example]:
         source, target = (part.find(name) or name for name in (source, target))
         ours, theirs = self._lines(part, source), self._lines(part, target)
         if len(ours) != len(theirs):
@@ -143,7 +123,7 @@ class Parallel:
                 remedy="provide the same lines in both languages",
             )
         pairs = [
-            Sentence(number, *both)
+            Example(str(number), *both)
             for number, both in enumerate(zip(ours, theirs, strict=True), 1)
             if all(both)
         ]

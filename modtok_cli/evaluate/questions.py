@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.evaluate.json_lines import json_lines, own_name
-from modtok_cli.evaluate.split_files import SplitFiles
 from modtok_cli.evaluate.suite import TASK_FILE
+from modtok_cli.evaluate.task_files import SplitFiles, json_lines, own_name
 
 _ROW = 'a row is {"question": "…", "choices": ["…", "…"], "answer": 0}'
 

@@ -20,13 +20,15 @@ from modtok_cli.base.arrays import Float64Array
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.files import atomic_file
 from modtok_cli.base.signature import digest, signature
-from modtok_cli.evaluate.json_lines import json_lines
+from modtok_cli.evaluate.task_files import json_lines
 
 if TYPE_CHECKING:
-    from modtok_cli.inference.model import SlicedModel
-    from modtok_cli.inference.source import AnySource
+    from modtok_cli.inference.load import Source
+    from modtok_cli.inference.run.model import SlicedModel
 
 
+MCQ, MT, SUM, BPB = "mcq", "mt", "sum", "bpb"
+"""Names of the kinds of tasks."""
 RESAMPLES = 1000
 SEED = 12345  # the default of sacreBLEU
 _COVERED = (2.5, 97.5)
@@ -280,22 +282,21 @@ def checkpoint_digest(model: SlicedModel) -> str:
     return source_digest(model.source)
 
 
-def source_digest(source: AnySource) -> str:
+def source_digest(source: Source) -> str:
     """`NAME@STEP/DIGEST` of the weights of a run or a slice; `NAME/DIGEST` of another model.
 
     The digest is over the checkpoint's checksums. A slice is named by its run, and by the
     signature of the tokenizer it was extracted with.
     """
-    from modtok_cli.inference.directory_source import DirectorySource
-    from modtok_cli.inference.slice_source import SliceSource
-    from modtok_cli.inference.sources import RunSource
+    from modtok_cli.inference.hf.source import HfSource
+    from modtok_cli.inference.slice.directory import SliceSource
+    from modtok_cli.inference.slice.run import RunSource
 
-    if isinstance(source, DirectorySource):
+    if isinstance(source, HfSource):
         return source.signature
     if isinstance(source, RunSource):
-        run = source.run
-        files = orjson.dumps(run.state.get("files"), option=orjson.OPT_SORT_KEYS)
-        return f"{run.path.name}@{run.step}/{digest(files)}"
+        files = orjson.dumps(source.state.get("files"), option=orjson.OPT_SORT_KEYS)
+        return f"{source.path.name}@{source.step}/{digest(files)}"
     assert isinstance(source, SliceSource)
     facts = source.facts
     return f"{Path(facts.run).name}@{facts.step}/slice-{facts.signature}"

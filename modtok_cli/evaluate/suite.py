@@ -1,11 +1,16 @@
 """Multiple-choice suites: prompt, number of shots, normalization and data source of a task.
 
-The package's own suites are the modules of `modtok_cli.evaluate.suites`, one file each. A task in
-local files describes itself in a `task.yaml` beside its questions, see `read_suite`.
+The package's own suites are the files `suites/<task>.yaml`; another package adds `Suite`s by an
+entry point of the group `modtok.suites`. A task in local files describes itself in a `task.yaml`
+of the same fields beside its questions, see `read_suite`.
+
+They are not task files of lm-eval: one of these has one language, its questions on the hub and its
+shots from a whole split, and no score relative to the answer without its question.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +19,7 @@ from string import Formatter
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.plugins import Plugins
 from modtok_cli.base.reading import read_bounded
 
 Row = Mapping[str, Any]
@@ -21,9 +27,12 @@ Row = Mapping[str, Any]
 TASK_FILE = "task.yaml"
 # Normalization of a choice's log-likelihood -> name of the accuracy under it.
 METRICS = {"none": "acc", "characters": "acc_norm", "pmi": "acc_pmi"}
+PLUGINS = Plugins("modtok.suites")
+_SUITES = Path(__file__).with_name("suites")
 _WORDS = Path(__file__).with_name("words.yaml")
 _PLACEHOLDERS = ("question", "context", "Question", "Answer")
 _FILE_FIELDS = ("task", "title", "about", "prompt", "shots", "normalization")
+_SUITE_FIELDS = (*_FILE_FIELDS, "order", "in_mean", "examples", "row", "words", "hub")
 _REMEDY = "see docs/evaluation.md for the fields of a task.yaml"
 
 
@@ -35,7 +44,8 @@ class HubSource:
         dataset: repository name.
         languages: the dataset's code of each language.
         test: split with the scored questions.
-        convert: makes a dataset row a row of `questions` (question, choices, answer, …).
+        convert: makes a dataset row in a language a row of `questions` (question, choices,
+            answer, …).
         train: split with the few-shot examples; None if the suite is zero-shot.
         config: configuration name, may contain `{code}`; or
         files: pattern of JSONL files, with `{code}` and `{split}`.
@@ -46,7 +56,7 @@ class HubSource:
     dataset: str
     languages: Mapping[str, str]
     test: str
-    convert: Callable[[Row], Row]
+    convert: Callable[[Row, str], Row]
     train: str | None = None
     config: str | None = None
     files: str | None = None
@@ -109,6 +119,15 @@ class Suite:
         return f"{word('Answer', language)}:"
 
 
+@cache
+def suites() -> dict[str, Suite]:
+    """All suites by task name, in table order."""
+    every = [_read(path, _SUITE_FIELDS) for path in sorted(_SUITES.glob("*.yaml"))]
+    for entry in PLUGINS.all().values():
+        every += [entry] if isinstance(entry, Suite) else entry
+    return {suite.task: suite for suite in sorted(every, key=lambda each: (each.order, each.task))}
+
+
 def word(name: str, language: str) -> str:
     """ "Question" or "Answer" in `language`; the English word if the language is not listed.
 
@@ -131,18 +150,22 @@ def read_suite(path: Path) -> Suite:
     Raises:
         ModtokError: the file cannot be read, or a field is missing or invalid.
     """
+    return _read(path, _FILE_FIELDS)
+
+
+def _read(path: Path, allowed: tuple[str, ...]) -> Suite:
     data = _yaml(path)
     try:
-        return _suite(data)
+        return _suite(data, allowed)
     except (KeyError, TypeError, ValueError) as error:
         what = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
         raise ModtokError(what, where=str(path), remedy=_REMEDY) from error
 
 
-def _suite(data: Any) -> Suite:
+def _suite(data: Any, allowed: tuple[str, ...]) -> Suite:
     if not isinstance(data, dict):
         raise ValueError("expected a mapping of fields")
-    unknown = sorted(str(name) for name in data if name not in _FILE_FIELDS)
+    unknown = sorted(str(name) for name in data if name not in allowed)
     if unknown:
         raise ValueError(f"unknown field {unknown[0]!r}")
     for name in ("task", "prompt", "normalization"):
@@ -156,7 +179,66 @@ def _suite(data: Any) -> Suite:
         if not isinstance(data.get(name, ""), str):
             raise ValueError(f"{name!r} must be a string")
     _check_prompt(data["prompt"])
-    return Suite(**{"title": data["task"], **data})
+    plain = {name: data[name] for name in data if name not in ("examples", "row", "words", "hub")}
+    return Suite(**{"title": data["task"], **plain, "hub": _sources(data)})
+
+
+def _sources(data: Mapping[str, Any]) -> tuple[HubSource, ...]:
+    convert = _Expressions(data.get("row", {}), data.get("words", {}))
+    examples = tuple(data.get("examples", ()))
+    sources = []
+    for fields in data.get("hub", ()):
+        codes = fields["languages"]
+        languages = codes if isinstance(codes, dict) else {code: code for code in codes}
+        source = {**fields, "languages": languages, "convert": convert, "examples": examples}
+        sources.append(HubSource(**source))
+    return tuple(sources)
+
+
+class _Expressions:
+    """Makes a dataset row a row of `questions` by an expression, or a list of them, for each field.
+
+    Expressions are Jinja's. They read the columns of the row, and `words` of the language.
+    """
+
+    def __init__(self, fields: Mapping[str, Any], words: Mapping[str, Any]) -> None:
+        self._fields, self._words = fields, words
+        self._compiled: dict[str, Any] = {}
+
+    def __call__(self, row: Row, language: str) -> Row:
+        """Raises ValueError, or another error of a row that lacks something."""
+        from jinja2 import TemplateError
+
+        if not self._compiled:
+            self._compiled = {name: _compiled(text) for name, text in self._fields.items()}
+        values = {**row, "words": self._words.get(language)}
+        try:
+            return {name: expression(values) for name, expression in self._compiled.items()}
+        except TemplateError as error:  # a column is missing
+            raise ValueError(str(error)) from error
+
+
+def _compiled(text: str | list[str]) -> Callable[[Row], Any]:
+    from jinja2 import StrictUndefined
+    from jinja2.sandbox import SandboxedEnvironment
+
+    if isinstance(text, list):
+        parts = [_compiled(part) for part in text]
+        return lambda row: [part(row) for part in parts]
+    environment = SandboxedEnvironment(undefined=StrictUndefined)
+    environment.globals.update(int=int, str=str)
+    environment.filters["without_marks"] = _without_marks
+    return environment.compile_expression(text)
+
+
+def _without_marks(text: str) -> str:
+    """Remove the bracketed marks of WikiHow's pages, for HellaSwag.
+
+    >>> _without_marks(" How to knit. [title] Take wool. [step] Knit.")
+    'How to knit. Take wool. Knit.'
+    """
+    text = re.sub(r"\.? \[title\]", ".", text.strip())
+    return re.sub(r" {2,}", " ", re.sub(r"\[.*?\]", "", text)).strip()
 
 
 def _check_prompt(prompt: str) -> None:

@@ -1,4 +1,4 @@
-"""The input and output tokenizers of a model, and the rows that they need.
+"""The two vocabularies of a model, and how they are named.
 
 A model has input rows for the tokens of both sides, because it reads what it predicted. A **row**
 is an index into them. If both sides are one set of languages, rows are the ids of their
@@ -8,6 +8,7 @@ of the input tokenizer.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +16,23 @@ import numpy as np
 
 from modtok_cli.base.arrays import Int64Array
 from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.text.labels import matching
+
+FULL = "full"
+Side = Sequence[str] | str | None
+"""Languages of a side; "full" is the whole vocabulary T, None the default of the source."""
+
+
+def is_full(side: Side) -> bool:
+    """Whether a side is the whole vocabulary T."""
+    return side is not None and (side == FULL or list(side) == [FULL])
+
+
+def names_exactly(side: Sequence[str] | str, languages: Iterable[str]) -> bool:
+    """Whether a side names these languages, all of them and no others."""
+    own = tuple(languages)
+    names = [side] if isinstance(side, str) else side
+    return {label for name in names for label in matching(name, own) or [name]} == set(own)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +73,9 @@ class Vocabularies:
     @cached_property
     def out_of_row(self) -> Int64Array:
         """Id in `tokenizer_out` of each row, -1 if it has none; (n,)."""
-        found = np.full(len(self.ids), -1, dtype=np.int64)
-        found[self.row_of_out] = np.arange(self.tokenizer_out.size)
-        return found
+        out = np.full(len(self.ids), -1, dtype=np.int64)
+        out[self.row_of_out] = np.arange(self.tokenizer_out.size)
+        return out
 
     def text_of(self, row: int) -> str:
         """Text of a row that the input side has, such as that of the end of text."""
@@ -76,3 +94,22 @@ class Vocabularies:
         """Ids of a text by `tokenizer_out`."""
         ids: list[int] = self.tokenizer_out.encode(text).tolist()
         return ids
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The tokens that begin, end and fill up texts.
+
+    Attributes:
+        adds_begin: whether `begin` stands before every text.
+    """
+
+    begin: int
+    end: int
+    pad: int
+    adds_begin: bool
+
+    @classmethod
+    def of_run(cls, end_of_text: int) -> Ends:
+        """In training, every text follows an end of text."""
+        return cls(end_of_text, end_of_text, end_of_text, adds_begin=True)

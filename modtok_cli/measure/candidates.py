@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.parameters import AnyTokenizers
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.protocol import Tokenizer
@@ -32,6 +34,19 @@ class Candidate:
     def fits(self, language: str) -> bool:
         """Whether texts in a language are measured with it."""
         return self.only in (None, language)
+
+
+def named(tokenizers: AnyTokenizers) -> list[Spec]:
+    """One tokenizer or several: paths as text, a modular tokenizer as that of all its languages."""
+    items: Sequence[Any] = tokenizers if isinstance(tokenizers, list | tuple) else [tokenizers]
+    return [
+        str(item)
+        if isinstance(item, str | os.PathLike)
+        else item.full()
+        if hasattr(item, "full")
+        else item
+        for item in items
+    ]
 
 
 def is_each(spec: Spec) -> TypeGuard[str]:

@@ -6,18 +6,28 @@ divided by that of the reference tokenizer trained on l alone (equation 1 of the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import (
+    AnyTokenizers,
+    FilePath,
+    Lang,
+    Texts,
+    optional_path,
+    text_paths,
+)
+from modtok_cli.base.parameters import References as ReferenceDirectory
 from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
 from modtok_cli.base.signature import signature
 from modtok_cli.measure.candidates import (
     Candidate,
-    Spec,
+    named,
     open_named,
     pretokenizers_of,
     with_each,
@@ -50,27 +60,30 @@ def word_total(counts: WordCounts) -> int:
     return int(counts.counts[wordlike[last] > wordlike[first]].sum())
 
 
+@public
 def nsl(
-    tokenizers: Sequence[Spec],
-    texts: Sequence[Path | str],
+    tokenizers: AnyTokenizers,
+    texts: Texts,
     *,
-    references: Path | None = None,
-    morphemes: Path | None = None,
-    language: str | None = None,
+    references: ReferenceDirectory = None,
+    morphemes: Annotated[
+        FilePath | None,
+        Option(
+            "File or directory with segmented words (LANG.tsv: word, tab, morphemes joined by |).",
+            metavar="PATH",
+        ),
+    ] = None,
+    language: Lang = None,
     reading: Reading = Reading(),
     progress: Progress = SILENT,
 ) -> list[dict[str, Any]]:
-    """Measure tokenizers on texts, per language.
+    """Measure token counts relative to monolingual tokenizers.
 
-    Args:
-        tokenizers: opened tokenizers, arguments of `modular.open.open_tokenizer`, or `DIR@each` for
-            the subtokenizer of the text's language.
-        texts: files, directories or `-`.
-        references: directory of `<lang>.json`; by default the tokenizer's own, then the
-            workspace's.
-        morphemes: file or directory with segmented words, see `morphology`; adds the measures of
-            token against morpheme boundaries.
-        language: language of all texts; by default that of each document.
+    NSL (normalized sequence length) is the number of tokens divided by that of the
+    monolingual reference tokenizer of the language: 1.2 means 20% more tokens. Tokens per
+    character, byte and word are reported as well. `morphemes` adds MorphScore and the F1 of
+    token boundaries against morpheme boundaries. DIR@each uses the subset of the language of
+    each text.
 
     Returns:
         One row per text, language and tokenizer: tokens, reference_tokens, nsl (None without a
@@ -78,13 +91,19 @@ def nsl(
         whether it was measured on "words" (word counts, exact) or line by line on "text", and the
         signature.
 
+    Examples:
+        >>> rows = modtok.nsl(["tokenizer@each", "tokenizer"], "parallel/fi.txt")
+        >>> [row["tokenizer"] for row in rows], rows[0]["nsl"] < 1.1
+        (['tokenizer@each', 'tokenizer'], True)
+
     Raises:
         ModtokError: a file is missing or damaged, or no language has a reference.
     """
+    texts, tokenizers = text_paths(texts), named(tokenizers)
     check_texts(texts)
-    segmented = Morphemes(morphemes, language) if morphemes is not None else None
+    segmented = Morphemes(Path(morphemes), language) if morphemes is not None else None
     opened = open_named(tokenizers, progress)
-    reference_set = find_references(references, tokenizers, opened)
+    reference_set = find_references(optional_path(references), tokenizers, opened)
     loaded = load_texts(
         texts,
         language=language,

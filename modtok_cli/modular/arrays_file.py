@@ -103,7 +103,7 @@ def _tensors(content: bytes | mmap.mmap) -> dict[str, Array]:
         kind = np.dtype(_TYPES[entry["dtype"]])
         shape, (start, stop) = entry["shape"], entry["data_offsets"]
         if any(type(size) is not int or size < 0 for size in (*shape, start, stop)):
-            raise ValueError(f"'{name}' has a size that is none")
+            raise ValueError(f"'{name}' has an invalid size")
         if start != end or stop - start != prod(shape) * kind.itemsize:
             raise ValueError(f"'{name}' is not where the one before it ends, or has another size")
         if _HEAD + length + stop > len(content):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from modtok_cli import __version__
-from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.reading import read_file
 from modtok_cli.base.signature import digest
 from modtok_cli.modular.corpora import Corpus
@@ -33,6 +33,7 @@ REFERENCES = "references"
 MODEL = "tokenizer.model"
 BYTE_ORDER = "gpt2"
 LARGEST = 1 << 26
+MISSING = "no tokenizer in {}/: learn one with modtok bpe-seq, or pass -t"
 """Most bytes of a manifest."""
 
 
@@ -91,6 +92,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     """The manifest, every field checked for its type and range.
 
     Raises:
+        UsageError: no such directory.
         ModtokError: no such file, not JSON, or an invalid field; names the file and the field.
     """
     path = directory / NAME
@@ -100,6 +102,8 @@ def read_manifest(directory: Path) -> dict[str, Any]:
             raise FileNotFoundError
         manifest = orjson.loads(read_file(path, largest=LARGEST))
     except FileNotFoundError as error:
+        if not directory.exists():
+            raise UsageError(MISSING.format(directory)) from error
         raise ModtokError(
             "no such file", where=where, remedy="expected a directory that modtok wrote"
         ) from error
@@ -154,9 +158,9 @@ class _Checker:
         for name in ("written_by", "signature", "algorithm", "checksum"):
             self.take(top, "", name, str)
         if (value := self.take(top, "", "segmentation", str)) not in SEGMENTATIONS:
-            raise self.fail("segmentation", f"'{value}' is none of {', '.join(SEGMENTATIONS)}")
+            raise self.fail("segmentation", f"'{value}' is not one of {', '.join(SEGMENTATIONS)}")
         if (value := self.take(top, "", "pretokenizer", str)) not in pretokenizers():
-            raise self.fail("pretokenizer", f"'{value}' is none of {', '.join(pretokenizers())}")
+            raise self.fail("pretokenizer", f"'{value}' is not one of {', '.join(pretokenizers())}")
         if self.take(top, "", "pattern", str) != pretokenizers()[value].pattern:
             raise self.fail("pattern", f"is not the pattern of '{value}'")
         if self.take(top, "", "byte_order", str) != BYTE_ORDER:

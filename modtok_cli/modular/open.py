@@ -12,6 +12,7 @@ from modtok_cli.base.reading import read_file, read_stream
 from modtok_cli.modular.directory import is_modular
 from modtok_cli.modular.formats.interface import Own
 from modtok_cli.modular.formats.registry import formats
+from modtok_cli.modular.manifest import MISSING
 from modtok_cli.modular.open_subset import open_subset
 from modtok_cli.modular.protocol import Tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -89,6 +90,8 @@ def _open_qualified(spec: str, progress: Progress) -> Tokenizer:
             remedy="if it is on the Hugging Face hub, download it first: "
             f"hf download {spec} tokenizer.json --local-dir DIR",
         )
+    if spec == "tokenizer":  # of the workspace
+        raise UsageError(MISSING.format(spec))
     raise UsageError("tokenizer does not exist", where=spec, remedy=KINDS)
 
 

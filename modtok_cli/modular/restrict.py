@@ -159,7 +159,7 @@ def _restrict_bpe(model: dict[str, Any], new_of: IdMap, where: str) -> None:
     for rank, merge in enumerate(model.get("merges") or ()):
         parts = merge.split(" ") if isinstance(merge, str) else merge
         if len(parts) != 2:
-            raise ModtokError(f"field 'model.merges[{rank}]': {merge!r} is no pair", where=where)
+            raise ModtokError(f"field 'model.merges[{rank}]': {merge!r} is not a pair", where=where)
         left, right = parts
         result = left + right.removeprefix(prefix)
         if left in vocab and right in vocab and result in vocab:

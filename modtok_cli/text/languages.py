@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path, PurePath
 
+from modtok_cli.base.errors import UsageError
+
 # ISO 639-1 code, its ISO 639-3 code, and where there is one its older 639-2/B code. Members
 # of a macrolanguage that corpora name instead of it (Swahili as swh, Nepali as npi, Latvian
 # as lvs, Estonian as ekk, Persian as pes, ...) follow a colon.
@@ -132,15 +134,40 @@ def _long_codes() -> dict[str, str]:
     return {entry[0]: entry[1] for entry in entries if entry}
 
 
-def language_list(languages: str | Iterable[str]) -> list[str]:
+def language_list(languages: str | Iterable[str], flag: str = "--langs") -> list[str]:
     """Language codes as a list: a string holds one code, or several between commas or spaces.
 
     >>> language_list("fi"), language_list("fr, en"), language_list(("fr", "en"))
     (['fi'], ['fr', 'en'], ['fr', 'en'])
+
+    Raises:
+        UsageError: a string with an empty entry or a repeated language; names the flag.
     """
-    if isinstance(languages, str):
-        return languages.replace(",", " ").split()
-    return list(languages)
+    if not isinstance(languages, str):
+        return list(languages)
+    parts = languages.split(",") if "," in languages else languages.split()
+    codes = [part.strip() for part in parts]
+    if not all(codes):
+        what = f"{flag} {languages!r} has an empty entry"
+        raise UsageError(what, remedy=f"as in: {flag} en,fi,fr")
+    first_of: dict[str, str] = {}
+    for code in codes:
+        first = first_of.setdefault(canonical(code), code)
+        if codes.count(code) > 1:
+            raise UsageError(f"{flag} repeats {code!r}", remedy="give each language once")
+        if first != code:
+            raise UsageError(
+                f"{flag}: {first!r} and {code!r} are one language",
+                remedy=f"both mean {canonical(code)!r}: give it once",
+            )
+    return codes
+
+
+def optional_languages(
+    languages: str | Iterable[str] | None, flag: str = "--langs"
+) -> list[str] | None:
+    """`language_list` of languages; None stays."""
+    return None if languages is None else language_list(languages, flag)
 
 
 def is_language(code: str) -> bool:

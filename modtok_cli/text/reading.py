@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.option import Declared, option, options_of
 from modtok_cli.text.languages import canonical
 
-ERRORS = ("strict", "replace", "skip")
+PANEL = "Reading text"  # title of these options in help
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """Settings of every reader.
+@dataclass(frozen=True)
+class Reading(Declared):
+    """How text is read: the options of every command that reads text.
 
     Attributes:
         errors: text that is not UTF-8 is an error ("strict"), gets U+FFFD for invalid bytes
@@ -24,15 +26,31 @@ class Reading:
         language: with `lang_field`, leave out documents of other languages.
     """
 
-    errors: str = "strict"
-    field: str = "text"
-    lang_field: str | None = None
+    errors: Literal["strict", "replace", "skip"] = option(
+        "Invalid UTF-8: fail, replace with U+FFFD, or skip the document.",
+        default="strict",
+        panel=PANEL,
+    )
+    field: str = option(
+        "Field or column of the text in JSON, Parquet, CSV and Arrow files; a.b if nested.",
+        default="text",
+        metavar="NAME",
+        panel=PANEL,
+    )
+    lang_field: str | None = option(
+        "Field of each document's language, for files of several languages.",
+        metavar="NAME",
+        panel=PANEL,
+    )
     language: str | None = None
 
     def __post_init__(self) -> None:
-        if self.errors not in ERRORS:
-            raise UsageError(f"'{self.errors}' is not one of {', '.join(ERRORS)}", where="--errors")
-        for flag, name in (("--field", self.field), ("--lang-field", self.lang_field)):
+        for option_name, each in options_of(Reading).items():
+            if getattr(self, option_name) is None:
+                object.__setattr__(self, option_name, each.default)
+        super().__post_init__()
+        fields = (("--field", self.field), ("--lang-field", self.lang_field))
+        for flag, name in fields:
             if name is not None and not all(name.split(".")):
                 raise UsageError(
                     f"'{name}' is not the name of a field", where=flag, remedy="as in: text, a.text"

@@ -325,7 +325,7 @@ def check_ranks(config: Config, world: int) -> None:
     """Check that model and step divide evenly over the processes."""
     shape, tp = config.shape, config.tp
     if world % tp:
-        raise UsageError(f"{world} processes are not divisible by {tp}", where="--tp")
+        raise UsageError(f"--tp {tp} needs a multiple of {tp} processes; this run has {world}")
     if shape.kv_heads % tp or shape.ffn % tp:
         raise UsageError(
             f"{config.model} has {shape.kv_heads} key-value heads, not divisible by {tp}",

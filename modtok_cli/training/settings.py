@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from modtok_cli.base.files import path_text
 from modtok_cli.base.option import Declared, option, options_of
-from modtok_cli.text.reading import Reading
+from modtok_cli.text.reading import PANEL, Reading
 from modtok_cli.training import option_values as values
 from modtok_cli.training.model.execution import has_kernels
 
@@ -52,7 +52,11 @@ class ModelSettings(Declared):
         parse=values.sampling,
     )
     p: float = _data(
-        "Probability of sampling the larger subtokenizer.", default=0.5, metavar="P", low=0, high=1
+        "Probability that a batch also uses the languages drawn by --sampling.",
+        default=0.5,
+        metavar="P",
+        low=0,
+        high=1,
     )
     draw: Literal["step", "rank", "micro"] = _data(
         "Sequences that share a language and a subtokenizer: those of an optimizer step, of a "
@@ -68,7 +72,10 @@ class ModelSettings(Declared):
         "Shares of the other languages: by the size of their text, or equal.", default="data"
     )
     langs: tuple[str, ...] | None = _data(
-        "Languages, separated by commas.", metavar="LANG,...", parse=values.languages
+        "Languages, separated by commas.",
+        metavar="LANG,...",
+        parse=values.languages,
+        complete="languages",
     )
     model: str = _architecture(
         "Preset, a recipe of the package: tiny, small, 0.5b, 1b, 2.5b, 7b-32, 7b, 12b, 30b. "
@@ -76,6 +83,7 @@ class ModelSettings(Declared):
         default=lambda run: "0.5b" if run.gpu else "tiny",
         metavar="NAME",
         parse=values.model,
+        complete="presets",
     )
     layers: int = _shape("Number of layers. Default: by preset.", **_layers)
     hidden_size: int = _shape("Hidden size. Default: by preset.", **_size)
@@ -92,7 +100,7 @@ class ModelSettings(Declared):
         above=0,
     )
     gpus: int = _execution(
-        "Number of processes, one per GPU; on the CPU without GPUs.", **_processes, default=1
+        "Number of processes, one per GPU; without GPUs, on the CPU.", **_processes, default=1
     )
     tp: int = _execution("Tensor-parallel size.", **_processes, default=1)
     steps: int = _schedule(
@@ -379,20 +387,26 @@ class RunSettings(ModelSettings):
         "Modular tokenizer directory.",
         default=Path("tokenizer"),
         metavar="TOKENIZER",
-        short="-t",
+        flags="-t --tokenizer",
+        complete="tokenizers",
         changeable=True,
     )
     runs: Path = option("Directory of all runs.", default=Path("runs"), metavar="DIR")
     errors: Literal["strict", "replace", "skip"] = _data(
-        "Text that is not UTF-8: stop, insert U+FFFD, or skip the document.", default="strict"
+        "Text that is not UTF-8: stop, insert U+FFFD, or skip the document.",
+        default="strict",
+        panel=PANEL,
     )
     field: str = _data(
         "Field or column of the text in JSON, Parquet, CSV and Arrow files; a.b if nested.",
         default="text",
         metavar="NAME",
+        panel=PANEL,
     )
     lang_field: str | None = _data(
-        "Field of each document's language, for files of several languages.", metavar="NAME"
+        "Field of each document's language, for files of several languages.",
+        panel=PANEL,
+        metavar="NAME",
     )
 
     @property

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import modtok_cli as modtok
-from modtok_cli.api.arguments import PythonWarnings
+from modtok_cli.base.public import PythonWarnings
 
 SAMPLE = Path(__file__).parents[2] / "examples" / "sample"
 
@@ -116,8 +116,8 @@ def test_contents_and_comparison(directory: Path, tmp_path: Path) -> None:
     [
         (lambda: modtok.bpe_seq("fi", k="3000"), "k: expected a whole number, got '3000'"),  # type: ignore[arg-type]
         (lambda: modtok.bpe_seq("fi", k=True), "k: expected a whole number, got True"),
-        (lambda: modtok.bpe(joint="yes"), "joint: expected True or False, got 'yes'"),  # type: ignore[arg-type]
-        (lambda: modtok.nsl("t", "x", language=3), "language: expected a string, got 3"),  # type: ignore[arg-type]
+        (lambda: modtok.bpe(joint="yes"), "joint: expected true or false, got 'yes'"),  # type: ignore[arg-type]
+        (lambda: modtok.nsl("t", "x", language=3), "language: expected text, got 3"),  # type: ignore[arg-type]
         (lambda: modtok.check("t", 3), "texts: expected a path or a list of paths, got 3"),  # type: ignore[arg-type]
         (lambda: modtok.load(3), "directory: expected a path, got 3"),  # type: ignore[arg-type]
         (lambda: modtok.extract("t", 3), "languages: expected codes, a string or list, got 3"),  # type: ignore[arg-type]

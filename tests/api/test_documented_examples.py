@@ -68,4 +68,5 @@ def test_examples_of_the_functions_run(tmp_path: Path, monkeypatch: pytest.Monke
         document = inspect.getdoc(getattr(modtok, name)) or ""
         if not run(name, document, {"modtok": modtok}):
             without.append(name)
-    assert without == ["write_examples"]
+    # The trainer of bpe_parity is in newer releases of `tokenizers` only.
+    assert without == ["bpe_parity", "write_examples"]

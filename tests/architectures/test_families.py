@@ -21,7 +21,7 @@ from modtok_cli.architectures.registry import (
 from modtok_cli.architectures.rope import RopeScaling, rope_frequencies
 from modtok_cli.architectures.shape import Shape
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.inference.backbone import backbone_config, build_backbone
+from modtok_cli.inference.run.backbone import backbone_config, build_backbone
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model import megatron
 
@@ -146,13 +146,13 @@ def test_frequencies_of_rotary_embeddings() -> None:
 
 def test_a_new_architecture_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "aformer.py").write_text(
-        "from dataclasses import dataclass, field\n"
+        "from dataclasses import dataclass\n"
         "from modtok_cli.architectures.families.llama import Llama\n"
         "@dataclass(frozen=True)\n"
         "class Toyformer(Llama):\n"
         "    window: int = 7\n"
         "    options = {'qk_norm': True}\n"
-        "    architecture: str = field(init=False, default='aformer')\n"
+        "    architecture = 'aformer'\n"
         "ARCHITECTURE = Toyformer\n"
     )
     monkeypatch.setattr(families, "__path__", [*families.__path__, str(tmp_path)])
@@ -177,7 +177,7 @@ def test_switches_choose_one_architecture() -> None:
     plain = llama(2, 64, 8, 96)
     for norm, bias in product((False, True), repeat=2):
         shape = replace(plain, qk_norm=norm, qkv_bias=bias)
-        values = {each.name: getattr(shape, each.name) for each in fields(shape) if each.init}
+        values = {each.name: getattr(shape, each.name) for each in fields(shape)}
         kinds = [architecture(name)(**values) for name in BY_SWITCHES]
         fitting = [kind for kind in kinds if kind.invalid_field() is None]
         assert len(fitting) <= 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from helpers.python_processes import run_python
+from modtok_cli.cli.command import REGISTERED
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run
 
@@ -89,10 +91,22 @@ class StandIn:
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[..., StandIn]:
-    """`stand_in("modtok_cli.measure.nsl", "nsl", answer)`."""
+    """`stand_in("modtok_cli.measure.nsl", "nsl", answer)`: the public function, or the module's."""
 
     def put(module: str, name: str, answer: Any = None) -> StandIn:
         function = StandIn(answer)
+        command_tree()
+        for command in REGISTERED.values():
+            declaration = command.declaration
+            if declaration and declaration.function.__name__ == name:
+                signature = inspect.signature(declaration.function)
+
+                def call(_signature: inspect.Signature = signature, **arguments: Any) -> Any:
+                    _signature.bind(**arguments)
+                    return function(**arguments)
+
+                monkeypatch.setattr(declaration, "function", call)
+                return function
         fake = types.ModuleType(module)
         setattr(fake, name, function)
         monkeypatch.setitem(sys.modules, module, fake)

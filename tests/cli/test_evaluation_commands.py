@@ -25,8 +25,10 @@ SHARED = "--infer full --shots 3 --batch-size 2 --max-tokens 9 --limit 4 --step 
 def room(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A module in the place of one that imports torch."""
 
+    fakes: dict[str, types.ModuleType] = {}
+
     def put(module: str, name: str, answer: Any, **more: Any) -> StandIn:
-        fake = types.ModuleType(f"modtok_cli.evaluate.{module}")
+        fake = fakes.setdefault(module, types.ModuleType(f"modtok_cli.evaluate.{module}"))
         function = StandIn(answer)
         setattr(fake, name, function)
         for key, value in more.items():
@@ -48,7 +50,7 @@ def told() -> Evaluation:
 
 
 def test_mt(here: Any, room: Any) -> None:
-    done = room("translation", "evaluate_mt", told(), Settings=settings, SHOTS=5)
+    done = room("generation", "evaluate_mt", told(), TranslationSettings=settings)
     line = f"eval mt r --pairs en-fr --data d --lowercase --examples e.jsonl {SHARED} --json"
     status, out, _ = here(*line.split())
     assert (status, json.loads(out)) == (0, RESULT.as_row())
@@ -71,7 +73,7 @@ def test_mt(here: Any, room: Any) -> None:
 
 
 def test_sum(here: Any, room: Any) -> None:
-    done = room("summarization", "evaluate_sum", told(), Settings=settings, SHOTS=5)
+    done = room("generation", "evaluate_sum", told(), GenerationSettings=settings)
     line = f"eval sum r --langs fr,en --data d {SHARED} --dtype bfloat16"
     status, out, _ = here(*line.split())
     assert (status, json.loads(out)) == (0, RESULT.as_row())
@@ -81,8 +83,8 @@ def test_sum(here: Any, room: Any) -> None:
 
 
 def test_pictures(here: Any, room: Any) -> None:
-    room("translation", "evaluate_mt", told(), Settings=settings, SHOTS=5)
-    room("summarization", "evaluate_sum", told(), Settings=settings, SHOTS=5)
+    room("generation", "evaluate_mt", told(), TranslationSettings=settings)
+    room("generation", "evaluate_sum", told(), GenerationSettings=settings)
     assert here("eval", "mt", "--plot", "m.svg")[0] == 0
     assert "<svg" in Path("m.svg").read_text()
     status, _, err = here("eval", "sum", "--plot", "-")
@@ -93,7 +95,7 @@ def test_pictures(here: Any, room: Any) -> None:
 def test_missing_parts_are_reported_after_the_present_ones(here: Any, room: Any) -> None:
     evaluation = told()
     evaluation.skipped = ["tasks/mt has no text in de"]
-    room("translation", "evaluate_mt", evaluation, Settings=settings, SHOTS=5)
+    room("generation", "evaluate_mt", evaluation, TranslationSettings=settings)
     status, out, err = here("eval", "mt", "--pairs", "en-fr,en-de")
     assert status == 1
     assert json.loads(out) == RESULT.as_row()
@@ -101,7 +103,7 @@ def test_missing_parts_are_reported_after_the_present_ones(here: Any, room: Any)
 
 
 def test_a_table_for_a_person(here: Any, room: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    room("translation", "evaluate_mt", told(), Settings=settings, SHOTS=5)
+    room("generation", "evaluate_mt", told(), TranslationSettings=settings)
     monkeypatch.setattr("modtok_cli.cli.output._is_terminal", lambda stream: True)
     monkeypatch.setenv("COLUMNS", "100")
     status, out, err = here("eval", "mt")

@@ -397,7 +397,7 @@ PAGES: dict[str, Callable[[Path], None]] = {
     "docs/superwords.md": lambda place: None,
 }
 # Beside those of `CLUSTER`: the home directory, eight GPUs.
-NOT_RUN = re.compile(r"--install-completion|--config recipe.toml|^modtok warmup")
+NOT_RUN = re.compile(r"--install-completion|--config recipe.toml")
 
 
 @pytest.mark.skipif(
@@ -427,7 +427,7 @@ def shorter(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
 
         monkeypatch.setitem(study_sampling.__kwdefaults__, "tokens", 3)
     if path == ("latency",):
-        from modtok_cli.inference import latency
+        from modtok_cli.inference.cost import latency
 
         monkeypatch.setattr(latency, "packed", partial(latency.packed, context=64))
 

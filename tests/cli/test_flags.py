@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from modtok_cli.base.option import options_of
 from modtok_cli.cli.command import REGISTERED
 from modtok_cli.cli.main import ORDER, command_tree
-from modtok_cli.cli.options import READING
 from modtok_cli.cli.tree import Node, by_panel, nodes
+from modtok_cli.text.reading import Reading
 
 from .frozen import surface
 
@@ -75,7 +76,7 @@ def test_options_of_reading_have_their_own_part_of_the_help(node: Node, here) ->
     groups = by_panel(node.lines)
     names = {line.name for line in node.lines}
     there = [line.name for line in groups.get("Reading text", [])]
-    assert there == [name for name, _, _ in READING if name in names]
+    assert there == [name for name in options_of(Reading) if name in names]
     _, out, _ = here(*node.path, "--help")
     assert [f"\n{title}:\n" in out for title in groups] == [True] * len(groups)
 

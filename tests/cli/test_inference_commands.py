@@ -41,7 +41,7 @@ class SliceReport:
 
 
 def test_slice(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = room(monkeypatch, "slice", slice_model=StandIn(SliceReport())).slice_model
+    made = room(monkeypatch, "slice.slice", slice_model=StandIn(SliceReport())).slice_model
     line = "slice runs/a --langs fr,en -o fr-en --step 7 --dtype bfloat16 -t t --force"
     status, out, _ = here(*line.split(), "--json")
     assert (status, json.loads(out)) == (0, PART)
@@ -133,8 +133,8 @@ def test_generate(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def prompt(text: str) -> Any:
         return types.SimpleNamespace(text=text)
 
-    room(monkeypatch, "generate", Generator=Generator, Prompt=prompt)
-    room(monkeypatch, "sampling", SamplingOptions=lambda **said: said)
+    room(monkeypatch, "run.generate", Generator=Generator, Prompt=prompt)
+    room(monkeypatch, "run.sampling", SamplingOptions=lambda **said: said)
     status, out, err = here("generate", "--langs", "auto", "Il")
     assert (status, out) == (0, " était\n")
     assert "fr (identified, by a margin of 12.5 bits); 1 prompt tokens, 2 new tokens" in err
@@ -167,7 +167,7 @@ def test_export(here: Any, monkeypatch: pytest.MonkeyPatch, workspace: Path) -> 
         different=1,
         program="llama.cpp",
     )
-    made = room(monkeypatch, "export", export=StandIn(report)).export
+    made = room(monkeypatch, "export.export", export=StandIn(report)).export
     (workspace / "fr.txt").write_text("un\ndeux\n")
     line = "export s --format gguf --probe fr.txt --inexact --dtype float32 --json"
     status, out, err = here(*line.split())
@@ -187,7 +187,7 @@ def test_memory_is_the_papers_table(here: Any) -> None:
 
 def test_latency(here: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     row = {"model": "tiny", "tokenizer": "t", "forward_ratio": 1.0}
-    made = room(monkeypatch, "latency", latency=StandIn([row])).latency
+    made = room(monkeypatch, "cost.latency", latency=StandIn([row])).latency
     monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))
     status, out, _ = here("latency", "fr.txt", "--scale", "tiny", "--lines", "3", "--json")
     assert (status, json.loads(out)) == (0, row)

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.evaluate.world import study
+from modtok_cli.studies.world import study
+from modtok_cli.studies.world.corpus import WorldSettings
 from modtok_cli.training.settings import RunSettings
-from modtok_cli.world.corpus import Settings as WorldSettings
 
 from .conftest import StandIn
 
@@ -254,7 +254,7 @@ def test_study_world(here: Any, loop: StandIn, monkeypatch: pytest.MonkeyPatch) 
     assert (status, [json.loads(line) for line in out.splitlines()]) == (0, [score, claim])
     (output, settings), workers = called.args, called.kwargs["workers"]
     assert (output, workers) == (Path("worlds"), 1)
-    assert settings == study.Settings(
+    assert settings == study.WorldStudySettings(
         world=WorldSettings(documents=15_000, quotes=0.7, sentences=100),
         training=RunSettings(steps=1200, p=0.5),
     )

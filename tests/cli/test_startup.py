@@ -13,11 +13,9 @@ from modtok_cli.cli.main import ORDER
 
 HEAVY = {
     "torch",
-    "numpy",
     "tokenizers",
     "megatron",
     "sentencepiece",
-    "orjson",
     "rich",
     "tiktoken",
     "safetensors",
@@ -35,7 +33,7 @@ print(*{name.partition(".")[0] for name in sys.modules}, file=sys.stderr)
 sys.exit(status)
 """
 # What encoding a line and extracting a subset do without.
-NEEDLESS = HEAVY - {"numpy", "orjson"} | {"pydantic"}
+NEEDLESS = HEAVY | {"pydantic"}
 
 
 @pytest.mark.parametrize("args", [["--help"], ["--version"], ["bpe-seq", "--help"], ["nsl"]])

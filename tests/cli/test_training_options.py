@@ -11,8 +11,8 @@ import pytest
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import Declared, option, options_of
+from modtok_cli.cli.declaration import as_parameter
 from modtok_cli.cli.main import command_tree
-from modtok_cli.cli.training_options import _parameter
 from modtok_cli.cli.tree import nodes
 from modtok_cli.training.config import Config, command_line, resolve
 from modtok_cli.training.settings import RunSettings
@@ -65,7 +65,7 @@ def test_what_may_be_on_can_be_turned_off() -> None:
         later: bool = option("Later.", default=False, changeable=True)
 
     flags = {
-        name: _parameter(each).annotation.__metadata__[0].default
+        name: as_parameter(each).annotation.__metadata__[0].default
         for name, each in options_of(Switches).items()
     }
     assert flags == {"on": "--on/--no-on", "off": "--off", "later": "--later/--no-later"}

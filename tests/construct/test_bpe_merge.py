@@ -121,10 +121,10 @@ def test_append_and_remove_refuse_other_settings(data: Path, made: Path) -> None
     before = contents(made)
     for change in ({"append": ["el"]}, {"remove": ["fi"]}):
         for told, said in (
-            ({"k": 601}, "-k: .* was built with 600, not with 601; omit -k"),
-            ({"overtrain": 1.5}, "--overtrain: .* with 1.25, not with 1.5"),
-            ({"whole_characters": True}, "--whole-characters: .* was built without it"),
-            ({"specials": ["<s>"]}, "--special: .*, not with .* <s>"),
+            ({"k": 601}, "k: .* was built with 600, not with 601; omit k"),
+            ({"overtrain": 1.5}, "overtrain: .* with 1.25, not with 1.5"),
+            ({"whole_characters": True}, "whole_characters: .* was built without it"),
+            ({"specials": ["<s>"]}, "specials: .*, not with .* <s>"),
         ):
             with pytest.raises(UsageError, match=said):
                 bpe_merge(data=data, output=made, **change, **told)  # type: ignore[arg-type]
@@ -151,7 +151,7 @@ def test_invalid_requests(data: Path, made: Path, tmp_path: Path) -> None:
         ({"output": made, "remove": LANGUAGES}, "no language would remain"),
         ({"output": made, "remove": ["sw"]}, "has no language 'sw'"),
         ({"output": made, "remove": ["fi"], "append": ["el"]}, "exclude each other"),
-        ({"output": tmp_path / "new", "overtrain": 0.5}, "--overtrain"),
+        ({"output": tmp_path / "new", "overtrain": 0.5}, "overtrain"),
         ({"output": tmp_path / "new", "k": 200}, "k = 200 is too small"),
         ({"output": made, "k": 700, "languages": LANGUAGES}, "with other settings"),
         ({"output": tmp_path / "new", "languages": ["en", "xx"]}, "xx"),
@@ -287,7 +287,7 @@ def test_bpe_seq_with_fewest_tokens(data: Path, tmp_path: Path) -> None:
         LANGUAGES, data=data, output=tmp_path / "least", k=600, segmentation="fewest-tokens"
     )
     assert again.signature == report.signature
-    with pytest.raises(UsageError, match="--segmentation"):
+    with pytest.raises(UsageError, match="segmentation"):
         bpe_seq(LANGUAGES, data=data, output=tmp_path / "x", k=600, segmentation="most")
 
 

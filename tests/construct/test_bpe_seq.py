@@ -154,15 +154,15 @@ def test_append_refuses_other_settings(data: Path, tmp_path: Path) -> None:
     bpe_seq(["en"], data=data, output=place, k=300)
     before = contents(place)
     for told, said in (
-        ({"k": 301}, r"-k: .*tok was built with 300, not with 301; omit -k"),
-        ({"order": "size"}, "--order: .* with alphabetical, not with size"),
-        ({"passes": 2}, "--passes: .* with 1, not with 2"),
-        ({"unit_counts": "word"}, "--unit-counts: .* with all, not with word"),
+        ({"k": 301}, r"k: .*tok was built with 300, not with 301; omit k"),
+        ({"order": "size"}, "order: .* with alphabetical, not with size"),
+        ({"passes": 2}, "passes: .* with 1, not with 2"),
+        ({"unit_counts": "word"}, "unit_counts: .* with all, not with word"),
         (
             {"segmentation": "fewest-tokens"},
-            "--segmentation: .* with merges, not with fewest-tokens",
+            "segmentation: .* with merges, not with fewest-tokens",
         ),
-        ({"specials": ["<s>"]}, r"--special: .* with <\|endoftext\|> <\|pad\|>, not with .* <s>"),
+        ({"specials": ["<s>"]}, r"specials: .* with <\|endoftext\|> <\|pad\|>, not with .* <s>"),
     ):
         with pytest.raises(UsageError, match=said):
             bpe_seq(data=data, output=place, append=["fi"], **told)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from modtok_cli.construct.bpe import bpe
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_parity import bpe_parity, parity_trainer
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.inference.gguf_tokenizer import candidates
+from modtok_cli.inference.export.gguf_tokenizer import candidates
 from modtok_cli.modular.directory import read_reference
 from modtok_cli.modular.open import open_bytes, open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
@@ -78,7 +78,7 @@ def test_bpe_merge_learns_with_a_published_pretokenizer(tmp_path: Path) -> None:
     agrees(more.subset(["fi", "fr"]))
     bpe_merge(remove=("fi",), output=tmp_path / "v", tokenizer=tmp_path / "u")
     assert ModularTokenizer.load(tmp_path / "v").pretokenizer.name == "qwen2"
-    with pytest.raises(UsageError, match="--pretokenizer"):
+    with pytest.raises(UsageError, match="pretokenizer"):
         bpe_merge(
             append=("fi",), data=PARALLEL, output=tmp_path / "w", tokenizer=output,
             pretokenizer="gpt2",
@@ -108,7 +108,7 @@ def test_bpe_seq_learns_with_a_published_pretokenizer(tmp_path: Path) -> None:
         bpe_seq(("en",), data=data, output=tmp_path / "u", k=400, pretokenizer="gpt9")
     bpe_seq(append=("fi",), data=data, output=tmp_path / "v", tokenizer=output)
     assert ModularTokenizer.load(tmp_path / "v").pretokenizer.name == "llama3"
-    with pytest.raises(UsageError, match="--pretokenizer"):
+    with pytest.raises(UsageError, match="pretokenizer"):
         bpe_seq(
             append=("fi",), data=data, output=tmp_path / "w", tokenizer=output, pretokenizer="bpe"
         )

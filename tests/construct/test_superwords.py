@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import UsageError
 from modtok_cli.construct.bpe_merge import bpe_merge
-from modtok_cli.inference.gguf_tokenizer import ScoresTokenizer
+from modtok_cli.inference.export.gguf_tokenizer import ScoresTokenizer
 from modtok_cli.measure.nsl import nsl
 from modtok_cli.modular.inspect import check, describe
 from modtok_cli.modular.tokenizer import ModularTokenizer
@@ -124,7 +124,7 @@ def test_nsl_is_that_of_the_tokens_of_the_text(made: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "what"),
     [
-        ({"superwords": -1}, "negative"),
+        ({"superwords": -1}, "superwords: expected at least 0"),
         ({"superwords": 301}, "more than half"),
         ({"superwords": 5, "pretokenizer": "gpt2"}, "words of 'bpe'"),
         ({"superwords": 5, "whole_characters": True}, "SentencePiece"),

@@ -15,10 +15,9 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.evaluate import hub
 from modtok_cli.evaluate.bits import windows
 from modtok_cli.evaluate.lm import ModtokLM, options_of
-from modtok_cli.evaluate.mcq import Settings, evaluate_mcq
-from modtok_cli.evaluate.suite import HubSource
-from modtok_cli.evaluate.suites import suites
-from modtok_cli.inference.loading import load
+from modtok_cli.evaluate.mcq import McqSettings, evaluate_mcq
+from modtok_cli.evaluate.suite import HubSource, suites
+from modtok_cli.inference.load import load
 
 DOCS = [
     {"text": "Notre bibliothèque a commencé par une caisse.", "word": "caisse"},
@@ -63,7 +62,7 @@ def include(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_tasks_of_lm_eval_by_name(few_steps: Path, include: Path) -> None:
     names = tuple(f"{name}_fr" for name in KINDS)
-    settings = Settings(tasks=names, infer="full-lang")
+    settings = McqSettings(tasks=names, infer="full-lang")
     found = evaluate_mcq(few_steps, ["fr"], include=include, settings=settings)
     by_metric = {(result.task, result.metric): result for result in found.results}
     assert set(by_metric) == {
@@ -90,10 +89,10 @@ def test_tasks_of_lm_eval_by_name(few_steps: Path, include: Path) -> None:
 
 
 def test_external_task_needs_a_language(few_steps: Path, include: Path) -> None:
-    settings = Settings(tasks=("choice_fr",))
+    settings = McqSettings(tasks=("choice_fr",))
     with pytest.raises(UsageError, match="the language of the task 'choice_fr' is unknown"):
         evaluate_mcq(few_steps, include=include, settings=settings)
-    whole = Settings(tasks=("choice_fr",), infer="full", limit=1)
+    whole = McqSettings(tasks=("choice_fr",), infer="full", limit=1)
     found = evaluate_mcq(few_steps, include=include, settings=whole)
     assert {(result.language, result.n) for result in found.results} == {("full", 1)}
 
@@ -101,7 +100,7 @@ def test_external_task_needs_a_language(few_steps: Path, include: Path) -> None:
 def test_task_that_cannot_be_loaded(few_steps: Path, include: Path) -> None:
     (include / "docs.jsonl").unlink()
     with pytest.raises(ModtokError, match="lm-eval cannot load choice_fr"):
-        evaluate_mcq(few_steps, ["fr"], include=include, settings=Settings(tasks=("choice_fr",)))
+        evaluate_mcq(few_steps, ["fr"], include=include, settings=McqSettings(tasks=("choice_fr",)))
 
 
 CODE = {
@@ -123,7 +122,7 @@ def test_task_files_that_run_code_are_refused(few_steps: Path, include: Path, ki
     field = CODE[kind].partition(":")[0]
     lines = [line for line in text.splitlines() if not line.startswith(field)]
     (include / "write.yaml").write_text("\n".join([*lines, CODE[kind]]) + "\n")
-    settings = Settings(tasks=("write_fr",))
+    settings = McqSettings(tasks=("write_fr",))
     said = "unsafe" if kind == "template" else "the task runs code .*--allow-code"
     with pytest.raises((ModtokError, SecurityError), match=said):
         evaluate_mcq(few_steps, ["fr"], include=include, settings=settings)
@@ -135,7 +134,7 @@ def test_task_files_with_code_run_if_allowed(few_steps: Path, include: Path) -> 
     text = (include / "write.yaml").read_text()
     code = text.replace('doc_to_target: "{{word}}"', "doc_to_target: !function mine.target")
     (include / "write.yaml").write_text(code)
-    settings = Settings(tasks=("write_fr",), allow_code=True)
+    settings = McqSettings(tasks=("write_fr",), allow_code=True)
     found = evaluate_mcq(few_steps, ["fr"], include=include, settings=settings)
     assert [row["target"] for row in found.examples] == ["caisse", "charrette"]
 
@@ -155,7 +154,9 @@ def test_unknown_task(few_steps: Path, include: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(lm_eval.tasks, "TaskManager", small)
     for _ in range(2):
         with pytest.raises(UsageError, match="unknown task 'chance'"):
-            evaluate_mcq(few_steps, ["fr"], include=include, settings=Settings(tasks=("chance",)))
+            evaluate_mcq(
+                few_steps, ["fr"], include=include, settings=McqSettings(tasks=("chance",))
+            )
     assert len(wholes) == 1
 
 
@@ -322,8 +323,8 @@ def test_rows_of_the_hub(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append(f"{code} {split}")
         return [row, without]
 
-    monkeypatch.setattr(hub, "_load", loaded)
-    found, shown = hub.fetch(source, language)
+    monkeypatch.setattr(hub, "_rows", loaded)
+    found, shown = hub.questions(source, language)
     assert len(found) == 1
     assert expected.items() <= found[0].as_row().items()
     assert len(shown) == (1 if source.train else 0)
@@ -337,8 +338,8 @@ def test_selected_examples_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     source, _ = source_of("arc_challenge")
     names = [source.examples[2], "x", source.examples[0], "y"]
     rows = [{**ARC, "id": name, "question": name} for name in names]
-    monkeypatch.setattr(hub, "_load", lambda *_: rows)
-    questions, shown = hub.fetch(source, "en")
+    monkeypatch.setattr(hub, "_rows", lambda *_: rows)
+    questions, shown = hub.questions(source, "en")
     assert [row.name for row in questions] == names
     assert [row.name for row in shown] == [names[2], names[0], "x", "y"]
     for task in ("arc_easy", "arc_challenge", "csqa"):
@@ -356,9 +357,9 @@ def test_questions_from_the_hub_are_evaluated(
             raise ModtokError("cannot load the dataset (404)", where=place)
         return [{**ARC, "question": f"{code} {split} {number}?"} for number in range(6)]
 
-    monkeypatch.setattr(hub, "_load", loaded)
+    monkeypatch.setattr(hub, "_rows", loaded)
     monkeypatch.setattr(hub, "reachable", lambda: True)
-    found = evaluate_mcq(few_steps, ["fr"], settings=Settings(limit=4))
+    found = evaluate_mcq(few_steps, ["fr"], settings=McqSettings(limit=4))
     assert [(result.task, result.n, result.shots) for result in found.results] == [
         ("arc_easy", 4, 5)
     ]
@@ -408,6 +409,27 @@ def test_model_runs_in_simple_evaluate(few_steps: Path, include: Path) -> None:
     manager = TaskManager(include_path=str(include), include_defaults=False)
     lm = ModtokLM(load(few_steps, ["fr"]))
     found = simple_evaluate(lm, tasks=["choice_fr"], task_manager=manager, bootstrap_iters=0)
-    ours = evaluate_mcq(few_steps, ["fr"], include=include, settings=Settings(tasks=("choice_fr",)))
+    ours = evaluate_mcq(
+        few_steps, ["fr"], include=include, settings=McqSettings(tasks=("choice_fr",))
+    )
     assert found is not None
     assert 100 * found["results"]["choice_fr"]["acc,none"] == ours.results[0].value
+
+
+def test_suites_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    from importlib.metadata import EntryPoint
+
+    from modtok_cli.base import plugins
+    from modtok_cli.evaluate.suite import Suite
+
+    theirs = Suite("riddles", "{question}", 0, "none", order=15)
+    monkeypatch.setattr(EntryPoint, "load", lambda entry: [theirs])
+    entries = [EntryPoint("theirs", "their:SUITES", "modtok.suites")]
+    monkeypatch.setattr(plugins, "entry_points", lambda group: entries)
+    plugins._entry_points.cache_clear()
+    suites.cache_clear()
+    try:
+        assert list(suites())[:3] == ["arc_easy", "riddles", "arc_challenge"]
+    finally:
+        plugins._entry_points.cache_clear()
+        suites.cache_clear()

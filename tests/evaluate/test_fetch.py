@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import pytest
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.evaluate import fetch as fetching
-from modtok_cli.evaluate import hub, hub_text
+from modtok_cli.evaluate import hub
 from modtok_cli.evaluate.documents import Documents
 from modtok_cli.evaluate.fetch import fetch
 from modtok_cli.evaluate.parallel import find_parallel
@@ -68,8 +68,24 @@ class FakeHub:
         yield from self.datasets[dataset.split("/")[0]]
 
 
+Serve = Callable[..., FakeHub]
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
+    """Puts datasets in place of the hub."""
+
+    def serve(**datasets: list[dict[str, Any]]) -> FakeHub:
+        fake = FakeHub(**datasets)
+        monkeypatch.setattr(hub, "stream", fake.rows)
+        monkeypatch.setattr(hub, "reachable", lambda: True)
+        return fake
+
+    return serve
+
+
 @pytest.mark.parametrize("layout", ["mteb", "facebook"])
-def test_flores_columns(tmp_path: Path, layout: str) -> None:
+def test_flores_columns(tmp_path: Path, layout: str, serve: Serve) -> None:
     """mteb/flores has columns eng_Latn and no ids; facebook/flores sentence_eng_Latn and ids."""
     rows: list[dict[str, Any]]
     if layout == "mteb":
@@ -79,8 +95,8 @@ def test_flores_columns(tmp_path: Path, layout: str) -> None:
             {**FACEBOOK, "id": number, "sentence_fra_Latn": f"{number} chats."}
             for number in (2, 10, 1)
         ]
-    source = FakeHub(mteb=rows)
-    fetched = fetch(["mt"], ["en", "fr", "xx"], tmp_path, source=source)
+    source = serve(mteb=rows)
+    fetched = fetch(["mt"], ["en", "fr", "xx"], tmp_path)
     assert fetched.skipped == []
     assert [(row["language"], row["examples"], row["shots"]) for row in fetched.rows] == [
         ("en", 3, 3),
@@ -97,13 +113,13 @@ def test_flores_columns(tmp_path: Path, layout: str) -> None:
 
 @pytest.mark.parametrize("other", [None, [FLORES]])
 def test_flores_plus_if_the_first_dataset_lacks_a_language(
-    tmp_path: Path, other: list[dict[str, Any]] | None
+    tmp_path: Path, other: list[dict[str, Any]] | None, serve: Serve
 ) -> None:
     """Not available at all, or without Finnish."""
     rows = [{**FLORES_PLUS, "id": n, "text": f"{n}"} for n in (3, 2)]
     datasets = {"openlanguagedata": rows} | ({"mteb": other} if other else {})
-    source = FakeHub(**datasets)
-    fetched = fetch(["mt"], ["en", "fi"], tmp_path, source=source)
+    source = serve(**datasets)
+    fetched = fetch(["mt"], ["en", "fi"], tmp_path)
     assert fetched.skipped == []
     assert (tmp_path / "mt" / "dev" / "eng_Latn.dev").read_text() == "2\n3\n"
     configs = [asked[-1] for asked in source.asked if "flores_plus" in asked[0]]
@@ -111,25 +127,30 @@ def test_flores_plus_if_the_first_dataset_lacks_a_language(
 
 
 @pytest.mark.parametrize("configs", [{"ekk_Latn", "cmn_Hans"}, {"est_Latn", "zho_Hans"}])
-def test_flores_plus_accepts_new_and_old_codes(tmp_path: Path, configs: set[str]) -> None:
-    source = FakeHub(openlanguagedata=[FLORES_PLUS])
+def test_flores_plus_accepts_new_and_old_codes(
+    tmp_path: Path, configs: set[str], serve: Serve
+) -> None:
+    source = serve(openlanguagedata=[FLORES_PLUS])
     source.configs = configs
-    assert fetch(["mt"], ["et", "zh"], tmp_path, source=source).skipped == []
+    assert fetch(["mt"], ["et", "zh"], tmp_path).skipped == []
     names = sorted(path.name for path in (tmp_path / "mt" / "dev").iterdir())
     assert names == ["est_Latn.dev", "zho_Hans.dev"]  # the workspace keeps one code
 
 
-def test_language_missing_in_flores_is_reported(tmp_path: Path) -> None:
-    fetched = fetch(["mt"], ["en", "fi"], tmp_path, source=FakeHub(mteb=[FLORES]))
+def test_language_missing_in_flores_is_reported(tmp_path: Path, serve: Serve) -> None:
+    serve(mteb=[FLORES])
+    fetched = fetch(["mt"], ["en", "fi"], tmp_path)
     assert [row["language"] for row in fetched.rows] == ["en"]
     (line,) = fetched.skipped
     assert line.startswith("mt fi: not in mteb/flores")
     assert "flores_plus" in line  # and why the other dataset could not be used
 
 
-def test_interrupted_fetch_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_fetch_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Serve
+) -> None:
     """Killed after the first directory: the same call keeps it and continues."""
-    texts = FakeHub(mteb=[FLORES], GEM=[GEM])
+    texts = serve(mteb=[FLORES], GEM=[GEM])
 
     def killed(*_: Any) -> None:
         raise KeyboardInterrupt
@@ -137,67 +158,72 @@ def test_interrupted_fetch_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with monkeypatch.context() as patched:
         patched.setitem(fetching._FETCHERS, "sum", killed)
         with pytest.raises(KeyboardInterrupt):
-            fetch(["mt", "sum"], ["en", "fr"], tmp_path, source=texts)
+            fetch(["mt", "sum"], ["en", "fr"], tmp_path)
     with pytest.raises(UsageError, match="already exists"):
-        fetch(["mt", "sum"], ["en"], tmp_path, source=texts)  # another call
+        fetch(["mt", "sum"], ["en"], tmp_path)  # another call
     texts.asked.clear()
-    fetched = fetch(["mt", "sum"], ["en", "fr"], tmp_path, source=texts)
+    fetched = fetch(["mt", "sum"], ["en", "fr"], tmp_path)
     assert {asked[0] for asked in texts.asked} == {"GEM/wiki_lingua"}
     assert [row["task"] for row in fetched.rows] == ["sum", "sum"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mt", "sum"]
     with pytest.raises(UsageError, match="already exists"):
-        fetch(["mt", "sum"], ["en", "fr"], tmp_path, source=texts)  # finished
+        fetch(["mt", "sum"], ["en", "fr"], tmp_path)  # finished
 
 
-def test_gem_test_split_is_not_mixed_with_sampled_test(tmp_path: Path) -> None:
-    source = FakeHub(GEM=[GEM])
-    fetch(["sum"], ["fr"], tmp_path, source=source)
+def test_gem_test_split_is_not_mixed_with_sampled_test(tmp_path: Path, serve: Serve) -> None:
+    source = serve(GEM=[GEM])
+    fetch(["sum"], ["fr"], tmp_path)
     patterns = [dict(asked[2:])["files"] for asked in source.asked]
     assert patterns == ["fr/test/*.parquet", "fr/train/*.parquet"]
     assert not fnmatch("fr/sampled_test/0000.parquet", patterns[0])
 
 
-def test_wikilingua_by_gem(tmp_path: Path) -> None:
+def test_wikilingua_by_gem(tmp_path: Path, serve: Serve) -> None:
     rows = [{**GEM, "gem_id": f"t{n}"} for n in range(3)] + [{**GEM, "target": " "}]
-    fetched = fetch(["sum"], ["fr", "fi"], tmp_path, source=FakeHub(GEM=rows))
+    serve(GEM=rows)
+    fetched = fetch(["sum"], ["fr", "fi"], tmp_path)
     assert fetched.skipped == []  # WikiLingua has no Finnish
     assert [row["source"] for row in fetched.rows] == ["GEM/wiki_lingua"]
     shots, tests = Documents(tmp_path).of("fr", 3)
     assert [test.name for test in tests] == ["t0", "t1", "t2"]
-    assert shots[0].document == "Prenez un bol. Versez le lait."
+    assert shots[0].source == "Prenez un bol. Versez le lait."
 
 
-def test_wikilingua_by_articles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub_text, "SHOWN", 2)
+def test_wikilingua_by_articles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Serve
+) -> None:
+    monkeypatch.setattr(hub, "SHOWN", 2)
     rows = [{**ARTICLE, "url": f"u{n}"} for n in range(5)]
-    source = FakeHub(esdurmus=rows)
-    fetch(["sum"], ["fr"], tmp_path, source=source)
+    source = serve(esdurmus=rows)
+    fetch(["sum"], ["fr"], tmp_path)
     assert source.asked[-1] == ("esdurmus/wiki_lingua", "train", ("config", "french"))
     shots, tests = Documents(tmp_path).of("fr", 2)
     assert [row.name for row in (*shots, *tests)] == ["u0", "u1", "u2", "u3", "u4"]
-    assert (tests[0].document, tests[0].summary) == (
+    assert (tests[0].source, tests[0].target) == (
         "Prenez un bol. Versez le lait.",
         "Prenez. Versez.",
     )
 
 
-def test_unknown_columns_are_an_error(tmp_path: Path) -> None:
-    fetched = fetch(["sum"], ["fr"], tmp_path, source=FakeHub(GEM=[{"text": "a"}]))
+def test_unknown_columns_are_an_error(tmp_path: Path, serve: Serve) -> None:
+    serve(GEM=[{"text": "a"}])
+    fetched = fetch(["sum"], ["fr"], tmp_path)
     assert "has no columns 'source' and 'target'" in fetched.skipped[0]
     assert not (tmp_path / "sum").exists()
     with pytest.raises(ModtokError, match="incomplete: sum fr: "):
         fetched.require_complete()
 
 
-def test_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Serve) -> None:
     def give(source: Any, language: str, **more: Any) -> tuple[list[Question], list[Question]]:
         if source.dataset == "ybisk/piqa" or language == "fi":
             raise ModtokError("cannot load the dataset", where=source.dataset)
         shown = [Question("0", "Why?", ("a", "b"), 0)] if source.train else []
         return [Question("1", f"In {language}?", ("a", "b"), 1)], shown
 
-    monkeypatch.setattr(hub, "fetch", give)
-    fetched = fetch(["mcq"], ["en", "fi"], tmp_path, source=FakeHub())
+    monkeypatch.setattr(hub, "questions", give)
+    serve()
+    fetched = fetch(["mcq"], ["en", "fi"], tmp_path)
     folder = Folder(tmp_path)
     assert "arc_easy" in folder.tasks
     found = folder.of("arc_easy", "en")
@@ -208,12 +234,14 @@ def test_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert any(line.startswith("arc_easy fi: ") for line in fetched.skipped)
 
 
-def test_fetch_writes_whole_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetch_writes_whole_directories(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, serve: Serve
+) -> None:
     (tmp_path / "mt").mkdir()
     (tmp_path / "mt" / "mine.txt").write_text("keep")
-    source = FakeHub(mteb=[FLORES])
+    source = serve(mteb=[FLORES])
     with pytest.raises(UsageError, match="already exists; pass --force"):
-        fetch(["mt"], ["en", "fr"], tmp_path, source=source)
+        fetch(["mt"], ["en", "fr"], tmp_path)
     assert source.asked == []
 
     def broken(self: Path, data: bytes) -> int:
@@ -222,10 +250,10 @@ def test_fetch_writes_whole_directories(tmp_path: Path, monkeypatch: pytest.Monk
     with monkeypatch.context() as patch:
         patch.setattr(Path, "write_bytes", broken)
         with pytest.raises(ModtokError, match="No space left"):
-            fetch(["mt"], ["en", "fr"], tmp_path, source=source, force=True)
+            fetch(["mt"], ["en", "fr"], tmp_path, force=True)
     assert [path.name for path in tmp_path.iterdir()] == ["mt"]
     assert (tmp_path / "mt" / "mine.txt").read_text() == "keep"
-    fetch(["mt"], ["en", "fr"], tmp_path, source=source, force=True)
+    fetch(["mt"], ["en", "fr"], tmp_path, force=True)
     assert not (tmp_path / "mt" / "mine.txt").exists()
 
 
@@ -253,9 +281,8 @@ def test_arguments_of_load_dataset(monkeypatch: pytest.MonkeyPatch) -> None:
         return [FLORES]
 
     monkeypatch.setattr(datasets, "load_dataset", load)
-    remote = hub_text.RemoteHub()
-    assert list(remote.rows("mteb/flores", "dev")) == [FLORES]
-    list(remote.rows("GEM/wiki_lingua", "test", files="fr/*.parquet", revision="refs/x"))
+    assert list(hub.stream("mteb/flores", "dev")) == [FLORES]
+    list(hub.stream("GEM/wiki_lingua", "test", files="fr/*.parquet", revision="refs/x"))
     assert calls[0] == ("mteb/flores", None, {"split": "dev", "streaming": True})
     assert calls[1][1]["data_files"] == "hf://datasets/GEM/wiki_lingua@refs/x/fr/*.parquet"
 
@@ -264,4 +291,4 @@ def test_arguments_of_load_dataset(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(datasets, "load_dataset", refuse)
     with pytest.raises(ModtokError, match=r"mteb/flores dev: cannot load the dataset \(no route\)"):
-        list(remote.rows("mteb/flores", "dev"))
+        list(hub.stream("mteb/flores", "dev"))

@@ -13,10 +13,16 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT
 from modtok_cli.cli.commands.eval_mcq import all_local
 from modtok_cli.cli.evaluation_output import emit_evaluation, writing_examples
-from modtok_cli.evaluate import mcq
+from modtok_cli.evaluate import hub, mcq
 from modtok_cli.evaluate.compare import compare
 from modtok_cli.evaluate.documents import Documents, read_documents
-from modtok_cli.evaluate.hub import convert
+from modtok_cli.evaluate.generation import (
+    GenerationSettings,
+    TranslationSettings,
+    evaluate_mt,
+    evaluate_sum,
+    parse_pairs,
+)
 from modtok_cli.evaluate.questions import Folder, read_questions
 from modtok_cli.evaluate.results import (
     Evaluation,
@@ -25,12 +31,7 @@ from modtok_cli.evaluate.results import (
     read_examples,
     write_examples,
 )
-from modtok_cli.evaluate.suite import read_suite
-from modtok_cli.evaluate.suites.arc import labelled
-from modtok_cli.evaluate.summarization import Settings as Summarize
-from modtok_cli.evaluate.summarization import evaluate_sum
-from modtok_cli.evaluate.translation import Settings as Translate
-from modtok_cli.evaluate.translation import evaluate_mt, parse_pairs
+from modtok_cli.evaluate.suite import read_suite, suites
 
 BOM = b"\xef\xbb\xbf"
 ROW = {"question": "Two?", "choices": ["1", "2"], "answer": "2"}
@@ -42,13 +43,14 @@ def put(path: Path, *rows: Any, end: bytes = b"\n", mark: bytes = b"") -> Path:
     return path
 
 
-def test_names_of_questions_are_unique(tmp_path: Path) -> None:
+def test_names_of_questions_are_unique(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two of one name would be refused by compare, in the very file that was kept."""
     path = put(tmp_path / "a.jsonl", ROW | {"id": 7}, ROW | {"id": 7}, ROW | {"id": None}, ROW)
     assert [row.name for row in read_questions(path)] == ["7", "7 (line 2)", "3", "4"]
     arc = {"choices": {"text": ["a", "b"], "label": ["A", "B"]}, "answerKey": "A", "id": "x"}
-    found, bad = convert([arc | {"question": text} for text in "12"], labelled, "there")
-    assert ([row.name for row in found], bad) == (["x", "x (line 2)"], 0)
+    monkeypatch.setattr(hub, "_rows", lambda *_: [arc | {"question": text} for text in "12"])
+    found, _ = hub.questions(suites()["arc_easy"].hub[0], "en")
+    assert [row.name for row in found] == ["x", "x (line 2)"]
     document = {"document": "a", "summary": "b", "id": None}
     path = put(tmp_path / "b.jsonl", document, document)
     assert [row.name for row in read_documents(path)] == ["1", "2"]
@@ -58,7 +60,7 @@ def test_files_from_other_editors(tmp_path: Path) -> None:
     path = put(tmp_path / "a.jsonl", ROW, ROW, end=b"\r\n", mark=BOM)
     assert len(read_questions(path)) == 2
     path = put(tmp_path / "b.jsonl", {"document": "a", "summary": "b"}, end=b"\r\n", mark=BOM)
-    assert read_documents(path)[0].summary == "b"
+    assert read_documents(path)[0].target == "b"
     path = put(tmp_path / "c.jsonl", example("a", "b", "1", {"acc": 1.0}), mark=BOM)
     assert read_examples(path)[0]["id"] == "1"
 
@@ -96,11 +98,15 @@ def test_all_texts_are_validated_before_generation(
         text = "".join(f"line {number}\n" for number in range(count))
         (tmp_path / f"{name}.txt").write_text(text)
     with pytest.raises(ModtokError, match="they differ from this line on"):
-        evaluate_mt(few_steps, "en-fi,en-fr", data=tmp_path, settings=Translate(max_tokens=2))
+        evaluate_mt(
+            few_steps, "en-fi,en-fr", data=tmp_path, settings=TranslationSettings(max_tokens=2)
+        )
     put(tmp_path / "en.jsonl", *[{"document": "a", "summary": "b"}] * 9)
     put(tmp_path / "fr.jsonl", {"document": "a", "summary": ""})
     with pytest.raises(ModtokError, match=r"fr\.jsonl:1: the summary is empty"):
-        evaluate_sum(few_steps, ["en", "fr"], data=tmp_path, settings=Summarize(max_tokens=2))
+        evaluate_sum(
+            few_steps, ["en", "fr"], data=tmp_path, settings=GenerationSettings(max_tokens=2)
+        )
 
 
 def test_all_pairs_requires_two_languages() -> None:
@@ -111,10 +117,10 @@ def test_all_pairs_requires_two_languages() -> None:
 def test_language_code_that_is_a_word_is_reported_missing(tmp_path: Path) -> None:
     """Norwegian is "no", and so begins "no questions"."""
     data = lay_out(tmp_path, "hellaswag", "fr", **QUESTIONS)
-    settings, found = mcq.Settings(), Evaluation()
+    settings = mcq.McqSettings()
     own, _ = mcq.tasks_of(settings.tasks, data)
-    mcq._collect_jobs(own, ["fr", "fi", "no"], data, settings, found, SILENT)
-    assert found.skipped[-1] == "no questions in no"
+    _, skipped = mcq._collect_jobs(own, ["fr", "fi", "no"], data, settings, SILENT)
+    assert skipped[-1] == "no questions in no"
 
 
 def test_scores_and_examples_are_written_independently(

@@ -20,21 +20,21 @@ from helpers.questions import lay_out
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
-from modtok_cli.evaluate.bits import Settings as Bits
-from modtok_cli.evaluate.bits import evaluate_bpb
+from modtok_cli.evaluate.bits import BitsSettings, evaluate_bpb
 from modtok_cli.evaluate.compare import compare
-from modtok_cli.evaluate.grid import compute, work
+from modtok_cli.evaluate.generation import (
+    GenerationSettings,
+    TranslationSettings,
+    evaluate_mt,
+    evaluate_sum,
+)
+from modtok_cli.evaluate.grid import work
 from modtok_cli.evaluate.grid.cells import Cell, Row, Store
 from modtok_cli.evaluate.grid.grid import GridResult, evaluate_grid, list_cells
 from modtok_cli.evaluate.grid.plan import drawn_sets, plan_grid
 from modtok_cli.evaluate.grid.spec import Bpb, Grid, Mcq, Mt, Runs, Sets, Sum, parse_grid, read_grid
-from modtok_cli.evaluate.mcq import Settings as Choose
-from modtok_cli.evaluate.mcq import evaluate_mcq
+from modtok_cli.evaluate.mcq import McqSettings, evaluate_mcq
 from modtok_cli.evaluate.results import write_examples
-from modtok_cli.evaluate.summarization import Settings as Summarize
-from modtok_cli.evaluate.summarization import evaluate_sum
-from modtok_cli.evaluate.translation import Settings as Translate
-from modtok_cli.evaluate.translation import evaluate_mt
 
 TASKS = SAMPLE / "tasks"
 TEXT = SAMPLE / "parallel" / "fr.txt"
@@ -78,18 +78,18 @@ def test_rows_are_those_of_the_commands(few_steps: Path, tmp_path: Path) -> None
     found = evaluate_grid(grid, tmp_path)
     expected: list[Any] = []
     for language, settings in (
-        ("fr", Choose(infer="full-lang", limit=3, shots=1)),
-        ("el", Choose(tasks=("endings",), limit=2)),
+        ("fr", McqSettings(infer="full-lang", limit=3, shots=1)),
+        ("el", McqSettings(tasks=("endings",), limit=2)),
     ):
         results = evaluate_mcq(few_steps, [language], data=TASKS, settings=settings).results
         expected += [result.as_row() for result in results if result.task != "mean"]
-    written = Translate(infer="src|tgt", limit=2, max_tokens=3)
+    written = TranslationSettings(infer="src|tgt", limit=2, max_tokens=3)
     for result in evaluate_mt(few_steps, "en-fr,fr-fi", data=TASKS, settings=written).results:
         expected.append(result.as_row())
-    short = Summarize(limit=1, max_tokens=2, shots=0)
+    short = GenerationSettings(limit=1, max_tokens=2, shots=0)
     for result in evaluate_sum(few_steps, ["fi"], data=TASKS, settings=short).results:
         expected.append(result.as_row())
-    expected += evaluate_bpb(few_steps, [TEXT], settings=Bits(limit=2, infer="full"))
+    expected += evaluate_bpb(few_steps, [TEXT], settings=BitsSettings(limit=2, infer="full"))
     assert [bare(row) for row in found.rows] == orjson.loads(orjson.dumps(expected))
     assert {row["system"] for row in found.rows} == {"sub:1"}
     assert {(row["run"], row["step"], row["seed"]) for row in found.rows} == {("it", 12, 0)}
@@ -126,7 +126,7 @@ class Counted:
         self.cells: list[str] = []
         self._stop = stop
 
-    def __call__(self, cell: Cell, models: Any, progress: Any) -> tuple[list[Row], list[Row]]:
+    def __call__(self, cell: Cell, models: Any) -> tuple[list[Row], list[Row]]:
         if len(self.cells) == self._stop:
             raise KeyboardInterrupt
         self.cells.append(cell.key)
@@ -138,18 +138,18 @@ def test_each_cell_is_computed_once(
     small: Grid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = Counted()
-    monkeypatch.setattr(compute, "evaluate_cell", whole)
+    monkeypatch.setattr(work, "evaluate_cell", whole)
     expected = evaluate_grid(small, tmp_path / "whole")
     assert len(whole.cells) == len(set(whole.cells)) == expected.computed == 8
     computed: list[str] = []
     for stop in (3, 0, 2):
         part = Counted(stop)
-        monkeypatch.setattr(compute, "evaluate_cell", part)
+        monkeypatch.setattr(work, "evaluate_cell", part)
         with pytest.raises(KeyboardInterrupt):
             evaluate_grid(small, tmp_path / "part")
         computed += part.cells
     last = Counted()
-    monkeypatch.setattr(compute, "evaluate_cell", last)
+    monkeypatch.setattr(work, "evaluate_cell", last)
     found = evaluate_grid(small, tmp_path / "part")
     assert found.computed == 3
     assert sorted(computed + last.cells) == sorted(whole.cells)
@@ -235,16 +235,16 @@ def test_damaged_cells_are_computed_again(small: Grid, tmp_path: Path) -> None:
 KILLED = """
 import os, signal
 from pathlib import Path
-from modtok_cli.evaluate.grid import compute
+from modtok_cli.evaluate.grid import work
 from modtok_cli.evaluate.grid.grid import evaluate_grid
 from modtok_cli.evaluate.grid.spec import read_grid
-real, done = compute.evaluate_cell, []
+real, done = work.evaluate_cell, []
 def counted(*arguments):
     if len(done) == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     done.append(None)
     return real(*arguments)
-compute.evaluate_cell = counted
+work.evaluate_cell = counted
 evaluate_grid(read_grid(Path("grid.toml")), Path("out"), device="cpu")
 """
 
@@ -422,11 +422,11 @@ def test_names_of_systems(few_steps: Path, tmp_path: Path) -> None:
 def test_a_directory_is_written_by_one(
     small: Grid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def inside(cell: Cell, models: Any, progress: Any) -> Any:
+    def inside(cell: Cell, models: Any) -> Any:
         with pytest.raises(ModtokError, match="is being written by another process"):
             evaluate_grid(small, tmp_path)
         return [{"task": cell.task}], []
 
-    monkeypatch.setattr(compute, "evaluate_cell", inside)
+    monkeypatch.setattr(work, "evaluate_cell", inside)
     result: GridResult = evaluate_grid(replace(small, mt=(), bpb=()), tmp_path)
     assert result.computed == 4

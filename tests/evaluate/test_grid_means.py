@@ -18,7 +18,7 @@ from modtok_cli.base.progress import SILENT
 from modtok_cli.cli.main import command_tree
 from modtok_cli.cli.run import run
 from modtok_cli.evaluate.compare import compare
-from modtok_cli.evaluate.grid import compute
+from modtok_cli.evaluate.grid import work
 from modtok_cli.evaluate.grid.cells import Cell, Row
 from modtok_cli.evaluate.grid.grid import GridResult, evaluate_grid
 from modtok_cli.evaluate.grid.means import Summary, summarize
@@ -60,7 +60,7 @@ class Made:
         self.share = share
         self.cells = 0
 
-    def __call__(self, cell: Cell, models: Any, progress: Any) -> tuple[list[Row], list[Row]]:
+    def __call__(self, cell: Cell, models: Any) -> tuple[list[Row], list[Row]]:
         self.cells += 1
         where, mode = str(cell.language), str(cell.settings.infer)
         right = round(10 * self.share(models.source.path.name, cell.task, where, mode))
@@ -116,7 +116,7 @@ def test_seeds(copies: Copies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         better = 0.1 * (task == "facts") if language == "fr" else 0.0
         return shares[name] - better + 0.1 * (mode == "full")
 
-    monkeypatch.setattr(compute, "evaluate_cell", Made(share))
+    monkeypatch.setattr(work, "evaluate_cell", Made(share))
     result = evaluate_grid(grid_of(paths), tmp_path / "out")
     means, tests = summary_of(result, tmp_path / "out")
     # Of Finnish both tasks have the run's share; one of two French tasks has 0.1 less.
@@ -153,7 +153,7 @@ def test_one_run_is_compared_on_examples(
     few_steps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        compute,
+        work,
         "evaluate_cell",
         Made(lambda run, task, language, mode: 0.3 + 0.4 * (mode == "full")),
     )
@@ -186,7 +186,7 @@ def test_means_are_over_what_all_have(
     a, b = copies(a={}, b={"sampling": "none"})
     shares = {"fi": 0.2, "fr": 0.6}
     made = Made(lambda run, task, language, mode: shares[language])
-    monkeypatch.setattr(compute, "evaluate_cell", made)
+    monkeypatch.setattr(work, "evaluate_cell", made)
     both = evaluate_grid(grid_of([a], tasks=("facts",)), tmp_path / "out")
     rows = both.rows
     task = Mcq(data=TASKS, tasks=("facts",), languages=("fr",), infer=("lang",))
@@ -210,7 +210,7 @@ def test_summary_is_made_once(
     few_steps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = Made(lambda run, task, language, mode: 0.5)
-    monkeypatch.setattr(compute, "evaluate_cell", made)
+    monkeypatch.setattr(work, "evaluate_cell", made)
     result = evaluate_grid(grid_of([few_steps]), tmp_path)
     first = summarize(result, tmp_path)
     file = tmp_path / "means.jsonl"
@@ -228,7 +228,7 @@ def test_tables(copies: Copies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         a={}, b={"seed": 1}, c={"p": 0.25}, d={"p": 0.25, "seed": 1}, e={"sampling": "none"}
     )  # fmt: skip
     monkeypatch.setattr(
-        compute,
+        work,
         "evaluate_cell",
         Made(lambda run, task, language, mode: 0.2 + 0.1 * len(mode.split(","))),
     )
@@ -336,7 +336,7 @@ def test_study_on_tasks(
     ]
     monkeypatch.setattr(study, "study_sampling", lambda *arguments, **options: rows)
     monkeypatch.setattr(
-        compute, "evaluate_cell", Made(lambda run, task, language, mode: 0.1 * len(run) / 3)
+        work, "evaluate_cell", Made(lambda run, task, language, mode: 0.1 * len(run) / 3)
     )
     monkeypatch.chdir(tmp_path)
     tasks = f'[mcq]\ndata = "{TASKS}"\ntasks = ["facts"]\nlanguages = ["fi", "fr"]\n'

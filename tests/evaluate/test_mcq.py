@@ -17,15 +17,14 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
 from modtok_cli.evaluate import hub
 from modtok_cli.evaluate.cloze import ClozeTask, choose
-from modtok_cli.evaluate.harness import run_tasks
+from modtok_cli.evaluate.external import run_tasks
 from modtok_cli.evaluate.lm import ModtokLM
-from modtok_cli.evaluate.mcq import Settings, evaluate_mcq
+from modtok_cli.evaluate.mcq import McqSettings, evaluate_mcq
 from modtok_cli.evaluate.questions import as_question, read_questions
 from modtok_cli.evaluate.results import Evaluation
-from modtok_cli.evaluate.suite import read_suite
-from modtok_cli.evaluate.suites import suites
-from modtok_cli.inference.loading import load
-from modtok_cli.inference.model import SlicedModel
+from modtok_cli.evaluate.suite import read_suite, suites
+from modtok_cli.inference.load import load
+from modtok_cli.inference.run.model import SlicedModel
 from modtok_cli.text.languages import normalize
 
 TASKS = SAMPLE / "tasks"
@@ -38,7 +37,7 @@ MODES = {
 
 
 def ask(run: Path, data: Path, mode: str | None = None, **settings: Any) -> Evaluation:
-    return evaluate_mcq(run, ["fr"], data=data, settings=Settings(infer=mode, **settings))
+    return evaluate_mcq(run, ["fr"], data=data, settings=McqSettings(infer=mode, **settings))
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +113,7 @@ def test_batch_and_order_do_not_change_results(few_steps: Path, tmp_path: Path, 
     shutil.copytree(TASKS / "mcq", data / "mcq")
     for path in data.rglob("??.jsonl"):
         path.write_text("".join(f"{line}\n" for line in reversed(path.read_text().splitlines())))
-    other = evaluate_mcq(few_steps, ["en", "fr"], data=data, settings=Settings(batch_size=batch))
+    other = evaluate_mcq(few_steps, ["en", "fr"], data=data, settings=McqSettings(batch_size=batch))
     by_name = {(row["task"], row["language"], row["id"]): row for row in other.examples}
     assert len(by_name) == len(first.examples) > 40
     for row in first.examples:
@@ -132,7 +131,7 @@ def test_scores_equal_lm_evals_hugging_face_class(
     """
     from lm_eval.models.huggingface import HFLM
 
-    from modtok_cli.inference.slice import slice_model
+    from modtok_cli.inference.slice.slice import slice_model
 
     path = tmp_path_factory.mktemp("slices") / "en-fr"
     slice_model(few_steps, ["en", "fr"], output=path)
@@ -263,7 +262,7 @@ def test_batch_that_does_not_fit_is_an_error(
     """The batch size is limited by the number of requests: with few of them any size fits."""
     data = lay_out(tmp_path, "hellaswag", "fr", test=QUESTIONS["test"])
     assert ask(few_steps, data, batch_size=10**9).results[0].n == 4
-    monkeypatch.setattr("modtok_cli.inference.model.SlicedModel.scoring_bytes", lambda *_: 1 << 60)
+    monkeypatch.setattr(SlicedModel, "scoring_bytes", lambda *_: 1 << 60)
     with pytest.raises(ModtokError, match=r"a batch of 4 sequences .* lower --batch-size"):
         ask(few_steps, data, batch_size=4)
 
@@ -291,7 +290,7 @@ def test_files_that_cannot_be_read(few_steps: Path, tmp_path: Path) -> None:
 def test_missing_tasks_are_reported_and_others_evaluated(few_steps: Path, tmp_path: Path) -> None:
     data = lay_out(tmp_path, "hellaswag", "fra_Latn", test=QUESTIONS["test"])
     lay_out(tmp_path, "arc_easy", "fr", **QUESTIONS)
-    found = evaluate_mcq(few_steps, ["fr", "fi"], data=data, settings=Settings(limit=3))
+    found = evaluate_mcq(few_steps, ["fr", "fi"], data=data, settings=McqSettings(limit=3))
     assert [(result.task, result.n) for result in found.results] == [("hellaswag", 3)]
     told = "\n".join(found.skipped)
     assert "arc_easy has 2 few-shot examples, expected 5" in told

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.evaluate.modes import Infer, infer_vocabularies
+from modtok_cli.evaluate.models import Infer, infer_vocabularies
 
 RUN = ["el", "en", "fr"]
 
@@ -21,7 +21,7 @@ RUN = ["el", "en", "fr"]
     ],
 )
 def test_of_a_language(mode: str, expected: Infer) -> None:
-    assert infer_vocabularies(mode, RUN, language="fr") == expected
+    assert infer_vocabularies(mode, RUN, ["fr"]) == expected
 
 
 @pytest.mark.parametrize(
@@ -38,19 +38,19 @@ def test_of_a_language(mode: str, expected: Infer) -> None:
     ],
 )
 def test_of_a_pair(mode: str, expected: Infer, name: str) -> None:
-    found = infer_vocabularies(mode, RUN, pair=("fr", "en"))
+    found = infer_vocabularies(mode, RUN, ("fr", "en"))
     assert found == expected
     assert str(found) == name
 
 
 def test_pair_of_one_language_is_not_crossed() -> None:
-    assert infer_vocabularies("src|tgt", RUN, pair=("fr", "fr")) == Infer(("fr",))
+    assert infer_vocabularies("src|tgt", RUN, ("fr", "fr")) == Infer(("fr",))
 
 
 @pytest.mark.parametrize("mode", ["src", "tgt", "src+tgt", "src|tgt"])
 def test_modes_of_pairs(mode: str) -> None:
     with pytest.raises(UsageError, match="needs a source and a target language"):
-        infer_vocabularies(mode, RUN, language="fr")
+        infer_vocabularies(mode, RUN, ["fr"])
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,10 @@ def test_modes_of_pairs(mode: str) -> None:
 )
 def test_unknown_modes(mode: str, what: str) -> None:
     with pytest.raises(UsageError, match=what):
-        infer_vocabularies(mode, RUN, language="fr")
+        infer_vocabularies(mode, RUN, ["fr"])
 
 
 def test_language_missing_in_the_run() -> None:
     with pytest.raises(UsageError, match="unknown language 'sw'"):
-        infer_vocabularies("lang", RUN, language="sw")
-    assert infer_vocabularies("full", RUN, language="sw") == Infer("full")
+        infer_vocabularies("lang", RUN, ["sw"])
+    assert infer_vocabularies("full", RUN, ["sw"]) == Infer("full")

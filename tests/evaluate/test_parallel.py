@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
-from modtok_cli.evaluate.parallel import Parallel, Sentence, find_parallel
+from modtok_cli.evaluate.parallel import Parallel, find_parallel
+from modtok_cli.evaluate.task_files import Example
 
 
 def lines(path: Path, *texts: str) -> None:
@@ -21,7 +23,7 @@ def numbered(path: Path, name: str, count: int) -> None:
     lines(path, *(f"{name} {number}" for number in range(1, count + 1)))
 
 
-def told(found: Parallel, shots: int) -> tuple[list[Sentence], list[Sentence]]:
+def told(found: Parallel, shots: int) -> tuple[Sequence[Example], Sequence[Example]]:
     return found.pair("en", "fr", shots)
 
 
@@ -33,7 +35,7 @@ def test_flores(tmp_path: Path, place: str) -> None:
     found = find_parallel(tmp_path)
     assert found.languages == ["en", "fr", "ne"]
     shots, tests = told(found, 2)
-    assert shots == [Sentence(1, "en dev 1", "fr dev 1"), Sentence(2, "en dev 2", "fr dev 2")]
+    assert shots == [Example("1", "en dev 1", "fr dev 1"), Example("2", "en dev 2", "fr dev 2")]
     assert [test.target for test in tests] == [f"fr devtest {n}" for n in (1, 2, 3)]
 
 
@@ -45,8 +47,8 @@ def test_line_by_line_keeps_the_first_lines_for_shots(tmp_path: Path) -> None:
     for shots in (0, 3, 5):  # whatever is shown, the same are scored
         shown, tests = told(found, shots)
         assert len(shown) == shots
-        assert [test.number for test in tests] == [6, 7, 8, 9]
-    assert [test.number for test in told(found, 7)[1]] == [8, 9]
+        assert [test.name for test in tests] == ["6", "7", "8", "9"]
+    assert [test.name for test in told(found, 7)[1]] == ["8", "9"]
 
 
 def test_tables(tmp_path: Path) -> None:
@@ -56,9 +58,9 @@ def test_tables(tmp_path: Path) -> None:
     for place in ("one.tsv", "mt", "", "other"):
         found = find_parallel(tmp_path / place)
         assert found.languages == ["en", "fi", "fr"]
-        assert told(found, 1)[1][0] == Sentence(6, "en 5", "fr 5")
+        assert told(found, 1)[1][0] == Example("6", "en 5", "fr 5")
     lines(tmp_path / "mt" / "dev.tsv", "en\tfr", "en dev\tfr dev")
-    assert told(find_parallel(tmp_path), 1)[0] == [Sentence(1, "en dev", "fr dev")]
+    assert told(find_parallel(tmp_path), 1)[0] == [Example("1", "en dev", "fr dev")]
     heard = Silent()
     with pytest.raises(ModtokError, match="too few lines"):
         find_parallel(tmp_path / "one.tsv").pair("en", "fi", 1, heard)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modtok_cli.evaluate.rouge import METRICS, common_subsequence, scores, words
+from modtok_cli.evaluate.text_scores import ROUGE, common_subsequence, rouge, words
 
 ENGLISH = (
     ("The cat sat on the mat.", "A cat sat on a mat, didn't it?"),
@@ -34,13 +34,13 @@ NATIVE = {
 def package(reference: str, output: str) -> dict[str, float]:
     """What the rouge-score package says."""
     scorer = pytest.importorskip("rouge_score.rouge_scorer")
-    found = scorer.RougeScorer(list(METRICS)).score(reference, output)
-    return {name: found[name].fmeasure for name in METRICS}
+    found = scorer.RougeScorer(list(ROUGE)).score(reference, output)
+    return {name: found[name].fmeasure for name in ROUGE}
 
 
 @pytest.mark.parametrize(("reference", "output"), ENGLISH)
 def test_rouge_on_english_equals_rouge_score(reference: str, output: str) -> None:
-    assert scores(reference, output) == pytest.approx(package(reference, output), abs=1e-12)
+    assert rouge(reference, output) == pytest.approx(package(reference, output), abs=1e-12)
 
 
 ascii_texts = st.lists(
@@ -52,15 +52,15 @@ ascii_texts = st.lists(
 @settings(deadline=None)
 @given(ascii_texts, ascii_texts)
 def test_rouge_on_ascii_equals_rouge_score(reference: str, output: str) -> None:
-    assert scores(reference, output) == pytest.approx(package(reference, output), abs=1e-12)
+    assert rouge(reference, output) == pytest.approx(package(reference, output), abs=1e-12)
 
 
 @pytest.mark.parametrize("language", sorted(NATIVE))
 def test_rouge_of_a_text_with_itself_is_one_in_every_script(language: str) -> None:
     text = NATIVE[language]
-    assert set(scores(text, text).values()) == {1.0}
-    assert scores(text, "entirely other words")["rouge1"] == 0
-    assert 0 < scores(text, text[: len(text) // 2])["rouge1"] < 1
+    assert set(rouge(text, text).values()) == {1.0}
+    assert rouge(text, "entirely other words")["rouge1"] == 0
+    assert 0 < rouge(text, text[: len(text) // 2])["rouge1"] < 1
 
 
 @pytest.mark.parametrize("language", ["te", "el", "bg", "ne"])
@@ -101,6 +101,6 @@ def test_common_subsequence_equals_the_table(a: list[str], b: list[str]) -> None
 @settings(deadline=None)
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_scores_are_symmetric_fractions(a: str, b: str) -> None:
-    found = scores(a, b)
+    found = rouge(a, b)
     assert all(0 <= value <= 1 for value in found.values())
-    assert scores(b, a) == pytest.approx(found)
+    assert rouge(b, a) == pytest.approx(found)

@@ -11,19 +11,23 @@ import pytest
 
 from helpers.small_run import small_run
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.evaluate.documents import Documents, Summarized, read_documents
-from modtok_cli.evaluate.generation import LanguageIdentifier, Models, encode, prompt_limit
-from modtok_cli.evaluate.modes import Infer
-from modtok_cli.evaluate.results import mean_interval
-from modtok_cli.evaluate.rouge import scores
-from modtok_cli.evaluate.summarization import (
-    Settings,
+from modtok_cli.evaluate.documents import Documents, read_documents
+from modtok_cli.evaluate.generation import (
+    TASKS,
+    ExampleSet,
+    GenerationSettings,
+    encode,
     evaluate_sum,
+    generate_set,
     pieces_of,
+    prompt_limit,
     prompt_of,
-    summarize,
 )
-from modtok_cli.inference.sources import open_source
+from modtok_cli.evaluate.models import Infer, Models
+from modtok_cli.evaluate.results import mean_interval
+from modtok_cli.evaluate.task_files import Example
+from modtok_cli.evaluate.text_scores import rouge
+from modtok_cli.inference.load import open_source
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +58,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("infer", ["lang", "full", "full-lang", "fr,en"])
 def test_scores_are_the_means_of_the_examples(run: Path, data: Path, infer: str) -> None:
-    settings = Settings(infer=infer, shots=2, max_tokens=10)
+    settings = GenerationSettings(infer=infer, shots=2, max_tokens=10)
     found = evaluate_sum(run, ["fr", "en"], data=data, settings=settings)
     assert found.skipped == []
     for result in found.results:
@@ -64,7 +68,7 @@ def test_scores_are_the_means_of_the_examples(run: Path, data: Path, infer: str)
         assert (result.low, result.high) == mean_interval(values)
         assert (result.n, result.infer) == (len(rows), infer)
     for row in found.examples:
-        expected = scores(row["reference"], row["output"])
+        expected = rouge(row["reference"], row["output"])
         assert {name: row["scores"][name] for name in expected} == expected
         assert 0 <= row["scores"]["in language"] <= 1
         assert "\n" not in row["output"]
@@ -76,13 +80,13 @@ def test_batch_and_order_do_not_change_results(run: Path) -> None:
     models = Models(open_source(run))
     infer = Infer(("fr",))
     rows = [
-        Summarized(str(i), " ".join(["Un autre chat dort au soleil."] * (1 + i % 3)), "Oui.")
+        Example(str(i), " ".join(["Un autre chat dort au soleil."] * (1 + i % 3)), "Oui.")
         for i in range(7)
     ]
     told = [
-        summarize(
-            models.of(infer), "fr", rows[:1], asked, infer,
-            Settings(shots=1, max_tokens=10, batch_size=batch), LanguageIdentifier({}),
+        generate_set(
+            TASKS["sum"], models, "fr", ExampleSet(infer, rows[:1], asked),
+            GenerationSettings(shots=1, max_tokens=10, batch_size=batch),
         ).examples
         for batch, asked in ((1, rows), (4, rows), (7, rows[::-1]))
     ]  # fmt: skip
@@ -91,8 +95,8 @@ def test_batch_and_order_do_not_change_results(run: Path) -> None:
 
 def test_long_document_is_truncated_at_its_end(run: Path) -> None:
     model = Models(open_source(run)).of(Infer(("fr",)))
-    text = Summarized("1", "La ville est belle et le chat dort. " * 60, "Oui.")
-    found = prompt_of(model, [pieces_of(text, whole=True)], text, 32)
+    text = Example("1", "La ville est belle et le chat dort. " * 60, "Oui.")
+    found = prompt_of(TASKS["sum"], model, [text], text, max_tokens=32)
     assert (found.cut, found.shots) == (True, 0)
     assert (
         prompt_limit(model, 32) - 8
@@ -102,15 +106,15 @@ def test_long_document_is_truncated_at_its_end(run: Path) -> None:
     )
     told = model.tokenizer_in.decode(found.rows[1:])
     assert told.endswith("\nTL;DR:")
-    assert text.document.startswith(told.removesuffix("\nTL;DR:"))
-    fitting = Summarized("2", "Le chat dort.", "Oui.")
-    assert prompt_of(model, [], fitting, 32).rows == tuple(
-        encode(model, pieces_of(fitting, whole=False), crossed=False)
+    assert text.source.startswith(told.removesuffix("\nTL;DR:"))
+    fitting = Example("2", "Le chat dort.", "Oui.")
+    assert prompt_of(TASKS["sum"], model, [], fitting, max_tokens=32).rows == tuple(
+        encode(model, pieces_of(TASKS["sum"], fitting, whole=False), crossed=False)
     )
 
 
 def test_languages_without_documents_are_listed(run: Path, data: Path) -> None:
-    settings = Settings(shots=1, max_tokens=2, limit=1)
+    settings = GenerationSettings(shots=1, max_tokens=2, limit=1)
     found = evaluate_sum(run, data=data, settings=settings)  # all of the run: el, en, fi, fr
     assert {result.language for result in found.results} == {"en", "fr"}
     assert [line[:18] for line in found.skipped] == ["no documents in el", "no documents in fi"]
@@ -120,7 +124,7 @@ def test_languages_without_documents_are_listed(run: Path, data: Path) -> None:
         with pytest.raises(UsageError):
             evaluate_sum(run, wrong, data=data, settings=settings)
     with pytest.raises(UsageError, match="needs a source and a target"):
-        evaluate_sum(run, ["fr"], data=data, settings=Settings("src|tgt"))
+        evaluate_sum(run, ["fr"], data=data, settings=GenerationSettings("src|tgt"))
 
 
 def test_layouts(tmp_path: Path) -> None:
@@ -128,9 +132,9 @@ def test_layouts(tmp_path: Path) -> None:
     gem = {"gem_id": "x", "source": "Boil water.", "target": "Make tea."}
     path = written(tmp_path / "en.jsonl", lists, gem, {"document": "a", "summary": "b", "id": 7})
     assert read_documents(path) == [
-        Summarized("1", "Boil water. Add tea.", "Make tea."),
-        Summarized("2", "Boil water.", "Make tea."),
-        Summarized("7", "a", "b"),
+        Example("1", "Boil water. Add tea.", "Make tea."),
+        Example("2", "Boil water.", "Make tea."),
+        Example("7", "a", "b"),
     ]
     again = written(tmp_path / "fr.jsonl", *[{"document": "a", "summary": "b", "id": 1}] * 2)
     assert [row.name for row in read_documents(again)] == ["1", "1 (line 2)"]

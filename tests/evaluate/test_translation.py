@@ -13,20 +13,28 @@ from helpers.sample import SAMPLE
 from helpers.small_run import small_run
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import Silent
-from modtok_cli.evaluate import generation, translation
-from modtok_cli.evaluate.generation import Models, Piece, encode, fit, write
-from modtok_cli.evaluate.modes import Infer
+from modtok_cli.evaluate.generation import TASKS as KINDS
+from modtok_cli.evaluate.generation import (
+    ExampleSet,
+    Piece,
+    TranslationSettings,
+    encode,
+    evaluate_mt,
+    fit,
+    generate_set,
+    parse_pairs,
+    write,
+)
+from modtok_cli.evaluate.models import Infer, LanguageIdentifier, Models
 from modtok_cli.evaluate.parallel import Parallel, find_parallel
 from modtok_cli.evaluate.results import SEED
-from modtok_cli.evaluate.translation import Settings, evaluate_mt, parse_pairs
-from modtok_cli.evaluate.translation_scores import corpus_metrics
-from modtok_cli.inference.loading import load
-from modtok_cli.inference.model import SlicedModel
-from modtok_cli.inference.slice import slice_model
-from modtok_cli.inference.sources import open_source
+from modtok_cli.evaluate.text_scores import corpus_metrics
+from modtok_cli.inference.load import load, open_source
+from modtok_cli.inference.run.model import SlicedModel
+from modtok_cli.inference.slice.slice import slice_model
 
 TASKS = SAMPLE / "tasks"
-SMALL = Settings(shots=2, max_tokens=12, limit=6)
+SMALL = TranslationSettings(shots=2, max_tokens=12, limit=6)
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +118,7 @@ def test_interval_is_close_to_sacrebleus() -> None:
     "infer", ["lang", "full", "full-lang", "src", "tgt", "src|tgt", "en,fr,fi"]
 )
 def test_every_mode_generates_in_its_vocabulary(run: Path, infer: str) -> None:
-    settings = Settings(infer=infer, shots=2, max_tokens=8, limit=3)
+    settings = TranslationSettings(infer=infer, shots=2, max_tokens=8, limit=3)
     found = evaluate_mt(run, "en-fr", data=TASKS, settings=settings)
     assert {result.infer for result in found.results} == {infer}
     assert [row["id"] for row in found.examples] == ["6", "7", "8"]
@@ -119,12 +127,11 @@ def test_every_mode_generates_in_its_vocabulary(run: Path, infer: str) -> None:
 
 def test_batch_and_order_do_not_change_generations(models: Models, parallel: Parallel) -> None:
     infer = Infer(("en", "fr"))
-    model = models.of(infer)
     shots, tests = parallel.pair("en", "fr", 2)
     told = [
-        translation.translate(
-            model, ("en", "fr"), shots, sentences, infer,
-            Settings(shots=2, max_tokens=12, batch_size=batch), generation.LanguageIdentifier({}),
+        generate_set(
+            KINDS["mt"], models, "en-fr", ExampleSet(infer, shots, sentences),
+            TranslationSettings(shots=2, max_tokens=12, batch_size=batch),
         ).examples
         for batch, sentences in ((1, tests[:7]), (3, tests[:7]), (7, tests[6::-1]))
     ]  # fmt: skip
@@ -152,7 +159,7 @@ def test_full_lang_is_full_with_the_other_logits_masked(run: Path, models: Model
         run,
         "en-fr",
         data=TASKS,
-        settings=Settings(infer="full-lang", shots=2, max_tokens=12, limit=4),
+        settings=TranslationSettings(infer="full-lang", shots=2, max_tokens=12, limit=4),
     )
     whole = models.of(Infer("full"))
     french = load(run, ["fr"]).tokenizer_in.global_ids.astype(np.int64)
@@ -166,7 +173,7 @@ def test_full_lang_is_full_with_the_other_logits_masked(run: Path, models: Model
 
 def test_crossed_prompt_equals_rows_by_hand(run: Path, models: Models) -> None:
     """Source sides by English alone, target sides by Greek alone, also in the shots."""
-    settings = Settings(infer="src|tgt", shots=2, max_tokens=12, limit=4)
+    settings = TranslationSettings(infer="src|tgt", shots=2, max_tokens=12, limit=4)
     found = evaluate_mt(run, "en-el", data=TASKS, settings=settings)
     whole = models.of(Infer("full"))
     sides = [load(run, [name]).tokenizer_in for name in ("en", "el")]
@@ -206,14 +213,15 @@ def test_shots_that_do_not_fit_are_dropped_first_ones_first(models: Models) -> N
     assert len(encode(model, [*wider, *question], crossed=False)) > model.context - 16
     alone = fit(model, shots, [Piece("word " * 400)], max_tokens=16, crossed=False)
     assert (alone.shots, alone.cut) == (0, True)
-    assert [text.reason for text in write(model, [alone, found], max_tokens=4, batch_size=2)] == [
-        "long",
-        write(model, [found], max_tokens=4, batch_size=2)[0].reason,
-    ]
+    both, one = (
+        write(models, model, prompts, max_tokens=4, batch_size=2)
+        for prompts in ([alone, found], [found])
+    )
+    assert [output.reason for output in both] == ["long", one[0].reason]
 
 
 def test_share_in_the_target_language(run: Path) -> None:
-    identifier = generation.LanguageIdentifier.of(open_source(run))
+    identifier = LanguageIdentifier.of(open_source(run))
     texts = ["Le chat dort dans la cuisine.", "The cat sleeps in the kitchen.", "", ".", "3 - 4"]
     told = {name: identifier.in_language(name, texts) for name in ("fr", "en", "el", "fi")}
     assert told["fr"] == [1.0, 0.0, 0.0, 0.0, 0.0]
@@ -239,7 +247,7 @@ def test_pairs_without_text_are_reported_and_others_evaluated(run: Path) -> None
         run,
         "en-fr,en-de,sv-fr",
         data=TASKS,
-        settings=Settings("full", shots=1, max_tokens=2, limit=2),
+        settings=TranslationSettings("full", shots=1, max_tokens=2, limit=2),
     )
     assert {result.language for result in found.results} == {"en-fr"}
     assert [line.partition(" in /")[0] for line in found.skipped] == [
@@ -254,20 +262,25 @@ def test_pairs_without_text_are_reported_and_others_evaluated(run: Path) -> None
 
 def test_slice_keeps_its_vocabularies(run: Path, tmp_path: Path) -> None:
     slice_model(run, inputs=["en"], outputs=["fr"], output=tmp_path / "en-to-fr")
-    settings = Settings(shots=1, max_tokens=4, limit=2)
+    settings = TranslationSettings(shots=1, max_tokens=4, limit=2)
     found = evaluate_mt(tmp_path / "en-to-fr", "en-fr", data=TASKS, settings=settings)
     whole = evaluate_mt(
-        run, "en-fr", data=TASKS, settings=Settings("src|tgt", shots=1, max_tokens=4, limit=2)
+        run,
+        "en-fr",
+        data=TASKS,
+        settings=TranslationSettings("src|tgt", shots=1, max_tokens=4, limit=2),
     )
     assert {result.infer for result in found.results} == {"slice"}
     assert {result.metric for result in found.results} == {"BLEU", "chrF++"}  # none to judge by
     crossed = evaluate_mt(
         tmp_path / "en-to-fr", "en-fr", data=TASKS,
-        settings=Settings("src|tgt", shots=1, max_tokens=4, limit=2),
+        settings=TranslationSettings("src|tgt", shots=1, max_tokens=4, limit=2),
     )  # fmt: skip
     assert [row["output"] for row in crossed.examples] == [row["output"] for row in whole.examples]
     with pytest.raises(UsageError):
-        evaluate_mt(tmp_path / "en-to-fr", "en-fr", data=TASKS, settings=Settings("full"))
+        evaluate_mt(
+            tmp_path / "en-to-fr", "en-fr", data=TASKS, settings=TranslationSettings("full")
+        )
 
 
 def test_dropped_shots_are_reported(run: Path) -> None:
@@ -279,7 +292,11 @@ def test_dropped_shots_are_reported(run: Path) -> None:
 
     heard = Heard()
     found = evaluate_mt(
-        run, "en-fr", data=TASKS, settings=Settings(max_tokens=60, limit=2), progress=heard
+        run,
+        "en-fr",
+        data=TASKS,
+        settings=TranslationSettings(max_tokens=60, limit=2),
+        progress=heard,
     )
     assert found.results[0].facts["shots_dropped"] > 0
     assert any("shots were dropped" in note for note in heard.notes)

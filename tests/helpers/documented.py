@@ -1,4 +1,4 @@
-"""The commands in the code blocks of README.md and docs/, as they stand there."""
+"""The commands in the code blocks of README.md, docs/ and benchmarks/notes/."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ import shlex
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
+PAGES = ["README.md"] + [
+    str(path.relative_to(ROOT))
+    for folder in ("docs", "benchmarks/notes")
+    for path in sorted((ROOT / folder).rglob("*.md"))
+]
 
 
 def code_lines(page: str) -> list[str]:

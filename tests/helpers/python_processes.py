@@ -33,7 +33,7 @@ PRELOADED = (
     "transformers.models.llama.modeling_llama",
     "modtok_cli.cli.main",
     "modtok_cli.training.loop",
-    "modtok_cli.inference.generate",
+    "modtok_cli.inference.run.generate",
     "modtok_cli.corpus.build",
     "datatrove.executor.local",
 )

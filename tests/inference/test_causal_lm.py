@@ -12,9 +12,8 @@ import torch
 
 from helpers.external_models import FAMILIES, build
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.inference import causal_lm
-from modtok_cli.inference.causal_lm import CausalLM
-from modtok_cli.inference.windows import window_bounds
+from modtok_cli.inference.hf import causal_lm
+from modtok_cli.inference.hf.causal_lm import CausalLM, window_bounds
 
 DOCUMENTS = ["La maison est grande.", "", "The house is large, and old. " * 12, "a", "maison"]
 

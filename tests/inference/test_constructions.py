@@ -21,19 +21,19 @@ from modtok_cli.base.progress import SILENT
 from modtok_cli.construct.bpe_merge import bpe_merge
 from modtok_cli.construct.bpe_seq import bpe_seq
 from modtok_cli.construct.unigram_merge import unigram_merge
-from modtok_cli.inference.decode import generate
-from modtok_cli.inference.export import export
-from modtok_cli.inference.gguf_tokenizer import (
+from modtok_cli.inference.export.export import export
+from modtok_cli.inference.export.gguf_tokenizer import (
     UNKNOWN_UNITS,
     ScoresTokenizer,
     candidates,
     units_in_file,
 )
-from modtok_cli.inference.loading import load
-from modtok_cli.inference.model import SlicedModel
-from modtok_cli.inference.sampling import SamplingOptions
-from modtok_cli.inference.slice import slice_model
-from modtok_cli.inference.sources import RunSource
+from modtok_cli.inference.load import load
+from modtok_cli.inference.run.decode import generate
+from modtok_cli.inference.run.model import SlicedModel
+from modtok_cli.inference.run.sampling import SamplingOptions
+from modtok_cli.inference.slice.run import RunSource
+from modtok_cli.inference.slice.slice import slice_model
 from modtok_cli.modular.chunks import may_span_words
 from modtok_cli.text.counter import split_words
 from modtok_cli.training import checkpoint
@@ -97,7 +97,7 @@ def test_transformers_has_the_engines_logits(made: Made) -> None:
     torch.testing.assert_close(logits, ours.logits(torch.tensor([rows])), atol=1e-5, rtol=0)
 
     assert isinstance(ours.source, RunSource)
-    engine = Model(TOY.shape, ours.source.run.tokenizer.size, start_ranks(1))
+    engine = Model(TOY.shape, ours.source.tokenizer.size, start_ranks(1))
     found = checkpoint.newest(made.run / "checkpoints", SILENT)
     assert found is not None
     checkpoint.load(*found, engine)

@@ -12,16 +12,14 @@ import torch
 from helpers.external_models import END, build
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT
-from modtok_cli.evaluate.generation import Models
-from modtok_cli.evaluate.modes import Infer
-from modtok_cli.inference.decode import generate
-from modtok_cli.inference.directory_model import DirectoryModel
-from modtok_cli.inference.generate import Generator, Prompt
-from modtok_cli.inference.loading import load
-from modtok_cli.inference.model_directory import ModelDirectory
-from modtok_cli.inference.sampling import SamplingOptions
-from modtok_cli.inference.score import score
-from modtok_cli.inference.sources import open_source
+from modtok_cli.evaluate.models import Infer, Models
+from modtok_cli.inference.hf.directory import ModelDirectory
+from modtok_cli.inference.hf.model import HfModel
+from modtok_cli.inference.load import load, open_source
+from modtok_cli.inference.run.decode import generate
+from modtok_cli.inference.run.generate import Generator, Prompt
+from modtok_cli.inference.run.sampling import SamplingOptions
+from modtok_cli.inference.run.score import score
 
 from .test_sliced_families import build as build_other
 
@@ -46,7 +44,7 @@ def logits(path: Path, ids: list[int]) -> torch.Tensor:
 
 def test_scores_are_those_of_the_model(directory: Path) -> None:
     model = load(directory)
-    assert isinstance(model, DirectoryModel)
+    assert isinstance(model, HfModel)
     assert model._split
     assert model._cached == ("rwkv" not in type(model.backbone).__name__.lower())
     texts = ("the house", "le chat dort, et puis", "a")

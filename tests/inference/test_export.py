@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.inference.dtypes import check_range
-from modtok_cli.inference.export import disagreements, export
-from modtok_cli.inference.gguf_tokenizer import MergesTokenizer
-from modtok_cli.inference.loading import load
-from modtok_cli.inference.slice import slice_model
+from modtok_cli.inference.export.export import disagreements, export
+from modtok_cli.inference.export.gguf_tokenizer import MergesTokenizer
+from modtok_cli.inference.load import load
+from modtok_cli.inference.run.backbone import check_range
+from modtok_cli.inference.slice.slice import slice_model
 
 gguf = pytest.importorskip("gguf")
 

@@ -13,8 +13,8 @@ from helpers.external_tokenizers import external_tokenizer
 from helpers.hf_models import FAMILIES, save_model
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.inference.export import export
-from modtok_cli.inference.slice_directory import Selection, slice_directory
+from modtok_cli.inference.export.export import export
+from modtok_cli.inference.hf.slice import Selection, slice_directory
 
 gguf = pytest.importorskip("gguf")
 
@@ -74,7 +74,7 @@ def test_a_slice(tmp_path: Path) -> None:
     names = fields["tokenizer.ggml.tokens"]
     assert names == [plain.id_to_token(index) for index in range(len(made.ids))]
     assert fields["tokenizer.ggml.eos_token_id"] == plain.token_to_id("</s>")
-    with pytest.raises(UsageError, match="has no languages"):
+    with pytest.raises(UsageError, match="is a model without languages"):
         export(tmp_path / "fr", tmp_path / "x.gguf", languages=["fr"])
 
 
@@ -97,7 +97,7 @@ def test_sentencepiece_merges(tmp_path: Path) -> None:
 
 def test_what_is_not_exported(tmp_path: Path) -> None:
     save(tmp_path / "m", "llama", kind="unigram")
-    with pytest.raises(UsageError, match="no known equal of this tokenizer"):
+    with pytest.raises(UsageError, match="no equivalent of this tokenizer"):
         export(tmp_path / "m", tmp_path / "m.gguf")
     document = orjson.loads(external_tokenizer("characters"))
     merges = document["model"]["merges"]

@@ -8,12 +8,12 @@ import torch
 
 from modtok_cli.base import memory
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.inference.decode import generate
-from modtok_cli.inference.generate import Generator, Prompt, answer_all, read_prompts
-from modtok_cli.inference.loading import load
-from modtok_cli.inference.model import SlicedModel
-from modtok_cli.inference.route import route, routing_references
-from modtok_cli.inference.sampling import SamplingOptions
+from modtok_cli.inference.load import load
+from modtok_cli.inference.run.decode import generate
+from modtok_cli.inference.run.generate import Generator, Prompt, answer_all, read_prompts
+from modtok_cli.inference.run.model import SlicedModel
+from modtok_cli.inference.run.route import route, routing_references
+from modtok_cli.inference.run.sampling import SamplingOptions
 
 PROMPTS = ("Il était une fois", "The", "La ville de Paris, it's")
 

@@ -13,12 +13,12 @@ from safetensors.torch import load_file, save_file
 
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.inference.footprint import footprint
-from modtok_cli.inference.generate import Generator, answer_all, read_prompts
-from modtok_cli.inference.latency import latency
-from modtok_cli.inference.loading import load
-from modtok_cli.inference.sampling import SamplingOptions
-from modtok_cli.inference.slice import slice_model
+from modtok_cli.inference.cost.latency import latency
+from modtok_cli.inference.cost.memory import footprint
+from modtok_cli.inference.load import load
+from modtok_cli.inference.run.generate import Generator, answer_all, read_prompts
+from modtok_cli.inference.run.sampling import SamplingOptions
+from modtok_cli.inference.slice.slice import slice_model
 
 from .conftest import LANGUAGES, SAMPLE, TOY
 

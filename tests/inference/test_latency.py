@@ -9,9 +9,8 @@ import torch
 
 from modtok_cli.base import memory
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.inference import latency as timing
-from modtok_cli.inference.latency import latency, packed
-from modtok_cli.inference.random_model import RandomModel
+from modtok_cli.inference.cost import latency as timing
+from modtok_cli.inference.cost.latency import RandomModel, latency, packed
 from modtok_cli.modular.open import open_tokenizer
 
 from .conftest import SAMPLE, TOY

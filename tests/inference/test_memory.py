@@ -3,7 +3,7 @@
 import pytest
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.inference.memory import memory
+from modtok_cli.inference.cost.memory import memory
 
 SCALES = ["0.5b", "1b", "2.5b", "7b", "12b", "30b"]
 

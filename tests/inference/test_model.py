@@ -10,8 +10,8 @@ import torch
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.inference.loading import load
-from modtok_cli.inference.model import SlicedModel
+from modtok_cli.inference.load import load
+from modtok_cli.inference.run.model import SlicedModel
 from modtok_cli.training import checkpoint
 from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model.model import MicroBatch, Model
@@ -39,7 +39,7 @@ def test_nll_is_that_of_the_training_engine(name: str, request: pytest.FixtureRe
     """Float32, other kernels for norm and attention: within 2e-5 nats a token."""
     path = request.getfixturevalue(name)
     model = load(path, ["fr", "en"])
-    engine = Model(model.source.run.shape, model.source.run.tokenizer.size, start_ranks(1))
+    engine = Model(model.source.shape, model.source.tokenizer.size, start_ranks(1))
     found = checkpoint.newest(path / "checkpoints", SILENT)
     assert found is not None
     checkpoint.load(*found, engine)
@@ -98,7 +98,7 @@ def test_two_vocabularies(small: SlicedModel, whole: SlicedModel) -> None:
 
 def test_any_step_and_what_is_wrong(run: Path, tmp_path: Path) -> None:
     older = load(run / "checkpoints" / "step-00000004", ["fr"])
-    assert older.source.run.step == load(run, ["fr"], step=4).source.run.step == 4
+    assert older.source.step == load(run, ["fr"], step=4).source.step == 4
     assert not torch.equal(older.head, load(run, ["fr"]).head)
     with pytest.raises(UsageError, match="has no checkpoint of step 5; choose from 4, 8"):
         load(run, step=5)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import random
+from os.path import commonprefix
 from pathlib import Path
 
 import pytest
 import torch
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.inference import score as scores
-from modtok_cli.inference.loading import load
-from modtok_cli.inference.model import SlicedModel
-from modtok_cli.inference.score import Request, score
+from modtok_cli.inference.load import load
+from modtok_cli.inference.run import score as scores
+from modtok_cli.inference.run.model import SlicedModel
+from modtok_cli.inference.run.score import Request, score
 
 SHARED = "The doctor in our valley is old now. "
 QUESTIONS = ["What is her car?", "Who listens?", "What does she do?", "Hm?", "So?"]
@@ -101,7 +102,7 @@ def test_what_is_shared_is_computed_once(
     score(model, requests, batch=1000)
     longest = max(len(tail) for _, tail in requests) - 1
     contexts = sorted({tuple(context) for context, _ in requests})
-    start = len(scores._common(contexts[0], contexts[-1]))
+    start = len(commonprefix([contexts[0], contexts[-1]]))  # noqa: RUF071 - no paths
     assert start >= 16
     rest = max(len(context) for context in contexts) - start
     assert fed[0] == start

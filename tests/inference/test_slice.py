@@ -11,11 +11,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from helpers.sample import SHARED, needs_shared
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.inference.decode import generate
-from modtok_cli.inference.loading import load
-from modtok_cli.inference.sampling import SamplingOptions
-from modtok_cli.inference.score import score
-from modtok_cli.inference.slice import slice_model
+from modtok_cli.inference.load import load
+from modtok_cli.inference.run.decode import generate
+from modtok_cli.inference.run.sampling import SamplingOptions
+from modtok_cli.inference.run.score import score
+from modtok_cli.inference.slice.slice import slice_model
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.subtokenizer import Subtokenizer
 

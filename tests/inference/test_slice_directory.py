@@ -11,8 +11,8 @@ import pytest
 from helpers.external_models import build
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.inference.model_directory import NAME, ModelDirectory
-from modtok_cli.inference.slice_directory import (
+from modtok_cli.inference.hf.directory import NAME, ModelDirectory
+from modtok_cli.inference.hf.slice import (
     Selection,
     is_model_directory,
     read_keep_list,

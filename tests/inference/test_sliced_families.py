@@ -15,9 +15,11 @@ from helpers.external_models import PADDED
 from helpers.external_tokenizers import save_tokenizer
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.progress import Silent
-from modtok_cli.inference import model_directory, slice_check, token_tensors
-from modtok_cli.inference.model_directory import ModelDirectory
-from modtok_cli.inference.token_tensors import TokenTensors, open_config
+from modtok_cli.inference.hf import check as slice_check
+from modtok_cli.inference.hf import directory as model_directory
+from modtok_cli.inference.hf import token_tensors
+from modtok_cli.inference.hf.directory import ModelDirectory
+from modtok_cli.inference.hf.token_tensors import TokenTensors, open_config
 
 transformers = pytest.importorskip("transformers")
 

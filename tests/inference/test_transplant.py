@@ -13,13 +13,13 @@ from safetensors.torch import load_file
 
 from helpers.external_models import FAMILIES, build
 from modtok_cli.base.errors import UsageError
-from modtok_cli.inference.fit_outputs import (
+from modtok_cli.inference.hf.fit_outputs import (
     FitText,
     constant_direction,
     first_only,
     logit_offsets,
 )
-from modtok_cli.inference.transplant import transplant
+from modtok_cli.inference.hf.transplant import transplant
 from modtok_cli.modular.external_spelling import LibraryVocabulary
 from modtok_cli.modular.open import open_tokenizer
 from modtok_cli.modular.spelling import Spelling
@@ -120,6 +120,7 @@ def test_what_transplant_refuses(workspace: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"has no config.json"):
         transplant(workspace, spec, output=tmp_path / "new")
     (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "file").touch()
     with pytest.raises(UsageError, match="exists but is not a model"):
         transplant(old, spec, output=tmp_path / "notes", force=True)
     assert not (tmp_path / "new").exists()

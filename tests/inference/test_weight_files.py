@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from modtok_cli.base.errors import ModtokError
-from modtok_cli.inference import weight_files
-from modtok_cli.inference.weight_files import INDEX, Cut, WeightFiles
+from modtok_cli.inference.hf import weight_files
+from modtok_cli.inference.hf.weight_files import INDEX, Cut, WeightFiles
 
 
 def tensors() -> dict[str, torch.Tensor]:
@@ -81,7 +81,7 @@ def test_a_model_in_several_files(tmp_path: Path) -> None:
 )
 def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "model.safetensors").write_bytes(content)
-    with pytest.raises(ModtokError, match=r"model\.safetensors: is no valid safetensors file"):
+    with pytest.raises(ModtokError, match=r"model\.safetensors: is not a valid safetensors file"):
         WeightFiles(tmp_path).tensors  # noqa: B018
 
 
@@ -103,7 +103,7 @@ def test_a_header_is_checked(single: Path, change: dict) -> None:
     header["embed.weight"] |= change
     head = orjson.dumps(header)
     file.write_bytes(len(head).to_bytes(8, "little") + head + data[8 + length :])
-    with pytest.raises(ModtokError, match="is no valid safetensors file"):
+    with pytest.raises(ModtokError, match="is not a valid safetensors file"):
         WeightFiles(single).tensors  # noqa: B018
 
 

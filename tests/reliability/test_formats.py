@@ -24,7 +24,7 @@ from modtok_cli.base.progress import Silent
 from modtok_cli.base.records import from_json
 from modtok_cli.construct.journal import JournalDir, Kept
 from modtok_cli.construct.merges_state import merges_to_arrays
-from modtok_cli.inference.slicefile import SliceFacts, read_facts
+from modtok_cli.inference.slice.directory import SliceFacts, read_facts
 from modtok_cli.measure.report.report import report
 from modtok_cli.measure.study.rows import StudyFile
 from modtok_cli.modular.external_encoder import LibraryEncoder

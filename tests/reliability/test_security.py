@@ -23,7 +23,7 @@ import zstandard
 from helpers.sample import SAMPLE
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.inference.token_lists import token_list
+from modtok_cli.inference.hf.token_lists import token_list
 from modtok_cli.modular.directory import read_references
 from modtok_cli.modular.manifest import _checksum, inside, read_manifest
 from modtok_cli.modular.open import open_tokenizer

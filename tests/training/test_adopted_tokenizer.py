@@ -12,8 +12,8 @@ import torch
 from helpers.external_models import build
 from helpers.metrics import read_metrics
 from modtok_cli.base.errors import ModtokError, UsageError
-from modtok_cli.inference.loading import load
-from modtok_cli.inference.slice import slice_model
+from modtok_cli.inference.load import load
+from modtok_cli.inference.slice.slice import slice_model
 from modtok_cli.modular.adopt import adopt
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.training.config import resolve

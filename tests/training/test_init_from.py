@@ -13,7 +13,7 @@ import torch
 from helpers.metrics import read_metrics
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.construct.bpe_seq import bpe_seq
-from modtok_cli.inference.loading import load
+from modtok_cli.inference.load import load
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.training import loop
 from modtok_cli.training.loop import pretrain

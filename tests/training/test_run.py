@@ -196,7 +196,7 @@ def test_a_language_the_tokenizer_lacks(settings: RunSettings) -> None:
         ({"name": "latest"}, "cannot be the name of a run"),
         ({"p": 1.5}, "--p: expected at least 0 and at most 1, got 1.5"),
         ({"seq_length": 4}, "--seq-length: expected at least 8"),
-        ({"tp": 2}, "1 processes are not divisible by 2"),
+        ({"tp": 2}, "--tp 2 needs a multiple of 2 processes; this run has 1"),
         ({"distributed_optimizer": True}, "--distributed-optimizer: requires GPUs"),
         ({"tokenizer": Path("nowhere")}, "not a modular tokenizer"),
     ],

@@ -178,15 +178,12 @@ def removed_special_tokens(arena: Arena) -> None:
 
 @attack("installation")
 def read_only_without_home(arena: Arena) -> None:
-    """A read-only installation without kernels, and no home that can be written to"""
+    """A read-only installation, and no home that can be written to"""
     package = arena.place.parent / "installed"
     package.mkdir(exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(package)], check=True)
     try:
-        shutil.copytree(
-            ROOT / "modtok_cli", package / "modtok_cli",
-            ignore=shutil.ignore_patterns("*.nbi", "*.nbc"),
-        )  # fmt: skip
+        shutil.copytree(ROOT / "modtok_cli", package / "modtok_cli")
         subprocess.run(["mount", "-o", "remount,ro", str(package)], check=True)
         env = {"HOME": "/proc/none", "XDG_CACHE_HOME": "/proc/none", "USERPROFILE": "/proc/none"}
         done = arena.modtok(

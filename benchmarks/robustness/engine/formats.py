@@ -171,12 +171,11 @@ def _questions(path: Path) -> None:
     from modtok_cli.evaluate import mcq
     from modtok_cli.evaluate.results import Evaluation, data_digest, example
 
-    data, settings, evaluation = path.parents[2], mcq.Settings(), Evaluation()
+    data, settings = path.parents[2], mcq.McqSettings()
     own, foreign = mcq.tasks_of(settings.tasks, data)
     assert not foreign
-    jobs = mcq._collect_jobs(own, ["en"], data, settings, evaluation, SILENT)
-    if evaluation.skipped:
-        evaluation.require_complete()
+    jobs, skipped = mcq._collect_jobs(own, ["en"], data, settings, SILENT)
+    Evaluation(skipped=skipped).require_complete()
     for job in jobs:
         assert data_digest(mcq._texts(job))
         for row in (*job.shown, *job.questions):
@@ -191,23 +190,23 @@ def _questions(path: Path) -> None:
 
 def _to_summarize(path: Path) -> None:
     from modtok_cli.evaluate.documents import Documents
-    from modtok_cli.evaluate.rouge import scores
-    from modtok_cli.evaluate.summarization import pieces_of
+    from modtok_cli.evaluate.generation import TASKS, pieces_of
+    from modtok_cli.evaluate.text_scores import rouge
 
     shots, tests = Documents(path.parent.parent).of("en", 2)
     for row in (*shots, *tests):
-        for piece in pieces_of(row, whole=True):
+        for piece in pieces_of(TASKS["sum"], row, whole=True):
             piece.text.encode()
-        assert 0 <= scores(row.summary, row.document)["rougeL"] <= 1
+        assert 0 <= rouge(row.target, row.source)["rougeL"] <= 1
 
 
 def _parallel(path: Path) -> None:
+    from modtok_cli.evaluate.generation import TASKS, pieces_of
     from modtok_cli.evaluate.parallel import find_parallel
-    from modtok_cli.evaluate.translation import pieces_of
 
     shots, tests = find_parallel(path.parent.parent).pair("en", "fi", 2)
     for row in (*shots, *tests):
-        text = "".join(piece.text for piece in pieces_of(row, whole=True))
+        text = "".join(piece.text for piece in pieces_of(TASKS["mt"], row, whole=True))
         assert text.count("\n") == 1, "an example of more than a line"
 
 
@@ -277,7 +276,7 @@ def _language(path: Path) -> None:
 def _run(path: Path) -> None:
     import torch
 
-    from modtok_cli.inference.loading import load
+    from modtok_cli.inference.load import load
 
     root = path
     while not (root / "checkpoints").is_dir():
@@ -306,7 +305,7 @@ def _resume(path: Path) -> None:
 def _slice(path: Path) -> None:
     import torch
 
-    from modtok_cli.inference.loading import load
+    from modtok_cli.inference.load import load
 
     model = load(path.parent)
     model.logits(torch.tensor([[model.end_of_text, *model.encode_in("a text")]]))

@@ -143,11 +143,10 @@ def serve() -> None:
     import modtok_cli.construct.bpe_seq
     import modtok_cli.construct.unigram_merge
     import modtok_cli.corpus.build
+    import modtok_cli.evaluate.generation
     import modtok_cli.evaluate.mcq
-    import modtok_cli.evaluate.summarization
-    import modtok_cli.evaluate.translation
-    import modtok_cli.inference.export
-    import modtok_cli.inference.slice
+    import modtok_cli.inference.export.export
+    import modtok_cli.inference.slice.slice
     import modtok_cli.measure.report.report
     import modtok_cli.training.loop  # noqa: F401
 

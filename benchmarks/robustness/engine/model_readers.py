@@ -39,7 +39,7 @@ def sliced(path: Path) -> None:
     """A published model whose vocabulary is sliced to two tokens and those it needs."""
     import numpy as np
 
-    from modtok_cli.inference.model_directory import ModelDirectory
+    from modtok_cli.inference.hf.directory import ModelDirectory
 
     model = ModelDirectory(path.parent)
     with tempfile.TemporaryDirectory() as scratch:
@@ -67,7 +67,7 @@ def transplanted(path: Path) -> None:
 
 def ids_to_keep(path: Path) -> None:
     """Token ids for a slice."""
-    from modtok_cli.inference.slice_directory import read_keep_list
+    from modtok_cli.inference.hf.slice import read_keep_list
 
     assert (read_keep_list(path) >= 0).all()
 
@@ -99,7 +99,7 @@ def cell(path: Path) -> None:
 
 def world(path: Path) -> None:
     """Settings of a world, as `study world` reads them."""
-    from modtok_cli.world.corpus import read_settings
+    from modtok_cli.studies.world.corpus import read_settings
 
     read_settings(path.parent)
 

@@ -36,7 +36,7 @@ lr = 3e-4
 def model_samples(root: Path) -> None:
     """After the texts: they are what the tokenizer is learned on."""
     from modtok_cli.modular.adopt import adopt
-    from modtok_cli.world.corpus import Settings, write_world
+    from modtok_cli.studies.world.corpus import WorldSettings, write_world
 
     _published(root / "published", (root / "fi.txt").read_text("utf-8").splitlines())
     adopt(root / "published", ["en", "fi"], data=root / "data").save(root / "adopted")
@@ -44,7 +44,7 @@ def model_samples(root: Path) -> None:
     (root / "recipe.toml").write_text(RECIPE)
     (root / "grid.toml").write_text(GRID)
     _cell(root / "grid")
-    write_world(root / "world", Settings(documents=2, people=8, towns=4, sentences=4))
+    write_world(root / "world", WorldSettings(documents=2, people=8, towns=4, sentences=4))
 
 
 def _published(place: Path, lines: list[str]) -> None:
@@ -93,11 +93,11 @@ def _published(place: Path, lines: list[str]) -> None:
 
 def _cell(place: Path) -> None:
     from modtok_cli.evaluate.grid.cells import Cell, Place, Store
-    from modtok_cli.evaluate.mcq import Settings
+    from modtok_cli.evaluate.mcq import McqSettings
 
     place_of_run = Place(Path("runs/tiny"), None, None, None)
     cell = Cell(
-        "mcq", place_of_run, "facts", "en", Settings(infer="lang"), "en", {"data": "ab12"}, None
+        "mcq", place_of_run, "facts", "en", McqSettings(infer="lang"), "en", {"data": "ab12"}, None
     )
     Store(place).write(cell, orjson.loads(orjson.dumps(CELL_ROWS)), CELL_EXAMPLES)
     (written,) = (place / "cells").iterdir()

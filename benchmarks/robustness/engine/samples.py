@@ -76,10 +76,10 @@ def corpus_samples(root: Path) -> None:
 
 def _plan(root: Path) -> None:
     """What a build notes: its plan, its report."""
-    from modtok_cli.corpus.plan import Settings, begin, make_plan
+    from modtok_cli.corpus.plan import RunSettings, begin, make_plan
 
     made = root / "made"
-    settings = Settings(("en",), None, 0.4, 5.0, 200, None, None, None)
+    settings = RunSettings(("en",), None, 0.4, 5.0, 200, None, None, None)
     begin(make_plan([root / "crawl.warc"], settings, made))
     row = {"language": "en", "pages": 3, "paragraphs": 9, "characters": 999}
     report = {"format": "modtok corpus", "build": {}, "languages": [row], "dropped": [], "bad": []}
@@ -88,7 +88,7 @@ def _plan(root: Path) -> None:
 
 def run_samples(root: Path) -> None:
     """A run of a few steps and a slice of it; needs the extra `lm`, after `light_samples`."""
-    from modtok_cli.inference.slice import slice_model
+    from modtok_cli.inference.slice.slice import slice_model
     from modtok_cli.training.loop import pretrain
     from modtok_cli.training.settings import RunSettings
 

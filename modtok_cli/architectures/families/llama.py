@@ -1,26 +1,18 @@
 """Llama: no biases, no QK-norm."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import ClassVar
 
-from modtok_cli.architectures.decoder import Decoder
+from modtok_cli.architectures.shape import Shape
 
 
-@dataclass(frozen=True)
-class Llama(Decoder):
+class Llama(Shape):
     """The shape of a Llama."""
 
-    architecture: str = field(init=False, default="llama")
-
-    hf_config: ClassVar[str] = "LlamaConfig"
-    hf_model: ClassVar[str] = "LlamaModel"
-    hf_causal_model: ClassVar[str] = "LlamaForCausalLM"
-    hf_plain: ClassVar[Mapping[str, bool | None]] = {"attention_bias": False, "mlp_bias": False}
-    gguf_name: ClassVar[str] = "llama"
-    gguf_pairs: ClassVar[bool] = True
+    architecture = "llama"
+    hf_name = "Llama"
+    hf_plain: ClassVar = {"attention_bias": False, "mlp_bias": False}
+    gguf_name = "llama"
+    gguf_pairs = True
 
 
 def llama(layers: int, hidden_size: int, head_width: int, ffn: int, *, tied: bool = False) -> Llama:

@@ -1,27 +1,18 @@
 """Qwen 3: queries and keys normalized per head."""
 
-from __future__ import annotations
+from typing import ClassVar
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
-
-from modtok_cli.architectures.decoder import Decoder
+from modtok_cli.architectures.shape import Shape
 
 
-@dataclass(frozen=True)
-class Qwen3(Decoder):
+class Qwen3(Shape):
     """The shape of a Qwen3."""
 
-    architecture: str = field(init=False, default="qwen3")
-
-    hf_config: ClassVar[str] = "Qwen3Config"
-    hf_model: ClassVar[str] = "Qwen3Model"
-    hf_causal_model: ClassVar[str] = "Qwen3ForCausalLM"
-    hf_plain: ClassVar[Mapping[str, bool | None]] = {"attention_bias": False}
-    gguf_name: ClassVar[str] = "qwen3"
-
-    options: ClassVar[Mapping[str, Any]] = {"qk_norm": True}
+    architecture = "qwen3"
+    options: ClassVar = {"qk_norm": True}
+    hf_name = "Qwen3"
+    hf_plain: ClassVar = {"attention_bias": False}
+    gguf_name = "qwen3"
 
 
 ARCHITECTURE = Qwen3

@@ -16,10 +16,10 @@ from modtok_cli.cli.options import (
     Langs,
     Output,
     Threads,
-    split_languages,
 )
 from modtok_cli.cli.output import emit_rows
 from modtok_cli.cli.session import Session
+from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
 
 Source = Annotated[
@@ -45,7 +45,7 @@ Coverage = Annotated[
         metavar="SHARE",
         min=0,
         max=1,
-        help="Remove rare tokens until a text would take 1 - SHARE more tokens, as in 0.999.",
+        help="Drop rare tokens while texts grow by at most 1 − SHARE.",
     ),
 ]
 
@@ -104,7 +104,7 @@ def adopt(
     check_output(output, force=force)
     made = adopt_tokenizer(
         source,
-        split_languages(langs),
+        optional_languages(langs),
         data=data,
         k=k,
         coverage=coverage,

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from typer import Argument
-
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.files import write_bytes
 from modtok_cli.cli.command import command
+from modtok_cli.cli.declaration import Call
 from modtok_cli.cli.options import Force, Json, OutputOrStdout
 from modtok_cli.cli.output import emit_bytes, emit_object, is_stdout_terminal
 from modtok_cli.cli.session import Session
-
-Parts = Annotated[
-    list[str],
-    Argument(metavar="TOKENIZER", help="BPE tokenizers, in order of concatenation."),
-]
+from modtok_cli.construct.bpe_concat import bpe_concat
 
 
 @command(
     "bpe-concat",
+    bpe_concat,
     tables=False,
     examples="""
     # append French to Finnish, each learned on its own
@@ -29,21 +24,14 @@ Parts = Annotated[
     modtok bpe-concat bpe/fi.json bpe/fr.json | modtok nsl fr.txt --references bpe
     """,
 )
-def bpe_concat(
+def show(
     session: Session,
-    tokenizers: Parts,
+    call: Call,
     output: OutputOrStdout = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Concatenate BPE tokenizers naively, as a baseline.
-
-    The first tokenizer is kept. Of each further one, tokens and merges that are not present
-    yet are appended. Early merges of one language then block tokens of another, which
-    sequential training (bpe-seq) avoids.
-
-    The result is a tokenizer.json, written to standard output or to the file given by -o.
-    """
+    """The result is a tokenizer.json, written to standard output or to the file given by -o."""
     if output is None and json:
         raise UsageError("--json requires -o, since the tokenizer is written to stdout")
     if output is None and is_stdout_terminal():
@@ -55,10 +43,7 @@ def bpe_concat(
         raise UsageError(
             "already exists", where=str(output), remedy="choose another -o or pass --force"
         )
-    from modtok_cli.base.files import write_bytes
-    from modtok_cli.construct.bpe_concat import bpe_concat
-
-    made = bpe_concat(tokenizers)
+    made = call()
     session.say(f"{made.size:,} tokens, {made.unreached:,} of them unreachable")
     if output is None:
         emit_bytes(made.data)

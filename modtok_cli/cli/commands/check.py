@@ -9,9 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.parameters import text_paths
 from modtok_cli.cli import completion
 from modtok_cli.cli.command import command
-from modtok_cli.cli.commands.nsl import WORKSPACE_TOKENIZER, text_paths, tokenizers_or_default
+from modtok_cli.cli.commands.nsl import WORKSPACE_TOKENIZER, tokenizers_or_default
 from modtok_cli.cli.options import Json, Lang, Plot, Tokenizers
 from modtok_cli.cli.output import Column, emit_tables
 from modtok_cli.cli.plotting import check_plot, emit_plot

@@ -9,9 +9,10 @@ import typer
 
 from modtok_cli.cli.command import command
 from modtok_cli.cli.corpus_options import ExecutorKind, ExecutorOptions, Workers, split_options
-from modtok_cli.cli.options import Force, Json, Langs, Output, split_languages
+from modtok_cli.cli.options import Force, Json, Langs, Output
 from modtok_cli.cli.output import Column, emit_rows, wants_json
 from modtok_cli.cli.session import Session
+from modtok_cli.text.languages import optional_languages
 
 KEPT = (
     Column("language", "language"),
@@ -104,7 +105,7 @@ NearHashes = Annotated[
         "--near-hashes",
         metavar="N",
         min=1,
-        help="Number of values of a bucket; pages that agree in all of one are near-duplicates.",
+        help="Values per bucket; pages that agree in all values of a bucket are near-duplicates.",
     ),
 ]
 Layout = Annotated[
@@ -170,7 +171,7 @@ def corpus_build(
 
     Requires the extra [corpus]: pip install 'modtok[corpus]'.
     """
-    languages = split_languages(langs)
+    languages = optional_languages(langs)
     options = split_options(executor_option)
     from modtok_cli.corpus.build import corpus_build
     from modtok_cli.corpus.report import summary

@@ -17,10 +17,10 @@ from modtok_cli.cli.options import (
     Langs,
     Output,
     Threads,
-    split_languages,
 )
 from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.cli.session import Session
+from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
 
 COLUMNS = (
@@ -54,8 +54,8 @@ Memory = Annotated[
     typer.Option(
         "--memory",
         metavar="SIZE",
-        help="Most memory for tables of words, such as 4GB; larger ones are sorted on disk. With "
-        "--executor: of each task.",
+        help="Memory limit of word tables, such as 4GB; larger tables are sorted on disk. With "
+        "--executor: per task.",
     ),
 ]
 
@@ -100,7 +100,7 @@ def corpus_count(
     others merge the tables. An interrupted count resumes when the command is repeated. The
     tables are identical.
     """
-    languages = split_languages(langs)
+    languages = optional_languages(langs)
     from modtok_cli.text.bounded_count import checked_memory
 
     most = checked_memory(memory)

@@ -16,10 +16,10 @@ from modtok_cli.cli.options import (
     Langs,
     OptionalTexts,
     Threads,
-    split_languages,
 )
 from modtok_cli.cli.output import Column, emit_rows, wants_json
 from modtok_cli.cli.session import Session
+from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
 
 COLUMNS = (
@@ -82,7 +82,7 @@ def corpus_stats(
     language of the data directory, or of TEXT. A document is a duplicate if it equals an
     earlier one.
     """
-    languages = split_languages(langs)
+    languages = optional_languages(langs)
     if texts and languages is not None:
         raise UsageError("--langs selects from the data directory", remedy="omit --langs or TEXT")
     if lang is not None and not texts:

@@ -74,11 +74,11 @@ def corpus_world(
     a question for each fact in tasks/mcq/, in three tasks by the languages that state the fact
     (facts-all, facts-own, facts-other), and parallel sentences in tasks/mt/.
     """
-    from modtok_cli.world.corpus import Settings, write_world
+    from modtok_cli.studies.world.corpus import WorldSettings, write_world
 
     if output is None:
         raise UsageError("no output directory given", remedy="as in: modtok corpus world -o world")
-    settings = Settings(
+    settings = WorldSettings(
         seed=seed,
         documents=documents,
         people=people,

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.parameters import text_paths
 from modtok_cli.cli.command import command
-from modtok_cli.cli.commands.nsl import text_paths
 from modtok_cli.cli.evaluation_output import Infer, Limit, torch_dtype
 from modtok_cli.cli.inference_options import (
     LATEST,
@@ -99,14 +99,14 @@ def eval_bpb(
     sources = text_paths(texts)
     check_plot(plot)
     require_models()
-    from modtok_cli.evaluate.bits import Settings, evaluate_bpb
+    from modtok_cli.evaluate.bits import BitsSettings, evaluate_bpb
 
     with sharing(session, gpus, reads_input="-" in sources) as processes:
         rows = evaluate_bpb(
             model or LATEST,
             sources,
             language=lang,
-            settings=Settings(infer=infer, batch_size=batch_size, limit=limit),
+            settings=BitsSettings(infer=infer, batch_size=batch_size, limit=limit),
             reading=reading,
             tokenizer=tokenizer,
             step=step,

@@ -10,9 +10,10 @@ import typer
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.options import Force, Json, Langs, Output, split_languages
+from modtok_cli.cli.options import Force, Json, Langs, Output
 from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.cli.session import Session
+from modtok_cli.text.languages import optional_languages
 
 COLUMNS = (
     Column("task", "task"),
@@ -51,7 +52,7 @@ def eval_fetch(
     modtok eval reads. No other command needs the network. Without network access, place the
     files by hand; the error describes the layout.
     """
-    languages = split_languages(langs) or workspace_languages()
+    languages = optional_languages(langs) or workspace_languages()
     require_models("datasets", "yaml")
     from modtok_cli.evaluate.fetch import TASKS, fetch
 

@@ -12,9 +12,10 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
 from modtok_cli.cli.commands.eval_mcq import WORKSPACE_TASKS, all_local, stay_local
 from modtok_cli.cli.inference_options import require_models
-from modtok_cli.cli.options import Json, Output, split_languages
+from modtok_cli.cli.options import Json, Output
 from modtok_cli.cli.output import Column, emit_rows, emit_tables
 from modtok_cli.cli.session import Session
+from modtok_cli.text.languages import optional_languages
 
 if TYPE_CHECKING:
     from modtok_cli.evaluate.grid.plan import Skipped
@@ -85,7 +86,7 @@ def eval_grid(
     grids/NAME by default, gets them, and means over tasks and languages with intervals and paired
     tests between modes and between systems; modtok report makes a page of it.
     """
-    chosen = split_languages(show, "--show")
+    chosen = optional_languages(show, "--show")
     if unknown := [name for name in chosen or () if name not in TABLES]:
         raise UsageError(
             f"no table {unknown[0]!r}", where="--show", remedy=f"use {', '.join(TABLES)}"

@@ -29,11 +29,12 @@ from modtok_cli.cli.inference_options import (
     Step,
     require_models,
 )
-from modtok_cli.cli.options import Json, Langs, Plot, split_languages
+from modtok_cli.cli.options import Json, Langs, Plot
 from modtok_cli.cli.output import Column, emit_tables
 from modtok_cli.cli.plotting import check_plot, emit_plot
 from modtok_cli.cli.session import Session
 from modtok_cli.cli.several_processes import sharing
+from modtok_cli.text.languages import optional_languages
 
 if TYPE_CHECKING:
     from modtok_cli.evaluate.results import Result
@@ -121,8 +122,8 @@ def eval_mcq(
     """
     check_plot(plot)
     check_examples(examples)
-    languages = split_languages(langs)
-    names = split_languages(tasks, "--tasks")
+    languages = optional_languages(langs)
+    names = optional_languages(tasks, "--tasks")
     if data is not None and not data.is_dir():
         raise UsageError(
             "directory does not exist", where=str(data), remedy="see docs/evaluation.md"
@@ -131,9 +132,9 @@ def eval_mcq(
     folder = data or (WORKSPACE_TASKS if (WORKSPACE_TASKS / "mcq").is_dir() else None)
     if folder is not None and all_local(folder, names):
         stay_local()
-    from modtok_cli.evaluate.mcq import Settings, evaluate_mcq
+    from modtok_cli.evaluate.mcq import McqSettings, evaluate_mcq
 
-    settings = Settings(
+    settings = McqSettings(
         infer=infer,
         tasks=None if names is None else tuple(names),
         shots=shots,
@@ -172,7 +173,7 @@ def eval_mcq(
 def all_local(folder: Path, tasks: Sequence[str] | None) -> bool:
     """Whether all `tasks` are local files; lm-eval tasks may load data from the hub."""
     from modtok_cli.evaluate.questions import Folder
-    from modtok_cli.evaluate.suites import suites
+    from modtok_cli.evaluate.suite import suites
 
     return tasks is None or {*suites(), *Folder(folder).tasks}.issuperset(tasks)
 

@@ -97,11 +97,11 @@ def eval_mt(
     check_plot(plot)
     check_examples(examples)
     require_models("sacrebleu")
-    from modtok_cli.evaluate.translation import SHOTS, Settings, evaluate_mt
+    from modtok_cli.evaluate.generation import TranslationSettings, evaluate_mt
 
-    settings = Settings(
+    settings = TranslationSettings(
         infer=infer,
-        shots=SHOTS if shots is None else shots,
+        shots=5 if shots is None else shots,
         max_tokens=max_tokens,
         batch_size=batch_size,
         limit=limit,

@@ -25,10 +25,11 @@ from modtok_cli.cli.inference_options import (
     Step,
     require_models,
 )
-from modtok_cli.cli.options import Json, Langs, Plot, split_languages
+from modtok_cli.cli.options import Json, Langs, Plot
 from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
 from modtok_cli.cli.several_processes import sharing
+from modtok_cli.text.languages import optional_languages
 
 
 @command(
@@ -70,15 +71,15 @@ def eval_sum(
     --data is a directory with LANG.jsonl and, for shots, LANG.train.jsonl, directly or in
     sum/. Languages without documents are reported, and the exit status is 1.
     """
-    languages = split_languages(langs)
+    languages = optional_languages(langs)
     check_plot(plot)
     check_examples(examples)
     require_models()
-    from modtok_cli.evaluate.summarization import SHOTS, Settings, evaluate_sum
+    from modtok_cli.evaluate.generation import GenerationSettings, evaluate_sum
 
-    settings = Settings(
+    settings = GenerationSettings(
         infer=infer,
-        shots=SHOTS if shots is None else shots,
+        shots=5 if shots is None else shots,
         max_tokens=max_tokens,
         batch_size=batch_size,
         limit=limit,

@@ -7,9 +7,10 @@ import typer
 
 from modtok_cli.cli import completion
 from modtok_cli.cli.command import command
-from modtok_cli.cli.options import Force, Json, Langs, Output, Tokenizers, split_languages
+from modtok_cli.cli.options import Force, Json, Langs, Output, Tokenizers
 from modtok_cli.cli.output import emit_object
 from modtok_cli.cli.session import Session
+from modtok_cli.text.languages import optional_languages
 
 WORKSPACE_TOKENIZER = "tokenizer"
 PAGE = Path("explore.html")
@@ -59,7 +60,7 @@ def explore(
     row = explore(
         [*(names or []), *(tokenizer or [])] or [WORKSPACE_TOKENIZER],
         output or PAGE,
-        languages=split_languages(langs),
+        languages=optional_languages(langs),
         force=force,
         progress=session.progress,
     )

@@ -10,10 +10,11 @@ import typer
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
 from modtok_cli.cli.inference_options import LATEST, Model, RunTokenizer, Step, require_models
-from modtok_cli.cli.options import Force, Json, Langs, Output, split_languages
+from modtok_cli.cli.options import Force, Json, Langs, Output
 from modtok_cli.cli.output import emit_object
 from modtok_cli.cli.session import Session
-from modtok_cli.inference.formats import export_formats
+from modtok_cli.inference.export.formats import export_formats
+from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
 
 Format = Annotated[
@@ -72,7 +73,7 @@ def export(
     tokenizers can be exported; fewest-tokens ones if learned with --whole-characters.
     """
     require_models()
-    from modtok_cli.inference.export import export
+    from modtok_cli.inference.export.export import export
 
     texts: list[str] | None = None
     if probe:
@@ -91,7 +92,7 @@ def export(
         model,
         output or Path(f"{model.resolve().name}.{format}"),
         format=format,
-        languages=split_languages(langs),
+        languages=optional_languages(langs),
         probe=texts,
         inexact=inexact,
         dtype=dtype,

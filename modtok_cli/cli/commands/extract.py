@@ -17,11 +17,11 @@ from modtok_cli.cli.options import (
     OutputOrStdout,
     Special,
     Tokenizer,
-    split_languages,
     subset_spec,
 )
 from modtok_cli.cli.output import emit_bytes, emit_object, is_stdout_terminal
 from modtok_cli.cli.session import Session
+from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
 
 WORKSPACE_TOKENIZER = "tokenizer"
@@ -119,7 +119,7 @@ def extract(
             "--top-k and --on require each other",
             remedy="as in: modtok extract --top-k 24000 --on data/fr.jsonl.zst TOKENIZER",
         )
-    languages = split_languages(langs)
+    languages = optional_languages(langs)
     if languages is None and top_k is None:
         raise UsageError("no languages given", remedy="as in: modtok extract --langs fr,en")
     if hf is None and (special or chat_template is not None):

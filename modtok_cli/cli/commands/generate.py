@@ -26,16 +26,16 @@ from modtok_cli.cli.session import Session, stdin_holds_data
 from modtok_cli.cli.several_processes import sharing
 
 if TYPE_CHECKING:
-    from modtok_cli.inference.generate import Generator
-    from modtok_cli.inference.processes import Processes
-    from modtok_cli.inference.sampling import SamplingOptions
+    from modtok_cli.inference.run.generate import Generator
+    from modtok_cli.inference.run.processes import Processes
+    from modtok_cli.inference.run.sampling import SamplingOptions
 
 ModelOrPrompt = Annotated[
     str | None,
     typer.Argument(
         metavar="MODEL",
-        help="Run, slice or directory of a Hugging Face model; runs/latest if the only argument "
-        "is no directory: that is the prompt.",
+        help="Run, slice or directory of a Hugging Face model. A single argument that is not a "
+        "directory is the prompt of runs/latest.",
     ),
 ]
 PromptText = Annotated[
@@ -136,8 +136,8 @@ def generate(
         raise UsageError("no prompt given", remedy='as in: modtok generate --langs fr "Il était"')
     inputs, outputs = sides(langs, reading, writing)
     require_models()
-    from modtok_cli.inference.generate import Generator
-    from modtok_cli.inference.sampling import SamplingOptions
+    from modtok_cli.inference.run.generate import Generator
+    from modtok_cli.inference.run.sampling import SamplingOptions
 
     options = SamplingOptions(
         max_tokens=max_tokens,
@@ -173,7 +173,7 @@ def _answer_lines(
 ) -> None:
     import orjson
 
-    from modtok_cli.inference.generate import answer_all, read_prompts
+    from modtok_cli.inference.run.generate import answer_all, read_prompts
 
     prompts = read_prompts(standard_input())
     rows = answer_all(generator, prompts, options, batch=batch_size, processes=processes)
@@ -189,7 +189,7 @@ def _answer_one(
 ) -> None:
     import orjson
 
-    from modtok_cli.inference.generate import Prompt
+    from modtok_cli.inference.run.generate import Prompt
 
     def show(_: int, text: str) -> None:
         emit_text([text.encode()])

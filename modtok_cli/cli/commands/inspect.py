@@ -12,9 +12,10 @@ import typer
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.cli import completion
 from modtok_cli.cli.command import command
-from modtok_cli.cli.options import Json, Langs, Tokenizer, split_languages, subset_spec
+from modtok_cli.cli.options import Json, Langs, Tokenizer, subset_spec
 from modtok_cli.cli.output import Column, emit_each, emit_lines, emit_rows
 from modtok_cli.cli.session import Session
+from modtok_cli.text.languages import optional_languages
 
 LANGUAGES = (
     Column("language", "language"),
@@ -130,7 +131,7 @@ def inspect(
         raise UsageError("--langs requires a modular directory", where=tokenizer)
     spec = subset_spec(tokenizer, langs)
     if check:
-        show_check(tokenizer, split_languages(langs), json=json)
+        show_check(tokenizer, optional_languages(langs), json=json)
     elif find is not None:
         show_tokens(spec, find, json=json)
     else:

@@ -88,9 +88,8 @@ def latency(
     require_models()
     import torch
 
-    from modtok_cli.inference.footprint import settings_of_run
-    from modtok_cli.inference.latency import latency
-    from modtok_cli.inference.memory import choose_models
+    from modtok_cli.inference.cost.latency import latency
+    from modtok_cli.inference.cost.memory import choose_models, settings_of_run
     from modtok_cli.modular.directory import is_modular
 
     models, own = None, ["tokenizer", "tokenizer@each"]

@@ -80,7 +80,7 @@ def memory(
     vocabulary sizes of the paper are compared: 256,000 and 24,000 tokens. With TEXT, the KV
     cache is also reported per character.
     """
-    from modtok_cli.inference.footprint import footprint
+    from modtok_cli.inference.cost.memory import footprint
     from modtok_cli.measure.check import split_arguments
 
     model, rest = model_among(arguments or [])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from modtok_cli.base.parameters import text_paths
 from modtok_cli.cli.command import command
-from modtok_cli.cli.commands.nsl import text_paths
 from modtok_cli.cli.options import Json, Lang, Plot, Texts, Tokenizer
 from modtok_cli.cli.output import Column, emit_tables
 from modtok_cli.cli.plotting import check_plot, emit_plot

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from modtok_cli.base.errors import Stopped, UsageError
 from modtok_cli.base.processes import MESSAGES
 from modtok_cli.cli.command import command
-from modtok_cli.cli.options import Force, Json
+from modtok_cli.cli.declaration import Call
+from modtok_cli.cli.options import Json
 from modtok_cli.cli.output import Column, emit_document, emit_rows
 from modtok_cli.cli.session import Session
-from modtok_cli.cli.training_options import training_settings, with_training_options
+from modtok_cli.cli.training_options import training_settings
+from modtok_cli.training.pretrain import pretrain
 
 if TYPE_CHECKING:
     from modtok_cli.training.settings import RunSettings
@@ -40,7 +42,6 @@ TEXT_COLUMNS = (
 )
 
 
-Resume = Annotated[bool, typer.Option("--resume", help="Resume runs/latest, or the run of --name.")]
 ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", help="Recipe (TOML) with options of the run."),
@@ -59,6 +60,7 @@ Prepare = Annotated[
 
 @command(
     "pretrain",
+    pretrain,
     examples="""
     # data/ and tokenizer/ to runs/sub-2-tiny, some minutes on a CPU
     modtok pretrain --sampling sub:2
@@ -76,25 +78,14 @@ Prepare = Annotated[
     modtok pretrain --resume
     """,
 )
-@with_training_options()
-def pretrain(
+def show(
     session: Session,
+    call: Call,
     config: ConfigFile = None,
-    resume: Resume = False,
     dry_run: DryRun = False,
     prepare: Prepare = False,
-    force: Force = False,
     json: Json = False,
-    **options: Any,
 ) -> None:
-    """Pretrain a decoder on sampled subtokenizers.
-
-    Each microbatch is text of one language, tokenized by one subtokenizer, and predicted over
-    that subtokenizer's vocabulary only. Training runs on Megatron-Core, on GPUs with NCCL and
-    on the CPU with gloo. Under torchrun or srun every process is a rank.
-
-    runs/NAME stores configuration, metrics (loss, bits per byte by language) and checkpoints.
-    """
     require_training()
     from modtok_cli.training.distributed.launch import launch, needs_launch
 
@@ -103,7 +94,8 @@ def pretrain(
         from modtok_cli.training.recipe import read_recipe
 
         recipe = read_recipe(config)
-    settings = training_settings(options, session, resume=resume, recipe=recipe)
+    resume = call.value("resume")
+    settings = training_settings(call.groups["settings"], session, resume=resume, recipe=recipe)
     if dry_run:
         _show_plan(settings, session, resume=resume, json=json)
         return
@@ -125,17 +117,8 @@ def pretrain(
         if status:
             raise typer.Exit(status)
         return
-    from modtok_cli.evaluate.in_training import TrainingTasks
-    from modtok_cli.training.loop import finish, pretrain
-
     try:
-        report = pretrain(
-            settings,
-            resume=resume,
-            force=force,
-            progress=session.progress,
-            evaluator=TrainingTasks(),
-        )
+        report = call(settings=settings)
     except (UsageError, Stopped) as error:
         # Every rank fails in the same way. Under torchrun rank 0 reports it; `launch` prints
         # the messages of its ranks once.
@@ -146,8 +129,6 @@ def pretrain(
         if is_first_rank():
             caption = f"{report.output}, after {report.step:,} steps"
             emit_rows(report.rows(), COLUMNS, title="Evaluation", json=json, caption=caption)
-    finally:
-        finish()
 
 
 def require_training() -> None:

@@ -21,14 +21,15 @@ from modtok_cli.cli.inference_options import (
     require_models,
     sides,
 )
-from modtok_cli.cli.options import Data, Force, Json, Langs, Output, split_languages
+from modtok_cli.cli.options import Data, Force, Json, Langs, Output
 from modtok_cli.cli.output import Column, emit_rows, format_bytes
 from modtok_cli.cli.report_output import Report, emit_with_report, load_report
 from modtok_cli.cli.session import Session
+from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
 
 if TYPE_CHECKING:
-    from modtok_cli.inference.slice_directory import Selection
+    from modtok_cli.inference.hf.slice import Selection
 
 COLUMNS = (
     Column("part", "part"),
@@ -153,7 +154,7 @@ def slice(
     memory.
     """
     run = model
-    from modtok_cli.inference.slice_directory import Selection, is_model_directory
+    from modtok_cli.inference.hf.slice import Selection, is_model_directory
 
     if is_model_directory(run) and not (run / "modtok.json").is_file():
         if append or reading or writing or step is not None or dtype or origin:
@@ -166,7 +167,7 @@ def slice(
             run,
             output,
             Selection(
-                languages=tuple(split_languages(langs) or ()),
+                languages=tuple(optional_languages(langs) or ()),
                 tokenizer=tokenizer,
                 data=data,
                 texts=tuple("-" if name == "-" else Path(name) for name in text or ()),
@@ -194,7 +195,7 @@ def slice(
             "models",
             where=str(run),
         )
-    added = split_languages(append, "--append")
+    added = optional_languages(append, "--append")
     inputs, outputs = sides(langs, reading, writing)
     if added is not None and (inputs is not None or outputs is not None):
         raise UsageError(
@@ -208,7 +209,7 @@ def slice(
             "no output directory given", remedy="as in: modtok slice --langs fr,en -o fr-en/"
         )
     require_models()
-    from modtok_cli.inference.slice import slice_model
+    from modtok_cli.inference.slice.slice import slice_model
 
     made = slice_model(
         run,
@@ -250,7 +251,7 @@ def _slice_directory(
     Raises:
         UsageError: no output, or as `slice_directory`.
     """
-    from modtok_cli.inference.slice_directory import slice_directory
+    from modtok_cli.inference.hf.slice import slice_directory
 
     if output is None:
         raise UsageError(

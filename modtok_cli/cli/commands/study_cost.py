@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from modtok_cli.base.parameters import text_paths
 from modtok_cli.cli.command import command
-from modtok_cli.cli.commands.nsl import text_paths, tokenizers_or_default
+from modtok_cli.cli.commands.nsl import tokenizers_or_default
 from modtok_cli.cli.options import Json, Lang, Plot, References, Texts, Tokenizers
 from modtok_cli.cli.output import Column
 from modtok_cli.cli.plotting import check_plot

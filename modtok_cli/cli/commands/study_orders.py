@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from modtok_cli.base.parameters import text_paths
 from modtok_cli.cli.command import command
-from modtok_cli.cli.commands.nsl import text_paths
 from modtok_cli.cli.options import (
     Budget,
     Data,
@@ -17,12 +17,12 @@ from modtok_cli.cli.options import (
     Plot,
     Texts,
     Threads,
-    split_languages,
 )
 from modtok_cli.cli.output import Column
 from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
 from modtok_cli.cli.study import Orders, Seed, command_line, emit_study, study_output
+from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
 
 COLUMNS = (
@@ -77,7 +77,7 @@ def study_orders(
 
     rows = study_orders(
         text_paths(texts),
-        split_languages(langs),
+        optional_languages(langs),
         data=data,
         output=study_output(output, "orders"),
         k=k,

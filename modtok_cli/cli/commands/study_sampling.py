@@ -54,12 +54,12 @@ Probabilities = Annotated[
     typer.Option(
         "--p-values",
         metavar="P,...",
-        help="Several probabilities, each of which trains a run under full and sub:N.",
+        help="Probabilities p; each trains one run of full and of sub:N.",
     ),
 ]
 Seeds = Annotated[
     str | None,
-    typer.Option("--seeds", metavar="N,...", help="Several seeds, each of which trains all runs."),
+    typer.Option("--seeds", metavar="N,...", help="Seeds; each trains one run of every regime."),
 ]
 Tasks = Annotated[
     Path | None,

@@ -15,12 +15,12 @@ from modtok_cli.cli.options import (
     Output,
     Plot,
     Threads,
-    split_languages,
 )
 from modtok_cli.cli.output import Column
 from modtok_cli.cli.plotting import check_plot
 from modtok_cli.cli.session import Session
 from modtok_cli.cli.study import Orders, Seed, command_line, emit_study, study_output
+from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
 
 Families = Annotated[
@@ -28,7 +28,7 @@ Families = Annotated[
     Option(
         "--families",
         metavar="FILE",
-        help="Learn a T for each family of a file with lines tr<tab>Turkic.",
+        help="Learn one T per family; FILE has lines such as tr<tab>Turkic.",
     ),
 ]
 FAMILIES = (
@@ -88,7 +88,7 @@ def study_scaling(
     from modtok_cli.measure.study.scaling import study_scaling
 
     rows = study_scaling(
-        split_languages(langs),
+        optional_languages(langs),
         data=data,
         output=study_output(output, "scaling"),
         k=k,

@@ -43,7 +43,7 @@ P = Annotated[
     float,
     typer.Option(
         "--p", metavar="P", min=0, max=1,
-        help="Probability of sampling the larger subtokenizer.",
+        help="Probability that a batch also uses the languages drawn by --sampling.",
     ),
 ]  # fmt: skip
 Seeds = Annotated[
@@ -105,17 +105,17 @@ def study_world(
     require_models()
     if output is None:
         raise UsageError("no output directory given", remedy="as in: modtok study world -o worlds")
-    from modtok_cli.evaluate.world.study import Settings, study_world
+    from modtok_cli.studies.world.corpus import WorldSettings
+    from modtok_cli.studies.world.study import WorldStudySettings, study_world
     from modtok_cli.training.loop import finish
     from modtok_cli.training.settings import RunSettings
-    from modtok_cli.world.corpus import Settings as World
 
-    settings = Settings(
+    settings = WorldStudySettings(
         seeds=_seeds(seeds),
         regimes=tuple(part.strip() for part in regimes.split(",")),
         k=k,
         limit=limit,
-        world=World(documents=documents, private=private, quotes=quotes, sentences=100),
+        world=WorldSettings(documents=documents, private=private, quotes=quotes, sentences=100),
         training=RunSettings(steps=steps, p=p),
     )
     try:

@@ -10,9 +10,10 @@ import typer
 from modtok_cli.base.errors import UsageError
 from modtok_cli.cli.command import command
 from modtok_cli.cli.commands.adopt import Coverage, TokensPerLanguage
-from modtok_cli.cli.options import Data, Force, Langs, OutputOrStdout, split_languages
+from modtok_cli.cli.options import Data, Force, Langs, OutputOrStdout
 from modtok_cli.cli.output import emit_bytes, is_stdout_terminal
 from modtok_cli.cli.session import Session
+from modtok_cli.text.languages import optional_languages
 
 Source = Annotated[
     Path,
@@ -60,10 +61,10 @@ def tokens(
     fields of a request; sglang is a file for --speculative-token-map.
     """
     from modtok_cli.base.files import write_bytes
-    from modtok_cli.inference.slice_directory import Selection
-    from modtok_cli.inference.token_lists import check_format, select, token_list
+    from modtok_cli.inference.hf.slice import Selection
+    from modtok_cli.inference.hf.token_lists import check_format, select, token_list
 
-    languages = split_languages(langs)
+    languages = optional_languages(langs)
     if languages is None:
         raise UsageError("no languages given", remedy="as in: modtok tokens MODEL --langs fr,en")
     if output is not None and output.exists() and not force:

@@ -87,8 +87,8 @@ def transplant(
     if untie and not fit:
         raise UsageError("--untie needs --fit", remedy="name text, as in: --fit fr.txt")
     require_models()
-    from modtok_cli.inference.fit_outputs import FitText
-    from modtok_cli.inference.transplant import transplant as run
+    from modtok_cli.inference.hf.fit_outputs import FitText
+    from modtok_cli.inference.hf.transplant import transplant as run
 
     texts = load_report(session, report, reading)
     made = run(

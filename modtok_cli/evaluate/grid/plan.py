@@ -13,14 +13,21 @@ from typing import Any
 from modtok_cli import __version__
 from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.evaluate import bits, mcq, summarization, translation
+from modtok_cli.evaluate import mcq
+from modtok_cli.evaluate.bits import BitsSettings
 from modtok_cli.evaluate.documents import Documents
-from modtok_cli.evaluate.generation import vocabulary_of
+from modtok_cli.evaluate.generation import (
+    GenerationSettings,
+    TranslationSettings,
+    parse_pairs,
+)
 from modtok_cli.evaluate.grid.cells import Cell
 from modtok_cli.evaluate.grid.runs import OpenRun, open_runs
 from modtok_cli.evaluate.grid.spec import Bpb, Grid, Mcq, Mt, Sets, Sum, Tasks
+from modtok_cli.evaluate.models import vocabulary_of
 from modtok_cli.evaluate.parallel import find_parallel
 from modtok_cli.evaluate.questions import Folder
+from modtok_cli.evaluate.results import BPB, MT, SUM
 from modtok_cli.evaluate.suite import Suite
 from modtok_cli.text.labels import the_one
 from modtok_cli.text.languages import label_of_path, normalize
@@ -109,9 +116,7 @@ def _planned(task: Tasks, run: OpenRun, item: _Item, mode: str | None, size: int
     settings = _settings(task, item, mode)
     vocabulary = ""
     if item.own:
-        pair = (item.own[0], item.own[1]) if len(item.own) > 1 else None
-        language = None if pair else item.own[0]
-        infer = vocabulary_of(run.source, mode, language=language, pair=pair)
+        infer = vocabulary_of(run.source, mode, item.own)
         run.source.vocabularies(infer.inputs, infer.outputs)  # a slice has its own only
         vocabulary = str(infer)
     depends = {
@@ -148,14 +153,14 @@ def _settings(task: Tasks, item: _Item, mode: str | None) -> Any:
     """The settings that the function of the task takes."""
     common: dict[str, Any] = {"infer": mode, "limit": task.limit, "batch_size": task.batch_size}
     if isinstance(task, Mcq):
-        return mcq.Settings(**common, tasks=(item.task,), shots=task.shots)
+        return mcq.McqSettings(**common, tasks=(item.task,), shots=task.shots)
     if isinstance(task, Bpb):
-        return bits.Settings(**common)
+        return BitsSettings(**common)
     assert isinstance(task, Mt | Sum)
     writing = {**common, "shots": task.shots, "max_tokens": task.max_tokens}
     if isinstance(task, Mt):
-        return translation.Settings(**writing, lowercase=task.lowercase)
-    return summarization.Settings(**writing)
+        return TranslationSettings(**writing, lowercase=task.lowercase)
+    return GenerationSettings(**writing)
 
 
 def _modes(task: Tasks, grid: Grid, run: OpenRun, item: _Item) -> Iterator[tuple[str | None, int]]:
@@ -208,28 +213,28 @@ def _items(
         yield from _questions(task, languages, name, skipped)
     elif isinstance(task, Mt):
         try:
-            pairs = translation.parse_pairs(",".join(task.pairs) if task.pairs else None, languages)
+            pairs = parse_pairs(",".join(task.pairs) if task.pairs else None, languages)
         except UsageError as error:
-            skipped.append(Skipped(name, translation.TASK, None, None, error.what))
+            skipped.append(Skipped(name, MT, None, None, error.what))
             return
         parallel = find_parallel(task.data, progress)
         for pair in pairs:
             missing = sorted(name for name in set(pair) if not parallel.has(name))
             if missing:
                 why = f"no text in {','.join(missing)} in {parallel.path}"
-                skipped.append(Skipped(name, translation.TASK, "-".join(pair), None, why))
+                skipped.append(Skipped(name, MT, "-".join(pair), None, why))
             else:
                 data = _data(parallel.files_of(pair))
-                yield _Item(translation.TASK, "-".join(pair), pair, data, task.data)
+                yield _Item(MT, "-".join(pair), pair, data, task.data)
     else:
         documents = Documents(task.data)
         for language in languages:
             if documents.has(language):
                 data = _data(documents.files_of(language))
-                yield _Item(summarization.TASK, language, (language,), data, task.data)
+                yield _Item(SUM, language, (language,), data, task.data)
             else:
                 why = f"no documents in {documents.path}"
-                skipped.append(Skipped(name, summarization.TASK, language, None, why))
+                skipped.append(Skipped(name, SUM, language, None, why))
 
 
 def _questions(
@@ -265,14 +270,14 @@ def _suite(suite: Suite) -> list[Any]:
 
 
 def _texts(task: Bpb, languages: Sequence[str]) -> Iterator[_Item]:
-    reading = Reading(task.errors, task.field, task.lang_field)
+    reading = Reading(task.errors, task.field, task.lang_field)  # type: ignore[arg-type]
     for source in task.texts:
         for path in map(Path, files_in(source)):
             label = task.language or label_of_path(path)
             language = label and (the_one(label, languages) or normalize(label))
             own = (language,) if language else ()
             depends = {**_data([path]), "reading": reading.as_json()}
-            yield _Item(bits.TASK, language, own, depends, path, reading=reading)
+            yield _Item(BPB, language, own, depends, path, reading=reading)
 
 
 def _data(files: Sequence[Path]) -> dict[str, Any]:

@@ -13,15 +13,14 @@ from modtok_cli.base.errors import ModtokError, UsageError
 from modtok_cli.base.option import options_of
 from modtok_cli.base.progress import SILENT, Progress
 from modtok_cli.base.signature import digest
-from modtok_cli.evaluate.generation import languages_of
 from modtok_cli.evaluate.grid.cells import Place
 from modtok_cli.evaluate.grid.spec import Runs
+from modtok_cli.evaluate.models import languages_of
 from modtok_cli.evaluate.results import source_digest
-from modtok_cli.inference.directory_source import DirectorySource
-from modtok_cli.inference.slice_source import SliceSource
-from modtok_cli.inference.slicefile import NAME
-from modtok_cli.inference.source import AnySource
-from modtok_cli.inference.sources import RunSource, open_source
+from modtok_cli.inference.hf.source import HfSource
+from modtok_cli.inference.load import Source, open_source
+from modtok_cli.inference.slice.directory import NAME, SliceSource
+from modtok_cli.inference.slice.run import RunSource
 from modtok_cli.training.rundir import is_run
 from modtok_cli.training.settings import ModelSettings
 
@@ -37,7 +36,7 @@ class OpenRun:
     """
 
     place: Place
-    source: AnySource
+    source: Source
     weights: str
     shared: Mapping[str, Any]
     name: str
@@ -95,15 +94,15 @@ def _open(
     source = open_source(path, tokenizer=wanted.tokenizer, step=step, progress=progress)
     labels: dict[str, Any] = {"run": path.name}
     if isinstance(source, RunSource):
-        run, settings = source.run, source.run.settings
+        run, settings = source, source.settings
         labels |= {"run": run.name, "step": run.step}
         labels |= {name: settings.get(name) for name in ("sampling", "p", "seed")}
         kept = set(options_of(ModelSettings)) - {"seed"}
         shared = {name: value for name, value in settings.items() if name in kept}
         shared |= {"step": run.step, "tokenizer": run.tokenizer.signature}
         place = Place(path, run.step, wanted.tokenizer, dtype)
-        weights = run.weights
-    elif isinstance(source, DirectorySource):
+        weights = run.fingerprint
+    elif isinstance(source, HfSource):
         shared = {"run": path.name, "step": None}
         place, weights = Place(path, None, None, dtype), source.signature
     else:

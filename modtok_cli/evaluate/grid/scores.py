@@ -10,19 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from modtok_cli.base.arrays import Float64Array
 from modtok_cli.base.signature import digest
-from modtok_cli.evaluate.bits import TASK as BPB
+from modtok_cli.evaluate.compare import BITS, drawn_metrics
 from modtok_cli.evaluate.grid.cells import Row, Store
 from modtok_cli.evaluate.grid.grid import GridResult, rows_of
-from modtok_cli.evaluate.results import bootstrap_means, resampled_sums
-from modtok_cli.evaluate.translation import TASK as MT
-from modtok_cli.evaluate.translation_scores import corpus_metrics
-from modtok_cli.text.labels import target_of
+from modtok_cli.evaluate.results import BPB, MCQ
 
-MCQ = "mcq"
 Set = tuple[str, str]
 """Language or pair, and task."""
 
@@ -79,7 +73,7 @@ def scores_of(result: GridResult) -> list[Score]:
                     float(row["bits_per_byte"] if kind == BPB else row["value"]),
                     int(row["documents"] if kind == BPB else row["n"]),
                     planned.cell.key,
-                    str(row.get("metric", BPB)),
+                    str(row.get("metric", BITS)),
                     run.labels,
                 )
             )
@@ -123,23 +117,12 @@ def _part(score: Score) -> str:
 
 
 def _resampled(examples: Sequence[Row]) -> dict[str, Float64Array]:
-    found: dict[str, Float64Array] = {}
+    draws: dict[str, Float64Array] = {}
     for language in dict.fromkeys(str(row["language"]) for row in examples):
         rows = [row for row in examples if row["language"] == language]
-        if "bits" in rows[0]:
-            sums = resampled_sums(np.array([[row["bits"], row["bytes"]] for row in rows]))
-            found[f"{language} {BPB}"] = sums[:, 0] / sums[:, 1]
-        for name in rows[0]["scores"]:
-            values = np.array([[row["scores"][name]] for row in rows], dtype=np.float64)
-            found[f"{language} {name}"] = 100 * bootstrap_means(values)[:, 0]
-        if rows[0]["task"] == MT:
-            target = target_of(language)
-            for metric in corpus_metrics(target, lowercase=bool(rows[0].get("lowercase"))):
-                statistics = metric.statistics(
-                    [str(row["output"]) for row in rows], [str(row["reference"]) for row in rows]
-                )
-                found[f"{language} {metric.name}"] = metric.resampled(statistics)
-    return found
+        for name, drawn in drawn_metrics((rows[0]["task"], language), [rows]).items():
+            draws[f"{language} {name}"] = drawn.draws[:, 0]
+    return draws
 
 
 def mean_over(

@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.option import options_of
 from modtok_cli.base.records import from_json
 from modtok_cli.text.labels import split_pair
 from modtok_cli.text.languages import canonical, is_language
-from modtok_cli.text.reading import ERRORS
+from modtok_cli.text.reading import Reading
 
 KINDS = ("mcq", "mt", "sum", "bpb")
 ALL = "all"  # pairs
@@ -257,7 +258,7 @@ def _wrong(name: str, value: Any) -> str:
         return "is empty"
     if name == "language" and not is_language(value):
         return f"is {value!r}, which is not a language"
-    choices = {"dtype": DTYPES, "errors": ERRORS}.get(name)
+    choices = {"dtype": DTYPES, "errors": options_of(Reading)["errors"].choices}.get(name)
     if choices and value not in choices:
         return f"is {value!r}, expected one of {', '.join(choices)}"
     return ""

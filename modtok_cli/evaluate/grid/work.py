@@ -1,4 +1,4 @@
-"""Evaluate cells, in this process or in several.
+"""Evaluate cells by the functions of their tasks, in this process or in several.
 
 A process loads a model once, and it serves cell after cell. Every finished cell is on disk, so
 that any process can be killed at any time.
@@ -15,13 +15,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.processes import die_with_parent
 from modtok_cli.base.progress import Progress, Silent
-from modtok_cli.evaluate.grid.cells import Cell, Place, Store
-from modtok_cli.evaluate.grid.compute import Loaded, compute
+from modtok_cli.evaluate.bits import evaluate_bpb
+from modtok_cli.evaluate.generation import evaluate_mt, evaluate_sum
+from modtok_cli.evaluate.grid.cells import Cell, Place, Row, Store
 from modtok_cli.evaluate.grid.plan import in_order_of_models
+from modtok_cli.evaluate.mcq import evaluate_mcq
+from modtok_cli.evaluate.models import Models, open_models
+from modtok_cli.evaluate.results import BPB, MCQ, MT
 
 _MODULE = "modtok_cli.evaluate.grid.work"
 _GRACE_SECONDS = 10.0
@@ -53,6 +60,82 @@ def work(
         return
     with _Workers(min(workers, len(cells)), output, device) as pool:
         pool.run(Queue(ordered), progress, done)
+
+
+class Loaded:
+    """The model that this process has loaded last."""
+
+    def __init__(self, device: str | None = None) -> None:
+        self._device = device
+        self._last: tuple[Place, Models] | None = None
+
+    def of(self, place: Place, progress: Progress) -> Models:
+        """Models of a checkpoint or slice, loaded if it is another one.
+
+        Raises:
+            ModtokError: it is damaged, or has gone.
+        """
+        if self._last is None or self._last[0] != place:
+            self._last = None  # before the next one needs memory
+            models = open_models(
+                place.path,
+                tokenizer=place.tokenizer,
+                step=place.step,
+                dtype=None if place.dtype is None else getattr(torch, place.dtype),
+                device=self._device,
+                progress=progress,
+            )
+            self._last = place, models
+        self._last[1].progress = progress
+        return self._last[1]
+
+
+def evaluate_cell(cell: Cell, models: Models) -> tuple[list[Row], list[Row]]:
+    """(rows, examples) of a cell: those of the command of its task.
+
+    Raises:
+        ModtokError: it cannot be evaluated.
+    """
+    common: dict[str, Any] = {"settings": cell.settings}
+    language = str(cell.language)
+    if cell.kind == BPB:
+        examples: list[Row] = []
+        rows = evaluate_bpb(
+            models,
+            [cell.data or ""],
+            language=cell.language,
+            reading=cell.reading,
+            examples=examples,
+            **common,
+        )
+        return rows, examples
+    if cell.kind == MCQ:
+        evaluation = evaluate_mcq(
+            models, [language], data=cell.data, include=cell.include, **common
+        )
+    else:
+        assert cell.data is not None
+        if cell.kind == MT:
+            evaluation = evaluate_mt(models, language, data=cell.data, **common)
+        else:
+            evaluation = evaluate_sum(models, [language], data=cell.data, **common)
+    if evaluation.skipped:
+        raise ModtokError("; ".join(evaluation.skipped))
+    return [result.as_row() for result in evaluation.results], evaluation.examples
+
+
+def compute(cell: Cell, loaded: Loaded, store: Store, progress: Progress) -> str | None:
+    """Evaluate a cell and save it; returns why it failed, None if it did not.
+
+    Raises:
+        ModtokError: it could not be saved.
+    """
+    try:
+        rows, examples = evaluate_cell(cell, loaded.of(cell.place, progress))
+    except ModtokError as error:
+        return str(error)
+    store.write(cell, rows, examples)
+    return None
 
 
 class Queue:
@@ -179,8 +262,6 @@ def serve(output: Path, count: int, number: int, device: str | None) -> None:
     cells = Connection(os.dup(0), writable=False)
     answers = Connection(os.dup(1), readable=False)
     os.dup2(2, 1)  # what libraries print must not come between the answers
-    import torch
-
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(max(1, torch.get_num_threads() // count))
     if not device and torch.cuda.is_available():

@@ -124,7 +124,7 @@ class Checkpointer:
             raise_together(self._ranks, error)
 
     def close(self) -> None:
-        """Wait; ignore errors, at the end of a run that failed otherwise."""
+        """Wait; ignore errors. For the end of a run that failed otherwise."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None

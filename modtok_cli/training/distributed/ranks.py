@@ -80,7 +80,9 @@ def start_ranks(shards: int = 1) -> Ranks:
     """
     rank, world = _rank_and_world()
     if world % shards:
-        raise UsageError(f"{world} processes are not divisible by {shards}", where="--tp")
+        raise UsageError(
+            f"--tp {shards} needs a multiple of {shards} processes; this run has {world}"
+        )
     device = pick_device()
     _join("nccl" if device.type == "cuda" else "gloo", rank, world)
     shard_group, replica_group = start_groups(shards, device)

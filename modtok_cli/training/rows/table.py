@@ -164,13 +164,12 @@ class RowTable:
         in steps in which it is active. `ids` are unique.
         """
         if self._arrays is not None:
-            state: Any = (
-                *self._arrays,
-                self.local_rows(ids).numpy(),
-                _array(gradients.contiguous()),
+            w, m, v, counts = self._arrays
+            places, g = self.local_rows(ids).numpy(), _array(gradients.contiguous())
+            rates = (lr, adamw.beta1, adamw.beta2, adamw.epsilon, adamw.decay("embeddings"))
+            self._workers.share(
+                lambda part, parts: update_rows(w, m, v, counts, places, g, part, parts, *rates)
             )
-            rates: Any = (lr, adamw.beta1, adamw.beta2, adamw.epsilon, adamw.decay("embeddings"))
-            self._workers.share(lambda part, parts: update_rows(*state, part, parts, *rates))
             return
         for start in range(0, len(ids), _BLOCK):
             rows = self.local_rows(ids[start : start + _BLOCK])

@@ -1,0 +1,249 @@
+"""Options that several commands share, each a type for parameters of public functions.
+
+Options of one package are beside its functions. Types of other packages are named as text: this
+module imports none of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from modtok_cli.base.option import Option
+
+if TYPE_CHECKING:
+    from modtok_cli.modular.protocol import Tokenizer
+    from modtok_cli.modular.tokenizer import ModularTokenizer
+
+FilePath = str | os.PathLike[str]
+MAX_BUDGET = 2**31 - 1  # token ids are int32
+
+
+def is_path(value: object) -> bool:
+    """Whether a value is text or a path."""
+    return isinstance(value, str | os.PathLike)
+
+
+def is_tokenizer(value: object) -> bool:
+    """Whether a value is a path or has a tokenizer's methods.
+
+    `isinstance` would compute properties of a Protocol.
+    """
+    kind = type(value)
+    return is_path(value) or hasattr(kind, "encode_batch") or hasattr(kind, "subset")
+
+
+def _are_tokenizers(value: object) -> bool:
+    items = value if isinstance(value, list | tuple) else [value]
+    return all(map(is_tokenizer, items))
+
+
+def _are_codes(value: object) -> bool:
+    return isinstance(value, Iterable)
+
+
+def _are_paths(value: object) -> bool:
+    items = [value] if is_path(value) else value
+    return isinstance(items, Iterable) and all(map(is_path, items))
+
+
+CODES = (_are_codes, "codes, a string or list")
+_TEXT = (
+    "Text file (.txt, .jsonl, .parquet, .csv, .arrow; may be compressed), directory, or - (stdin)."
+)
+_TOKENIZER = "Modular directory, DIR@fr,en, tokenizer.json, .model, tiktoken file, or - (stdin)."
+
+
+def languages_option(help: str, flags: str, complete: str = "languages", **facts: Any) -> Option:
+    """An option that takes languages: text with commas, or a list in Python."""
+    return Option(
+        help, flags=flags, kind=str, metavar="LANG,...", complete=complete, accepts=CODES, **facts
+    )
+
+
+Languages = str | Iterable[str]
+Langs = Annotated[Languages | None, languages_option("Comma-separated languages.", "--langs")]
+Lang = Annotated[
+    str | None,
+    Option(
+        "Language of the text; by default from its file name.",
+        flags="--lang",
+        metavar="LANG",
+        complete="language",
+    ),
+]
+Budget = Annotated[
+    int | None,
+    Option(
+        "Vocabulary size per language, including the 256 bytes and the special tokens.",
+        flags="-k --budget",
+        key="k",
+        metavar="N",
+        default=24000,
+        high=MAX_BUDGET,
+    ),
+]
+Pretokenizer = Annotated[
+    str | None,
+    Option(
+        "How text is split into words: bpe, gpt2, llama3, qwen2, o200k, smollm or tekken.",
+        metavar="NAME",
+        complete="pretokenizers",
+        default="bpe",
+    ),
+]
+Data = Annotated[
+    FilePath,
+    Option(
+        "Directory with the text of each language, or one file (of several: --lang-field).",
+        metavar="PATH",
+    ),
+]
+Output = Annotated[
+    FilePath | None, Option("Output file or directory.", flags="-o --output", metavar="PATH")
+]
+ModularOutput = Annotated[
+    FilePath | None,
+    Option("Output file or directory.", flags="-o --output", metavar="PATH", default="tokenizer"),
+]
+AnyTokenizer = Annotated[
+    "FilePath | Tokenizer | ModularTokenizer",
+    Option(
+        _TOKENIZER,
+        flags="-t --tokenizer",
+        kind=str,
+        metavar="TOKENIZER",
+        complete="tokenizers",
+        accepts=(is_tokenizer, "a path or a tokenizer"),
+    ),
+]
+AnyTokenizers = Annotated[
+    "FilePath | Tokenizer | ModularTokenizer | Sequence[FilePath | Tokenizer | ModularTokenizer]",
+    Option(
+        f"{_TOKENIZER} Repeatable.",
+        flags="-t --tokenizer",
+        kind=list[str],
+        metavar="TOKENIZER",
+        complete="tokenizers",
+        accepts=(_are_tokenizers, "a path or a tokenizer or a list of these"),
+    ),
+]
+ExtendedTokenizer = Annotated[
+    FilePath | None,
+    Option(
+        "Directory of the tokenizer to extend; the result goes to -o. Without it, that of -o is "
+        "extended in place, and its old version kept beside it.",
+        flags="-t --tokenizer",
+        metavar="TOKENIZER",
+        complete="tokenizers",
+    ),
+]
+Texts = Annotated[
+    FilePath | Sequence[FilePath],
+    Option(
+        _TEXT,
+        argument=True,
+        kind=list[str],
+        metavar="TEXT",
+        accepts=(_are_paths, "a path or a list of paths"),
+    ),
+]
+References = Annotated[
+    FilePath | None,
+    Option(
+        "Directory of monolingual reference tokenizers; by default the tokenizer's own.",
+        metavar="DIR",
+    ),
+]
+Threads = Annotated[
+    int | None, Option("Number of threads; all cores by default.", metavar="N", low=1)
+]
+Specials = Annotated[
+    Sequence[str],
+    Option(
+        "Special token to add to <|endoftext|> and <|pad|>. Repeatable.",
+        flags="--special",
+        kind=list[str],
+        metavar="TEXT",
+        accepts=(lambda value: isinstance(value, Iterable), "a list"),
+    ),
+]
+DefaultSpecials = Annotated[
+    bool,
+    Option(
+        "Omit the special tokens <|endoftext|> and <|pad|>; pretrain needs an end of text.",
+        flags="--no-default-specials",
+    ),
+]
+LearnReferences = Annotated[
+    bool,
+    Option(
+        "Do not learn the monolingual reference tokenizers that NSL is relative to.",
+        flags="--no-references",
+    ),
+]
+Joint = Annotated[bool, Option("Learn one tokenizer of N tokens for all languages.")]
+JournalSeconds = Annotated[
+    float | None,
+    Option(
+        "Least seconds between two writes of the state that a killed run resumes from.",
+        python_only=True,
+        low=0,
+    ),
+]
+Force = Annotated[bool, Option("Overwrite an existing output.")]
+
+
+LATEST = "runs/latest"
+Model = Annotated[
+    FilePath,
+    Option(
+        "Run, checkpoint, slice, or directory of a Hugging Face model.",
+        argument=True,
+        metavar="MODEL",
+    ),
+]
+Step = Annotated[
+    int | None, Option("Step of the checkpoint; the last one by default.", metavar="N", low=0)
+]
+Gpus = Annotated[
+    int,
+    Option("Number of processes, one per GPU; on the CPU without GPUs.", metavar="N", low=1),
+]
+Dtype = Annotated[
+    Literal["float32", "bfloat16", "float16"] | None,
+    Option("Dtype of the weights; the dtype of training by default."),
+]
+RunTokenizer = Annotated[
+    FilePath | None,
+    Option(
+        "Modular directory of the run; found by the run's settings by default.",
+        flags="-t --tokenizer",
+        metavar="TOKENIZER",
+        complete="tokenizers",
+    ),
+]
+
+
+def text_paths(texts: FilePath | Sequence[FilePath]) -> list[Path | str]:
+    """One text or several as paths; `-` is standard input.
+
+    Raises:
+        ModtokError: an empty list.
+        UsageError: a repeated `-`.
+    """
+    from modtok_cli.base.errors import ModtokError, UsageError
+
+    paths = [texts] if isinstance(texts, str | os.PathLike) else list(texts)
+    if not paths:
+        raise ModtokError("expected at least one text, got none")
+    if paths.count("-") > 1:
+        raise UsageError("standard input (-) is given twice", remedy="give it once")
+    return ["-" if path == "-" else Path(path) for path in paths]
+
+
+def optional_path(path: FilePath | None) -> Path | None:
+    """`path` as a `Path`; None stays."""
+    return None if path is None else Path(path)

@@ -1,0 +1,143 @@
+"""What `modtok` exports: functions that check their arguments and issue Python warnings."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import textwrap
+import threading
+import warnings
+from collections.abc import Callable
+from contextvars import ContextVar
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.option import Option, options_of, parameters_of
+from modtok_cli.base.progress import Silent
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# Whether a command runs: errors name its flags, those of a Python call name parameters.
+IN_COMMAND: ContextVar[bool] = ContextVar("IN_COMMAND", default=False)
+PACKAGE = str(Path(__file__).parents[1]) + os.sep
+_SECTIONS = ("Args:", "Returns:", "Yields:", "Examples:", "Raises:")
+
+
+class ModtokWarning(UserWarning):
+    """A result that is usable but probably not what was intended."""
+
+
+class PythonWarnings(Silent):
+    """A progress that draws nothing and raises each warning as a `ModtokWarning`.
+
+    A warning has the line of the user's program that called modtok, also if a thread of modtok
+    issues it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._thread = threading.get_ident()
+        self._caller = _caller()
+
+    def warn(self, text: str) -> None:
+        """Issue a Python warning."""
+        is_own_thread = threading.get_ident() == self._thread
+        file, line, names = _caller() if is_own_thread else self._caller
+        warnings.warn_explicit(
+            text,
+            ModtokWarning,
+            file,
+            line,
+            module=names.get("__name__", "<string>"),
+            registry=names.setdefault("__warningregistry__", {}),
+        )
+
+
+def _caller() -> tuple[str, int, dict[str, Any]]:
+    """File, line and global names of the program that called the first function of modtok."""
+    frame = caller = sys._getframe()
+    while frame.f_back is not None:
+        is_ours = frame.f_code.co_filename.startswith(PACKAGE)
+        frame = frame.f_back
+        if is_ours and not frame.f_code.co_filename.startswith(PACKAGE):
+            caller = frame
+    return caller.f_code.co_filename, caller.f_lineno, caller.f_globals
+
+
+def public(function: Callable[P, T]) -> Callable[P, T]:
+    """Make a function with declared options one of the Python API.
+
+    Its arguments are checked and converted by their options, errors name parameters in place of
+    flags, `progress` becomes warnings of Python if it is not given, and the docstring gets the
+    section "Args". A command calls the function below (`inspect.unwrap`).
+
+    Raises (when called):
+        UsageError: an argument that its option refuses; names it.
+
+    >>> from typing import Annotated
+    >>> @public
+    ... def learn(k: Annotated[int, Option("Number of tokens.", flags="-k --budget")]) -> None: ...
+    >>> learn("3000")
+    Traceback (most recent call last):
+        ...
+    modtok_cli.base.errors.UsageError: k: expected a whole number, got '3000'
+    """
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        if IN_COMMAND.get():
+            return function(*args, **kwargs)
+        options = options_of(function)
+        values = signature.bind(*args, **kwargs)
+        for name, value in values.arguments.items():
+            option = options.get(name)
+            if option is None or (value is None and option.optional):
+                continue
+            try:
+                values.arguments[name] = option.read(value)
+            except ValueError as error:
+                raise UsageError(str(error), where=name) from error
+        if "progress" in signature.parameters and values.arguments.get("progress") is None:
+            values.arguments["progress"] = PythonWarnings()
+        try:
+            return function(*values.args, **values.kwargs)
+        except ModtokError as error:
+            error.rename({flag: each.name for each in options.values() for flag in each.all_flags})
+            raise
+
+    call.__doc__ = documented(function)
+    return call
+
+
+def description_of(function: Callable[..., Any]) -> str:
+    """The docstring of a function before its sections."""
+    text = inspect.cleandoc(inspect.unwrap(function).__doc__ or "")
+    lines = text.splitlines()
+    end = next((i for i, line in enumerate(lines) if line in _SECTIONS), len(lines))
+    return "\n".join(lines[:end]).strip()
+
+
+def documented(function: Callable[..., Any]) -> str:
+    """The docstring of a function with the section "Args" made of its options."""
+    text = inspect.cleandoc(inspect.unwrap(function).__doc__ or "")
+    head = description_of(function)
+    lines = []
+    declared = parameters_of(function)
+    for name in inspect.signature(function).parameters:
+        each = declared.get(name)
+        if name == "progress":
+            words = "Receives progress; warnings become `ModtokWarning` by default."
+        elif each is None:
+            continue
+        elif isinstance(each, Option):
+            words = each.help
+        else:
+            words = f"See `{each.__name__}`."
+        lines.append(textwrap.fill(f"{name}: {words}", 96, subsequent_indent="    "))
+    section = "Args:\n" + textwrap.indent("\n".join(lines), "    ")
+    return "\n\n".join(part for part in (head, section, text[len(head) :].strip()) if part)

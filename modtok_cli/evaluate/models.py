@@ -1,0 +1,278 @@
+"""Inference modes, and the models of a run under each of them.
+
+`--infer` selects the input and output vocabulary:
+
+    lang        the task language's subtokenizer; for a pair, the union of both languages
+    full        the whole vocabulary T
+    full-lang   input T, predictions in the task language's subset; for a pair, in the target's
+    en,fr       this union, for every task
+    src, tgt    for a pair: the source's or the target's subtokenizer for everything
+    src+tgt     for a pair: the union of both languages, same as `lang`
+    src|tgt     for a pair: source sides by the source's subtokenizer, target sides by the target's,
+                predictions in the target's
+
+The names follow the paper's section "Evaluation" and its tables on mixed contexts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import torch
+
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.inference.hf.source import OWN, HfSource
+from modtok_cli.inference.load import Source, model_of, open_source
+from modtok_cli.inference.run.model import SlicedModel
+from modtok_cli.inference.run.processes import ALONE, Processes
+from modtok_cli.inference.run.route import routing_references
+from modtok_cli.inference.slice.directory import SliceSource
+from modtok_cli.inference.slice.run import RunSource
+from modtok_cli.measure.identify import identify
+from modtok_cli.measure.references import Reference
+from modtok_cli.modular.unicode import utf8
+
+FULL = "full"
+LANG = "lang"
+FULL_LANG = "full-lang"
+CROSSED = "src|tgt"
+OWN_VOCABULARIES = "slice"  # inference mode of a slice: its own vocabularies
+_OF_A_PAIR = ("src", "tgt", "src+tgt", CROSSED)
+_REMEDY = "use lang, full, full-lang, or languages such as en,fr"
+
+
+@dataclass(frozen=True)
+class Infer:
+    """Input and output vocabulary of a model, as `SlicedModel.with_vocabulary` takes them.
+
+    Attributes:
+        inputs, outputs: languages in the run's order, or "full" for T. `outputs` is None if it
+            equals `inputs`.
+        crossed: whether target sides of the prompt are also tokenized by `outputs`.
+    """
+
+    inputs: tuple[str, ...] | str
+    outputs: tuple[str, ...] | str | None = None
+    crossed: bool = False
+
+    def __str__(self) -> str:
+        """Form used in signatures: `full>fr`, `en|fr`, `en,fr`."""
+        reading, writing = _joined(self.inputs), _joined(self.outputs)
+        if self.outputs is None:
+            return reading
+        return f"{reading}{'|' if self.crossed else '>'}{writing}"
+
+
+def _joined(side: Sequence[str] | str | None) -> str:
+    return side if isinstance(side, str) else ",".join(side or ())
+
+
+def infer_vocabularies(mode: str, languages: Sequence[str], own: Sequence[str]) -> Infer:
+    """Vocabularies of `mode` for a task in the language, or for the pair, `own`.
+
+    `languages` are those of the run. A task language that is not among them can only be evaluated
+    with `full` or with a union of languages.
+
+    >>> infer_vocabularies("full-lang", ["en", "fr"], ["fr"])
+    Infer(inputs='full', outputs=('fr',), crossed=False)
+    >>> str(infer_vocabularies("src|tgt", ["en", "fr"], ["fr", "en"]))
+    'fr|en'
+
+    Raises:
+        UsageError: the mode or a language is unknown, or a single language has no such mode.
+    """
+    if mode == FULL:
+        return Infer(FULL)
+    if mode == LANG:
+        return Infer(_subset(own, languages, mode))
+    if mode == FULL_LANG:
+        return Infer(FULL, _subset(own[-1:], languages, mode))
+    if mode in _OF_A_PAIR:
+        if len(own) < 2:
+            raise UsageError(
+                f"{mode!r} needs a source and a target language", where="--infer", remedy=_REMEDY
+            )
+        if mode == CROSSED:
+            source, target = (_subset((name,), languages, mode) for name in own)
+            return Infer(source) if source == target else Infer(source, target, True)
+        sides = {"src": own[:1], "tgt": own[1:], "src+tgt": own}
+        return Infer(_subset(sides[mode], languages, mode))
+    return Infer(_subset([part.strip() for part in mode.split(",")], languages, mode))
+
+
+def _subset(names: Sequence[str], languages: Sequence[str], mode: str) -> tuple[str, ...]:
+    """`names` in the run's order."""
+    for name in names:
+        if name not in languages:
+            what = (
+                f"unknown inference mode {mode!r}" if name == mode else f"unknown language {name!r}"
+            )
+            raise UsageError(
+                f"{what}: the model has {','.join(languages)}", where="--infer", remedy=_REMEDY
+            )
+    return tuple(name for name in languages if name in names)
+
+
+def vocabulary_of(source: Source, mode: str | None, own: Sequence[str]) -> Infer:
+    """`infer_vocabularies`; `mode` None is `lang`, and the own vocabularies of a slice.
+
+    Raises:
+        UsageError: the source does not support the mode or the language.
+    """
+    if isinstance(source, HfSource):
+        if mode not in (None, FULL):
+            raise UsageError(
+                f"is a model with one vocabulary, not {mode!r}",
+                where=str(source.path),
+                remedy="leave --infer out",
+            )
+        return Infer(FULL)
+    if mode is None and isinstance(source, SliceSource):
+        reading, writing = tuple(source.facts.inputs), tuple(source.facts.outputs)
+        return Infer(reading, None if reading == writing else writing)
+    return infer_vocabularies(mode or LANG, languages_of(source), own)
+
+
+def mode_name(source: Source, mode: str | None) -> str:
+    """Name of the mode in result rows."""
+    if isinstance(source, HfSource):
+        return OWN
+    return mode or (OWN_VOCABULARIES if isinstance(source, SliceSource) else LANG)
+
+
+def languages_of(source: Source) -> tuple[str, ...]:
+    """Languages of the source: all of a run; those of both sides of a slice."""
+    if isinstance(source, SliceSource):
+        return tuple(dict.fromkeys([*source.facts.inputs, *source.facts.outputs]))
+    return source.languages
+
+
+def vocabularies_of(
+    source: Source, mode: str | None, langs: Sequence[str] | None
+) -> dict[str, Infer]:
+    """Vocabularies by language, of those that the user names, else of those of the source.
+
+    Raises:
+        UsageError: a model without languages, and none are named; or as `vocabulary_of`.
+    """
+    languages = list(langs or languages_of(source))
+    if not languages:
+        raise UsageError(
+            "has no languages",
+            where=str(source.path),
+            remedy="name those of the texts: --langs fr,en",
+        )
+    for language in languages:
+        if languages.count(language) > 1:
+            raise UsageError(f"--langs contains {language!r} twice", remedy="remove one")
+    return {language: vocabulary_of(source, mode, [language]) for language in languages}
+
+
+class LanguageIdentifier:
+    """Identify the language of a text among the languages of a model.
+
+    Uses the monolingual references of its tokenizer, as `modtok generate --langs auto` does.
+    """
+
+    def __init__(self, references: dict[str, Reference]) -> None:
+        self.references = references
+
+    @classmethod
+    def of(cls, source: Source, progress: Progress = SILENT) -> LanguageIdentifier:
+        """References of a run's tokenizer; none, with a note, if it has none."""
+        if not isinstance(source, RunSource):
+            progress.note("no references: the language of outputs is not identified")
+            return cls({})
+        try:
+            references = routing_references(source.tokenizer_path, source.languages)
+            for reference in references.values():
+                _ = reference.prices
+        except ModtokError as error:
+            progress.note(f"the language of outputs is not identified: {error}")
+            return cls({})
+        return cls(references)
+
+    def in_language(self, language: str, texts: Sequence[str]) -> list[float] | None:
+        """1.0 for each text in `language`, 0.0 for other texts and for texts without letters.
+
+        None if there is no reference of `language`, or no other reference to compare with.
+        """
+        if language not in self.references or len(self.references) < 2:
+            return None
+        names = identify([utf8(text) for text in texts], self.references)
+        return [
+            float(name == language and any(map(str.isalpha, text)))
+            for text, name in zip(texts, names, strict=True)
+        ]
+
+
+class Models:
+    """One run under several vocabularies. The backbone is loaded once, rows when needed.
+
+    Attributes:
+        source: the run, slice or model.
+        processes: those that share the work.
+        progress: of everything that is done with the models.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+        processes: Processes = ALONE,
+        progress: Progress = SILENT,
+    ) -> None:
+        self.source, self.processes, self.progress = source, processes, progress
+        self._dtype = dtype or source.dtype
+        device = device or processes.device
+        self._device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        self._last: tuple[Infer, SlicedModel] | None = None
+
+    @cached_property
+    def identifier(self) -> LanguageIdentifier:
+        """What identifies the language of outputs."""
+        return LanguageIdentifier.of(self.source, self.progress)
+
+    def of(self, infer: Infer) -> SlicedModel:
+        """Model with the vocabularies of `infer`; the last one is cached.
+
+        Raises:
+            UsageError: the run lacks a language, or the slice has other vocabularies.
+        """
+        if self._last is None or self._last[0] != infer:
+            if self._last is not None:
+                model = self._last[1].with_vocabulary(infer.inputs, infer.outputs)
+            else:
+                vocabularies = self.source.vocabularies(infer.inputs, infer.outputs)
+                with self.progress.task("loading the model", None, ""):
+                    model = model_of(self.source, vocabularies, self._dtype, self._device)
+            self._last = (infer, model)
+        return self._last[1]
+
+
+def open_models(
+    run: Path | Models,
+    *,
+    tokenizer: Path | None = None,
+    step: int | None = None,
+    dtype: torch.dtype | None = None,
+    device: torch.device | str | None = None,
+    processes: Processes = ALONE,
+    progress: Progress = SILENT,
+) -> Models:
+    """The models of a run, a checkpoint or a slice; `run` itself if it is open.
+
+    Raises:
+        UsageError: the directory is none of these.
+        ModtokError: it is damaged.
+    """
+    if isinstance(run, Models):
+        return run
+    source = open_source(Path(run), tokenizer=tokenizer, step=step, progress=progress)
+    return Models(source, dtype=dtype, device=device, processes=processes, progress=progress)

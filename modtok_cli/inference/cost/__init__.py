@@ -1,0 +1,1 @@
+"""What tokenizers cost: memory and time."""

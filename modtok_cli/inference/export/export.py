@@ -1,0 +1,190 @@
+"""`modtok export`: a slice, a subset of a run, or a model of transformers, for another program.
+
+Other programs split text in their own ways. The export compares token ids on a probe first: words
+of the slice's own vocabulary, or text of the user. `formats` holds one module for each file format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from modtok_cli.architectures.shape import Shape
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.files import atomic_file
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.inference.export.formats import export_format
+from modtok_cli.inference.hf.source import HfSource
+from modtok_cli.inference.load import open_source
+from modtok_cli.inference.run.backbone import DTYPES, check_range
+from modtok_cli.inference.vocabularies import Ends, Side
+from modtok_cli.modular.subtokenizer import Subtokenizer
+
+_PROBE_WORDS = 16  # words in a line
+
+
+class ExportedTokenizer(Protocol):
+    """A tokenizer as another program runs it.
+
+    Attributes:
+        name: what the program calls it.
+        why: reason for different ids, for messages.
+    """
+
+    name: str
+    why: str
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids that the program assigns."""
+
+
+@dataclass(frozen=True, eq=False)
+class ExportedModel:
+    """What a format writes.
+
+    Attributes:
+        embedding, head: (|V|, d) input and output rows, one object if tied.
+        backbone: parameters under their transformers names, float32.
+        chat_template: in the language of Jinja, if there is one.
+    """
+
+    shape: Shape
+    tokenizer: Subtokenizer
+    embedding: torch.Tensor
+    head: torch.Tensor
+    backbone: Mapping[str, torch.Tensor]
+    context: int
+    ends: Ends
+    chat_template: str | None = None
+
+
+@dataclass(frozen=True)
+class ExportFormat:
+    """One file format, the `FORMAT` of its module.
+
+    Attributes:
+        program: program that reads the format, for messages.
+        tokenizers: `ExportedTokenizer`s that the program can run, of a tokenizer and the path of
+            its model, the simplest first; raises `UsageError` if it can run none.
+        write: writes a file, of its path, the model, one of `tokenizers` and the dtype.
+    """
+
+    name: str
+    program: str
+    tokenizers: Callable[[Subtokenizer, str], Sequence[ExportedTokenizer]]
+    write: Callable[[Path, ExportedModel, Any, str], None]
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """What was written, and how well the tokenizers agree.
+
+    Attributes:
+        tokenizer: name of the pre-tokenizer or segmentation that the program runs.
+        lines, different: number of probe lines, and of those with different ids.
+    """
+
+    output: Path
+    bytes: int
+    vocabulary: int
+    tokenizer: str
+    lines: int
+    different: int
+    program: str
+
+
+def export(
+    path: Path,
+    output: Path,
+    *,
+    format: str = "gguf",
+    languages: Side = None,
+    probe: Sequence[str] | None = None,
+    inexact: bool = False,
+    dtype: str = "float16",
+    tokenizer: Path | None = None,
+    step: int | None = None,
+    force: bool = False,
+    progress: Progress = SILENT,
+) -> ExportReport:
+    """Write a slice, a subset of a run, or a model of transformers for another program.
+
+    `probe`: texts that must get the same ids there; with `inexact` the file is written even if
+    they do not (every text stays lossless).
+
+    Example:
+        export(Path("fr-en"), Path("fr-en.gguf"), dtype="bfloat16")
+
+    Raises:
+        UsageError: unknown format or dtype, two vocabularies, a tokenizer that the program
+            cannot run, different ids, weights out of range of the dtype, an existing output.
+    """
+    output, kind = Path(output), export_format(format)
+    if dtype not in DTYPES:
+        raise UsageError(f"dtype '{dtype}' is not supported", remedy=f"use {', '.join(DTYPES)}")
+    if output.exists() and not force:
+        raise UsageError(
+            "already exists", where=str(output), remedy="choose another -o, or use --force"
+        )
+    source = open_source(path, tokenizer=tokenizer, step=step, progress=progress)
+    vocabularies = source.vocabularies(languages, None)
+    if not vocabularies.same:
+        raise UsageError(
+            f"input and output vocabularies differ, which {kind.name} cannot represent",
+            where=str(path),
+            remedy="slice the run with --langs and export that slice",
+        )
+    template: str | None = None
+    if isinstance(source, HfSource):
+        own, ends, template = source.library_tokenizer, source.ends(), source.chat_template
+    else:
+        own, ends = vocabularies.tokenizer_in, Ends.of_run(source.end_of_text(vocabularies))
+    texts = list(probe) if probe is not None else _own_words(own)
+    candidates = kind.tokenizers(own, str(path))
+    counts = [disagreements(own, each, texts) for each in candidates]
+    different = min(counts)
+    chosen = candidates[counts.index(different)]
+    if different and not inexact:
+        raise UsageError(
+            f"{kind.program} assigns other ids to {different:,} of {len(texts):,} probe lines: "
+            f"{chosen.why}",
+            where=str(path),
+            remedy="--inexact writes the file anyway; transformers reads the slice exactly",
+        )
+    embedding, head = source.tables(vocabularies)
+    backbone = source.backbone(torch.float32, torch.device("cpu")).state_dict()
+    backbone.pop("embed_tokens.weight", None)
+    check_range({"input rows": embedding, "output rows": head, **backbone}, dtype)
+    model = ExportedModel(
+        source.shape, own, embedding, head, backbone, source.context, ends, template
+    )
+    with atomic_file(output) as beside:
+        kind.write(beside, model, chosen, dtype)
+        size = beside.stat().st_size
+    return ExportReport(output, size, own.size, chosen.name, len(texts), different, kind.program)
+
+
+def _own_words(tokenizer: Subtokenizer) -> list[str]:
+    """Lines of the vocabulary's own words, numbers and signs, sixteen in a line."""
+    words = []
+    for index in range(len(tokenizer.vocabulary.specials) + 256, tokenizer.size):
+        try:
+            word = tokenizer.vocabulary.token_bytes(index).decode().strip()
+        except UnicodeDecodeError:
+            continue
+        if word:
+            words.append(word)
+    return [
+        " ".join(words[start : start + _PROBE_WORDS])
+        for start in range(0, len(words), _PROBE_WORDS)
+    ]
+
+
+def disagreements(own: Subtokenizer, other: ExportedTokenizer, texts: Sequence[str]) -> int:
+    """Number of texts with different ids."""
+    pairs = zip(own.encode_batch(list(texts)), other.encode_batch(texts), strict=True)
+    return sum(ours.tolist() != theirs for ours, theirs in pairs)

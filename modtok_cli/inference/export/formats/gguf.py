@@ -1,0 +1,115 @@
+"""GGUF, the file of llama.cpp.
+
+llama.cpp splits text in its own ways (see `gguf_tokenizer`) and has one vocabulary per model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from modtok_cli.architectures.shape import Shape
+from modtok_cli.base.errors import UsageError
+from modtok_cli.inference.export.export import ExportedModel, ExportFormat
+from modtok_cli.inference.export.gguf_tokenizer import GgufTokenizer, candidates
+from modtok_cli.inference.vocabularies import Ends
+
+_FILE_TYPES = {"float32": 0, "float16": 1, "bfloat16": 32}
+
+
+def _write(path: Path, model: ExportedModel, tokenizer: GgufTokenizer, dtype: str) -> None:
+    """Write weights, vocabulary and settings to one file.
+
+    Raises:
+        UsageError: the package gguf is not installed.
+    """
+    try:
+        import gguf
+    except ImportError as error:
+        raise UsageError(
+            "the package gguf is not installed", remedy="pip install 'modtok[lm]'"
+        ) from error
+    writer = gguf.GGUFWriter(path, model.shape.gguf_name)
+    languages = model.tokenizer.languages
+    writer.add_name(f"modtok {','.join(languages) or model.tokenizer.name}")
+    if languages:
+        writer.add_languages(list(languages))
+    _add_shape(writer, model.shape)
+    writer.add_context_length(model.context)
+    writer.add_vocab_size(model.tokenizer.size + len(tokenizer.twins))
+    writer.add_file_type(_FILE_TYPES[dtype])
+    tokenizer.write(writer)
+    _add_ends(writer, model.ends)
+    writer.add_add_space_prefix(tokenizer.adds_space)
+    if model.chat_template is not None:
+        writer.add_chat_template(model.chat_template)
+    for name, tensor in _tensors(model, tokenizer.twins):
+        _add_tensor(gguf, writer, name, tensor, dtype)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def _add_shape(writer: Any, shape: Shape) -> None:
+    writer.add_embedding_length(shape.hidden_size)
+    writer.add_block_count(shape.layers)
+    writer.add_feed_forward_length(shape.ffn)
+    writer.add_head_count(shape.heads)
+    writer.add_head_count_kv(shape.kv_heads)
+    writer.add_key_length(shape.head_width)
+    writer.add_value_length(shape.head_width)
+    writer.add_rope_dimension_count(shape.head_width)
+    writer.add_rope_freq_base(float(shape.rope_theta))
+    writer.add_layer_norm_rms_eps(shape.norm_epsilon)
+
+
+def _add_ends(writer: Any, ends: Ends) -> None:
+    writer.add_bos_token_id(ends.begin)
+    writer.add_eos_token_id(ends.end)
+    writer.add_pad_token_id(ends.pad)
+    # llama.cpp adds it before prompts.
+    writer.add_add_bos_token(ends.adds_begin)
+    writer.add_add_eos_token(False)
+
+
+def _tensors(model: ExportedModel, twins: Sequence[int]) -> Iterable[tuple[str, torch.Tensor]]:
+    """Names and weights as llama.cpp expects them.
+
+    The input row of a name behind our tokens is that of its twin. Its output row is the mean of
+    all output rows: its logit is the mean of all logits, so its probability is the geometric mean
+    of theirs, at most 1/|V|, and close to 0 where the model is sure of any token.
+    """
+    embedding, head = model.embedding, model.head
+    tied = head is embedding
+    if twins:
+        mean = head.float().mean(0, keepdim=True).expand(len(twins), -1).to(head.dtype)
+        embedding = torch.cat([embedding, mean if tied else embedding[list(twins)]])
+        head = torch.cat([head, mean])
+    yield "token_embd.weight", embedding
+    if not tied:
+        yield "output.weight", head
+    divisors = model.shape.rope_divisors()
+    if divisors is not None:
+        yield "rope_freqs.weight", torch.from_numpy(divisors).float()
+    for name, tensor in model.backbone.items():
+        yield model.shape.gguf_tensor(name, tensor)
+
+
+def _add_tensor(gguf: Any, writer: Any, name: str, tensor: torch.Tensor, dtype: str) -> None:
+    data: npt.NDArray[Any] = tensor.detach().float().contiguous().numpy()
+    if data.ndim == 1 or dtype == "float32":
+        writer.add_tensor(name, data)
+    elif dtype == "float16":
+        writer.add_tensor(name, data.astype(np.float16))
+    else:
+        kind = gguf.GGMLQuantizationType.BF16
+        writer.add_tensor(name, gguf.quants.quantize(data, kind), raw_dtype=kind)
+
+
+FORMAT = ExportFormat("gguf", "llama.cpp", candidates, _write)

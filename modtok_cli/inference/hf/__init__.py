@@ -1,0 +1,1 @@
+"""Models of transformers: run, sliced and transplanted, of any architecture."""

@@ -1,0 +1,224 @@
+"""Any causal language model of transformers, with its tokenizer, to measure text with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from modtok_cli.architectures.hf_directory import TOKENIZER, HfDirectory, open_hf_directory
+from modtok_cli.base.arrays import Float64Array
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.reading import read_file
+from modtok_cli.base.signature import digest
+from modtok_cli.inference.hf.token_tensors import open_config
+from modtok_cli.inference.run.model import check_device_memory
+from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
+
+# Tokens of a window: attention over the whole context of some models would take hours.
+_CONTEXT = 2048
+# Logits computed at a time: 256 MB in float32.
+_LOGITS = 1 << 26
+
+
+def window_bounds(count: int, width: int) -> Iterator[tuple[int, int, int]]:
+    """Windows that together predict each of `count` tokens once, with `width` of context.
+
+    Yields (before, start, stop): tokens start to stop - 1 are predicted after the tokens from
+    `before` on. The first window has nothing before it but the token that begins a text. The
+    last one has as much left context as fits.
+
+    >>> list(window_bounds(10, 4))
+    [(0, 0, 4), (3, 4, 8), (5, 8, 10)]
+    """
+    for start in range(0, count, width):
+        stop = min(start + width, count)
+        yield max(0, stop - width - 1), start, stop
+
+
+class CausalLM:
+    """A directory of `save_pretrained`: weights in safetensors, and tokenizer.json.
+
+    Code that comes with a model is not run. Attributes:
+        path: the directory.
+        tokenizer: its tokenizer.
+        first: id of the token that begins a text.
+
+    Args:
+        path: the directory.
+        dtype: dtype to compute in; that of the weights by default.
+        device: where to compute; by default a GPU, if there is one.
+
+    Raises:
+        UsageError: it is no such directory.
+        ModtokError: it names no token that begins a text, or transformers does not open it.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> None:
+        self.directory: HfDirectory = open_hf_directory(path)
+        self.path = path
+        self.dtype = dtype
+        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        data = read_file(path / TOKENIZER)
+        self.tokenizer = LibraryTokenizer(str(path), data, str(path / TOKENIZER))
+        self.first = self._first()
+
+    def _first(self) -> int:
+        """What the tokenizer puts before a text; else bos, else eos of the configuration."""
+        plain = self.tokenizer.inner.encode("a", add_special_tokens=False).ids
+        whole = self.tokenizer.inner.encode("a", add_special_tokens=True).ids
+        index = whole[0] if whole[:1] != plain[:1] else None
+        if index is None:
+            index = self.directory.token_id("bos_token_id", "eos_token_id")
+        if index is None:
+            raise ModtokError(
+                "names no token that begins a text",
+                where=str(self.path / "config.json"),
+                remedy="set bos_token_id",
+            )
+        return int(index)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the embedding tables, padding included."""
+        return int(self.model.get_input_embeddings().weight.shape[0])
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of its files of weights."""
+        return sum(file.stat().st_size for file in self.directory.files)
+
+    @property
+    def name(self) -> str:
+        """Name and digest of configuration, tokenizer and the sizes of the weights."""
+        facts = [str(file.stat().st_size) for file in self.directory.files]
+        parts = [read_file(self.path / file) for file in ("config.json", TOKENIZER)]
+        return f"{self.path.resolve().name}/{digest(b''.join([*parts, repr(facts).encode()]))}"
+
+    @cached_property
+    def model(self) -> Any:
+        """The model, in memory.
+
+        Raises:
+            ModtokError: it does not fit in memory, or transformers does not open it.
+        """
+        import transformers
+        from safetensors import SafetensorError
+
+        check_device_memory(
+            self.weight_bytes,
+            self.device,
+            f"measuring with {self.path}",
+            "use a machine with more memory",
+        )
+        transformers.utils.logging.disable_progress_bar()
+        try:
+            model = transformers.AutoModelForCausalLM.from_pretrained(
+                str(self.path),
+                dtype=self.dtype or "auto",
+                local_files_only=True,
+                trust_remote_code=False,
+                use_safetensors=True,
+            )
+        except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
+            reason = " ".join(str(error).split())
+            raise ModtokError(
+                f"transformers does not open it ({reason})", where=str(self.path)
+            ) from error
+        return model.to(self.device).eval().requires_grad_(False)
+
+    @cached_property
+    def longest(self) -> int:
+        """Tokens of the longest text that the model reads; 2,048 if it does not say.
+
+        Raises:
+            ModtokError: transformers does not open it.
+        """
+        config = open_config(self.path).get_text_config()
+        found = getattr(config, "max_position_embeddings", None)
+        return found if isinstance(found, int) and found > 1 else _CONTEXT
+
+    @property
+    def context(self) -> int:
+        """Tokens of a window: those of the model, 2,048 at most."""
+        return min(self.longest, _CONTEXT)
+
+    def nats(
+        self,
+        documents: Sequence[str],
+        *,
+        batch_size: int = 8,
+        advance: Callable[[int], None] = lambda count: None,
+    ) -> tuple[Float64Array, Float64Array]:
+        """(negative log-likelihood in nats, number of tokens) of each document, (n,) each.
+
+        Each document is predicted after `first`, in windows as `window_bounds` cuts them.
+        `advance` is called with numbers of documents that are done.
+
+        Raises:
+            ModtokError: as `model`, or a document that is not valid Unicode.
+        """
+        nats, tokens = np.zeros(len(documents)), np.zeros(len(documents))
+        # A batch holds windows of similar length; documents are encoded a block at a time.
+        for start in range(0, len(documents), block := 64 * batch_size):
+            part = documents[start : start + block]
+            windows = []
+            for owner, ids in enumerate(self.tokenizer.encode_batch(part), start):
+                tokens[owner] = len(ids)
+                windows += [(owner, *window) for window in self._windows(ids.tolist())]
+            windows.sort(key=lambda window: len(window[1]))
+            for at in range(0, len(windows), batch_size):
+                batch = windows[at : at + batch_size]
+                found = self._score([(ids, count) for _, ids, count in batch])
+                for (owner, _, _), value in zip(batch, found, strict=True):
+                    nats[owner] += value
+            advance(len(part))
+        return nats, tokens
+
+    def _windows(self, ids: Sequence[int]) -> Iterator[tuple[list[int], int]]:
+        """(ids, how many of the last ones to predict) of each window."""
+        for before, start, stop in window_bounds(len(ids), self.context):
+            context = list(ids[before:start]) or [self.first]
+            yield [*context, *ids[start:stop]], stop - start
+
+    @torch.inference_mode()
+    def _score(self, batch: Sequence[tuple[list[int], int]]) -> list[float]:
+        """Nats of the last `count` ids of each (ids, count).
+
+        Short sequences are padded on the right, where no earlier token attends to.
+        """
+        width = max(len(ids) for ids, _ in batch) - 1
+        inputs, targets = (
+            torch.tensor([[*ids[at : len(ids) - 1 + at], *[0] * (width + 1 - len(ids))]
+                          for ids, _ in batch], device=self.device)
+            for at in (0, 1)
+        )  # fmt: skip
+        places = torch.arange(width)
+        stops = torch.tensor([len(ids) - 1 for ids, _ in batch])
+        counts = torch.tensor([count for _, count in batch])
+        wanted = (places >= (stops - counts)[:, None]) & (places < stops[:, None])
+        wanted = wanted.to(self.device)
+        sums = torch.zeros(len(batch), dtype=torch.float64, device=self.device)
+        step = max(1, _LOGITS // (self.rows * len(batch)))
+        cache = None
+        for start in range(0, width, step):
+            stop = min(start + step, width)
+            found = self.model(
+                inputs[:, start:stop], past_key_values=cache, use_cache=stop < width or start > 0
+            )
+            cache = found.past_key_values if stop < width else None
+            logits = found.logits.float()
+            own = logits.gather(2, targets[:, start:stop, None])[..., 0]
+            lost = logits.logsumexp(-1).double() - own.double()
+            sums += (lost * wanted[:, start:stop]).sum(1)
+        return [float(value) for value in sums.tolist()]

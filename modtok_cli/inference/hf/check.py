@@ -1,0 +1,133 @@
+"""A slice compared with the model that it was made from: does it load, are its logits the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from modtok_cli.base.arrays import Int32Array
+from modtok_cli.base.errors import ModtokError
+from modtok_cli.base.memory import available
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.inference.hf.token_tensors import model_class, open_config, quiet
+
+_TOKENS = (2, 12)  # sequences, and tokens of each
+_TOLERANCE = 1e-3  # largest difference, as a share of the largest logit
+_INFO = ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs")
+
+
+def check_slice(
+    whole: Path,
+    part: Path,
+    kept: Int32Array,
+    sample: Int32Array,
+    *,
+    size: int,
+    progress: Progress = SILENT,
+) -> None:
+    """Load both models in float32, one at a time, and compare what they make of some tokens.
+
+    Args:
+        whole, part: the model and its slice.
+        kept: (n,) the id in `whole` of each token of `part`.
+        sample: tokens of `part` to compare with.
+        size: rows of `whole`.
+
+    Models that do not fit in memory, or do not take token ids alone, are not compared: a warning
+    says why.
+
+    Raises:
+        ModtokError: a tensor of the slice is missing, unknown or of another size, or the outputs
+            differ.
+    """
+    stored = sum(file.stat().st_size for file in whole.glob("*.safetensors"))
+    free = available()
+    if free is not None and 3 * stored > free:  # float32 from 16 bits, and some more
+        progress.warn(f"logits are not compared: needs {3 * stored / 2**30:.0f} GiB of memory")
+        return
+    draw = np.random.default_rng(0).choice(sample, size=_TOKENS)
+    before, old, reason = _outputs(whole, kept[draw])
+    if old is None:
+        progress.warn(f"logits are not compared: transformers does not load {whole} ({reason})")
+        return
+    after, new, wrong = _outputs(part, draw)
+    if new is None:
+        raise _failed(whole, f"transformers does not load the result ({wrong})")
+    if more := sorted(new - old):
+        raise _failed(whole, more[0])
+    if not before:
+        progress.warn(f"logits are not compared: {reason}")
+        return
+    if not after:
+        raise _failed(whole, f"the result does not run ({wrong})")
+    for name, values in before.items():
+        expected = values[..., kept] if values.shape[-1] == size else values
+        if expected.shape != after[name].shape:
+            raise _failed(whole, f"'{name}' is {after[name].shape}, expected {expected.shape}")
+        difference = float(np.abs(expected - after[name]).max(initial=0))
+        if not difference <= _TOLERANCE * float(np.abs(expected).max(initial=0)):
+            raise _failed(whole, f"'{name}' of kept tokens differ by {difference:.2g}")
+
+
+def _failed(where: Path, what: str) -> ModtokError:
+    return ModtokError(f"cannot be sliced: {what}; the output was removed", where=str(where))
+
+
+def _outputs(path: Path, ids: Int32Array) -> tuple[dict[str, Any], set[str] | None, str]:
+    """Outputs in float32 by name, what is wrong with the tensors, and why there are no outputs.
+
+    None in place of tensors: the model is not loaded.
+    """
+    import torch
+
+    config = open_config(path)
+    try:
+        with quiet():
+            model, info = model_class(config).from_pretrained(
+                str(path),
+                config=config,
+                dtype=torch.float32,
+                local_files_only=True,
+                trust_remote_code=False,
+                use_safetensors=True,
+                ignore_mismatched_sizes=True,
+                output_loading_info=True,
+            )
+    except Exception as error:  # as many as there are architectures
+        return {}, None, _line(error)
+    problems = {
+        f"tensor '{each[0] if isinstance(each, tuple) else each}' is {kind.split('_')[0]}"
+        for kind in _INFO
+        for each in info.get(kind) or ()
+    }
+    try:
+        with quiet(), torch.random.fork_rng(devices=[]), torch.inference_mode():
+            torch.manual_seed(0)
+            found = model.eval()(**_inputs(model, config, torch.from_numpy(ids).long()))
+    except Exception as error:  # as above
+        return {}, problems, _line(error)
+    values = {
+        name: value.float().numpy()
+        for name, value in found.items()
+        if isinstance(value, torch.Tensor) and value.is_floating_point()
+    }
+    return values, problems, ""
+
+
+def _inputs(model: Any, config: Any, ids: Any) -> dict[str, Any]:
+    """Token ids, of models with a decoder for both sides; of a model of speech, silence."""
+    import torch
+
+    names = {"input_ids": ids}
+    if model.main_input_name == "input_features":
+        width = 2 * config.max_source_positions
+        names = {"input_features": torch.zeros(len(ids), config.num_mel_bins, width)}
+    if config.is_encoder_decoder:
+        names["decoder_input_ids"] = ids.flip(1)
+    return names
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]

@@ -1,0 +1,204 @@
+"""Files of a model with another vocabulary: token ids in configurations, sizes, outputs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from modtok_cli.base.errors import UsageError
+
+CONFIGS = ("config.json", "generation_config.json")
+TOKENIZER_CONFIG = "tokenizer_config.json"
+CHAT_TEMPLATE = "chat_template.jinja"
+LARGEST = 64 << 20
+"""Most bytes of a configuration file: a larger one is not read."""
+
+_ID_FIELD = re.compile(r"(^|_)token_(ids?|index)$")
+# What holds ids by its name, and counts or places that do not.
+_MAYBE = re.compile(r"(^|_)(ids?|tokens?)(_|$)")
+_COUNT = re.compile(
+    r"(^|_)(num|max|min|n|per|count|size|len|length|layers?|heads?|type|gpu|ratio|prob)(_|$)"
+)
+
+NewId = Callable[[int], int | None]
+
+
+def with_ids(
+    part: Any, change: NewId, *, limit: int = 0, dropped: list[str] | None = None, name: str = ""
+) -> Any:
+    """A copy of a configuration with every token id changed.
+
+    Fields are recognized by name, and have the shapes that transformers gives them. Where `change`
+    returns None, the token is gone: an id becomes None, an entry of a list or of a table of names
+    is left out, and a phrase with all its ids. An unknown field that looks like ids below `limit`
+    is left out.
+
+    Args:
+        dropped: receives the names of fields that lost an id.
+
+    >>> with_ids({"eos_token_id": [2, 5], "layers": 2}, {2: 0}.get)
+    {'eos_token_id': [0], 'layers': 2}
+    >>> with_ids({"sequence_bias": [[[2, 5], 1.0], [[2], 0.5]]}, {2: 0}.get)
+    {'sequence_bias': [[[0], 0.5]]}
+    """
+    if isinstance(part, list):
+        return [with_ids(one, change, limit=limit, dropped=dropped, name=name) for one in part]
+    if not isinstance(part, Mapping):
+        return part
+    lost = [] if dropped is None else dropped
+    result = {}
+    for key, value in part.items():
+        path = f"{name}.{key}" if name else key
+        shape = _SHAPES.get(key) or (_each if _ID_FIELD.search(key) else None)
+        if shape is not None:
+            result[key] = _changed(value, shape, change, path, lost)
+        elif _is_unknown(key, value, limit):
+            lost.append(path)
+        else:
+            result[key] = with_ids(value, change, limit=limit, dropped=dropped, name=path)
+    return result
+
+
+def _changed(value: Any, shape: _Shape, change: NewId, path: str, lost: list[str]) -> Any:
+    """A field of ids with new ids; None if none is left."""
+    gone = []
+
+    def noting(index: int) -> int | None:
+        new = change(index)
+        if new is None:
+            gone.append(index)
+        return new
+
+    result = shape(value, noting)
+    if gone:
+        lost.append(path)
+    return None if gone and result in ([], {}) else result
+
+
+def _is_unknown(key: str, value: Any, limit: int) -> bool:
+    """Whether a field that is not known has ids by its name and its values."""
+    if not _MAYBE.search(key) or _COUNT.search(key):
+        return False
+    values = [value]
+    while values and isinstance(values[0], list):
+        values = [one for each in values if isinstance(each, list) for one in each]
+    return bool(values) and all(type(one) is int and 0 <= one < limit for one in values)
+
+
+_Shape = Callable[[Any, NewId], Any]
+
+
+def _each(value: Any, change: NewId) -> Any:
+    """An id, a list of ids, or ids by name."""
+    if isinstance(value, list):
+        return [new for one in value if (new := _each(one, change)) is not None]
+    if isinstance(value, Mapping):
+        new = {key: _each(one, change) for key, one in value.items()}
+        return {key: one for key, one in new.items() if one is not None}
+    return change(value) if type(value) is int and value >= 0 else value
+
+
+def _phrases(value: Any, change: NewId) -> Any:
+    """A list of phrases, which may be nested; a phrase is a list of ids."""
+    if not isinstance(value, list):
+        return value
+    if value and all(type(one) is int for one in value):
+        new = [change(one) for one in value]
+        return None if None in new else new
+    phrases = [new for one in value if (new := _phrases(one, change)) is not None]
+    return phrases if phrases or not value else None
+
+
+def _places(value: Any, change: NewId) -> Any:
+    """A list of [place, id]; an id may be missing."""
+    if not isinstance(value, list):
+        return value
+    places = []
+    for one in value:
+        pair = isinstance(one, list) and len(one) == 2 and type(one[1]) is int
+        new = [one[0], change(one[1])] if pair else one
+        if not pair or new[1] is not None:
+            places.append(new)
+    return places
+
+
+def _biases(value: Any, change: NewId) -> Any:
+    """A list of [phrase, number], or a table of numbers by phrases as Python writes them."""
+    if isinstance(value, Mapping):
+        pairs = [([int(one) for one in re.findall(r"\d+", key)], n) for key, n in value.items()]
+        changed = [(_phrases(phrase, change), number) for phrase, number in pairs]
+        return {str(tuple(phrase)): number for phrase, number in changed if phrase is not None}
+    if not isinstance(value, list):
+        return value
+    return [
+        [new, *rest] for phrase, *rest in value if (new := _phrases(phrase, change)) is not None
+    ]
+
+
+# Ids of these fields do not keep a token.
+_OF_OUTPUTS: dict[str, _Shape] = {
+    "suppress_tokens": _each,
+    "begin_suppress_tokens": _each,
+    "bad_words_ids": _phrases,
+    "force_words_ids": _phrases,
+    "sequence_bias": _biases,
+}
+_SHAPES: dict[str, _Shape] = {
+    "forced_decoder_ids": _places,
+    "lang_to_id": _each,
+    "task_to_id": _each,
+    **_OF_OUTPUTS,
+}
+
+
+def ids_to_keep(config: Mapping[str, Any]) -> set[int]:
+    """Ids that a model needs: not those that its outputs are only to avoid or to prefer."""
+    ids: set[int] = set()
+    with_ids({key: config[key] for key in config.keys() - _OF_OUTPUTS.keys()}, ids.add)
+    return ids
+
+
+def write_object(file: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON object for people to read."""
+    option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    file.write_bytes(orjson.dumps(content, option=option))
+
+
+def size_rows(parts: Mapping[str, tuple[int, int]], **more: Any) -> list[dict[str, Any]]:
+    """A row per part and one for all: bytes, bytes of the full model, share saved.
+
+    `parts`: part → (bytes, bytes of the full model); `more` are fields of every row.
+    """
+    every = tuple(sum(pair[side] for pair in parts.values()) for side in (0, 1))
+    return [
+        {
+            "part": part,
+            "bytes": size,
+            "full_bytes": full,
+            "saved": 1 - size / full if full else 0.0,
+            **more,
+        }
+        for part, (size, full) in {**parts, "all": every}.items()
+    ]
+
+
+def check_output(output: Path, mark: str, *, force: bool, kind: str = "slice") -> None:
+    """Check that a directory can be written: new, empty, or one of this kind, which has `mark`.
+
+    Raises:
+        UsageError: it cannot be written, or only by `force`.
+    """
+    if not output.exists() or (output.is_dir() and not any(output.iterdir())):
+        return
+    if not (output / mark).is_file():
+        raise UsageError(
+            f"exists but is not a {kind}", where=str(output), remedy="choose another -o"
+        )
+    if not force:
+        raise UsageError(
+            "already exists", where=str(output), remedy="choose another -o, or use --force"
+        )

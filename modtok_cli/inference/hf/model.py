@@ -1,0 +1,216 @@
+"""A causal language model that transformers runs, in place of a sliced one.
+
+`SlicedModel` runs a backbone and a table. Other architectures scale embeddings, cap logits or have
+no cache of attention; so transformers runs the whole model here, and a probe on a few tokens finds
+out which short cuts give the model's own logits: hidden states that the head is applied to later,
+and a cache with padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from inspect import signature
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from modtok_cli.inference.hf.source import HfSource
+from modtok_cli.inference.hf.token_tensors import quiet
+from modtok_cli.inference.run.model import SlicedModel
+from modtok_cli.inference.vocabularies import Side
+
+
+class HfModel(SlicedModel):
+    """A model that transformers runs; ids are those of its tokenizer on both sides."""
+
+    source: HfSource
+
+    def __init__(self, source: HfSource, dtype: torch.dtype, device: torch.device) -> None:
+        model = source.opened(dtype, device).model
+        self.source, self.backbone, self.dtype = source, model, dtype
+        self.vocabularies = source.vocabularies(None, None)
+        self.device = next(model.parameters()).device
+        self.context = source.context
+        self.end_of_text = source.end_of_text(self.vocabularies)
+        self.row_of_out = torch.arange(self.vocabularies.tokenizer_out.size, device=self.device)
+        rows = min(len(self.row_of_out), model.get_input_embeddings().weight.shape[0])
+        self.head = torch.empty(rows, 0, device="meta")  # its size is used
+        self._takes_positions = "position_ids" in _parameters(model)
+        self._split = self._cached = True
+        self._probe()
+
+    @property
+    def ends_of_output(self) -> frozenset[int]:
+        """Ids of the tokens that end a text."""
+        return self.source.stop_ids
+
+    @property
+    def token_bytes(self) -> int:
+        """Bytes of the cache for a token; none if there is no cache."""
+        if not self._cached:
+            return 0
+        config = self.backbone.config.get_text_config()
+        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        width = getattr(config, "head_dim", None) or (
+            config.hidden_size // config.num_attention_heads
+        )
+        return int(2 * config.num_hidden_layers * heads * width * self.dtype.itemsize)
+
+    def scoring_bytes(self, sequences: int, tokens: int) -> int:
+        """Estimated bytes of scoring a batch: cache twice, activations, logits if they are held."""
+        width = self.backbone.config.get_text_config().hidden_size
+        held = 0 if self._split else len(self.head)
+        each: int = 2 * self.token_bytes + (12 * width + held) * self.dtype.itemsize
+        return sequences * tokens * each
+
+    def with_vocabulary(self, inputs: Side, outputs: Side = None) -> SlicedModel:
+        """The model itself: it has one vocabulary.
+
+        Raises:
+            UsageError: languages are named that are not its own.
+        """
+        self.source.vocabularies(inputs, outputs)
+        return self
+
+    def new_cache(self) -> Any:
+        """A cache of attention, or the tokens themselves where the model has none to extend."""
+        from transformers import DynamicCache
+
+        return DynamicCache() if self._cached else _History()
+
+    @torch.inference_mode()
+    def hidden(
+        self,
+        rows: torch.Tensor,
+        *,
+        attention_mask: torch.Tensor | None = None,
+        position_ids: torch.Tensor | None = None,
+        cache: Any = None,
+    ) -> torch.Tensor:
+        """What `head_logits` takes, after every token: hidden states or logits."""
+        if self._cached:
+            return self._run(rows, attention_mask, position_ids, cache)
+        whole = rows if cache is None else cache.grown(rows)
+        if attention_mask is None:
+            return self._run(whole)[:, -rows.shape[1] :]
+        found = []  # each sequence alone, without padding
+        for ids, mask in zip(whole, attention_mask.bool(), strict=True):
+            states = self._run(ids[mask][None])[0]
+            padded = states.new_zeros(len(ids), states.shape[-1])
+            padded[mask] = states
+            found.append(padded[-rows.shape[1] :])
+        return torch.stack(found)
+
+    def _run(
+        self, rows: torch.Tensor, mask: Any = None, positions: Any = None, cache: Any = None
+    ) -> torch.Tensor:
+        arguments = {"attention_mask": mask, "past_key_values": cache}
+        if self._takes_positions:
+            arguments["position_ids"] = positions
+        arguments = {name: value for name, value in arguments.items() if value is not None}
+        if "past_key_values" in _parameters(self.backbone):
+            arguments["use_cache"] = cache is not None
+        if self._split:
+            states: torch.Tensor = self.backbone.base_model(rows, **arguments)[0]
+            return states
+        logits: torch.Tensor = self.backbone(rows, **arguments).logits
+        return logits
+
+    @torch.inference_mode()
+    def head_logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Float32 logits of the tokens of the tokenizer, from what `hidden` returns."""
+        if self._split:
+            flat = hidden.reshape(-1, 1, hidden.shape[-1])
+            decoder = self.backbone.get_decoder()
+            if decoder is None or decoder is self.backbone:
+                decoder = self.backbone.base_model
+            with _returning(decoder, flat):
+                places = torch.zeros(flat.shape[:2], dtype=torch.int64, device=self.device)
+                logits = self.backbone(places).logits
+            hidden = logits.reshape(*hidden.shape[:-1], -1)
+        return hidden[..., : len(self.head)].float()
+
+    @torch.inference_mode()
+    def _probe(self) -> None:
+        """Find out which short cuts give the model's own logits, on a few tokens."""
+        ids = torch.arange(7, device=self.device)[None] % len(self.head)
+        with quiet():
+            expected = self.backbone(ids).logits[0, :, : len(self.head)].float()
+            self._split = self._agrees(lambda: self.head_logits(self._run(ids))[0], expected)
+            self._cached = self._agrees(lambda: self._in_parts(ids), expected[-3:])
+
+    def _in_parts(self, ids: torch.Tensor) -> torch.Tensor:
+        """Logits of the last three tokens, by a cache, with two tokens of padding."""
+        rows = torch.cat([ids[:, :2], ids], 1)
+        mask = torch.ones_like(rows)
+        mask[:, :2] = 0
+        places = (mask.cumsum(-1) - 1).clamp(min=0)
+        cache = self.new_cache()
+        self._run(rows[:, :6], mask[:, :6], places[:, :6], cache)
+        found = [
+            self._run(rows[:, at : at + 1], mask[:, : at + 1], places[:, at : at + 1], cache)
+            for at in (6, 7, 8)
+        ]
+        return self.head_logits(torch.cat(found, 1))[0]
+
+    def _agrees(self, logits: Callable[[], torch.Tensor], expected: torch.Tensor) -> bool:
+        try:
+            found = logits()
+        except Exception:  # what a model does not support it reports in its own way
+            return False
+        # Rounding of 16 bits, against logits that are of other tokens.
+        share = 0.1 if self.dtype != torch.float32 else 1e-3
+        largest = float(expected.abs().max())
+        return found.shape == expected.shape and bool(
+            (found - expected).abs().max() <= share * largest
+        )
+
+
+class _History:
+    """The tokens so far, in place of a cache: everything is computed again."""
+
+    def __init__(self) -> None:
+        self._rows: torch.Tensor | None = None
+
+    @property
+    def layers(self) -> list[Any]:
+        """As those of a cache, for copies."""
+        return [] if self._rows is None else [SimpleNamespace(keys=self._rows, values=self._rows)]
+
+    def update(self, keys: torch.Tensor, values: torch.Tensor, layer: int) -> None:
+        """Take over the tokens of another one."""
+        self._rows = keys
+
+    def grown(self, rows: torch.Tensor) -> torch.Tensor:
+        """All tokens, with `rows` as the last ones."""
+        self._rows = rows if self._rows is None else torch.cat([self._rows, rows], 1)
+        return self._rows
+
+
+class _States:
+    """An output of a backbone that has hidden states only."""
+
+    def __init__(self, states: torch.Tensor) -> None:
+        self.last_hidden_state = states
+
+    def __getattr__(self, name: str) -> None:
+        return None
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return (self.last_hidden_state,)[index]
+
+
+@contextmanager
+def _returning(module: Any, states: torch.Tensor) -> Iterator[None]:
+    """Let a module return given hidden states."""
+    module.forward = lambda *args, **kwargs: _States(states)
+    try:
+        yield
+    finally:
+        del module.forward
+
+
+def _parameters(model: Any) -> set[str]:
+    return set(signature(type(model).forward).parameters)

@@ -1,0 +1,176 @@
+"""`modtok slice` of a Hugging Face directory: which tokens stay, and the files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import orjson
+
+from modtok_cli.base.arrays import Int32Array
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.reading import read_file
+from modtok_cli.inference.hf.directory import NAME, ModelDirectory, VocabularySlice
+from modtok_cli.inference.hf.files import check_output
+from modtok_cli.modular.adopt import adopt_counts, used_tokens
+from modtok_cli.modular.directory import is_modular
+from modtok_cli.modular.segmenters.adopted import ModularLibrary
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.text.corpus import count_languages
+from modtok_cli.text.reading import Reading
+from modtok_cli.text.workspace import language_files
+
+
+def is_model_directory(path: Path) -> bool:
+    """Whether `path` has the configuration and the tokenizer of a Hugging Face model."""
+    return all((path / name).is_file() for name in ("config.json", "tokenizer.json"))
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which tokens a slice keeps: the union of what each field selects.
+
+    Attributes:
+        languages: languages of the adopted tokenizer, or of the text in `data`.
+        tokenizer: directory of `modtok adopt` for the model's tokenizer.
+        data: directory with the text of each language, where there is no `tokenizer`.
+        texts: texts of any language.
+        keep: file with token ids: a JSON list, or an id per line.
+        k: tokens per language and for the texts, those of greatest use.
+        coverage: see `modular.adopt.members`.
+    """
+
+    languages: tuple[str, ...] = ()
+    tokenizer: Path | None = None
+    data: Path = Path("data")
+    texts: tuple[Path | str, ...] = ()
+    keep: Path | None = None
+    k: int | None = None
+    coverage: float | None = None
+
+    def ids(
+        self, model: ModelDirectory, *, reading: Reading = Reading(), progress: Progress = SILENT
+    ) -> Int32Array:
+        """The ids to keep, ascending, with all that these tokens are built from.
+
+        Raises:
+            UsageError: nothing is selected, an unknown language, or an unusable budget.
+            ModtokError: a file is missing or damaged.
+        """
+        if not (self.languages or self.texts or self.keep):
+            raise UsageError(
+                "no tokens selected",
+                remedy="give --langs, --text or --token-ids, as in: modtok slice MODEL --langs fr",
+            )
+        if self.tokenizer is not None and (self.k or self.coverage) and not self.texts:
+            raise UsageError(
+                "-k and --coverage do not apply to an adopted tokenizer",
+                where=str(self.tokenizer),
+                remedy="pass them to modtok adopt",
+            )
+        file = model.file
+        mask = np.zeros(file.size, dtype=np.bool_)
+        if self.languages:
+            mask[self._of_languages(model, reading, progress)] = True
+        if self.texts:
+            mask |= used_tokens(
+                file,
+                self.texts,
+                k=self.k,
+                coverage=self.coverage,
+                reading=reading,
+                progress=progress,
+            )
+        if self.keep is not None:
+            ids = read_keep_list(self.keep)
+            unknown = np.setdiff1d(ids, list(file.ids.values()))
+            if len(unknown):
+                raise UsageError(
+                    f"the model has no token with id {unknown[0]}", where=str(self.keep)
+                )
+            mask[ids] = True
+        return np.flatnonzero(file.closed(mask)).astype(np.int32)
+
+    def _of_languages(
+        self, model: ModelDirectory, reading: Reading, progress: Progress
+    ) -> Int32Array:
+        if self.tokenizer is not None:
+            adopted = self._adopted(self.tokenizer, model)
+        else:
+            counted = count_languages(
+                language_files(self.data, self.languages, reading, progress=progress),
+                pretokenizer=model.file.pretokenizer,
+                reading=reading,
+                progress=progress,
+            )
+            adopted = adopt_counts(
+                model.file, counted, k=self.k, coverage=self.coverage, progress=progress
+            )
+        return adopted.subset(self.languages).global_ids
+
+    @staticmethod
+    def _adopted(path: Path, model: ModelDirectory) -> ModularTokenizer:
+        if not is_modular(path):
+            raise UsageError(
+                "is not a modular directory",
+                where=str(path),
+                remedy=f"make one: modtok adopt {model.path} -o {path}",
+            )
+        adopted = ModularTokenizer.load(path)
+        segmenter = adopted.segmenter
+        if not isinstance(segmenter, ModularLibrary) or segmenter.file.ids != model.file.ids:
+            raise UsageError(
+                f"is not the tokenizer of {model.path}",
+                where=str(path),
+                remedy=f"make one: modtok adopt {model.path}",
+            )
+        return adopted
+
+
+def read_keep_list(path: Path) -> Int32Array:
+    """Token ids of a file, ascending: a JSON list of numbers, or a number per line.
+
+    Raises:
+        ModtokError: it holds anything else; names the line or the entry.
+    """
+    text = read_file(path)
+    try:
+        ids = orjson.loads(text) if text.lstrip()[:1] == b"[" else [*map(int, text.split())]
+        if not all(type(index) is int and 0 <= index < 1 << 31 for index in ids):
+            raise ValueError
+    except ValueError as error:
+        raise ModtokError(
+            "is not a list of token ids",
+            where=str(path),
+            remedy="write a JSON list, or an id per line",
+        ) from error
+    return np.unique(np.array(ids, dtype=np.int32))
+
+
+def slice_directory(
+    path: Path,
+    selection: Selection,
+    output: Path,
+    *,
+    reading: Reading = Reading(),
+    verify: bool = True,
+    force: bool = False,
+    progress: Progress = SILENT,
+) -> VocabularySlice:
+    """Write the model in the directory `path` with the selected tokens to `output`.
+
+    `verify`: see `ModelDirectory.slice`.
+
+    Raises:
+        UsageError: nothing selected, the output exists, or the model cannot be sliced.
+        ModtokError: a file is damaged, the file system refuses, or the result is not the model.
+    """
+    check_output(output, NAME, force=force)
+    model = ModelDirectory(path)
+    ids = selection.ids(model, reading=reading, progress=progress)
+    written = model.slice(ids, output, verify=verify, progress=progress)
+    if written.left_out:
+        progress.note(f"not copied: {', '.join(written.left_out)}")
+    return written

@@ -1,0 +1,191 @@
+"""A directory of a model of transformers as a source: its own tokenizer, on both sides."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from modtok_cli.architectures.hf_directory import TOKENIZER, HfDirectory, open_hf_directory
+from modtok_cli.architectures.shape import Shape
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.reading import read_file, read_object
+from modtok_cli.inference.hf.causal_lm import CausalLM
+from modtok_cli.inference.hf.files import CHAT_TEMPLATE, CONFIGS, LARGEST, TOKENIZER_CONFIG
+from modtok_cli.inference.run.backbone import DTYPES, build_backbone
+from modtok_cli.inference.vocabularies import Ends, Side, Vocabularies, is_full, names_exactly
+from modtok_cli.modular.adopt import read_tokenizer_file
+from modtok_cli.modular.external_encoder import LibraryEncoder
+from modtok_cli.modular.open import open_bytes
+from modtok_cli.modular.segmenters.adopted import Library
+from modtok_cli.modular.subtokenizer import Subtokenizer
+
+OWN = "model"
+"""Inference mode of such a model: its own vocabulary."""
+
+
+class HfSource:
+    """A directory of `save_pretrained`, of a model that predicts the next token.
+
+    `HfModel` runs any architecture. Shape, tables and backbone, which an export needs, exist for
+    those of `architectures`.
+
+    Raises:
+        UsageError: it is none, or has no tokenizer.json.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._directory: HfDirectory = open_hf_directory(path)
+
+    @cached_property
+    def tokenizer(self) -> Subtokenizer:
+        """The model's own tokenizer, with its own ids.
+
+        Raises:
+            UsageError: its type is not supported.
+        """
+        file = self.path / TOKENIZER
+        tokenizer = open_bytes(read_file(file), str(file), str(file))
+        return tokenizer if isinstance(tokenizer, Subtokenizer) else self.library_tokenizer
+
+    @cached_property
+    def library_tokenizer(self) -> Subtokenizer:
+        """The tokenizer as its file has it, also if modtok wrote it."""
+        return Subtokenizer(Library(read_tokenizer_file(self.path)), name=self.path.name)
+
+    @cached_property
+    def languages(self) -> tuple[str, ...]:
+        """Those that its tokenizer names: none, unless modtok wrote it."""
+        return self.tokenizer.languages
+
+    @cached_property
+    def dtype(self) -> torch.dtype:
+        """Dtype that the configuration names, else float32."""
+        config = self._directory.config
+        name = config.get("dtype") or config.get("torch_dtype")
+        return getattr(torch, name) if name in DTYPES else torch.float32
+
+    def opened(
+        self, dtype: torch.dtype | None = None, device: torch.device | str = "cpu"
+    ) -> CausalLM:
+        """The model, which is not in memory yet."""
+        return CausalLM(self.path, dtype=dtype, device=device)
+
+    @cached_property
+    def signature(self) -> str:
+        """Name and digest of the model."""
+        return self.opened().name
+
+    @cached_property
+    def context(self) -> int:
+        """Maximum number of tokens."""
+        return self.opened().longest
+
+    def vocabularies(self, inputs: Side, outputs: Side) -> Vocabularies:
+        """Its vocabulary on both sides.
+
+        Raises:
+            UsageError: other languages than its own are named.
+        """
+        own = self.languages
+        for side in (inputs, outputs):
+            if side is not None and not is_full(side) and not names_exactly(side, own):
+                raise UsageError(
+                    f"has {','.join(own)} only" if own else "is a model without languages",
+                    where=str(self.path),
+                    remedy="leave --langs, --in, --out and --infer out, or slice it first: modtok "
+                    "slice MODEL --langs fr",
+                )
+        return Vocabularies(self.tokenizer, self.tokenizer)
+
+    @cached_property
+    def _first(self) -> int:
+        return self.opened().first
+
+    def end_of_text(self, vocabularies: Vocabularies) -> int:
+        """Id of the token that begins a text."""
+        return self._first
+
+    @cached_property
+    def stop_ids(self) -> frozenset[int]:
+        """Ids of the tokens that end a text."""
+        ids: list[Any] = []
+        for name in CONFIGS:
+            if (self.path / name).is_file():
+                value = read_object(self.path / name, largest=LARGEST).get("eos_token_id")
+                ids += value if isinstance(value, list) else [value]
+        whole = frozenset(index for index in ids if type(index) is int)
+        return whole or frozenset({self._first})
+
+    # --- what an export needs ---
+
+    @cached_property
+    def shape(self) -> Shape:
+        """The model without its tables.
+
+        Raises:
+            UsageError: its architecture is not supported.
+        """
+        return self._directory.shape
+
+    def tables(self, vocabularies: Vocabularies) -> tuple[torch.Tensor, torch.Tensor]:
+        """Rows of the tokens, without those that only fill the table up.
+
+        Raises:
+            ModtokError: a token has no row.
+        """
+        size, rows = self.library_tokenizer.size, self._directory.config.get("vocab_size")
+        if type(rows) is not int or rows < size:
+            raise ModtokError(
+                f"has {rows} rows for {size} tokens",
+                where=str(self.path),
+                remedy="slice the model, or resize its table",
+            )
+        embedding = self._directory.table("input")[:size]
+        if self.shape.tied:
+            return embedding, embedding
+        return embedding, self._directory.table("output")[:size]
+
+    def backbone(self, dtype: torch.dtype, device: torch.device) -> Any:
+        """The backbone without a table."""
+        weights = {
+            name: tensor.to(device=device, dtype=dtype)
+            for name, tensor in self._directory.backbone.items()
+        }
+        context = self.context
+        return build_backbone(self.shape, weights, str(self.path), context=context).to(device)
+
+    def ends(self) -> Ends:
+        """The tokens that begin and end a text, and whether the tokenizer adds the first.
+
+        Raises:
+            UsageError: the configuration names no token that ends a text.
+        """
+        token = self._directory.token_id
+        end = token("eos_token_id", "bos_token_id")
+        if end is None:
+            raise UsageError("field 'eos_token_id' is missing", where=str(self.path))
+        begin = token("bos_token_id", "eos_token_id")
+        pad = token("pad_token_id", "eos_token_id")
+        file = self.library_tokenizer.segmenter
+        assert isinstance(file, Library)
+        library = LibraryEncoder(file.to_json({}), str(self.path))
+        return Ends(
+            begin=end if begin is None else begin,
+            end=end,
+            pad=end if pad is None else pad,
+            adds_begin=library.first_of_text() == begin,
+        )
+
+    @cached_property
+    def chat_template(self) -> str | None:
+        """Its chat template, if it has one."""
+        if (self.path / CHAT_TEMPLATE).is_file():
+            return read_file(self.path / CHAT_TEMPLATE, largest=LARGEST).decode(errors="replace")
+        if not (self.path / TOKENIZER_CONFIG).is_file():
+            return None
+        template = read_object(self.path / TOKENIZER_CONFIG, largest=LARGEST).get("chat_template")
+        return template if isinstance(template, str) else None

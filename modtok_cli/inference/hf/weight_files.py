@@ -1,0 +1,205 @@
+"""safetensors files read and rewritten as streams: tokens of tables selected on the way.
+
+Only the headers are parsed. A model larger than memory is rewritten with a buffer of a few MB.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from modtok_cli.architectures.hf_directory import INDEX, WEIGHTS, indexed_files
+from modtok_cli.base.errors import ModtokError
+
+Ids = npt.NDArray[np.integer[Any]]
+
+# A header of a model with 100,000 tensors takes about 15 MB; the library's limit is 100 MB.
+_HEADER_LIMIT = 100_000_000
+_CHUNK = 1 << 24
+_BITS = {
+    "F64": 64, "I64": 64, "U64": 64, "F32": 32, "I32": 32, "U32": 32, "F16": 16, "BF16": 16,
+    "I16": 16, "U16": 16, "F8_E4M3": 8, "F8_E5M2": 8, "I8": 8, "U8": 8, "BOOL": 8,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """Where a tensor is stored; `start` and `stop` are bytes of its file."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    file: Path
+    start: int
+    stop: int
+
+    def bytes_along(self, axis: int) -> int:
+        """Bytes of one index of an axis, over all others."""
+        count = self.shape[axis] if axis < len(self.shape) else 0
+        return (self.stop - self.start) // count if count else 0
+
+
+class Cut(NamedTuple):
+    """The indices of an axis of a tensor to keep, ascending."""
+
+    axis: int
+    ids: Ids
+
+
+class WeightFiles:
+    """The safetensors files of a model directory.
+
+    Raises:
+        ModtokError: there is none, or a header is damaged; names the file.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.files = self._files()
+
+    def _files(self) -> list[Path]:
+        found = indexed_files(self.directory)
+        if found is not None:
+            return sorted(set(found.values()))
+        single = self.directory / WEIGHTS
+        if not single.is_file():
+            raise ModtokError(
+                f"has no {WEIGHTS} and no {INDEX}",
+                where=str(self.directory),
+                remedy="save the model with save_pretrained(..., safe_serialization=True)",
+            )
+        return [single]
+
+    @cached_property
+    def tensors(self) -> dict[str, StoredTensor]:
+        """All tensors by name, in the order in which they are stored."""
+        return {tensor.name: tensor for file in self.files for tensor in _header(file)[0]}
+
+    @property
+    def size(self) -> int:
+        """Bytes of all tensors."""
+        return sum(tensor.stop - tensor.start for tensor in self.tensors.values())
+
+    def rewrite(self, output: Path, select: Mapping[str, Cut]) -> int:
+        """Copy the files to `output`, of the tensors in `select` what is to keep only.
+
+        Memory: one buffer, whatever the model's size. Returns bytes of all tensors written.
+
+        Raises:
+            OSError: the file system refused.
+        """
+        total, where = 0, {}
+        for file in self.files:
+            tensors, metadata = _header(file)
+            header: dict[str, Any] = {"__metadata__": metadata} if metadata else {}
+            at = 0
+            for tensor in tensors:
+                shape = list(tensor.shape)
+                size = tensor.stop - tensor.start
+                if tensor.name in select:
+                    axis, ids = select[tensor.name]
+                    shape[axis] = len(ids)
+                    size = len(ids) * tensor.bytes_along(axis)
+                header[tensor.name] = {
+                    "dtype": tensor.dtype,
+                    "shape": shape,
+                    "data_offsets": [at, at + size],
+                }
+                where[tensor.name] = file.name
+                at += size
+            head = orjson.dumps(header)
+            head += b" " * (-len(head) % 8)
+            with open(file, "rb") as source, open(output / file.name, "wb") as target:
+                target.write(len(head).to_bytes(8, "little") + head)
+                for tensor in tensors:
+                    for block in _blocks(source.fileno(), tensor, select.get(tensor.name)):
+                        target.write(block)
+            total += at
+        if self.files[0].name != WEIGHTS:
+            index = {"metadata": {"total_size": total}, "weight_map": where}
+            options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
+            (output / INDEX).write_bytes(orjson.dumps(index, option=options))
+        return total
+
+    def rows(self, name: str, ids: Ids | None = None) -> npt.NDArray[np.uint8]:
+        """Rows of a tensor as bytes, (n, bytes of a row); all rows without `ids`."""
+        tensor = self.tensors[name]
+        with open(tensor.file, "rb") as source:
+            cut = None if ids is None else Cut(0, ids)
+            data = b"".join(_blocks(source.fileno(), tensor, cut))
+        return np.frombuffer(data, dtype=np.uint8).reshape(-1, max(1, tensor.bytes_along(0)))
+
+
+def _blocks(source: int, tensor: StoredTensor, cut: Cut | None) -> Iterator[bytes]:
+    """The bytes of a tensor, or of some of its indices, in pieces."""
+    if cut is None:
+        at = tensor.start
+        while at < tensor.stop:
+            block = os.pread(source, min(_CHUNK, tensor.stop - at), at)
+            if not block:
+                raise ModtokError("the file is truncated", where=str(tensor.file))
+            yield block
+            at += len(block)
+        return
+    axis, rows = cut
+    outer = prod(tensor.shape[:axis])
+    if outer > 1:  # a piece for each index of the axes before
+        width = (tensor.stop - tensor.start) // outer
+        for at in range(tensor.start, tensor.stop, max(1, width)):
+            block = os.pread(source, width, at)
+            if len(block) != width:
+                raise ModtokError("the file is truncated", where=str(tensor.file))
+            table = np.frombuffer(block, dtype=np.uint8).reshape(tensor.shape[axis], -1)
+            yield table[rows].tobytes()
+        return
+    width = tensor.bytes_along(axis)
+    # Kept ids come in runs (special tokens, bytes, frequent tokens): one read for each run.
+    ends = np.flatnonzero(np.diff(rows) != 1) + 1
+    for run in np.split(np.asarray(rows, dtype=np.int64), ends):
+        for first in range(0, len(run), max(1, _CHUNK // max(1, width))):
+            part = run[first : first + max(1, _CHUNK // max(1, width))]
+            block = os.pread(source, len(part) * width, tensor.start + int(part[0]) * width)
+            if len(block) != len(part) * width:
+                raise ModtokError("the file is truncated", where=str(tensor.file))
+            yield block
+
+
+def _header(file: Path) -> tuple[list[StoredTensor], dict[str, str]]:
+    """The tensors of a file by position, and its metadata.
+
+    Raises:
+        ModtokError: it is no safetensors file, or damaged.
+    """
+    try:
+        with open(file, "rb") as handle:
+            length = int.from_bytes(handle.read(8), "little")
+            size = os.fstat(handle.fileno()).st_size
+            if not 2 <= length <= min(_HEADER_LIMIT, size - 8):
+                raise ValueError("length of the header")
+            header = orjson.loads(handle.read(length))
+        metadata = header.pop("__metadata__", {})
+        found = []
+        for name, facts in header.items():
+            start, stop = (8 + length + offset for offset in facts["data_offsets"])
+            shape = tuple(facts["shape"])
+            if any(type(n) is not int or n < 0 for n in shape):
+                raise ValueError(f"shape of '{name}'")
+            if not 8 + length <= start <= stop <= size:
+                raise ValueError(f"offsets of '{name}'")
+            if (stop - start) * 8 != prod(shape) * _BITS[facts["dtype"]]:
+                raise ValueError(f"size of '{name}'")
+            found.append(StoredTensor(name, facts["dtype"], shape, file, start, stop))
+    except OSError as error:
+        raise ModtokError(f"cannot read: {error.strerror}", where=str(file)) from error
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ModtokError(f"is not a valid safetensors file ({error})", where=str(file)) from error
+    return sorted(found, key=lambda tensor: tensor.start), metadata

@@ -1,0 +1,105 @@
+"""Load a model from whatever holds one: a run, for any subset of its languages, a slice, a model.
+
+`load(path, inputs, outputs)` is for a single model; `open_source` and `model_of` are its halves.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from modtok_cli.architectures.hf_directory import is_hf_directory
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.inference.hf.model import HfModel
+from modtok_cli.inference.hf.source import HfSource
+from modtok_cli.inference.run.model import SlicedModel
+from modtok_cli.inference.slice.directory import NAME, SliceSource
+from modtok_cli.inference.slice.run import RunSource, open_run
+from modtok_cli.inference.vocabularies import Side, Vocabularies
+from modtok_cli.training.rundir import is_run
+
+Source = RunSource | SliceSource | HfSource
+"""What a model is loaded from."""
+
+
+def open_source(
+    path: Path,
+    *,
+    tokenizer: Path | None = None,
+    step: int | None = None,
+    progress: Progress = SILENT,
+) -> Source:
+    """Open a run, a checkpoint of one, a slice, or a directory of a model of transformers.
+
+    Raises:
+        UsageError: it is none of these.
+        ModtokError: it is damaged.
+    """
+    path = Path(path)
+    if (path / NAME).is_file():
+        if step is not None:
+            raise UsageError(
+                "is a slice, which has one step only", where=str(path), remedy="leave --step out"
+            )
+        return SliceSource(path)
+    if is_hf_directory(path):
+        if step is not None or tokenizer is not None:
+            raise UsageError(
+                "is a model of transformers: --step and -t do not apply", where=str(path)
+            )
+        source = HfSource(path)
+        if not source.languages:
+            progress.note(f"{path} has no languages: its whole vocabulary is used")
+        return source
+    if not is_run(path):
+        what = "is neither a run nor a model" if path.exists() else "does not exist"
+        remedy = "pass a directory of modtok pretrain, modtok slice or save_pretrained"
+        raise UsageError(what, where=str(path), remedy=remedy)
+    return open_run(path, tokenizer=tokenizer, step=step, progress=progress)
+
+
+def model_of(
+    source: Source, vocabularies: Vocabularies, dtype: torch.dtype, device: torch.device
+) -> SlicedModel:
+    """The model of an open source, with these vocabularies.
+
+    Raises:
+        ModtokError: it does not fit in memory, or a file is damaged.
+    """
+    if isinstance(source, HfSource):
+        return HfModel(source, dtype, device)
+    return SlicedModel(source, vocabularies, source.backbone(dtype, device), dtype)
+
+
+def load(
+    path: Path,
+    inputs: Side = None,
+    outputs: Side = None,
+    *,
+    tokenizer: Path | None = None,
+    step: int | None = None,
+    dtype: torch.dtype | None = None,
+    device: torch.device | str | None = None,
+    progress: Progress = SILENT,
+) -> SlicedModel:
+    """Load a run (`runs/latest`), a checkpoint of one, a slice, or a model of transformers.
+
+    `inputs`, `outputs`: languages, or "full"; `inputs` None is everything, `outputs` None the
+    same as inputs. ("full", ["fr"]) is the paper's full-lang, (["en"], ["fr"]) its src|tgt.
+    `tokenizer` is the modular directory if it is not beside the run. `dtype` is that of training
+    by default.
+
+    Example:
+        model = load(Path("runs/latest"), ["fr", "en"])
+        rows = [model.end_of_text, *model.encode_in("Il était")]
+        model.logits(torch.tensor([rows])).shape    # (1, T, |V_fr,en|)
+
+    Raises:
+        UsageError: none of these, or a language that it does not have.
+        ModtokError: a file is damaged.
+    """
+    source = open_source(Path(path), tokenizer=tokenizer, step=step, progress=progress)
+    where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    return model_of(source, source.vocabularies(inputs, outputs), dtype or source.dtype, where)

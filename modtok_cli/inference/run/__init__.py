@@ -1,0 +1,1 @@
+"""Run a model: logits, generation, likelihoods."""

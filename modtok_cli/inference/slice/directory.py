@@ -1,0 +1,258 @@
+"""A directory of `modtok slice` as a source, and its file `modtok.json`.
+
+If the sides are equal, `modtok.json` only describes the origin, and no other program needs it. If
+they differ, it also holds the id map, which no other format has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, make_dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import torch
+from safetensors import SafetensorError, safe_open
+
+from modtok_cli.architectures.registry import read_shape
+from modtok_cli.architectures.shape import Shape
+from modtok_cli.base.arrays import Int64Array
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.reading import read_bounded
+from modtok_cli.base.records import from_json
+from modtok_cli.inference.run.backbone import DTYPES, build_backbone
+from modtok_cli.inference.vocabularies import Side, Vocabularies, is_full, names_exactly
+from modtok_cli.modular.open import open_bytes
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.text.languages import canonical
+
+NAME = "modtok.json"
+WEIGHTS = "model.safetensors"
+TOKENIZER_OUT = "tokenizer_out.json"
+FORMAT = 2
+_REMEDY = "slice the run again"
+
+
+@dataclass(frozen=True, eq=False)
+class SliceFacts:
+    """The content of `modtok.json`.
+
+    Attributes:
+        inputs, outputs: languages of both sides.
+        full_inputs, full_outputs: whether the side is the whole vocabulary T.
+        end_of_text: id of the token between documents.
+        tokenizer: signature of the modular tokenizer; `signature` is that of the slice's own.
+        run: name of the run; weights: fingerprint of its checkpoint.
+        bos, license, base_model: see `slice_model`.
+        ids: (n,) id in T of each row.
+        row_of_in, row_of_out: the id map if the sides differ, else None.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    full_inputs: bool
+    full_outputs: bool
+    end_of_text: int
+    context: int
+    dtype: str
+    shape: Shape
+    tokenizer: str
+    signature: str
+    run: str
+    step: int
+    weights: str
+    bos: bool
+    license: str
+    base_model: str
+    ids: Int64Array
+    row_of_in: Int64Array | None = None
+    row_of_out: Int64Array | None = None
+
+    def to_json(self) -> bytes:
+        """The file."""
+        document: dict[str, Any] = {
+            "format": FORMAT,
+            **{name: value for name, value in self.__dict__.items() if value is not None},
+            "shape": self.shape.as_json(),
+        }
+        # Differences of ids have two to five digits less.
+        document["ids"] = np.diff(self.ids, prepend=0)
+        option = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE
+        return orjson.dumps(document, option=option)
+
+
+_ARRAYS = ("ids", "row_of_in", "row_of_out")
+_PLAIN = [each for each in fields(SliceFacts) if each.name not in ("shape", *_ARRAYS)]
+_PlainFields = make_dataclass("_PlainFields", [(each.name, each.type) for each in _PLAIN])
+
+
+def read_facts(directory: Path) -> SliceFacts:
+    """Read `modtok.json`.
+
+    Raises:
+        ModtokError: it is missing, damaged or of another format.
+    """
+    file = directory / NAME
+    try:
+        document = orjson.loads(read_bounded(file))
+        if document.pop("format") != FORMAT:
+            raise ModtokError(
+                "has the format of another version of modtok", where=str(file), remedy=_REMEDY
+            )
+        arrays: dict[str, Any] = {name: _integers(document.pop(name, None)) for name in _ARRAYS}
+        try:
+            shape = read_shape(document.pop("shape", None), str(file))
+            plain: Any = from_json(_PlainFields, document, str(file))
+        except ModtokError as error:
+            raise ValueError(error.what) from error
+    except OSError as error:
+        raise ModtokError(f"cannot read: {error.strerror}", where=str(file)) from error
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise ModtokError(f"is damaged ({error})", where=str(file), remedy=_REMEDY) from error
+    differences = arrays.pop("ids")
+    ids = np.zeros(0, dtype=np.int64) if differences is None else np.cumsum(differences)
+    facts = SliceFacts(**plain.__dict__, shape=shape, ids=ids, **arrays)
+    invalid = _invalid_field(facts)
+    if invalid:
+        raise ModtokError(f"field '{invalid}' is out of range", where=str(file), remedy=_REMEDY)
+    return facts
+
+
+def _integers(value: object) -> Int64Array | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(type(item) is int for item in value):
+        raise ValueError("a list of ids has other elements")
+    return np.array(value, dtype=np.int64)
+
+
+def _invalid_field(facts: SliceFacts) -> str | None:
+    """Name of the first field out of range, None if all are valid."""
+
+    def inside(rows: Int64Array | None) -> bool:
+        return rows is None or bool(((rows >= 0) & (rows < len(facts.ids))).all())
+
+    checks = {
+        "inputs": bool(facts.inputs),
+        "outputs": bool(facts.outputs),
+        "context": 1 <= facts.context < 1 << 31,
+        "dtype": facts.dtype in DTYPES,
+        "step": facts.step >= 0,
+        "ids": bool(len(facts.ids)) and bool((np.diff(facts.ids, prepend=-1) > 0).all()),
+        "end_of_text": 0 <= facts.end_of_text < len(facts.ids),
+        "row_of_in": (facts.row_of_in is None) == (facts.row_of_out is None)
+        and inside(facts.row_of_in),
+        "row_of_out": inside(facts.row_of_out),
+    }
+    return next((name for name, valid in checks.items() if not valid), None)
+
+
+class SliceSource:
+    """A directory of `modtok slice`, for its own languages only."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.facts = facts = read_facts(path)
+        self.languages, self.context, self.shape = facts.inputs, facts.context, facts.shape
+        self.dtype: torch.dtype = getattr(torch, facts.dtype)
+        self.signature = f"{facts.tokenizer}/{facts.step}"
+
+    def vocabularies(self, inputs: Side, outputs: Side) -> Vocabularies:
+        """Both sides of the slice.
+
+        Raises:
+            UsageError: other languages than its own.
+            ModtokError: a tokenizer is damaged or does not fit.
+        """
+        facts = self.facts
+        for side, own, full in (
+            (inputs, facts.inputs, facts.full_inputs),
+            (outputs, facts.outputs, facts.full_outputs),
+        ):
+            if side is None or (full and is_full(side)) or names_exactly(side, own):
+                continue
+            names = {side} if isinstance(side, str) else {*side}
+            raise UsageError(
+                f"has {','.join(own)} only, not {','.join(sorted(map(canonical, names)))}",
+                where=str(self.path),
+                remedy="pass the run, or slice it again",
+            )
+        reading = _open_tokenizer(self.path / "tokenizer.json", facts.inputs)
+        if facts.row_of_in is None or facts.row_of_out is None:
+            self._check_size("ids", len(facts.ids), reading)
+            return Vocabularies(reading, reading)
+        writing = _open_tokenizer(self.path / TOKENIZER_OUT, facts.outputs)
+        self._check_size("row_of_in", len(facts.row_of_in), reading)
+        self._check_size("row_of_out", len(facts.row_of_out), writing)
+        both = Vocabularies(reading, writing)
+        # Two files have no common ids: the id map of the slice joins them.
+        both.__dict__.update(ids=facts.ids, row_of_in=facts.row_of_in, row_of_out=facts.row_of_out)
+        return both
+
+    def _check_size(self, field: str, count: int, tokenizer: Subtokenizer) -> None:
+        if count != tokenizer.size:
+            raise ModtokError(
+                f"field '{field}' has {count} entries, {tokenizer.name} {tokenizer.size} tokens",
+                where=str(self.path / NAME),
+                remedy=_REMEDY,
+            )
+
+    def end_of_text(self, vocabularies: Vocabularies) -> int:
+        """Special tokens have the same ids on both sides."""
+        return self.facts.end_of_text
+
+    @cached_property
+    def _file(self) -> Any:
+        try:
+            return safe_open(self.path / WEIGHTS, framework="pt")
+        except (OSError, SafetensorError) as error:
+            where = str(self.path / WEIGHTS)
+            raise ModtokError(f"cannot be read ({error})", where=where, remedy=_REMEDY) from None
+
+    def tables(self, vocabularies: Vocabularies) -> tuple[torch.Tensor, torch.Tensor]:
+        """The tables of the file."""
+        embedding = self._table("model.embed_tokens.weight", len(self.facts.ids))
+        if self.shape.tied:
+            return embedding, embedding
+        return embedding, self._table("lm_head.weight", vocabularies.tokenizer_out.size)
+
+    def _table(self, name: str, rows: int) -> torch.Tensor:
+        where = str(self.path / WEIGHTS)
+        try:
+            table: torch.Tensor = self._file.get_tensor(name)
+        except SafetensorError as error:
+            raise ModtokError(f"cannot be read ({error})", where=where, remedy=_REMEDY) from error
+        if table.shape != (rows, self.shape.hidden_size) or not table.is_floating_point():
+            raise ModtokError(
+                f"'{name}' is {table.dtype} {tuple(table.shape)}, "
+                f"expected {(rows, self.shape.hidden_size)}",
+                where=where,
+                remedy=_REMEDY,
+            )
+        return table
+
+    def backbone(self, dtype: torch.dtype, device: torch.device) -> Any:
+        """The backbone with the parameters of the file."""
+        names = [name for name in self._file.keys() if name.startswith("model.")]  # noqa: SIM118
+        weights = {
+            name.removeprefix("model."): self._file.get_tensor(name).to(device=device, dtype=dtype)
+            for name in names
+            if name != "model.embed_tokens.weight"
+        }
+        where = str(self.path / WEIGHTS)
+        return build_backbone(self.shape, weights, where, context=self.context).to(device)
+
+
+def _open_tokenizer(path: Path, languages: Sequence[str]) -> Subtokenizer:
+    try:
+        data = read_bounded(path)
+    except OSError as error:
+        raise ModtokError(f"cannot be read: {error.strerror}", where=str(path)) from error
+    tokenizer = open_bytes(data, str(path), str(path))
+    if not isinstance(tokenizer, Subtokenizer):
+        raise ModtokError("is not a tokenizer of modtok", where=str(path), remedy=_REMEDY)
+    tokenizer.languages = tuple(languages)
+    return tokenizer

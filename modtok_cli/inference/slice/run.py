@@ -1,0 +1,280 @@
+"""A pretraining run as a source: any subset of a checkpoint, weights read as they are needed.
+
+Rows of the tables are read by id from memory-mapped files, so a slice of a large run needs memory
+for its own rows only; moments are not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import torch
+from safetensors import SafetensorError
+
+from modtok_cli.architectures.shape import Shape
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.reading import read_bounded
+from modtok_cli.inference.run.backbone import build_backbone
+from modtok_cli.inference.vocabularies import Side, Vocabularies, is_full
+from modtok_cli.modular.subtokenizer import Subtokenizer
+from modtok_cli.modular.tokenizer import ModularTokenizer
+from modtok_cli.training import checkpoint
+from modtok_cli.training.checkpoint import ShardFile
+from modtok_cli.training.config import DTYPES, stored_shape
+from modtok_cli.training.data.subtokenizer_cache import SubtokenizerCache
+from modtok_cli.training.rundir import CHECKPOINTS, CONFIG, STEP, find_tokenizer, is_run, run_of
+
+_BACKBONE = "backbone.weight/"
+
+
+class RunSource:
+    """A checkpoint of a run, with its settings and tokenizer.
+
+    Attributes:
+        path: the run's directory.
+        checkpoint: the directory of the checkpoint.
+        step: steps trained.
+        state: the state of the checkpoint.
+        settings: "config" of the run's config.json.
+        tokenizer_path: modular directory with the run's signature.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        checkpoint: Path,
+        state: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        shape: Shape,
+        tokenizer_path: Path,
+    ) -> None:
+        self.path, self.checkpoint, self.tokenizer_path = path, checkpoint, tokenizer_path
+        self.settings, self.shape, self.state = settings, shape, state
+        self.name = path.resolve().name
+        self.step = int(state["step"])
+        self.context = int(settings["seq_length"])
+        # Weights are stored in float32.
+        self.dtype: torch.dtype = getattr(torch, str(settings["dtype"]))
+
+    @cached_property
+    def tokenizer(self) -> ModularTokenizer:
+        """T with its membership."""
+        return ModularTokenizer.load(self.tokenizer_path)
+
+    @cached_property
+    def languages(self) -> tuple[str, ...]:
+        """Languages of the run's tokenizer."""
+        return self.tokenizer.languages
+
+    @cached_property
+    def signature(self) -> str:
+        """Tokenizer and step."""
+        return f"{self.tokenizer.signature}/{self.step}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Fingerprint of the weights: CRC-32 of the state, which holds those of its files."""
+        return f"{int(self.state.get('crc', 0)):08x}"
+
+    @cached_property
+    def _subsets(self) -> SubtokenizerCache:
+        return SubtokenizerCache(self.tokenizer, str(self.tokenizer_path))
+
+    def side(self, languages: Side) -> Subtokenizer:
+        """The subtokenizer of one side; None and "full" are T."""
+        if languages is None or is_full(languages):
+            return self._subsets.of(None)
+        names = [languages] if isinstance(languages, str) else languages
+        wanted = self.tokenizer.resolve(names)
+        return self._subsets.of(tuple(name for name in self.languages if name in wanted))
+
+    def vocabularies(self, inputs: Side, outputs: Side) -> Vocabularies:
+        """Both sides by their languages.
+
+        Raises:
+            UsageError: a language that the run does not have.
+        """
+        reading = self.side(inputs)
+        writing = reading if outputs is None else self.side(outputs)
+        return Vocabularies(reading, reading if writing.languages == reading.languages else writing)
+
+    def end_of_text(self, vocabularies: Vocabularies) -> int:
+        """Row of the token between documents."""
+        return int(np.searchsorted(vocabularies.ids, self._subsets.end_of_text))
+
+    def tables(self, vocabularies: Vocabularies) -> tuple[torch.Tensor, torch.Tensor]:
+        """Rows of the checkpoint; one tensor for both if tied and the sides are equal."""
+        embedding = self._rows("input", vocabularies.ids)
+        if self.shape.tied and vocabularies.same:
+            return embedding, embedding
+        return embedding, self._rows("output", vocabularies.tokenizer_out.global_ids)
+
+    def backbone(self, dtype: torch.dtype, device: torch.device) -> Any:
+        """The backbone with the parameters of Megatron's."""
+        weights = {
+            name: tensor.to(device=device, dtype=dtype)
+            for name, tensor in self.parameters().items()
+        }
+        where = str(self.checkpoint)
+        return build_backbone(self.shape, weights, where, context=self.context).to(device)
+
+    @cached_property
+    def _shards(self) -> list[ShardFile]:
+        try:
+            return checkpoint.open_shards(self.checkpoint, self.state)
+        except (OSError, SafetensorError) as error:
+            raise ModtokError(f"cannot be read ({error})", where=str(self.checkpoint)) from error
+
+    def _rows(self, table: str, ids: npt.NDArray[np.integer]) -> torch.Tensor:
+        """Rows of "input" or "output" by ids of T; (n, width) float32."""
+        name = "table.weight" if self.shape.tied else f"{table}.weight"
+        wanted = torch.from_numpy(np.asarray(ids, dtype=np.int64))
+        files = checkpoint.row_files(self._shards)
+        rows = torch.empty(len(wanted), self.shape.hidden_size)
+        try:
+            for shard, file in enumerate(files):
+                here = wanted % len(files) == shard
+                rows[here] = file.get_tensor(name)[wanted[here] // len(files)].float()
+        except (SafetensorError, IndexError, RuntimeError) as error:
+            raise ModtokError(
+                f"table '{name}' is damaged ({error})",
+                where=str(self.checkpoint),
+                remedy="choose another step with --step",
+            ) from error
+        return rows
+
+    def parameters(self) -> dict[str, torch.Tensor]:
+        """Parameters of the backbone under their transformers names, whole, in float32.
+
+        Raises:
+            ModtokError: the checkpoint is damaged.
+        """
+        try:
+            names = [name for name in self._shards[0].names if name.startswith(_BACKBONE)]
+            parameters = {
+                name.removeprefix(_BACKBONE): _joined(
+                    [file.get_tensor(name) for file in self._shards],
+                    self.shape.megatron_partition(name),
+                )
+                for name in names
+            }
+        except (SafetensorError, RuntimeError) as error:
+            raise ModtokError(f"is damaged ({error})", where=str(self.checkpoint)) from error
+        return self.shape.to_hf(parameters)
+
+
+def _joined(shards: list[torch.Tensor], partition: tuple[int, int] | None) -> torch.Tensor:
+    if len(shards) == 1 or partition is None:
+        return shards[0]
+    dimension, parts = partition
+    pieces = [shard.chunk(parts, dimension) for shard in shards]
+    return torch.cat([piece[part] for part in range(parts) for piece in pieces], dimension)
+
+
+def find_run(name: str, tokenizer: str, *, near: Path) -> Path | None:
+    """The run of that name and tokenizer signature, near a path or in the current workspace."""
+    places = [*near.parents[:2], Path()]
+    for place in (each / runs / name for each in places for runs in ("runs", ".")):
+        if is_run(place):
+            try:
+                config = orjson.loads(read_bounded(place / CONFIG))
+                if config["tokenizer"]["signature"] == tokenizer:
+                    return place
+            except (OSError, ValueError, LookupError, TypeError):
+                continue
+    return None
+
+
+def open_run(
+    path: Path,
+    *,
+    tokenizer: Path | None = None,
+    step: int | None = None,
+    progress: Progress = SILENT,
+) -> RunSource:
+    """Open `runs/NAME` (its last valid checkpoint, or that of `step`) or a checkpoint directory.
+
+    The tokenizer with the run's signature is `tokenizer`, or in the run, its workspace or the
+    current directory.
+
+    Raises:
+        UsageError: not a run, no such step, a checkpoint of another step, or no tokenizer with
+            that signature.
+        ModtokError: a file is damaged.
+    """
+    path = Path(path)
+    root = run_of(path)
+    if not is_run(path):
+        what = "is not a run" if path.is_dir() else "does not exist"
+        raise UsageError(what, where=str(path), remedy="pass a run of modtok pretrain")
+    if root != path:
+        own = int(path.name.removeprefix("step-"))
+        if step not in (None, own):
+            raise UsageError(
+                f"is the checkpoint of step {own}, not {step}",
+                where=str(path),
+                remedy="leave --step out, or pass the run",
+            )
+        step = own
+    config, shape = _config(root / CONFIG)
+    directory, state = _checkpoint(root / CHECKPOINTS, step, progress)
+    return RunSource(
+        root.resolve() if root.is_symlink() else root,
+        directory,
+        state,
+        config["config"],
+        shape,
+        find_tokenizer(root, config["tokenizer"], tokenizer),
+    )
+
+
+def _config(file: Path) -> tuple[dict[str, Any], Shape]:
+    try:
+        config: dict[str, Any] = orjson.loads(read_bounded(file))
+        stored = config["config"]
+        shape = stored_shape(stored, str(file))
+        if type(stored["seq_length"]) is not int or not 1 <= stored["seq_length"] < 1 << 31:
+            raise ValueError(f"field 'seq_length' is {stored['seq_length']!r}")
+        if stored["dtype"] not in DTYPES:
+            raise ValueError(f"field 'dtype' is {stored['dtype']!r}")
+        config["tokenizer"]["signature"]
+    except OSError as error:
+        raise ModtokError(f"cannot be read: {error.strerror}", where=str(file)) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise ModtokError(
+            f"is damaged ({error!r})",
+            where=str(file),
+            remedy="restore it, or choose another run",
+        ) from error
+    return config, shape
+
+
+def _checkpoint(
+    directory: Path, step: int | None, progress: Progress
+) -> tuple[Path, Mapping[str, Any]]:
+    if step is None:
+        newest = checkpoint.newest(directory, progress)
+        if newest is None:
+            raise ModtokError(
+                "has no checkpoint yet", where=str(directory), remedy="wait until one is saved"
+            )
+        return newest
+    path = directory / f"step-{step:08d}"
+    if not path.is_dir():
+        steps = sorted(int(p.name[5:]) for p in directory.glob("step-*") if STEP.fullmatch(p.name))
+        raise UsageError(
+            f"has no checkpoint of step {step}",
+            where=str(directory),
+            remedy=f"choose from {', '.join(map(str, steps)) or 'none'}",
+        )
+    wrong, state = checkpoint.check(path)
+    if state is None:
+        raise ModtokError(wrong, remedy="choose another step with --step")
+    return path, state

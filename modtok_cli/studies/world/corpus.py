@@ -1,0 +1,165 @@
+"""Write a world as a workspace: training text, parallel sentences and questions.
+
+data/<lang>.jsonl              documents
+tasks/mcq/facts-*/<lang>.jsonl questions in three tasks by `text.STATED_BY`, with a task.yaml
+tasks/mt/dev.tsv, test.tsv     the same sentences in every language, quoted nowhere in data/
+world.json                     settings, and every fact with the languages that state it
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import orjson
+
+from modtok_cli.base.errors import UsageError
+from modtok_cli.base.files import atomic_directory
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.reading import read_bounded, read_object
+from modtok_cli.base.records import from_json
+from modtok_cli.studies.world.facts import World, make_world
+from modtok_cli.studies.world.languages import LANGUAGES, Language, languages
+from modtok_cli.studies.world.text import (
+    STATED_BY,
+    Event,
+    Writer,
+    draw_event,
+    questions,
+    tell_event,
+)
+
+_TASK = """task: {task}
+title: facts ({group})
+about: facts that texts in {stated} state
+prompt: "{{question}}"
+shots: 0
+normalization: none
+"""
+
+
+@dataclass(frozen=True)
+class WorldSettings:
+    """A world.
+
+    Attributes:
+        seed: all words, facts and texts follow from it.
+        languages: codes of `LANGUAGES`.
+        documents: documents of each language.
+        people, towns: how many there are.
+        private: share of facts that a single language states.
+        quotes: share of documents that quote another language beside a translation.
+        sentences: parallel sentences to test with; a tenth as many are examples.
+    """
+
+    seed: int = 0
+    languages: tuple[str, ...] = tuple(LANGUAGES)
+    documents: int = 20_000
+    people: int = 40
+    towns: int = 16
+    private: float = 0.5
+    quotes: float = 0.2
+    sentences: int = 200
+
+    def __post_init__(self) -> None:
+        unknown = [code for code in self.languages if code not in LANGUAGES]
+        if unknown or len(set(self.languages)) < max(2, len(self.languages)):
+            raise UsageError(
+                f"languages {','.join(self.languages)}",
+                remedy=f"choose two or more of {','.join(LANGUAGES)}",
+            )
+        if not (0 <= self.private <= 1 and 0 <= self.quotes <= 1):
+            raise UsageError("shares are between 0 and 1")
+
+
+def write_world(output: Path, settings: WorldSettings, progress: Progress = SILENT) -> World:
+    """Write the world's texts to the new directory `output`; a warning if they are there already.
+
+    Raises:
+        UsageError: `output` exists and is not this world.
+    """
+    tongues = languages(settings.seed, settings.languages)
+    world = make_world(
+        settings.seed,
+        settings.languages,
+        people=settings.people,
+        towns=settings.towns,
+        private=settings.private,
+    )
+    facts = [
+        {**asdict(fact), "told": told} for fact, told in zip(world.facts, world.told, strict=True)
+    ]
+    described = orjson.dumps(
+        {"settings": asdict(settings), "facts": facts}, option=orjson.OPT_INDENT_2
+    )
+    if output.exists():
+        if not _is_there(output, settings, described):
+            raise UsageError("already exists", where=str(output), remedy="choose another directory")
+        progress.warn(f"{output} is already finished with these settings")
+        return world
+    tests = _parallel(world, settings)
+    # A sentence is known by its form in the first language.
+    first = tongues[settings.languages[0]]
+    held_out = {tell_event(event, first) for events in tests.values() for event in events}
+    with atomic_directory(output) as beside:
+        tasks = {group: beside / "tasks/mcq" / f"facts-{group}" for group in STATED_BY}
+        for place in (beside / "data", beside / "tasks/mt", *tasks.values()):
+            place.mkdir(parents=True)
+        with progress.task("writing documents", len(tongues), "languages") as task:
+            for code, tongue in tongues.items():
+                writer = Writer(world, tongues, code, settings.quotes, frozenset(held_out))
+                draw = random.Random(f"{settings.seed} documents {code}")
+                with open(beside / "data" / f"{code}.jsonl", "wb") as file:
+                    for _ in range(settings.documents):
+                        file.write(orjson.dumps({"text": writer.document(draw)}) + b"\n")
+                rows = questions(world, tongue, seed=settings.seed)
+                for group, place in tasks.items():
+                    found = [orjson.dumps(row) + b"\n" for row, stated in rows if stated == group]
+                    if found:
+                        (place / f"{code}.jsonl").write_bytes(b"".join(found))
+                task.advance()
+        for group, place in tasks.items():
+            text = _TASK.format(task=place.name, group=group, stated=STATED_BY[group])
+            (place / "task.yaml").write_text(text, "utf-8")
+        for name, events in tests.items():
+            lines = ["\t".join(tongues), *_table(events, list(tongues.values()))]
+            (beside / "tasks/mt" / f"{name}.tsv").write_text("\n".join(lines) + "\n", "utf-8")
+        (beside / "world.json").write_bytes(described)
+    return world
+
+
+def _is_there(output: Path, settings: WorldSettings, described: bytes) -> bool:
+    """Whether `output`, which appears as a whole, is the world of this description."""
+    try:
+        same = read_bounded(output / "world.json") == described
+    except OSError:
+        return False
+    return same and all((output / f"data/{code}.jsonl").is_file() for code in settings.languages)
+
+
+def read_settings(world: Path) -> WorldSettings:
+    """The settings that a world was written with.
+
+    Raises:
+        ModtokError: the directory is not a world, or is damaged.
+    """
+    where = world / "world.json"
+    return from_json(WorldSettings, read_object(where).get("settings"), str(where))
+
+
+def _parallel(world: World, settings: WorldSettings) -> dict[str, list[Event]]:
+    """Different events, as examples and to test with."""
+    draw = random.Random(f"{settings.seed} parallel")
+    examples = max(5, settings.sentences // 10)
+    events: dict[Event, None] = {}
+    while len(events) < examples + settings.sentences:
+        events[draw_event(draw, world.people)] = None
+    found = list(events)
+    return {"dev": found[:examples], "test": found[examples:]}
+
+
+def _table(events: list[Event], tongues: list[Language]) -> Iterator[str]:
+    for event in events:
+        yield "\t".join(tell_event(event, tongue) for tongue in tongues)

@@ -1,0 +1,63 @@
+"""`modtok pretrain`: a decoder on sampled subtokenizers."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated
+
+from modtok_cli.base.option import Option
+from modtok_cli.base.parameters import Force
+from modtok_cli.base.progress import SILENT, Progress
+from modtok_cli.base.public import public
+from modtok_cli.training.settings import RunSettings
+
+if TYPE_CHECKING:
+    from modtok_cli.training.loop import RunReport
+
+
+@public
+def pretrain(
+    settings: RunSettings = RunSettings(),
+    *,
+    resume: Annotated[bool, Option("Resume runs/latest, or the run of --name.")] = False,
+    force: Force = False,
+    progress: Progress = SILENT,
+) -> RunReport:
+    """Pretrain a decoder on sampled subtokenizers.
+
+    Each microbatch is text of one language, tokenized by one subtokenizer, and predicted over
+    that subtokenizer's vocabulary only. Training runs on Megatron-Core, on GPUs with NCCL and
+    on the CPU with gloo. Under torchrun or srun every process is a rank.
+
+    runs/NAME stores configuration, metrics (loss, bits per byte by language) and checkpoints.
+
+    Returns:
+        `output` (the run's directory), `step`, and held-out figures per language.
+
+    Examples:
+        >>> settings = modtok.RunSettings(
+        ...     langs="en,fi,fr", sampling="sub:1", steps=3, seq_length=64, name="example"
+        ... )
+        >>> report = modtok.pretrain(settings)
+        >>> report.step, [row["language"] for row in report.lines]
+        (3, ['en', 'fi', 'fr'])
+
+    Raises:
+        ModtokError, UsageError: the settings, the tokenizer or the text are not usable, the disk
+            is full, or the loss is not finite. The last checkpoint stays.
+    """
+    from modtok_cli.training.loop import finish
+    from modtok_cli.training.loop import pretrain as run
+
+    # By name, since evaluation builds on training.
+    evaluation = import_module("modtok_cli.evaluate.in_training")
+    try:
+        return run(
+            settings,
+            resume=resume,
+            force=force,
+            progress=progress,
+            evaluator=evaluation.TrainingTasks(),
+        )
+    finally:
+        finish()
