@@ -107,7 +107,7 @@ def test_extract_for_transformers(at, learned: Path) -> None:
     [
         (["extract"], 2, "no languages given; as in: modtok extract --langs fr,en"),
         (["extract", "--langs", "xx"], 2, "the tokenizer has no language 'xx'"),
-        (["extract", "--langs", "fr", "-t", "none"], 1, "none"),
+        (["extract", "--langs", "fr", "-t", "none"], 2, "no tokenizer in none/: learn one"),
         (["extract", "--langs", "fr", "--special", "<|x|>"], 2, "require --hf"),
         (["extract", "--langs", "fr", "--hf", "d", "-o", "f"], 2, "mutually exclusive"),
         (["encode", "--langs", "xx", "fr.txt"], 2, "the tokenizer has no language 'xx'"),
