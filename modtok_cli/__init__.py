@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from modtok_cli.base.errors import ModtokError as ModtokError
     from modtok_cli.base.errors import UsageError as UsageError
     from modtok_cli.base.public import ModtokWarning as ModtokWarning
+    from modtok_cli.cli.doctor import doctor as doctor
     from modtok_cli.construct.bpe import bpe as bpe
     from modtok_cli.construct.bpe_concat import bpe_concat as bpe_concat
     from modtok_cli.construct.bpe_merge import bpe_merge as bpe_merge
@@ -69,6 +70,7 @@ _NAMES = {
     "api.tokenizers": "adopt check_subsets compare_tokenizers encode_files extract "
     "extract_frequent inspect load open_tokenizer",
     "base.errors": "ModtokError UsageError",
+    "cli.doctor": "doctor",
     "construct.bpe": "bpe",
     "construct.bpe_concat": "bpe_concat",
     "construct.bpe_merge": "bpe_merge",
