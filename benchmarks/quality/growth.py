@@ -23,8 +23,8 @@ import torch
 
 from benchmarks.common.rows import emit
 from modtok_cli.evaluate.bits import BitsSettings, evaluate_bpb
-from modtok_cli.measure.plot.charts import Curves
-from modtok_cli.measure.plot.draw import write_plot
+from modtok_cli.reports.charts import Curves
+from modtok_cli.reports.plot.layout import write_plot
 from modtok_cli.training import loop
 from modtok_cli.training.config import Settings
 

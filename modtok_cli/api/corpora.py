@@ -160,9 +160,9 @@ def corpus_count(
             force=force,
             progress=said,
         )
-    from modtok_cli.corpus.extra import require_executor
+    from modtok_cli.base.extras import require
 
-    require_executor()
+    require("modtok corpus count --executor", corpus=("datatrove",))
     from modtok_cli.corpus.count import count_shards
 
     return count_shards(

@@ -26,7 +26,7 @@ def reference_json(
     """A plain BPE of one language as `tokenizer.json`.
 
     Its provenance contains `counts`, how often each token occurs in the training text, from
-    which `measure.identify` identifies the language of a line.
+    which `measure.references` identifies the language of a line.
     """
     grown = learn_plain(counts, k, specials, label=f"{language} alone", progress=progress)
     return _reference(language, counts, k, grown.merges, np.asarray(grown.frequency))

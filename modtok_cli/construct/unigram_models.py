@@ -37,7 +37,7 @@ def model_json(language: str, model: LearnedPieces, counts: WordCounts, k: int) 
     """The `tokenizer.json` of a monolingual model, which also serves as reference.
 
     Its provenance contains `counts`, how often each token occurs in the training text, from
-    which `measure.identify` identifies the language of a line.
+    which `measure.references` identifies the language of a line.
     """
     tokenizer = tokenizer_of(model, language)
     provenance = {

@@ -17,8 +17,7 @@ import numpy.typing as npt
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.option import options_of
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.measure.identify import identify
-from modtok_cli.measure.references import Reference, find_references
+from modtok_cli.measure.references import Reference, find_references, identify
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.training import checkpoint, loop
 from modtok_cli.training.config import Config, Settings, resolve

@@ -25,11 +25,11 @@ from modtok_cli.base.records import from_json
 from modtok_cli.construct.journal import JournalDir, Kept
 from modtok_cli.construct.merges_state import merges_to_arrays
 from modtok_cli.inference.slice.directory import SliceFacts, read_facts
-from modtok_cli.measure.report.report import report
-from modtok_cli.measure.study.rows import StudyFile
 from modtok_cli.modular.external_encoder import LibraryEncoder
 from modtok_cli.modular.formats.hugging_face import LibraryTokenizer
 from modtok_cli.modular.open import open_bytes
+from modtok_cli.reports.report import report
+from modtok_cli.studies.rows import StudyFile
 from modtok_cli.text.counts import CorpusSize, WordCounts
 from modtok_cli.text.pretokenizer import BPE
 from modtok_cli.text.table_files import check_counts

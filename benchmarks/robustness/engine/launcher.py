@@ -147,7 +147,7 @@ def serve() -> None:
     import modtok_cli.evaluate.mcq
     import modtok_cli.inference.export.export
     import modtok_cli.inference.slice.slice
-    import modtok_cli.measure.report.report
+    import modtok_cli.reports.report
     import modtok_cli.training.loop  # noqa: F401
 
     answers = os.fdopen(os.dup(1), "w", buffering=1)

@@ -287,8 +287,8 @@ def _journal(root: Path) -> None:
     from modtok_cli.base.progress import SILENT
     from modtok_cli.construct.journal import JournalDir, Kept
     from modtok_cli.construct.merges_state import merges_to_arrays
-    from modtok_cli.measure.study.rows import StudyFile
     from modtok_cli.modular.tokenizer import ModularTokenizer
+    from modtok_cli.studies.rows import StudyFile
 
     learned = ModularTokenizer.load(root / "bpe").learned()
     notes = {"languages": learned.languages, "specials": learned.specials}
@@ -305,11 +305,11 @@ def _results(root: Path) -> None:
     from modtok_cli.measure.fairness import fairness
     from modtok_cli.measure.nsl import nsl
     from modtok_cli.measure.origin import origin
-    from modtok_cli.measure.study.budget import study_budget
-    from modtok_cli.measure.study.combos import study_combos
-    from modtok_cli.measure.study.cost import study_cost
-    from modtok_cli.measure.study.orders import study_orders
-    from modtok_cli.measure.study.scaling import study_scaling
+    from modtok_cli.studies.budget import study_budget
+    from modtok_cli.studies.combos import study_combos
+    from modtok_cli.studies.cost import study_cost
+    from modtok_cli.studies.orders import study_orders
+    from modtok_cli.studies.scaling import study_scaling
 
     place = root / "shown"
     (place / "results").mkdir(parents=True)

@@ -22,9 +22,10 @@ from modtok_cli.cli.inference_options import (
     sides,
 )
 from modtok_cli.cli.options import Data, Force, Json, Langs, Output
-from modtok_cli.cli.output import Column, emit_rows, format_bytes
+from modtok_cli.cli.output import Column, emit_rows
 from modtok_cli.cli.report_output import Report, emit_with_report, load_report
 from modtok_cli.cli.session import Session
+from modtok_cli.reports.tables import format_bytes
 from modtok_cli.text.languages import optional_languages
 from modtok_cli.text.reading import Reading
 
