@@ -26,8 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.common.machine import describe
-from benchmarks.common.rows import emit
+from benchmarks.common import describe, emit
 from benchmarks.gpu.training_step import backbone_of, micro_of
 from modtok_cli.architectures.families.llama import llama
 from modtok_cli.architectures.shape import Shape

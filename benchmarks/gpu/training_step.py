@@ -21,8 +21,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from benchmarks.common.machine import describe
-from benchmarks.common.rows import emit
+from benchmarks.common import describe, emit
 from benchmarks.gpu.masked_model import MaskedModel
 from modtok_cli.training.distributed.ranks import pick_device, start_ranks, stop_ranks
 from modtok_cli.training.model import megatron

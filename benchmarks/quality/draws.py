@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from modtok_cli.base.progress import SILENT
 from modtok_cli.training import loop
 from modtok_cli.training.model.model import Model

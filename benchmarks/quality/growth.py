@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from modtok_cli.evaluate.bits import BitsSettings, evaluate_bpb
 from modtok_cli.reports.charts import Curves
 from modtok_cli.reports.plot.layout import write_plot

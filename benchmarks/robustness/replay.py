@@ -29,8 +29,7 @@ import numpy as np
 import orjson
 import torch
 
-from benchmarks.common.machine import ROOT
-from benchmarks.common.rows import emit
+from benchmarks.common import ROOT, emit
 from benchmarks.robustness.engine.plain_training import PlainTraining, Rates, Sequences
 from modtok_cli.training.config import Config
 from modtok_cli.training.data.sampling import Draw

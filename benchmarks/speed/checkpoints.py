@@ -25,7 +25,7 @@ from typing import Any
 
 import orjson
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from benchmarks.speed.sharded_rows import SLOTS, batches
 from benchmarks.speed.step_memory import ALLOCATOR
 

@@ -20,8 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.common.machine import SAMPLE
-from benchmarks.common.rows import emit
+from benchmarks.common import SAMPLE, emit
 
 
 def questions(language: str, count: int) -> tuple[list[Any], list[Any]]:

@@ -24,7 +24,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from benchmarks.speed.step_memory import ALLOCATOR, status
 
 # name → (tensor-parallel size, tied, dense, offload delay or None, dtype)

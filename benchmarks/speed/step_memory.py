@@ -15,7 +15,7 @@ import subprocess
 import sys
 from typing import Any
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 
 # layers, hidden size, ffn, heads, kv heads, head width, sequences, length, output rows, dtype,
 # recompute

@@ -14,7 +14,7 @@ import statistics
 import time
 from typing import Any
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 
 ROWS, WIDTH, ACTIVE, LENGTH = 8000, 64, 4000, 128
 LANGUAGES, TURNS = (4, 250), 150

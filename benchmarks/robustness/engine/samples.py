@@ -15,7 +15,7 @@ from pathlib import Path
 import orjson
 import zstandard
 
-from benchmarks.common.machine import SAMPLE
+from benchmarks.common import SAMPLE
 from benchmarks.robustness.engine.model_samples import model_samples
 
 LANGUAGES = ("en", "fi")
