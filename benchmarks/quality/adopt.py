@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from modtok_cli.modular.adopted.adopt import members, read_tokenizer_file, token_counts
 from modtok_cli.modular.adopted.derivation import closed
 from modtok_cli.modular.adopted.segmenter import Library

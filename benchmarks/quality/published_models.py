@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from benchmarks.common.rows import emit
+from benchmarks.common import emit
 from modtok_cli.base.errors import UsageError
 from modtok_cli.inference.export.export import export
 from modtok_cli.inference.hf.directory import ModelDirectory

@@ -30,8 +30,7 @@ from typing import Any
 
 import orjson
 
-from benchmarks.common.machine import describe, peak_of_self
-from benchmarks.common.rows import emit
+from benchmarks.common import describe, emit, peak_of_self
 from modtok_cli import __version__
 from modtok_cli.text.pretokenizer import find_pretokenizer
 from modtok_cli.text.readers import read_documents

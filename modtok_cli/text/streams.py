@@ -18,7 +18,7 @@ from modtok_cli.base.files import standard_input
 
 STDIN = "-"
 CHUNK = 1 << 19
-"""Approximate number of bytes per piece of text: its arrays stay in the heap (`base.allocator`)."""
+"""Approximate number of bytes per piece of text: its arrays stay in the heap (`base.memory`)."""
 
 SUFFIXES = {".zst": b"\x28\xb5\x2f\xfd", ".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ\0"}
 """Suffixes of compressed files, and how their content begins."""

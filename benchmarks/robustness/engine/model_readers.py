@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from benchmarks.common.machine import SAMPLE
+from benchmarks.common import SAMPLE
 
 TEXT = "A hübscher text, 1234 <s> καλημέρα\n\n def f(x): pass"
 
@@ -74,10 +74,10 @@ def ids_to_keep(path: Path) -> None:
 
 def recipe(path: Path) -> None:
     """Options of a run."""
-    from modtok_cli.training.config import Settings
     from modtok_cli.training.recipe import read_recipe
+    from modtok_cli.training.settings import RunSettings
 
-    Settings(**read_recipe(path))
+    RunSettings(**read_recipe(path))
 
 
 def grid(path: Path) -> None:

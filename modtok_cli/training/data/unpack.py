@@ -75,9 +75,6 @@ def unpack_parts(
 ) -> None:
     """Unpack the files that nobody has unpacked or is unpacking; any number of processes may call
     it for one `directory`.
-
-    Raises:
-        ModtokError: a file is invalid.
     """
     try:
         claims = os.open(directory / _CLAIMS, os.O_RDWR)

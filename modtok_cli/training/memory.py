@@ -1,15 +1,18 @@
-"""Memory of a run per device: its parts, what the device has, and what would make it fit."""
+"""Memory of a run: its parts on a device, what fits there, and what the host and the disk need."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
+from typing import Any
 
-from modtok_cli.base.errors import ModtokError
-from modtok_cli.base.memory import available
+from modtok_cli.base.errors import ModtokError, UsageError
+from modtok_cli.base.memory import available, check_memory
 from modtok_cli.training.config import Config
+from modtok_cli.training.data.stream import AHEAD
 from modtok_cli.training.rows.exchange import BLOCK_BYTES
 
 # Parameters and bytes.
@@ -20,6 +23,11 @@ _CHUNK = 2048
 _CHOICES = 32
 # What CUDA, NCCL and fragmentation take of a device.
 _RESERVED = 0.06
+# A token of a batch: two int32 ids in each queued batch; int64 ids and a weight in the step.
+_QUEUED_TOKEN = 8
+_STEP_TOKEN = 20
+# A slot: its packer and its positions in every language.
+_SLOT = 4096
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,7 @@ def memory_parts(config: Config, size: int, step: StepRows, ranks: int) -> dict[
     """Part → (parameters, bytes) on one of `ranks` devices; `size` is |T|."""
     shape, shards = config.shape, config.tp
     replicas = ranks // shards
-    half = 2 if config.dtype == "bfloat16" else 4
+    half = _size(config.dtype)
     sequences = config.sequences(replicas)
     tokens = sequences * config.seq_length
     backbone = shape.parameters // shards
@@ -130,8 +138,8 @@ def capacity(config: Config, *, gpu: bool, here: int = 1) -> tuple[int | None, s
 
         if not torch.cuda.is_available():
             return None, "the GPU"
-        found = torch.cuda.get_device_properties(torch.cuda.current_device())
-        return int(found.total_memory * (1 - _RESERVED)), found.name
+        device = torch.cuda.get_device_properties(torch.cuda.current_device())
+        return int(device.total_memory * (1 - _RESERVED)), device.name
     free = available()
     return (None if free is None else free // here), "this machine"
 
@@ -144,11 +152,7 @@ def check_fits(
     available: int | None,
     device: str,
 ) -> None:
-    """Refuse a run that does not fit its device, before anything is allocated.
-
-    Raises:
-        ModtokError: it does not fit; says by how much, and names options with which it would.
-    """
+    """Refuse a run that does not fit its device, before anything is allocated."""
     parts = memory_parts(config, size, step, ranks)
     if available is None or total(parts) <= available:
         return
@@ -156,8 +160,8 @@ def check_fits(
     where = ", ".join(f"{name} {_gib(need)}" for name, (_, need) in largest)
     fitting = [
         words
-        for words, changed in _alternatives(config, ranks)
-        if total(memory_parts(changed, size, step, ranks)) <= available
+        for words, changes in _alternatives(config, ranks)
+        if total(memory_parts(replace(config, **changes), size, step, ranks)) <= available
     ]
     remedy = (
         f"it fits with {'; or '.join(fitting[:3])}"
@@ -171,43 +175,29 @@ def check_fits(
     )
 
 
-def _alternatives(config: Config, ranks: int) -> Iterator[tuple[str, Config]]:
-    """Changes that take less memory, the cheapest in speed first: (options, configuration)."""
-    single: list[tuple[str, Config]] = []
-    replicas = ranks // config.tp
-    if not config.distributed_optimizer and replicas > 1:
-        single.append(("--distributed-optimizer", replace(config, distributed_optimizer=True)))
+def _alternatives(config: Config, ranks: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Changes that take less memory, the cheapest in speed first: (options, values)."""
+    single: list[tuple[str, dict[str, Any]]] = []
+    if not config.distributed_optimizer and ranks > config.tp:
+        single.append(("--distributed-optimizer", {"distributed_optimizer": True}))
     if not config.recompute:
-        single.append(("--recompute", replace(config, recompute=True)))
+        single.append(("--recompute", {"recompute": True}))
     for micro in (2, 1):
         if config.micro_batch > micro and config.batch_size % micro == 0:
-            single.append((f"--micro-batch {micro}", replace(config, micro_batch=micro)))
+            single.append((f"--micro-batch {micro}", {"micro_batch": micro}))
     if not config.offload and config.update == "sparse":
-        single.append(("--offload", replace(config, offload=True)))
+        single.append(("--offload", {"offload": True}))
     for tp in (2, 4, 8):
         fits = config.shape.kv_heads % tp == 0 and config.shape.ffn % tp == 0
         if tp > config.tp and ranks % tp == 0 and fits:
-            single.append((f"--tp {tp}", replace(config, tp=tp)))
+            single.append((f"--tp {tp}", {"tp": tp}))
     yield from single
-    for index, (words, first) in enumerate(single):
-        for more, second in single[index + 1 :]:
-            if words.split()[0] != more.split()[0]:
-                yield f"{words} {more}", _both(config, first, second)
+    for (words, first), (more, second) in combinations(single, 2):
+        if first.keys() != second.keys():
+            yield f"{words} {more}", first | second
     if single:
-        together = config
-        for _, changed in single:
-            together = _both(config, together, changed)
-        yield " ".join(words for words, _ in single), together
-
-
-def _both(config: Config, first: Config, second: Config) -> Config:
-    """`config` with what differs from it in `first` and in `second`."""
-    changes = {}
-    for one in (first, second):
-        for name in ("distributed_optimizer", "recompute", "micro_batch", "offload", "tp"):
-            if getattr(one, name) != getattr(config, name):
-                changes[name] = getattr(one, name)
-    return replace(config, **changes)
+        every = {name: value for _, changes in single for name, value in changes.items()}
+        yield " ".join(words for words, _ in single), every
 
 
 def checkpoint_bytes(config: Config, size: int) -> int:
@@ -217,26 +207,106 @@ def checkpoint_bytes(config: Config, size: int) -> int:
 
 
 def check_disk(config: Config, size: int, directory: Path) -> None:
-    """Refuse a run whose checkpoints do not fit the disk.
-
-    Raises:
-        ModtokError: free space is less than the checkpoints to keep and the next one.
-    """
-    parent = directory
-    while not parent.exists():
-        parent = parent.parent
+    """Refuse a run whose checkpoints do not fit the disk."""
     need = checkpoint_bytes(config, size)
-    if config.keep_every is None:
-        count = config.keep + 1
-    else:
-        count = config.keep + 1 + config.steps // config.keep_every
-    free = shutil.disk_usage(parent).free
+    count = config.keep + 1 + (config.steps // config.keep_every if config.keep_every else 0)
+    free = shutil.disk_usage(_existing(directory)).free
     if count * need > free:
         raise ModtokError(
             f"{count} checkpoints of {_gib(need)} do not fit, {_gib(free)} are free",
             where=str(directory),
             remedy="free space, choose another disk with --runs, or keep fewer with --keep",
         )
+
+
+def check_step_memory(config: Config) -> None:
+    """Check, before any is made, the batches of all ranks, as if they shared this machine."""
+    # The shards of a replica have the same batches, each its copy.
+    tokens = config.step_tokens * config.tp
+    need = tokens * (_QUEUED_TOKEN * (AHEAD + 2) + 2 * _STEP_TOKEN) + config.batch_size * _SLOT
+    check_memory(
+        need,
+        f"batches of {config.batch_size:,} sequences of {config.seq_length:,} tokens",
+        "use a smaller --batch-size or --seq-length",
+    )
+
+
+@dataclass(frozen=True)
+class HostNeed:
+    """Host memory that a node needs for offloaded rows, in bytes.
+
+    Attributes:
+        tables: weights, moments and step counts of the rows that ranks of the node own.
+        buffers: staging buffers for uploads and downloads.
+        words: the calculation of `tables` and `buffers`.
+    """
+
+    tables: int
+    buffers: int
+    words: str
+
+
+def host_need(config: Config, size: int, union: float, ranks: int, node: int) -> HostNeed:
+    """The need of a node with `node` of `ranks` ranks.
+
+    `size` is |T|, `union` the active rows of a step, per table.
+    """
+    width, tables, moments = config.shape.hidden_size, config.shape.tables, config.offload_moments
+    row = width * (4 + 2 * _size(moments)) + 4
+    whole = tables * size * row * node // ranks
+    # Two buffers per direction, a quarter larger than needed: rows up, float32 gradients down.
+    buffers = int(2.5 * tables * union * width * (_size(config.dtype) + 4) * node / ranks)
+    part = f" × {node}/{ranks} ranks" if node < ranks else ""
+    words = (
+        f"{tables} × {size:,} rows × {width:,} × (4 + 2 × {_size(moments)}) bytes{part} = "
+        f"{_gib(whole)}, and {_gib(buffers)} of buffers"
+    )
+    return HostNeed(whole, buffers, words)
+
+
+def check_host(config: Config, need: HostNeed) -> None:
+    """Check, before tables are allocated, that they fit this node."""
+    free, directory = available(), config.offload_file
+    wanted = need.buffers + (0 if directory else need.tables)
+    smaller = []
+    if config.offload_moments == "float32":
+        smaller.append("use --offload-moments bfloat16 (a third less)")
+    if directory is None:
+        smaller.append("store tables on a disk with --offload-file DIR")
+    remedy = ", ".join([*smaller, "or use fewer --langs"])
+    if free is not None and wanted > free:
+        raise ModtokError(
+            f"the vocabulary needs {_gib(wanted)} of this machine's memory ({need.words}), "
+            f"{_gib(free)} are free",
+            where="--offload",
+            remedy=remedy,
+        )
+    if directory is None:
+        return
+    parent = _existing(directory)
+    if not parent.is_dir():
+        raise UsageError(
+            "is not a directory", where=str(parent), remedy="choose one with --offload-file"
+        )
+    room = shutil.disk_usage(parent).free
+    if need.tables > room:
+        raise ModtokError(
+            f"the vocabulary needs {_gib(need.tables)} of disk ({need.words}), {_gib(room)} are "
+            "free",
+            where=str(directory),
+            remedy=remedy,
+        )
+
+
+def _existing(path: Path) -> Path:
+    """A path, or what exists of it."""
+    while not path.exists():
+        path = path.parent
+    return path
+
+
+def _size(dtype: str) -> int:
+    return 2 if dtype == "bfloat16" else 4
 
 
 def _gib(size: float) -> str:

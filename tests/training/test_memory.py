@@ -10,9 +10,10 @@ import torch
 from modtok_cli.architectures.families.llama import Llama
 from modtok_cli.base.errors import ModtokError
 from modtok_cli.base.memory import parse_bytes
-from modtok_cli.training import device_memory
+from modtok_cli.training import memory
 from modtok_cli.training.config import Config, resolve
-from modtok_cli.training.device_memory import (
+from modtok_cli.training.distributed.ranks import start_ranks
+from modtok_cli.training.memory import (
     StepRows,
     capacity,
     check_disk,
@@ -21,9 +22,8 @@ from modtok_cli.training.device_memory import (
     memory_parts,
     total,
 )  # fmt: skip
-from modtok_cli.training.distributed.ranks import start_ranks
 from modtok_cli.training.model.model import MicroBatch, Model
-from modtok_cli.training.settings import Settings
+from modtok_cli.training.settings import RunSettings
 
 ROOT = Path(__file__).parents[2]
 GIB = 2**30
@@ -119,7 +119,7 @@ def test_what_is_no_size(text: str) -> None:
 
 
 def large(**options: object) -> Config:
-    return resolve(Settings(model="2.5b", gpus=8, **options), gpu=True)  # type: ignore[arg-type]
+    return resolve(RunSettings(model="2.5b", gpus=8, **options), gpu=True)  # type: ignore[arg-type]
 
 
 def test_what_does_not_fit_is_refused_with_what_would() -> None:
@@ -157,7 +157,7 @@ def test_checkpoints_must_fit_the_disk(tmp_path: Path, monkeypatch: pytest.Monke
     config = large()
     one = checkpoint_bytes(config, SIZE)
     free = type("Usage", (), {"free": 3 * one})
-    monkeypatch.setattr(device_memory.shutil, "disk_usage", lambda path: free)
+    monkeypatch.setattr(memory.shutil, "disk_usage", lambda path: free)
     check_disk(config, SIZE, tmp_path / "runs" / "it")
     with pytest.raises(ModtokError, match=r"4 checkpoints of .* GiB do not fit.*--keep"):
         check_disk(replace(config, keep=3), SIZE, tmp_path)
@@ -194,6 +194,6 @@ def test_every_recipe_that_is_shipped_fits_80_gb(command: str) -> None:
                 value = int(value)
             values[word[2:].replace("-", "_")] = value
     values.setdefault("gpus", 8)
-    config = resolve(Settings(**values), gpu=True)  # type: ignore[arg-type]
+    config = resolve(RunSettings(**values), gpu=True)  # type: ignore[arg-type]
     need = total(memory_parts(config, SIZE, ROWS, config.gpus))
     assert need < 80e9 * 0.94, f"{need / GIB:.1f} GiB"
