@@ -93,7 +93,10 @@ ModularSource = Annotated[
 
 @public
 def load(
-    directory: Annotated[FilePath, Option("A directory that one of the learners wrote.")],
+    directory: Annotated[
+        FilePath,
+        Option("A directory that one of the learners wrote.", accepts=(is_path, "a path")),
+    ],
 ) -> ModularTokenizer:
     """Load and validate a modular tokenizer.
 
@@ -111,7 +114,9 @@ def load(
 
 @public
 def open_tokenizer(
-    spec: Annotated[FilePath, Option("What to open, as listed above.", kind=str)],
+    spec: Annotated[
+        FilePath, Option("What to open, as listed above.", accepts=(is_path, "a path"))
+    ],
     *,
     stdin: BinaryIO | None = None,
     progress: Progress = SILENT,
