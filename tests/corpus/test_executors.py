@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from modtok_cli.api.learners import bpe_seq
+from modtok_cli.construct.bpe_seq import bpe_seq
 
 from benchmarks.robustness.engine.crawl import DATA, records_of
 from helpers.killed_stages import Deadly
