@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from modtok_cli.base.option import Option
 
 if TYPE_CHECKING:
-    from modtok_cli.modular.protocol import Tokenizer
+    from modtok_cli.modular.open import Tokenizer
     from modtok_cli.modular.tokenizer import ModularTokenizer
 
 FilePath = str | os.PathLike[str]

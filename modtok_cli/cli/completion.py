@@ -120,7 +120,7 @@ def tokenizers(incomplete: str) -> list[str]:
 
 def presets(incomplete: str) -> list[str]:
     """Names of model sizes."""
-    from modtok_cli.training.presets import PRESETS
+    from modtok_cli.training.recipe import PRESETS
 
     return sorted(name for name in PRESETS if name.startswith(incomplete))
 

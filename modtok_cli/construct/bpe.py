@@ -29,8 +29,8 @@ from modtok_cli.construct.plain_files import PlainFiles
 from modtok_cli.construct.references import reference_json
 from modtok_cli.construct.request import BuildReport, Request
 from modtok_cli.construct.work import Work
-from modtok_cli.learn.bpe import learn_bpe
 from modtok_cli.learn.merges import LearnedMerges
+from modtok_cli.learn.sequential import learn_bpe
 from modtok_cli.modular.directory import check_place
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counts import merge_counts

@@ -37,11 +37,16 @@ from modtok_cli.construct.pipeline import construct
 from modtok_cli.construct.references import reference_of
 from modtok_cli.construct.request import BuildReport
 from modtok_cli.construct.work import Work
-from modtok_cli.learn.bpe import learn_plain
 from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
-from modtok_cli.learn.prune import OVERTRAIN, LanguageTokens, choose_tokens
-from modtok_cli.learn.state import GlobalMerges
-from modtok_cli.learn.superwords import SAMPLE, choose_with_superwords
+from modtok_cli.learn.merges import GlobalMerges
+from modtok_cli.learn.prune import (
+    OVERTRAIN,
+    SAMPLE,
+    LanguageTokens,
+    choose_tokens,
+    choose_with_superwords,
+)
+from modtok_cli.learn.sequential import learn_plain
 from modtok_cli.learn.unite import part, unite, without
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counter import count_documents

@@ -38,9 +38,9 @@ from modtok_cli.construct.references import reference_json, reference_of
 from modtok_cli.construct.request import BuildReport, Request
 from modtok_cli.construct.work import Work
 from modtok_cli.learn.fewest_tokens import FEWEST_TOKENS
+from modtok_cli.learn.merges import GlobalMerges
 from modtok_cli.learn.prune import count_tokens
 from modtok_cli.learn.sequential import SequentialLearner
-from modtok_cli.learn.state import GlobalMerges
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.modular.vocabulary import Vocabulary
 from modtok_cli.text.counts import WordCounts
