@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from modtok_cli.api.models import slice as slice
     from modtok_cli.api.models import tokens as tokens
     from modtok_cli.api.models import transplant as transplant
-    from modtok_cli.api.settings import TrainingSettings as TrainingSettings
     from modtok_cli.api.tokenizers import adopt as adopt
     from modtok_cli.api.tokenizers import check_subsets as check_subsets
     from modtok_cli.api.tokenizers import compare_tokenizers as compare_tokenizers
@@ -50,11 +49,12 @@ if TYPE_CHECKING:
     from modtok_cli.construct.unigram import unigram as unigram
     from modtok_cli.construct.unigram_merge import unigram_merge as unigram_merge
     from modtok_cli.measure.nsl import nsl as nsl
-    from modtok_cli.modular.protocol import Tokenizer as Tokenizer
+    from modtok_cli.modular.open import Tokenizer as Tokenizer
     from modtok_cli.modular.subtokenizer import Subtokenizer as Subtokenizer
     from modtok_cli.modular.tokenizer import ModularTokenizer as ModularTokenizer
     from modtok_cli.text.reading import Reading as Reading
     from modtok_cli.training.pretrain import pretrain as pretrain
+    from modtok_cli.training.settings import RunSettings as RunSettings
 
 __version__ = "0.1.0"
 
@@ -66,7 +66,6 @@ _NAMES = {
     "write_examples",
     "api.measures": "check explore fairness origin report",
     "api.models": "export generate load_generator slice tokens transplant",
-    "api.settings": "TrainingSettings",
     "api.tokenizers": "adopt check_subsets compare_tokenizers encode_files extract "
     "extract_frequent inspect load open_tokenizer",
     "base.errors": "ModtokError UsageError",
@@ -79,11 +78,12 @@ _NAMES = {
     "construct.unigram": "unigram",
     "construct.unigram_merge": "unigram_merge",
     "measure.nsl": "nsl",
-    "modular.protocol": "Tokenizer",
+    "modular.open": "Tokenizer",
     "modular.subtokenizer": "Subtokenizer",
     "modular.tokenizer": "ModularTokenizer",
     "text.reading": "Reading",
     "training.pretrain": "pretrain",
+    "training.settings": "RunSettings",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

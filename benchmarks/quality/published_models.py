@@ -36,7 +36,7 @@ from modtok_cli.base.errors import UsageError
 from modtok_cli.inference.export.export import export
 from modtok_cli.inference.hf.directory import ModelDirectory
 from modtok_cli.inference.hf.slice import Selection, slice_directory
-from modtok_cli.modular.segmenters.adopted import Library
+from modtok_cli.modular.adopted.segmenter import Library
 
 Ids = npt.NDArray[np.int32]
 

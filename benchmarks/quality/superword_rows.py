@@ -24,7 +24,7 @@ import torch
 from benchmarks.common import emit
 from modtok_cli.inference.load import load
 from modtok_cli.inference.run.model import SlicedModel
-from modtok_cli.modular.chunks import superwords
+from modtok_cli.modular.segmenters.chunks import superwords
 from modtok_cli.text.readers import read_documents
 from modtok_cli.text.workspace import language_files
 

@@ -17,7 +17,7 @@ import torch
 
 from benchmarks.common import emit
 from modtok_cli.inference.cost.latency import RandomModel
-from modtok_cli.training.presets import PRESETS
+from modtok_cli.training.recipe import PRESETS
 
 
 @torch.inference_mode()
