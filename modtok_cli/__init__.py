@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from modtok_cli.modular.encoding.files import encode_files as encode_files
     from modtok_cli.modular.encoding.lines import decode as decode
     from modtok_cli.modular.encoding.lines import encode as encode
+    from modtok_cli.modular.extract import extract as extract
     from modtok_cli.modular.inspect import check_subsets as check_subsets
     from modtok_cli.modular.inspect import inspect as inspect
     from modtok_cli.modular.open import Tokenizer as Tokenizer
-    from modtok_cli.modular.open import extract as extract
     from modtok_cli.modular.open import load as load
     from modtok_cli.modular.open import open_tokenizer as open_tokenizer
     from modtok_cli.modular.subtokenizer import Subtokenizer as Subtokenizer

@@ -12,8 +12,8 @@ from modtok_cli.cli.declaration import Call
 from modtok_cli.cli.options import Force, Json, Special
 from modtok_cli.cli.output import emit_bytes, emit_object, is_stdout_terminal
 from modtok_cli.cli.session import Session
+from modtok_cli.modular.extract import content_of, extract
 from modtok_cli.modular.hf_directory import write_hf_directory
-from modtok_cli.modular.open import content_of, extract
 
 Name = Annotated[str | None, typer.Argument(metavar="TOKENIZER", help="Same as -t TOKENIZER.")]
 HfDirectory = Annotated[
