@@ -16,10 +16,14 @@ from modtok_cli.base.locks import locked
 from modtok_cli.base.memory import return_large_blocks
 from modtok_cli.base.option import Option, options_of
 from modtok_cli.construct.corpora import file_stamps
-from modtok_cli.construct.existing_output import report_of
-from modtok_cli.construct.extend import previous_version, prove_unchanged, refuse_disagreement
 from modtok_cli.construct.journal import JournalDir, clear_finished
 from modtok_cli.construct.learner import Learner, Output
+from modtok_cli.construct.outputs import (
+    previous_version,
+    prove_unchanged,
+    refuse_disagreement,
+    report_of,
+)
 from modtok_cli.construct.request import (
     DEFAULT_K,
     BuildReport,
