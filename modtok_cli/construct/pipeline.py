@@ -60,11 +60,17 @@ def construct(
         for name, option in options_of(function).items()
         if name not in shared
     }
-    chosen = (request.languages, request.append, request.remove)
-    if sum(names is not None for names in chosen) > 1:
-        raise UsageError("--langs, --append and --remove exclude each other")
+    lists = {
+        "--langs": request.languages,
+        "--append": request.append,
+        "--remove": request.remove,
+    }
+    flags = [flag for flag, names in lists.items() if names is not None]
+    if len(flags) > 1:
+        raise UsageError(f"{' and '.join(flags)} exclude each other")
     if request.tokenizer is not None and not (request.append or request.remove):
-        raise UsageError("--tokenizer requires --append or --remove", where=str(request.tokenizer))
+        change = "--append or --remove" if "remove" in arguments else "--append"
+        raise UsageError(f"--tokenizer requires {change}", where=str(request.tokenizer))
     return_large_blocks()
     with locked(request.output):
         return _construct(kind, request, settings)
