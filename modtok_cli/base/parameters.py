@@ -85,15 +85,6 @@ Budget = Annotated[
         high=MAX_BUDGET,
     ),
 ]
-Pretokenizer = Annotated[
-    str | None,
-    Option(
-        "How text is split into words: bpe, gpt2, llama3, qwen2, o200k, smollm or tekken.",
-        metavar="NAME",
-        complete="pretokenizers",
-        default="bpe",
-    ),
-]
 Data = Annotated[
     FilePath,
     Option(

@@ -23,7 +23,6 @@ from modtok_cli.base.parameters import (
     Languages,
     LearnReferences,
     ModularOutput,
-    Pretokenizer,
     Specials,
     Threads,
     languages_option,
@@ -52,7 +51,7 @@ from modtok_cli.learn.unite import part, unite, without
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.text.counter import count_documents
 from modtok_cli.text.counts import WordCounts
-from modtok_cli.text.pretokenizer import BPE, PHRASES
+from modtok_cli.text.pretokenizer import BPE, PHRASES, PretokenizerName
 from modtok_cli.text.reading import Reading
 
 
@@ -282,7 +281,7 @@ def bpe_merge(
             low=0,
         ),
     ] = None,
-    pretokenizer: Pretokenizer = None,
+    pretokenizer: PretokenizerName = None,
     append: Annotated[
         Languages | None,
         languages_option(

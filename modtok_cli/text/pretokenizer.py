@@ -12,9 +12,10 @@ import ctypes
 import threading
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 from modtok_cli.base.errors import UsageError
+from modtok_cli.base.option import Option
 from modtok_cli.base.plugins import Plugins
 from modtok_cli.core.library import WORD_END, Splitter
 from modtok_cli.core.text import native_pretokenizers
@@ -210,3 +211,16 @@ def pretokenizer_of_json(node: Any, *, byte_level: bool) -> PreTokenizer | None:
 BPE, GEMMA, NONE, PHRASES, UNIGRAM = (
     find_pretokenizer(name) for name in ("bpe", "gemma", "none", "phrases", "unigram")
 )
+
+
+PretokenizerName = Annotated[
+    str | None,
+    Option(
+        f"How text is split into words: {', '.join(_native())}.",
+        flags="--pretokenizer",
+        metavar="NAME",
+        complete="pretokenizers",
+        default=BPE.name,
+    ),
+]
+"""The parameter of learners; other packages may add names."""
