@@ -15,6 +15,7 @@ dataclass stands for all options of that class.
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
 import inspect
 import math
@@ -204,6 +205,26 @@ def options_of(kind: Any) -> Mapping[str, Option]:
     return _options(kind)
 
 
+class _Unknown:
+    """Stands for a type that only type checkers know, and for all that is made of it."""
+
+    def __getattr__(self, name: str) -> _Unknown:
+        return self
+
+    def __getitem__(self, item: Any) -> _Unknown:
+        return self
+
+    def __or__(self, other: Any) -> _Unknown:
+        return self
+
+    __ror__ = __or__
+
+
+class _Names(dict[str, Any]):
+    def __missing__(self, name: str) -> Any:
+        return getattr(builtins, name, _Unknown())
+
+
 @cache
 def parameters_of(function: Callable[..., Any]) -> Mapping[str, Option | type[Declared]]:
     """Parameters of a function with their option, or the dataclass of options that they stand for.
@@ -212,13 +233,10 @@ def parameters_of(function: Callable[..., Any]) -> Mapping[str, Option | type[De
     """
     function = inspect.unwrap(function)
     declared: dict[str, Option | type[Declared]] = {}
-    for name, parameter in inspect.signature(function).parameters.items():
+    names = _Names(function.__globals__)
+    signature = inspect.signature(function, eval_str=True, locals=names)
+    for name, parameter in signature.parameters.items():
         annotation = parameter.annotation
-        if isinstance(annotation, str):
-            try:
-                annotation = eval(annotation, function.__globals__)
-            except (NameError, TypeError):  # a type that only type checkers know
-                continue
         if isinstance(annotation, type) and issubclass(annotation, Declared):
             declared[name] = annotation
             continue

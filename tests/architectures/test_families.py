@@ -169,7 +169,7 @@ def test_a_shape_with_a_field_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Non
         architecture = "toy"
 
     monkeypatch.setattr(
-        plugins.EntryPoint, "load", lambda entry: Toyformer if entry.name == "toy" else None
+        EntryPoint, "load", lambda entry: Toyformer if entry.name == "toy" else None
     )
     toy = EntryPoint("toy", "nowhere", "modtok.architectures")
     monkeypatch.setattr(plugins, "_entry_points", lambda group: {toy.name: toy})

@@ -129,7 +129,7 @@ def _half_study(path: Path) -> None:
     study = StudyFile(path.parent / "half.jsonl", "toy", {"seed": 1}, "modtok study toy")
     study.resume(False, SILENT)
     for unit in ("a", "b"):
-        if study.has(unit):
+        if unit in study.units:
             assert study.rows_of(unit) == [{"unit": unit, "nsl": 1.25}] * 3, "other rows"
 
 
