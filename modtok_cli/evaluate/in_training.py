@@ -54,19 +54,13 @@ class TrainingTasks:
         Raises:
             ModtokError: a choice exceeds the context.
         """
-        from modtok_cli.evaluate.mcq import McqSettings, evaluate_mcq, languages_with_questions
+        from modtok_cli.evaluate.mcq import McqSettings, answer, languages_with_questions
+        from modtok_cli.evaluate.models import open_models
 
         settings = McqSettings(tasks=plan.tasks, limit=plan.limit)
         chosen = languages_with_questions(plan.data, languages, settings)
         if not chosen:
             return []
-        found = evaluate_mcq(
-            run,
-            chosen,
-            data=plan.data,
-            settings=settings,
-            step=step,
-            device=device,
-            progress=progress,
-        )
-        return [result.as_row() for result in found.results]
+        models = open_models(run, step=step, device=device, progress=progress)
+        evaluation = answer(models, chosen, plan.data, None, settings)
+        return [result.as_row() for result in evaluation.results]
