@@ -142,7 +142,7 @@ def corpus_count(
     """
     names, reading = optional_languages(languages), Reading(errors, field, lang_field)
     said = progress_or_default(progress)
-    from modtok_cli.text.bounded_count import checked_memory
+    from modtok_cli.text.corpus import checked_memory
 
     most = checked_memory(memory)
     if executor is None:

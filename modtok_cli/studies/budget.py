@@ -11,7 +11,7 @@ import numpy as np
 
 from modtok_cli.base.errors import UsageError
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.learn.state import check_budget
+from modtok_cli.learn.merges import check_budget
 from modtok_cli.modular.segmenters.merges import Merges
 from modtok_cli.modular.subtokenizer import Subtokenizer
 from modtok_cli.studies.bench import Bench, load_bench

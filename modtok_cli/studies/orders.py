@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from modtok_cli.base.progress import SILENT, Progress
-from modtok_cli.learn.bpe import learn_bpe
-from modtok_cli.learn.sequential import SequentialLearner
+from modtok_cli.learn.sequential import SequentialLearner, learn_bpe
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.studies.bench import Bench, language_orders, load_bench
 from modtok_cli.studies.rows import Row, StudyFile

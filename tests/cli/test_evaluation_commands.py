@@ -159,7 +159,9 @@ def test_fetch_takes_the_languages_of_the_tokenizer(
     here: Any, stand_in: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = stand_in("modtok_cli.evaluate.fetch", "fetch", Fetched())
-    monkeypatch.setattr("modtok_cli.evaluate.fetch.TASKS", ("mcq", "mt", "sum"), raising=False)
+    monkeypatch.setattr(
+        sys.modules["modtok_cli.evaluate.fetch"], "TASKS", ("mcq", "mt", "sum"), raising=False
+    )
     monkeypatch.setattr("importlib.util.find_spec", lambda name, package=None: object())
     monkeypatch.setattr("modtok_cli.modular.directory.is_modular", lambda path: True)
     monkeypatch.setattr(

@@ -19,7 +19,7 @@ from modtok_cli.measure.nsl import nsl
 from modtok_cli.measure.origin import origin
 from modtok_cli.measure.references import References, identify
 from modtok_cli.measure.scripts import word_total
-from modtok_cli.modular.extract import extract
+from modtok_cli.modular.open import extract
 from modtok_cli.modular.tokenizer import ModularTokenizer
 from modtok_cli.reports.charts import Dots
 from modtok_cli.reports.kinds import kinds

@@ -101,7 +101,7 @@ def corpus_count(
     tables are identical.
     """
     languages = optional_languages(langs)
-    from modtok_cli.text.bounded_count import checked_memory
+    from modtok_cli.text.corpus import checked_memory
 
     most = checked_memory(memory)
     if executor is not None:
