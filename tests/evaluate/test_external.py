@@ -123,7 +123,7 @@ def test_task_files_that_run_code_are_refused(few_steps: Path, include: Path, ki
     lines = [line for line in text.splitlines() if not line.startswith(field)]
     (include / "write.yaml").write_text("\n".join([*lines, CODE[kind]]) + "\n")
     settings = {"tasks": ("write_fr",)}
-    said = "unsafe" if kind == "template" else "the task runs code .*--allow-code"
+    said = "unsafe" if kind == "template" else "the task runs code .*allow_code"
     with pytest.raises((ModtokError, SecurityError), match=said):
         evaluate_mcq(few_steps, ["fr"], data=None, include=include, **settings)
     assert not ran.exists()
@@ -421,7 +421,7 @@ def test_suites_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = Suite("riddles", "{question}", 0, "none", order=15)
     monkeypatch.setattr(EntryPoint, "load", lambda entry: [theirs])
     entries = [EntryPoint("theirs", "their:SUITES", "modtok.suites")]
-    monkeypatch.setattr(plugins, "entry_points", lambda group: entries)
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entries)
     plugins._entry_points.cache_clear()
     suites.cache_clear()
     try:

@@ -263,7 +263,7 @@ def test_batch_that_does_not_fit_is_an_error(
     data = lay_out(tmp_path, "hellaswag", "fr", test=QUESTIONS["test"])
     assert ask(few_steps, data, batch_size=10**9).results[0].n == 4
     monkeypatch.setattr(SlicedModel, "scoring_bytes", lambda *_: 1 << 60)
-    with pytest.raises(ModtokError, match=r"a batch of 4 sequences .* lower --batch-size"):
+    with pytest.raises(ModtokError, match=r"a batch of 4 sequences .* lower batch_size"):
         ask(few_steps, data, batch_size=4)
 
 
@@ -319,7 +319,7 @@ def test_wrong_usage(few_steps: Path, tmp_path: Path) -> None:
         ask(few_steps, data, "src")
     with pytest.raises(UsageError, match="unknown language 'sw'"):
         evaluate_mcq(few_steps, ["sw"], data=data)
-    with pytest.raises(UsageError, match="expected a batch size of 1 or more, got 0"):
+    with pytest.raises(UsageError, match="batch_size: expected at least 1, got 0"):
         ask(few_steps, data, batch_size=0)
     lay_out(tmp_path, "mine", "fr", test=QUESTIONS["test"])
     with pytest.raises(ModtokError, match=r"mcq/mine: .*task\.yaml"):
