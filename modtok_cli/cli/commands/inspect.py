@@ -128,8 +128,8 @@ def show(
             remedy="give one of them",
         )
     if other is not None:
-        names = (tokenizer, other)
-        comparison = compare(*(open_comparable(subset_spec(x, langs)) for x in names), names)
+        first, second = (open_comparable(subset_spec(x, langs)) for x in (tokenizer, other))
+        comparison = compare(first, second, (tokenizer, other))
         if json:
             emit_each(comparison.rows())
         else:
