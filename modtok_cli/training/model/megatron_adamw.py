@@ -97,14 +97,14 @@ class MegatronAdamW:
         Collective over replicas with the distributed optimizer.
         """
         parameter = self._parameters[name]
-        found = self._pieces(parameter)
+        pieces = self._pieces(parameter)
         if not self.distributed:
-            return {part: piece.detach() for part, piece in found.items()}
+            return {part: piece.detach() for part, piece in pieces.items()}
         whole = {}
         for part in ("weight", *_MOMENTS):
             flat = torch.zeros(parameter.numel(), device=parameter.device)
-            if found:
-                flat[self._range(parameter)] = found[part].detach()
+            if pieces:
+                flat[self._range(parameter)] = pieces[part].detach()
             whole[part] = summed(flat, self._replicas).view(parameter.shape)
         return whole
 
@@ -151,5 +151,5 @@ class MegatronAdamW:
         """The range of a flat parameter that this replica updates; may be empty."""
         if parameter not in self._inner.model_param_group_index_map:
             return slice(0, 0)
-        found = self._inner._get_model_param_range_map(parameter)["param"]
-        return slice(found.start, found.end)
+        own = self._inner._get_model_param_range_map(parameter)["param"]
+        return slice(own.start, own.end)
