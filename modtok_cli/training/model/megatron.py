@@ -1,4 +1,4 @@
-"""Adapter of Megatron-Core's Transformer block (its optimizer: `megatron_adamw`).
+"""Adapter of Megatron-Core's Transformer block (its optimizer: `optimizer`).
 
 Versions 0.16 (Python 3.11) to 0.19 (3.12) differ in details, and all expect a GPU. The adapter
 works around:
