@@ -55,6 +55,9 @@ if TYPE_CHECKING:
     from modtok_cli.modular.subtokenizer import Subtokenizer as Subtokenizer
     from modtok_cli.modular.tokenizer import ModularTokenizer as ModularTokenizer
     from modtok_cli.studies.sampling import study_sampling as study_sampling
+    from modtok_cli.studies.world.corpus import WorldSettings as WorldSettings
+    from modtok_cli.studies.world.corpus import corpus_world as corpus_world
+    from modtok_cli.studies.world.study import study_world as study_world
     from modtok_cli.text.reading import Reading as Reading
     from modtok_cli.training.pretrain import pretrain as pretrain
     from modtok_cli.training.settings import RunSettings as RunSettings
@@ -89,6 +92,8 @@ _NAMES = {
     "modular.subtokenizer": "Subtokenizer",
     "modular.tokenizer": "ModularTokenizer",
     "studies.sampling": "study_sampling",
+    "studies.world.corpus": "WorldSettings corpus_world",
+    "studies.world.study": "study_world",
     "text.reading": "Reading",
     "training.pretrain": "pretrain",
     "training.settings": "RunSettings",

@@ -210,6 +210,20 @@ def interval(drawn: Float64Array) -> tuple[float, float]:
     return float(low), float(high)
 
 
+def student_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Student's 95% interval of the mean of two or more values.
+
+    >>> [round(end, 2) for end in student_interval([1.0, 2.0, 3.0])]
+    [-0.48, 4.48]
+    """
+    from scipy.stats import t
+
+    half = float(t.ppf(_COVERED[1] / 100, len(values) - 1))
+    half *= float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    mean = float(np.mean(values))
+    return mean - half, mean + half
+
+
 def bootstrap_means(
     values: Float64Array, *, resamples: int = RESAMPLES, seed: int = SEED
 ) -> Float64Array:

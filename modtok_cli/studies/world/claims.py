@@ -13,7 +13,7 @@ from statistics import fmean, stdev
 from typing import Any, Literal
 
 from modtok_cli.base.errors import UsageError
-from modtok_cli.evaluate.grid.means import student_interval
+from modtok_cli.evaluate.results import student_interval
 
 System = tuple[str, str]
 """Regime and inference mode."""
