@@ -89,11 +89,7 @@ class Evaluation:
     skipped: list[str] = field(default_factory=list)
 
     def require_complete(self) -> None:
-        """Report what is missing; called after the results are printed.
-
-        Raises:
-            ModtokError: something was skipped.
-        """
+        """Report what is missing; called after the results are printed."""
         if self.skipped:
             raise ModtokError(f"incomplete: {'; '.join(self.skipped)}")
 
@@ -317,11 +313,7 @@ def source_digest(source: Source) -> str:
 
 
 def write_examples(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write example rows as JSON lines, whole or not at all.
-
-    Raises:
-        ModtokError: the file cannot be written.
-    """
+    """Write example rows as JSON lines, whole or not at all."""
     with atomic_file(path) as beside, open(beside, "wb") as file:
         for row in rows:
             file.write(orjson.dumps(row, option=_JSON))
@@ -333,11 +325,7 @@ _JSON = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
 
 
 def read_examples(path: Path) -> list[dict[str, Any]]:
-    """Read a file of `write_examples`.
-
-    Raises:
-        ModtokError: the file cannot be read, or a line is not an example.
-    """
+    """Read a file of `write_examples`."""
     rows = []
     for number, row in json_lines(path, _REMEDY):
         if not _is_example(row):

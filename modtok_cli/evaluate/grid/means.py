@@ -54,9 +54,6 @@ def summarize(result: GridResult, output: Path, progress: Progress = SILENT) -> 
     """Means and tests of a grid; written to `means.jsonl` and `tests.jsonl` of `output`.
 
     They are read from there if they are those of the same cells.
-
-    Raises:
-        ModtokError: a cell is damaged, or a file cannot be written.
     """
     cells = [
         f"{planned.cell.key} {planned.run.place.path} {planned.run.name} {planned.drawn}"

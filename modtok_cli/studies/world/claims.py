@@ -104,9 +104,6 @@ def check_claims(
         claim, figure, of, against, the mean of each, difference with low and high, effect (the
         difference divided by its standard deviation over seeds; None if that is 0), expected,
         holds, and seeds.
-
-    Raises:
-        UsageError: no seed.
     """
     if not seeds:
         raise UsageError("no results to test claims on")

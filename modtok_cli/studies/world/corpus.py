@@ -138,11 +138,7 @@ def corpus_world(
 
 
 def write_world(output: Path, settings: WorldSettings, progress: Progress = SILENT) -> World:
-    """Write the world's texts to the new directory `output`; a warning if they are there already.
-
-    Raises:
-        UsageError: `output` exists and is not this world.
-    """
+    """Write the world's texts to the new directory `output`; warn if they are there already."""
     tongues = languages(settings.seed, settings.languages)
     world = make_world(
         settings.seed,
@@ -203,11 +199,7 @@ def _is_there(output: Path, settings: WorldSettings, described: bytes) -> bool:
 
 
 def read_settings(world: Path) -> WorldSettings:
-    """The settings that a world was written with.
-
-    Raises:
-        ModtokError: the directory is not a world, or is damaged.
-    """
+    """The settings that a world was written with."""
     where = world / "world.json"
     return from_json(WorldSettings, read_object(where).get("settings"), str(where))
 
