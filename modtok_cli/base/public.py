@@ -129,12 +129,12 @@ def documented(function: Callable[..., Any]) -> str:
     head = description_of(function)
     lines = []
     declared = parameters_of(function)
-    names = {}
-    for name, each in declared.items():
-        if isinstance(each, Option):
-            names.update(dict.fromkeys(each.all_flags, name))
+    names: dict[str, str] = {}
+    for name, value in declared.items():
+        if isinstance(value, Option):
+            names.update(dict.fromkeys(value.all_flags, name))
         else:
-            for option in options_of(each).values():
+            for option in options_of(value).values():
                 names.update(dict.fromkeys(option.all_flags, f"{name}.{option.name}"))
     for name in inspect.signature(function).parameters:
         each = declared.get(name)
