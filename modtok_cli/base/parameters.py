@@ -50,6 +50,7 @@ def _are_paths(value: object) -> bool:
 
 
 CODES = (_are_codes, "codes, a string or list")
+PATHS = (_are_paths, "a path or a list of paths")
 _TEXT = (
     "Text file (.txt, .jsonl, .parquet, .csv, .arrow; may be compressed), directory, or - (stdin)."
 )
@@ -138,7 +139,7 @@ Texts = Annotated[
         argument=True,
         kind=list[str],
         metavar="TEXT",
-        accepts=(_are_paths, "a path or a list of paths"),
+        accepts=PATHS,
     ),
 ]
 References = Annotated[
