@@ -22,12 +22,6 @@ if TYPE_CHECKING:
     from modtok_cli.api.measures import fairness as fairness
     from modtok_cli.api.measures import origin as origin
     from modtok_cli.api.measures import report as report
-    from modtok_cli.api.models import export as export
-    from modtok_cli.api.models import generate as generate
-    from modtok_cli.api.models import load_generator as load_generator
-    from modtok_cli.api.models import slice as slice
-    from modtok_cli.api.models import tokens as tokens
-    from modtok_cli.api.models import transplant as transplant
     from modtok_cli.api.settings import TrainingSettings as TrainingSettings
     from modtok_cli.api.tokenizers import adopt as adopt
     from modtok_cli.api.tokenizers import check_subsets as check_subsets
@@ -48,6 +42,14 @@ if TYPE_CHECKING:
     from modtok_cli.construct.bpe_seq import bpe_seq as bpe_seq
     from modtok_cli.construct.unigram import unigram as unigram
     from modtok_cli.construct.unigram_merge import unigram_merge as unigram_merge
+    from modtok_cli.inference.cost.latency import latency as latency
+    from modtok_cli.inference.cost.memory import memory as memory
+    from modtok_cli.inference.export.export import export as export
+    from modtok_cli.inference.hf.token_lists import tokens as tokens
+    from modtok_cli.inference.hf.transplant import transplant as transplant
+    from modtok_cli.inference.run.generate import generate as generate
+    from modtok_cli.inference.run.generate import load_generator as load_generator
+    from modtok_cli.inference.slice.slice import slice as slice
     from modtok_cli.measure.nsl import nsl as nsl
     from modtok_cli.modular.protocol import Tokenizer as Tokenizer
     from modtok_cli.modular.subtokenizer import Subtokenizer as Subtokenizer
@@ -64,7 +66,6 @@ _NAMES = {
     "api.evaluations": "compare evaluate_bpb evaluate_grid evaluate_mcq evaluate_mt evaluate_sum "
     "write_examples",
     "api.measures": "check explore fairness origin report",
-    "api.models": "export generate load_generator slice tokens transplant",
     "api.settings": "TrainingSettings",
     "api.tokenizers": "adopt check_subsets compare_tokenizers encode_files extract "
     "extract_frequent inspect load open_tokenizer",
@@ -76,6 +77,13 @@ _NAMES = {
     "construct.bpe_seq": "bpe_seq",
     "construct.unigram": "unigram",
     "construct.unigram_merge": "unigram_merge",
+    "inference.cost.latency": "latency",
+    "inference.cost.memory": "memory",
+    "inference.export.export": "export",
+    "inference.hf.token_lists": "tokens",
+    "inference.hf.transplant": "transplant",
+    "inference.run.generate": "generate load_generator",
+    "inference.slice.slice": "slice",
     "measure.nsl": "nsl",
     "modular.protocol": "Tokenizer",
     "modular.subtokenizer": "Subtokenizer",

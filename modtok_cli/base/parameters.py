@@ -44,7 +44,8 @@ def _are_codes(value: object) -> bool:
     return isinstance(value, Iterable)
 
 
-def _are_paths(value: object) -> bool:
+def are_paths(value: object) -> bool:
+    """Whether a value is a path or several."""
     items = [value] if is_path(value) else value
     return isinstance(items, Iterable) and all(map(is_path, items))
 
@@ -147,7 +148,7 @@ Texts = Annotated[
         argument=True,
         kind=list[str],
         metavar="TEXT",
-        accepts=(_are_paths, "a path or a list of paths"),
+        accepts=(are_paths, "a path or a list of paths"),
     ),
 ]
 References = Annotated[
@@ -184,6 +185,22 @@ LearnReferences = Annotated[
         flags="--no-references",
     ),
 ]
+TokensPerLanguage = Annotated[
+    int | None,
+    Option(
+        "Keep the N most used tokens of each language; all used tokens by default.",
+        flags="-k --budget",
+        key="k",
+        metavar="N",
+        low=257,
+    ),
+]
+Coverage = Annotated[
+    float | None,
+    Option(
+        "Drop rare tokens while texts grow by at most 1 − SHARE.", metavar="SHARE", low=0, high=1
+    ),
+]
 Joint = Annotated[bool, Option("Learn one tokenizer of N tokens for all languages.")]
 JournalSeconds = Annotated[
     float | None,
@@ -197,6 +214,12 @@ Force = Annotated[bool, Option("Overwrite an existing output.")]
 
 
 LATEST = "runs/latest"
+HfModel = Annotated[
+    FilePath,
+    Option(
+        "Hugging Face directory with safetensors and tokenizer.", argument=True, metavar="MODEL"
+    ),
+]
 Model = Annotated[
     FilePath,
     Option(
@@ -207,6 +230,12 @@ Model = Annotated[
 ]
 Step = Annotated[
     int | None, Option("Step of the checkpoint; the last one by default.", metavar="N", low=0)
+]
+Inputs = Annotated[
+    Languages | None, languages_option("Languages of the input vocabulary, or full.", "--in")
+]
+Outputs = Annotated[
+    Languages | None, languages_option("Languages of the output vocabulary, or full.", "--out")
 ]
 Gpus = Annotated[
     int,

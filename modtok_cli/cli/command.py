@@ -224,9 +224,9 @@ def as_command(
     """Adapt a public function and what `show` adds to it to click, with the shared flags."""
     skipped = 2 if public else 1  # session, call
     own = list(inspect.signature(show, eval_str=True).parameters.values())[skipped:]
-    if public is None:
-        own = [option for parameter in own for option in _options_of(parameter)]
-    reading = None if public else _parameter_of_reading(show)
+    shown = [parameter.name for parameter in own]
+    own = [option for parameter in own for option in _options_of(parameter)]
+    reading = _parameter_of_reading(show)
     annotations = {parameter.name: parameter.annotation for parameter in own}
 
     def run(**values: Any) -> None:
@@ -256,7 +256,7 @@ def as_command(
         IN_COMMAND.set(True)
         if public:
             call = public.call(ctx, values, session)
-            show(session, call, **{name: values[name] for name in annotations})
+            show(session, call, **{name: values[name] for name in shown})
         else:
             show(session, **values)
         if session.verbose:

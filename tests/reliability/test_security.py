@@ -82,7 +82,7 @@ def _is(node: ast.expr | None, value: object) -> bool:
 
 
 # SGLang reads a list of token ids only as a file of torch.save; see the test of its content.
-ALLOWED = ("modtok_cli/inference/token_lists.py", "torch.save")
+ALLOWED = ("modtok_cli/inference/hf/token_lists.py", "torch.save")
 
 
 def test_the_one_file_of_torch_names_no_code() -> None:
